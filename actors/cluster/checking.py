@@ -28,6 +28,7 @@ from actors.errors import ConfigError
 from actors.ha.ha_client import PENDING_BYTES
 from actors.storage.dledger import recent
 from actors.storage.group_commit import GROUP_BYTES
+from actors.storage.group_kind import group_kind_problems, inner_kind_problems
 from actors.storage.identity import read_identity
 from actors.storage.node_files import kind_problems
 
@@ -153,9 +154,11 @@ def _need_kinds(config: ClusterConfig, disk: Disk) -> None:
     """Raises: ConfigError: the next start of a node is refused for what lies in its folder."""
     problems: list[str] = []
     for node in config.python_nodes:
-        folder, groups = config.node_dir(node), [one.name for one in config.groups_of(node)]
-        sockets = (api_socket_path(folder),)
-        problems += kind_problems(disk, folder, groups, sockets=sockets)
+        folder, groups = config.node_dir(node), config.groups_of(node)
+        names, sockets = [one.name for one in groups], (api_socket_path(folder),)
+        found = kind_problems(disk, folder, names, sockets=sockets)
+        found = found or group_kind_problems(disk, folder, groups)
+        problems += found or inner_kind_problems(disk, folder, groups)
     if problems:
         raise ConfigError(tuple(problems))
 

@@ -15,7 +15,7 @@ There is no upstream: a broker keeps its DLedger store in another folder.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -27,7 +27,8 @@ from actors.storage.identity import LOCK_NAME
 from actors.storage.index_files import is_index_name
 from actors.storage.layout import StoreLayout, may_be_group
 from actors.storage.moving import PROBE
-from actors.storage.path_kinds import check_kinds, names_in
+from actors.storage.path_kinds import names_in, wrong_kinds
+from actors.storage.queue_files import named_queues, queue_folder
 from wire.commitlog import segment_offset
 
 _LOGGER: Final = logging.getLogger("triolog.node")
@@ -38,8 +39,17 @@ NAMED_MAX: Final = 8
 def check_group_kinds(disk: Disk, path: str, groups: Sequence[Group]) -> None:
     """Look at a node's directory. What is not there, and a folder with the files of both, passes.
 
-    Raises: ConfigError: a group's folder has files of the other mode only; in a DLedger group's a
-        file is where a folder has to be, or the like. OSError.
+    Raises: ConfigError: `group_kind_problems`. OSError.
+    """
+    if problems := group_kind_problems(disk, path, groups):
+        raise ConfigError(problems)
+
+
+def group_kind_problems(disk: Disk, path: str, groups: Sequence[Group]) -> tuple[str, ...]:
+    """A line for each group's folder that has files of the other mode only; else for what is no
+    folder or file where one has to be, of a DLedger group or of a classic one's own topic.
+
+    Raises: OSError.
     """
     problems = []
     for group in groups:
@@ -52,15 +62,37 @@ def check_group_kinds(disk: Disk, path: str, groups: Sequence[Group]) -> None:
                 " anew"
             )
     if problems:
-        raise ConfigError(tuple(problems))
+        return tuple(problems)
     ledgers = [
         LedgerLayout(f"{path}/groups/{each.name}") for each in groups if each.mode == "dledger"
     ]
-    check_kinds(
+    topics = [
+        f"{StoreLayout(f'{path}/groups/{each.name}').consume_queue}/{each.name}"
+        for each in groups
+        if each.mode == "classic"
+    ]
+    return wrong_kinds(
         disk,
-        folders=(folder for each in ledgers for folder in each.folders),
+        folders=(*(folder for each in ledgers for folder in each.folders), *topics),
         files=(file for each in ledgers for file in each.files),
     )
+
+
+def inner_kind_problems(disk: Disk, path: str, groups: Sequence[Group]) -> tuple[str, ...]:
+    """Of a node's logs, indexes and queues: what is of the wrong kind below a name of theirs, a
+    line each. A start finds these one by one, as it opens them.
+
+    Raises: OSError.
+    """
+    files: list[str] = []
+    folders: list[str] = []
+    for group in groups:
+        for folder, is_own in _named_files(f"{path}/groups", group).items():
+            files += (f"{folder}/{name}" for name in names_in(disk, folder) if is_own(name))
+        if group.mode == "classic":
+            queues = StoreLayout(f"{path}/groups/{group.name}").consume_queue
+            folders += (queue_folder(queues, *each) for each in named_queues(disk, queues))
+    return wrong_kinds(disk, folders=folders, files=files)
 
 
 def warn_of_others(disk: Disk, path: str, node: str, groups: Sequence[Group]) -> None:
@@ -107,19 +139,22 @@ def _folders_of(root: str, group: Group) -> tuple[str, ...]:
 
 def _strangers(disk: Disk, root: str, group: Group) -> Iterator[str]:
     """What lies among the files of a log or an index under a name that no file of theirs has."""
-    path = f"{root}/{group.name}"
     kept = (LOST_AND_FOUND, PROBE)  # which is told elsewhere, and which a kill may leave
-    if group.mode == "dledger":
-        ledger = LedgerLayout(path)
-        folders = {ledger.commit_log: _is_segment, ledger.index: _is_segment}
-    else:
-        classic = StoreLayout(path)
-        folders = {classic.commit_log: _is_segment, classic.index: is_index_name}
-    for folder, is_own in folders.items():
+    for folder, is_own in _named_files(root, group).items():
         names: list[str] = []
         with suppress(OSError):
             names = names_in(disk, folder)
         yield from (f"{folder}/{name}" for name in names if name not in kept and not is_own(name))
+
+
+def _named_files(root: str, group: Group) -> dict[str, Callable[[str], bool]]:
+    """By folder of a log or an index, whether a name there can be one of its files."""
+    path = f"{root}/{group.name}"
+    if group.mode == "dledger":
+        ledger = LedgerLayout(path)
+        return dict.fromkeys((ledger.commit_log, ledger.index, ledger.sums), _is_segment)
+    classic = StoreLayout(path)
+    return {classic.commit_log: _is_segment, classic.index: is_index_name}
 
 
 def _is_segment(name: str) -> bool:

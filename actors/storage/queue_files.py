@@ -127,13 +127,22 @@ def list_queues(disk: Disk, folder: str) -> list[QueueKey]:
 
     Raises: ConfigError: a file where a queue has its folder.
     """
-    walk = walk_queues(disk, folder)
+    return sorted(_whole(walk_queues(disk, folder)))
+
+
+def named_queues(disk: Disk, folder: str) -> list[QueueKey]:
+    """What is called as a queue is, whatever lies there, in no order. Raises: OSError."""
+    return _whole(walk_queue_names(disk, folder))
+
+
+def _whole(walk: Generator[None, None, list[QueueKey]]) -> list[QueueKey]:
+    """What a walk returns at its end."""
     while True:
         try:
             next(walk)
         except StopIteration as done:
             found: list[QueueKey] = done.value
-            return sorted(found)
+            return found
 
 
 def walk_names(disk: Disk, folder: str) -> Generator[None, None, list[str]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -34,6 +35,12 @@ n1 = "127.0.0.2"
 mode = "classic"
 master = "n0"
 slaves = ["n1"]
+port = PORT
+"""
+LEDGER = """
+[groups.ledger]
+mode = "dledger"
+members = ["n0", "n1"]
 port = PORT
 """
 
@@ -145,3 +152,48 @@ def test_check_says_what_refuses_the_next_start(
         path.write_text("")
     assert main([str(file), "check"]) == 2
     assert f"{path}: {found}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["other", "nowhere", "loop"])
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("orders/commitlog/00000000000000000000", "file"),
+        ("orders/index/20261128000000000", "file"),
+        ("orders/consumequeue/orders", "folder"),
+        ("orders/consumequeue/orders/1", "folder"),
+        ("ledger/data", "folder"),
+        ("ledger/snapshot", "folder"),
+        ("ledger/data/00000000000000000000", "file"),
+        ("ledger/sums/00000000000000000000", "file"),
+    ],
+)
+def test_check_says_what_refuses_the_next_start_inside_a_group(
+    name: str, wanted: str, kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The start alone said so; a topic's and a file of sums ended it with a bare error."""
+    file = tmp_path / "cluster.toml"
+    for text in (TEXT, LEDGER):
+        with file.open("a") as out:
+            out.write(text.replace("PORT", str(free_port())))
+    start = (str(file), "--node", "n0", "--plain", "--for", "10ms")
+    assert main(start) == 0
+    capfd.readouterr()
+    path = tmp_path / "data/n0/groups" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+    if kind != "other":
+        path.symlink_to(path.name if kind == "loop" else "missing")
+    elif wanted == "file":
+        path.mkdir()
+    else:
+        path.write_text("")
+    assert main([str(file), "check"]) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert f"{path}: expected a {wanted}, found a " in line
+    assert main(start) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert f"{path}: expected a {wanted}, found a " in line

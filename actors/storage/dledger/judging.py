@@ -75,8 +75,8 @@ def judge(
 
     Args, Raises: as `opening.open_files`.
     """
-    folder = layout.commit_log
-    paths = [segment_path(folder, base) for base in segment_bases(disk, folder)]
+    folders = (layout.commit_log, layout.index, layout.sums)
+    paths = [segment_path(each, base) for each in folders for base in segment_bases(disk, each)]
     check_kinds(disk, folders=(), files=paths)  # Of what is to be cut, too.
     disk = as_if_cut(disk, layout, do=REMOVE_THEN)
     size = settings.data_file_bytes
