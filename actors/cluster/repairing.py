@@ -57,7 +57,8 @@ def repaired_lines(found: Mapping[str, Any]) -> list[str]:
     ]
     if found["left"]:
         lines.append(
-            "  no member gives these: put them back from a backup, or empty this node's group and"
-            " let it copy (README, Running it)"
+            "  mend what a reason names (no room here, a silent node) and repair again; what no"
+            " member has: put them back from a backup, or empty this node's group and let it copy,"
+            " a master's once another is promoted (README, Running it)"
         )
     return lines

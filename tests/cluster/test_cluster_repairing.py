@@ -52,6 +52,8 @@ async def test_what_it_says(autojump_clock: trio.abc.Clock) -> None:
     first, second, third = text.splitlines()
     assert (first, second) == (mended, f"orders: n1: {stays}")
     assert "put them back from a backup" in third
+    assert "mend what a reason names (no room here" in third
+    assert "a master's once another is promoted" in third
 
 
 async def test_its_json(autojump_clock: trio.abc.Clock) -> None:
