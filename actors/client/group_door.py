@@ -27,6 +27,7 @@ from actors.env.protocols import Network, SecretStore
 from actors.errors import NotStored, OutcomeUnknown, TriologError, UnknownName
 from actors.log import AppendOutcome, Log
 from actors.log_types import BEHIND_FAILED, Chain, Found, NewRecord, Offsets, Receipt
+from actors.storage.records import decoded
 from wire import api
 
 R = TypeVar("R")
@@ -186,8 +187,12 @@ class GroupDoor:
     # ---- reading ----
 
     async def read(self, group: str, start: int, max_bytes: int, fresh: bool) -> Found:
-        """See `Log.read`."""
-        return await self._ask(lambda client: client.read(group, start, max_bytes, fresh))
+        """See `Log.read`. What one node has damaged is read from another one."""
+
+        async def call(client: Client) -> Found:
+            return decoded(await client.read(group, start, max_bytes, fresh))
+
+        return await self._ask(call)
 
     async def wait_acknowledged(self, group: str, above: int) -> Offsets:
         """Of whichever member is asked now."""

@@ -26,6 +26,7 @@ from actors.config import ClusterConfig, DLedgerGroup
 from actors.env.protocols import Network, SecretStore
 from actors.errors import (
     Closed,
+    CorruptLog,
     LeadershipLost,
     NodeStopped,
     NotEnoughReplicas,
@@ -193,6 +194,8 @@ class Members:
         match failure:
             case NobodyLeads():
                 return False
+            case CorruptLog():
+                return True  # this node's copy is damaged there, and may not know it yet
             case RequestRefused():
                 return failure.error == api.ERROR_NOT_AVAILABLE
             case NotEnoughReplicas():

@@ -14,7 +14,7 @@ from actors.api.failures import RequestRefused
 from actors.client.group_door import GroupDoor
 from actors.client.members import LOST, RETRY_S
 from actors.client.report import record_json, record_line
-from actors.errors import Closed
+from actors.errors import Closed, CorruptLog
 from actors.log import READ_BYTES_DEFAULT
 from actors.log_types import Batch, Record
 from actors.storage.records import decoded
@@ -124,7 +124,7 @@ async def tail(door: GroupDoor, group: str, write: Write, *, start: int | None, 
                     await write(as_bytes(batch.records, json=json))
                     position = batch.next
             raise Closed(f"{client.identity.node} ended the tail")
-        except LOST as error:
+        except (*LOST, CorruptLog) as error:
             if not nodes.failed(client, error):
                 raise
             await trio.sleep(RETRY_S)
