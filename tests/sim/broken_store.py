@@ -74,7 +74,7 @@ def repair_takes_what_comes(patch: Patch) -> None:
         data = mender.check.reader.read(start, end - start, end)
         return GoodRange(start=start, data=data, digest=digest_of(data))
 
-    def judge(mender: Any, start: int, data: bytes) -> Generator[None, None, int]:
+    def judge(mender: Any, start: int, data: bytes, **_: Any) -> Generator[None, None, int]:
         yield
         for at, piece in mender._pieces(start, data):
             mender.check.digests.put(at, digest_of(piece))
