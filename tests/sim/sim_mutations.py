@@ -53,7 +53,6 @@ SCRIPTED = {path.stem for path in FOLDERS["dledger"].glob("*.toml")}
 BY_SCRIPT = {
     "classic": {
         "no_page_seal",
-        "a_member_is_heard_once",
         "bad_sectors_end_cleaning",
         "room_again_is_not_told",
     },
