@@ -44,6 +44,9 @@ TASKS = 128
 PRODUCER_S = 0.5
 SETTLE_S = 1.0
 """After tails have begun, or connections have come and gone, and before the next measurement."""
+RESTS_MAX = 60
+RESTS_SHARE = 0.1
+"""The readers' process rests below this share of a core; it is waited for so many `SETTLE_S`."""
 SHARE_WANTED = "at least 0.8"
 TAILS_WANTED = "at least 0.5"
 LEAST_WANTED = "at least 0.25"
@@ -82,11 +85,20 @@ class Cast:
         return {"k_per_s": float(found["k_per_s"]), "readers": readers, "master": master}
 
 
+def rest(node: Node) -> None:
+    """Wait until it does nothing any more: to close 2,000 connections takes a while."""
+    for _ in range(RESTS_MAX):
+        before_s = processor_s(node)
+        time.sleep(SETTLE_S)
+        if processor_s(node) - before_s < RESTS_SHARE * SETTLE_S:
+            return
+
+
 def measure(figures: Figures, name: str, cast: Cast, tails: int, idle: int, seconds: float) -> None:
     """One round of one case: appends alone, tails alone, both, and beside as busy a process."""
     readers = cast.readers
     readers.ask("idle", count=idle)
-    time.sleep(SETTLE_S)
+    rest(readers)
     figures.add(f"{name}, appends alone", **cast.appended(seconds))
     readers.ask("start", count=tails)
     time.sleep(SETTLE_S)
