@@ -19,6 +19,7 @@ from actors.sim.log_bytes import DiskLogBytes
 from actors.sim.pages import PAGE_BYTES
 from actors.storage.approval import HOLDS_S
 from actors.storage.commit_log import segment_bases, segment_path
+from actors.storage.digests import ENTRY_BYTES, RANGE_BYTES
 from actors.storage.layout import StoreLayout
 from actors.storage.side_file import SLOT_BYTES, SLOT_COUNT, SideFile
 from wire.commitlog import decode_record, scan_heads
@@ -118,8 +119,8 @@ class FaultAtlas:
     def flip_old_bit(
         self, node: str, rng: random.Random, *, beside: int | None = None
     ) -> str | None:
-        """Bit rot anywhere in a record of a complete file, also in a field that no CRC covers.
-        Returns where, if anywhere.
+        """Bit rot anywhere in a record of a complete file, also in a field that no CRC covers; but
+        where there is no digest yet, nobody could know of that. Returns where, if anywhere.
 
         Args:
             beside: in the file that holds this byte of the log.
@@ -136,8 +137,17 @@ class FaultAtlas:
                 node, head.physical_offset, head.physical_offset + head.size
             ):
                 place = head.physical_offset + rng.randrange(head.size)
-                return self._flip_at(node, rng, base, place - base)
+                if self._has_digest(node, base, place - base):
+                    return self._flip_at(node, rng, base, place - base)
         return None
+
+    def _has_digest(self, node: str, base: int, place: int) -> bool:
+        """Whether the node has written down what lies there; so soon after a start it may not."""
+        disk, path = self._disk(node), segment_path(self._layout(node).digests, base)
+        if not disk.exists(path):
+            return False
+        with disk.faults.spared():
+            return any(disk.open(path, "r").pread(place // RANGE_BYTES * ENTRY_BYTES, ENTRY_BYTES))
 
     def _flip_bit(
         self, node: str, rng: random.Random, base: int, at: int, size: int, data: bytes
