@@ -26,7 +26,7 @@ from actors.config import ClusterConfig, load
 from actors.env.protocols import Network, SecretStore
 from actors.errors import NotStored, OutcomeUnknown, TriologError, UnknownName
 from actors.log import AppendOutcome, Log
-from actors.log_types import BEHIND_FAILED, Chain, Found, NewRecord, Offsets, Receipt
+from actors.log_types import BEHIND_FAILED, Batch, Chain, NewRecord, Offsets, Receipt
 from actors.storage.records import decoded
 from wire import api
 
@@ -186,10 +186,10 @@ class GroupDoor:
 
     # ---- reading ----
 
-    async def read(self, group: str, start: int, max_bytes: int, fresh: bool) -> Found:
+    async def read(self, group: str, start: int, max_bytes: int, fresh: bool) -> Batch:
         """See `Log.read`. What one node has damaged is read from another one."""
 
-        async def call(client: Client) -> Found:
+        async def call(client: Client) -> Batch:
             return decoded(await client.read(group, start, max_bytes, fresh))
 
         return await self._ask(call)

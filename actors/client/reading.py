@@ -17,7 +17,6 @@ from actors.client.report import record_json, record_line
 from actors.errors import Closed, CorruptLog
 from actors.log import READ_BYTES_DEFAULT
 from actors.log_types import Batch, Record
-from actors.storage.records import decoded
 from wire import api
 
 Write: TypeAlias = Callable[[bytes], Awaitable[None]]
@@ -51,7 +50,7 @@ async def read(
     showed: dict[str, int] = {}
     first: Batch | None = None
     while True:
-        batch = decoded(await door.read(group, position, READ_BYTES_DEFAULT, fresh))
+        batch = await door.read(group, position, READ_BYTES_DEFAULT, fresh)
         node = door.reading.node
         showed[node] = min(batch.acknowledged, batch.end)
         first = first or batch

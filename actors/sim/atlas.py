@@ -7,6 +7,7 @@ Model: tigerbeetle/tigerbeetle, src/testing/storage.zig, ClusterFaultAtlas.
 from __future__ import annotations
 
 import random
+from contextlib import closing
 from typing import Final
 
 import attrs
@@ -146,8 +147,8 @@ class FaultAtlas:
         disk, path = self._disk(node), segment_path(self._layout(node).digests, base)
         if not disk.exists(path):
             return False
-        with disk.faults.spared():
-            return any(disk.open(path, "r").pread(place // RANGE_BYTES * ENTRY_BYTES, ENTRY_BYTES))
+        with disk.faults.spared(), closing(disk.open(path, "r")) as file:
+            return any(file.pread(place // RANGE_BYTES * ENTRY_BYTES, ENTRY_BYTES))
 
     def _flip_bit(
         self, node: str, rng: random.Random, base: int, at: int, size: int, data: bytes

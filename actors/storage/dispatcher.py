@@ -34,7 +34,6 @@ from actors.storage.derived_files import DerivedFiles, Flush, Put
 from actors.storage.derived_mends import mend_in_room
 from actors.storage.dispatch_checks import CHECK_TIMEOUT_S, DispatchChecks
 from actors.storage.dispatch_steps import begun_event, events_of, sync_flush, wanted_bytes
-from actors.storage.dispatcher_inbox import Compared, FlushDue, Flushed, GoOn
 from actors.storage.dispatcher_messages import Dispatched as Dispatched
 from actors.storage.dispatcher_messages import GetDispatched as GetDispatched
 from actors.storage.dispatcher_messages import GetScrubRange, MendDerived, Mended
@@ -67,6 +66,31 @@ STOP_ASK_TIMEOUT_S = 1.0
 CREATED_MAX = 2048
 """Queue files made since the last flush; then dispatching waits for one. Each means three or four
 syncs, and an ordered stop has to wait for all of them."""
+
+
+@attrs.frozen(kw_only=True)
+class GoOn:
+    """More is there to be dispatched."""
+
+
+@attrs.frozen(kw_only=True)
+class FlushDue:
+    """Timer: make durable what was derived."""
+
+
+@attrs.frozen(kw_only=True)
+class Flushed:
+    """From the feeder: the flush's files are synced."""
+
+    flush: Flush
+
+
+@attrs.frozen
+class Compared:
+    """The scrubber's answer for the bytes from `start_bytes` on."""
+
+    start_bytes: int
+    outcome: Checked | Exception
 
 
 _Inbox: TypeAlias = Message | GoOn | FlushDue | Flushed | Compared
