@@ -17,7 +17,8 @@ from actors.sim.world import SimEvent
 @attrs.define(kw_only=True)
 class NoDamagedCopyCounts:
     """What was damaged on one node is no other's copy: a slave that reports the bytes has them as
-    they were before.
+    they were before. What lies before its oldest file is no copy of its own: it is shown as any
+    node has it that has deleted it for its age.
     """
 
     group: ClassicGroup
@@ -38,7 +39,8 @@ class NoDamagedCopyCounts:
         for node, damaged in self._good.items():
             for start, good in damaged if node != reporter else ():
                 end = start + len(good)
-                if end <= offset and self.logs.written(reporter, start, end) != good:
+                is_there = self.logs.begin(reporter) <= start and end <= offset
+                if is_there and self.logs.written(reporter, start, end) != good:
                     yield (
                         f"{reporter} reported {offset}, and has from {start} to {end} what was"
                         f" damaged on {node}"

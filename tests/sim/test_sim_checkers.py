@@ -13,6 +13,7 @@ from actors.events import ha, runtime, store
 from actors.log_types import Batch, Offsets, Receipt, Record
 from actors.sim import checkers
 from actors.sim.cluster import classic_config
+from actors.sim.damage_checker import NoDamagedCopyCounts
 from actors.sim.history import (
     AppendAnswered,
     FaultInjected,
@@ -317,3 +318,15 @@ def test_only_the_first_violations_are_kept() -> None:
         history.violated("X", 1.0, str(number))
     assert [violation.text for violation in history.violations] == [str(n) for n in range(20)]
     assert str(history.violations[0]) == "X at 1.000000 s: 0"
+
+
+def test_what_a_slave_never_had_is_no_damaged_copy() -> None:
+    logs = Bytes().all_hold(400)
+    good = logs.written("n2", 100, 200)
+    logs.cache["n1"] = logs.cache["n1"][:100] + bytes(100) + logs.cache["n1"][200:]
+    checker = NoDamagedCopyCounts(group=GROUP, logs=logs)
+    where = "n2 100 to 200"
+    assert not list(checker.see(FaultInjected(at_s=0.5, kind="damaged", where=where, good=good)))
+    assert len(list(checker.see(reported("n1", 400)))) == 1
+    logs.begins["n1"] = 200  # it was emptied since, and what came before had expired by then
+    assert not list(checker.see(reported("n1", 400)))
