@@ -3,8 +3,9 @@
 What is derived from damaged bytes stays wrong when the log was mended: a record whose queue offset
 has rotted makes a queue a million units longer, one with another topic makes another queue, or has
 one lack a unit each time that it is built anew. So old bytes, which are read when something is
-built anew, are compared first, and at damage the dispatcher stands until it is mended. There is no
-upstream.
+built anew, are compared first, and at damage the dispatcher stands until it is mended. The
+scrubber compares; at an ordered stop it has gone first, and the dispatcher compares the rest
+itself. There is no upstream.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import attrs
 
 from actors.runtime import ActorRef
 from actors.storage.approval import Approval
+from actors.storage.log_check import LogCheck, Steps
 from actors.storage.scrubber_messages import CHECK_BYTES, RECHECK_S, Check, Checked
 
 CHECK_TIMEOUT_S: Final = 60.0
@@ -51,23 +53,29 @@ class DispatchChecks:
         self._old_bytes = max(self._old_bytes or 0, at_bytes)
 
     def end(self) -> None:
-        """Nobody is asked any more; what this start has seen being written need not be compared."""
-        self._is_ending = True
+        """The scrubber has gone, and what it was asked stays without an answer. What this start has
+        seen being written need not be compared.
+        """
+        self._is_ending, self._is_asking = True, False
+        self._approval.is_bad(0, 0.0)  # ask at once
 
     def limit(self, at_bytes: int, limit_bytes: int, now_s: float) -> int:
         """Up to where may be read from `at_bytes` on."""
-        is_new = self._old_bytes is not None and at_bytes >= self._old_bytes
-        if self.scrubber is None or (self._is_ending and is_new):
+        if self.scrubber is None or self._is_ending_with(at_bytes):
             return limit_bytes
         return min(limit_bytes, self._approval.limit(at_bytes, now_s)[0])
 
     def begin_ask(self, at_bytes: int, now_s: float) -> int | None:
-        """From where the scrubber is to be asked now; None: it is not."""
-        if self.scrubber is None or self._is_asking or self._is_ending:
+        """From where is to be compared now; None: nothing is."""
+        if self.scrubber is None or self._is_asking or self._is_ending_with(at_bytes):
             return None
         start = self._approval.ask_from(at_bytes, now_s)
         self._is_asking = start is not None
         return start
+
+    def _is_ending_with(self, at_bytes: int) -> bool:
+        """It ends, and from there on all is new."""
+        return self._is_ending and self._old_bytes is not None and at_bytes >= self._old_bytes
 
     def answered(self, start: int, outcome: Checked | Exception, now_s: float) -> float:
         """In how many seconds to ask again; 0: when more is needed."""
@@ -105,3 +113,20 @@ class DispatchChecks:
             return False
         self._told_bytes = None
         return True
+
+
+def compared_alone(check: LogCheck, start: int, end: int) -> Steps[int]:
+    """How far the bytes from `start` on are what was written, `end` at most, where no scrubber can
+    be asked: files without digests are parsed. As the scrubber does, it takes a last range that is
+    not complete for good: the start has parsed it, or this process has written it.
+
+    Raises: OffsetGone.
+    """
+    until = yield from check.check(start, end)
+    while until < end and check.is_unknown(until):
+        before = until
+        yield from check.digest_file(until - until % check.digests.segment_bytes)
+        until = yield from check.check(before, end)
+        if until == before:
+            break  # it is damaged
+    return until

@@ -19,6 +19,7 @@ group; but a full disk is waited for.
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import suppress
 from functools import partial
 from typing import TypeAlias, assert_never
 
@@ -32,7 +33,8 @@ from actors.events import store as events
 from actors.runtime import Actor, ActorDown, ActorRef, AskTimeout, MailboxSpec, StopReason
 from actors.storage.derived_files import DerivedFiles, Flush, Put
 from actors.storage.derived_mends import mend_in_room
-from actors.storage.dispatch_checks import CHECK_TIMEOUT_S, DispatchChecks
+from actors.storage.digests import Digests
+from actors.storage.dispatch_checks import CHECK_TIMEOUT_S, DispatchChecks, compared_alone
 from actors.storage.dispatch_steps import begun_event, events_of, sync_flush, wanted_bytes
 from actors.storage.dispatcher_messages import Dispatched as Dispatched
 from actors.storage.dispatcher_messages import GetDispatched as GetDispatched
@@ -45,6 +47,7 @@ from actors.storage.dispatcher_messages import QueueUnits as QueueUnits
 from actors.storage.dispatcher_messages import Rederive as Rederive
 from actors.storage.dispatcher_messages import Rederived as Rederived
 from actors.storage.layout import StoreLayout
+from actors.storage.log_check import LogCheck
 from actors.storage.log_reader import LogReader, OffsetGone
 from actors.storage.lookups import Lookups
 from actors.storage.pacing import DISPATCH_WITHIN_S, STOP_DISPATCH_S, Pacing
@@ -52,8 +55,8 @@ from actors.storage.queue_files import QueueGap
 from actors.storage.record_proof import RecordProof
 from actors.storage.rederiving import WHY, MendedRanges
 from actors.storage.room import NO_ROOM_CODES, ROOM_PAUSE_S, OpeningWaits, Room
-from actors.storage.scrubber_messages import Check, Checked
-from actors.storage.stepping import stepped
+from actors.storage.scrubber_messages import CHECK_BYTES, Check, Checked
+from actors.storage.stepping import answered, stepped
 from actors.storage.store_messages import GetRange, LogGrew, LogRange, SetFloor, Subscribe
 from actors.storage.store_messages import Message as StoreMessage
 from wire.commitlog import RecordHead, Scanned, Stop, scan_heads
@@ -172,14 +175,7 @@ class Dispatcher(Actor[_Inbox]):
             self._limit_bytes = self._allowed(held.written_bytes, held.synced_bytes)
             self._synced_bytes = held.synced_bytes
             self._checks.grew(self._limit_bytes, self.ctx.now_s())
-        self._checks.end()
-        until_s = self.ctx.now_s() + STOP_DISPATCH_S
-        while await self._dispatch_slice():
-            if self.ctx.now_s() >= until_s:
-                self._limit_bytes = self._at_bytes  # not all was seen: the abort file stays
-            await trio.lowlevel.checkpoint()
-        if self._may_read() < self._limit_bytes:
-            self._limit_bytes = self._at_bytes
+        await self._dispatch_rest(self.ctx.now_s() + STOP_DISPATCH_S)
         flush = self._begin_flush()
         if self._in_flight is not None:  # its feeder may have been stopped before its sync began
             flush = self._in_flight.with_later(flush)
@@ -187,6 +183,42 @@ class Dispatcher(Actor[_Inbox]):
             await sync_flush(self._syncer, self.env.disk, flush, self.ctx.emit)
             self._files.end_flush(flush)
         await stepped(self._files.leave_ends())
+
+    async def _dispatch_rest(self, until_s: float) -> None:
+        """Until then; the scrubber has stopped already, so what is old is compared here."""
+        self._checks.end()
+        folder, size = self.layout.digests, self._reader.segment_bytes
+        check = LogCheck(
+            reader=self._reader,
+            digests=Digests(self.env.disk, folder, size, reads_only=True),
+            record_bytes_max=self.group.record_bytes_max,
+            limit_bytes=self._synced_bytes,
+            own_from_bytes=None,
+        )
+        try:
+            while await self._dispatch_slice() or await self._compare_alone(check):
+                if self.ctx.now_s() >= until_s:
+                    self._limit_bytes = self._at_bytes
+                await trio.lowlevel.checkpoint()
+        finally:
+            check.digests.close()
+        if self._may_read() < self._limit_bytes:
+            self._limit_bytes = self._at_bytes  # not all was seen: the abort file stays
+
+    async def _compare_alone(self, check: LogCheck) -> bool:
+        """Whether that leaves more to dispatch."""
+        now_s = self.ctx.now_s()
+        start = self._checks.begin_ask(self._at_bytes, now_s)
+        if start is None:
+            return False
+        until = start
+        with suppress(OffsetGone):
+            steps = compared_alone(check, start, start + CHECK_BYTES)
+            until = await answered(steps, self.env.run_beside)
+        is_bad = until == start
+        outcome = Checked(until_bytes=until, rotten=is_bad, compared_s=now_s)
+        self._checks.answered(start, outcome, now_s)
+        return not is_bad
 
     async def _ask_range(self, timeout_s: float) -> LogRange:
         return await self.store.ask(
@@ -264,6 +296,7 @@ class Dispatcher(Actor[_Inbox]):
         if self._files.created_count >= CREATED_MAX:
             self._begin_sync()  # which says when it is over
             return
+        self._ask_scrubber()
         if not await self._dispatch_slice() or self._at_bytes >= self._limit_bytes:
             self.pacing.at_end()
             return
@@ -304,9 +337,11 @@ class Dispatcher(Actor[_Inbox]):
         return True
 
     def _may_read(self) -> int:
-        """Up to where; what comes next is compared meanwhile."""
-        now_s = self.ctx.now_s()
-        start = self._checks.begin_ask(self._at_bytes, now_s)
+        return self._checks.limit(self._at_bytes, self._limit_bytes, self.ctx.now_s())
+
+    def _ask_scrubber(self) -> None:
+        """Have compared what comes next."""
+        start = self._checks.begin_ask(self._at_bytes, self.ctx.now_s())
         if self.scrubber is not None and start is not None:
             self.ctx.ask_later(
                 self.scrubber,
@@ -315,7 +350,6 @@ class Dispatcher(Actor[_Inbox]):
                 timeout_s=CHECK_TIMEOUT_S,
                 on_reply=lambda outcome: Compared(start, outcome),
             )
-        return self._checks.limit(self._at_bytes, self._limit_bytes, now_s)
 
     async def _put(self, heads: list[RecordHead]) -> bool:
         """False: a queue lacks units, and the whole log is dispatched again for it; or there is no

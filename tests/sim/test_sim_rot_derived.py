@@ -81,3 +81,44 @@ async def test_what_is_built_anew_waits_at_damage_until_it_is_mended(
         assert queue_bytes(on, name) == due
         assert on.view(name).damage == ""
         assert on.events(name, ActorCrashed) == []
+
+
+@pytest.mark.parametrize("has_digests", [True, False])
+@pytest.mark.parametrize("name", ["n0", "n1"])
+async def test_a_stop_just_after_the_start_derives_all_that_is_good(
+    autojump_clock: object, name: str, has_digests: bool
+) -> None:
+    """By then the scrubber, which compares the log for the dispatcher, has stopped."""
+    async with filled() as on:
+        due, layout, disk = queue_bytes(on, name), on.layout(name), on.world.node(name).disk
+        await on.cluster.stop(name)
+        disk.rmtree(layout.consume_queue)
+        if not has_digests:
+            disk.rmtree(layout.digests)
+        await on.cluster.start(name)
+        await on.cluster.stop(name)
+        assert queue_bytes(on, name) == due
+        assert not disk.exists(layout.abort)
+        await on.cluster.start(name)
+
+
+async def test_a_stop_just_after_the_start_derives_nothing_from_damage(
+    autojump_clock: object,
+) -> None:
+    async with filled() as on:
+        due, layout, disk = queue_bytes(on, "n1"), on.layout("n1"), on.world.node("n1").disk
+        await on.cluster.stop("n1")
+        disk.rmtree(layout.consume_queue)
+        on.flip("n1", SEGMENT + QUEUE_OFFSET)
+        await on.cluster.start("n1")
+        await on.cluster.stop("n1")
+        found = queue_bytes(on, "n1")
+        assert found.keys() <= due.keys()
+        units = b"".join(found.values())
+        places = {int.from_bytes(units[at : at + 8], "big") for at in range(0, len(units), 20)}
+        assert 0 < max(places) < SEGMENT
+        assert disk.exists(layout.abort)
+        on.flip("n1", SEGMENT + QUEUE_OFFSET)
+        await on.cluster.start("n1")
+        await trio.sleep(2 * RECHECK_S)
+        assert queue_bytes(on, "n1") == due

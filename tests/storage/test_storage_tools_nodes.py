@@ -176,11 +176,6 @@ async def test_a_running_node(file: pathlib.Path, tmp_path: pathlib.Path, run: R
     assert run("dump", tmp_path / "copy").stdout.count("\n") == 2000
 
 
-def units_in(node: pathlib.Path) -> int:
-    files = (path.read_bytes() for path in node.glob("groups/*/consumequeue/*/*/*"))
-    return sum(any(raw[at : at + 20]) for raw in files for at in range(0, len(raw), 20))
-
-
 async def test_a_brokers_store_becomes_a_slave(
     pair: pathlib.Path, tmp_path: pathlib.Path, run: Run
 ) -> None:
@@ -196,11 +191,9 @@ async def test_a_brokers_store_becomes_a_slave(
         assert refused.stderr.count("\n") == 1
         assert expected in refused.stderr, refused.stderr
     assert run("seed", copy, f"{pair}:n1", "--group", "orders").returncode == 0
-    node = tmp_path / "var" / "n1"
     async with actors.open_node(str(pair), "n1"):
-        with trio.fail_after(30.0):
-            while units_in(node) < 35:  # noqa: ASYNC110 - the log has no digests yet
-                await trio.sleep(0.05)
+        pass
+    node = tmp_path / "var" / "n1"
     (found,) = json.loads(run("check", node, "--json").stdout)["groups"]
     # The index was made anew as the newest broker does: an entry more for each of 34 tags.
     assert (found["records"], found["units"], found["entries"]) == (35, 35, 69 + 34)
