@@ -55,14 +55,12 @@ class Group:
         taken: appends dealt with, from the first on.
         written: those in the log now, in log order.
         rolled: first offsets of the segments that were begun.
-        no_room: the disk had none, so that nothing of it was written.
         failed: the disk's error; the log's end is unknown then.
     """
 
     taken: int
     written: list[Placed]
     rolled: tuple[int, ...] = ()
-    no_room: NoRoom | None = None
     failed: OSError | None = None
 
 
@@ -75,12 +73,14 @@ class GroupCommit:
         wall_clock_ms: store timestamps come from it, and never fall, but to it from a time that is
             none (AHEAD_MAX_MS).
         last_ts: the newest store timestamp, ms since 1970.
+        no_room: called when the disk has none, so that nothing was written; why, for people.
     """
 
     log: CommitLog
     encoder: AppendEncoder
     wall_clock_ms: Callable[[], int]
     last_ts: int
+    no_room: Callable[[NoRoom], str]
 
     def commit(
         self, appends: Sequence[Append], now_s: float, refusal: Callable[[], NotStored | None]
@@ -123,11 +123,13 @@ class GroupCommit:
             log.reserve(batch.next_bytes)
         except OSError as error:
             self.encoder.take_back(batch)
-            for each in placed:
-                each.append.reply_to.fail(LogFull(f"no room up to {batch.next_bytes}: {error}"))
             if isinstance(error, NoRoom):
-                return Group(taken=taken, written=[], no_room=error)
-            return Group(taken=taken, written=[], failed=error)
+                why, failed = self.no_room(error), None
+            else:
+                why, failed = f"no room up to {batch.next_bytes}: {error}", error
+            for each in placed:
+                each.append.reply_to.fail(LogFull(why))
+            return Group(taken=taken, written=[], failed=failed)
         try:
             for number, part in enumerate(batch.parts):
                 if number:

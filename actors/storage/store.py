@@ -162,6 +162,7 @@ class Store(Actor[_Inbox]):
             ),
             wall_clock_ms=self.env.wall_clock_ms,
             last_ts=opened.last_store_ts,
+            no_room=self._clean_now,
         )
         self._cleaner = expiry.Cleaner.of(
             self.env, opened.log, self.group, node=self.node, root=layout.root, emit=self.ctx.emit
@@ -283,8 +284,6 @@ class Store(Actor[_Inbox]):
             taken += group.taken
             for base in group.rolled:
                 self.ctx.emit(events.SegmentRolled(base_bytes=base))
-            if group.no_room is not None:
-                self._clean_now(group.no_room)
             if group.failed is not None:
                 raise self._write_failed(group.failed) from group.failed
             if group.written:

@@ -187,6 +187,17 @@ async def test_no_room_on_a_slave_ends_the_session_only(
         assert (await kit.range()).written_bytes == 3
 
 
+async def test_without_inodes_the_client_hears_of_them(autojump_clock: Any) -> None:
+    disk = sim_disk()
+    async with running(disk) as kit:
+        disk.faults.use_up_inodes(5.0)
+        with pytest.raises(LogFull, match="the disk has no inode left for another file"):
+            for _ in range(10):
+                await kit.append(b"y" * 3000)
+        await trio.sleep(6.0)
+        await kit.append(b"y" * 3000)
+
+
 async def test_another_error_before_a_write_stops(autojump_clock: Any) -> None:
     disk = sim_disk()
     with pytest.RaisesGroup(StorageError, flatten_subgroups=True):
