@@ -28,7 +28,7 @@ PAGE_BYTES = 4096
 PLACE_AT, PLACE_BYTES = 28, 8
 """Where a record says its own physical offset."""
 
-REPAIR = "; `repair` mends it while the node runs (README, Running it)"
+REPAIR = "`repair` mends it while the node runs (README, Running it)"
 
 
 @attrs.frozen(kw_only=True)
@@ -64,7 +64,7 @@ class EndCheck:
                 if values is not None and values[0] < (self.report.mark_bytes or 0):
                     self.report.findings.note("the log was cut while it was checked: check again")
                     return
-                self._hurt(stop, REPAIR)
+                self._hurt(stop, f"; {REPAIR}")
 
     def judge(self, bases: list[int]) -> Work[None]:
         """Of a stopped store, whose files are of the right size."""

@@ -26,6 +26,7 @@ from actors.storage.dledger.term_files import REMOVE_THEN
 from actors.storage.dledger.walk import FileEnd, Piece, read_file
 from actors.storage.file_sizes import short_alone
 from actors.storage.tools.check import CheckOptions
+from actors.storage.tools.check_end import REPAIR
 from actors.storage.tools.findings import LedgerReport
 from actors.storage.tools.ledger_end import LedgerEnd
 from actors.storage.tools.ledger_files import (
@@ -77,6 +78,8 @@ class _LedgerCheck:
         report.state = "running" if options.is_running else report.state
         if options.is_backup:
             report.state, self._do, findings.starts = "backup", COPY_AGAIN, False
+        elif options.is_running:
+            self._do = f"{REPAIR}; what no member has: {REMOVE_THEN}"
         report.committed_index = read_committed(self._disk, ledger.layout, findings)
         self._limit = report.committed_index if options.is_running else None
         self._read_truncating()

@@ -45,7 +45,10 @@ def test_damage_in_what_is_committed_is_found() -> None:
     flip(disk, f"{LAYOUT.commit_log}/{4096:020d}", 0)
     found = checked(disk, is_running=True)
     assert "byte 0 (entry" in found.findings.damage[0]
-    assert f"but entries up to {COUNT - 11} are committed" in found.findings.damage[0]
+    assert (
+        f"but entries up to {COUNT - 11} are committed; `repair` mends it while"
+        in (found.findings.damage[0])
+    )
 
 
 def test_what_is_not_committed_may_be_anything() -> None:
