@@ -212,7 +212,7 @@ class QueueRebuilt:
 
 
 @attrs.frozen(kw_only=True)
-class DispatchStands:
+class DispatchHalted:
     """Queues and index are derived no further: old bytes of the log that are needed for it are
     damaged, or nobody can say. By dispatcher, once for each such place; it goes on by itself when
     they are mended.

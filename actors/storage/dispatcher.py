@@ -311,7 +311,7 @@ class Dispatcher(Actor[_Inbox]):
         at, limit = self._at_bytes, self._may_read()
         if at >= limit or limit < self._wanted_bytes:
             if limit < self._limit_bytes and (damaged := self._checks.stands(limit)) is not None:
-                self.ctx.emit(events.DispatchStands(at_bytes=at, damaged_bytes=damaged))
+                self.ctx.emit(events.DispatchHalted(at_bytes=at, damaged_bytes=damaged))
             return False
         size = max(SLICE_BYTES, self._wanted_bytes - at)
         try:

@@ -61,7 +61,7 @@ async def test_what_is_built_anew_waits_at_damage_until_it_is_mended(
         on.flip(name, SEGMENT + place)
         await lose_units(on, name)
         await trio.sleep(2 * RECHECK_S)
-        (stands,) = on.events(name, events.DispatchStands)
+        (stands,) = on.events(name, events.DispatchHalted)
         assert stands.damaged_bytes == SEGMENT
         assert stands.at_bytes <= SEGMENT
         assert "bytes 16384 to 32768 are damaged" in on.view(name).damage

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from actors.runtime import ActorDown
 from actors.storage.approval import HOLDS_S
-from actors.storage.dispatch_checks import DispatchChecks
+from actors.storage.dispatch_checks import ASK_AGAIN_S, DispatchChecks
 from actors.storage.scrubber_messages import Checked
 
 END = 20 << 20
@@ -55,3 +56,24 @@ def test_behind_mended_damage_it_tells_of_the_next() -> None:
     assert looks.goes_on(4 * MIB)
     assert looks.stands(4 * MIB) == 4 * MIB
     assert looks.goes_on(5 * MIB)
+
+
+def test_without_an_answer_it_asks_again_in_a_moment() -> None:
+    looks = checks()
+    assert looks.begin_ask(0, 5.0) == 0
+    assert looks.answered(0, ActorDown("/n0/orders/scrubber"), 5.0) == ASK_AGAIN_S
+    assert looks.limit(0, END, 5.0) == 0
+    assert looks.stands(0) is None  # nobody has said that anything is damaged
+    assert looks.begin_ask(0, 5.0 + ASK_AGAIN_S / 2) is None
+    answer(looks, 0, 3 * MIB, 5.0 + ASK_AGAIN_S, rotten=False)
+    assert looks.limit(0, END, 5.0 + ASK_AGAIN_S) == 3 * MIB
+
+
+def test_at_its_end_it_asks_at_once_for_what_is_old_alone() -> None:
+    looks = checks()
+    assert looks.begin_ask(0, 5.0) == 0
+    looks.grew(END + MIB, 5.0)
+    looks.end()  # the scrubber has gone with its answer
+    assert looks.begin_ask(0, 5.0) == 0
+    assert looks.begin_ask(END, 5.0) is None
+    assert looks.limit(END, END + MIB, 50.0) == END + MIB
