@@ -14,10 +14,12 @@ import attrs
 import trio
 
 from actors.config import ClassicGroup
+from actors.events.store import RecoveryFinished
 from actors.sim.cluster import SimCluster
 from actors.sim.disk import SimDisk
 from actors.sim.log_bytes import DiskLogBytes
 from actors.sim.pages import PAGE_BYTES
+from actors.sim.world import SimEvent
 from actors.storage.approval import HOLDS_S
 from actors.storage.commit_log import segment_bases, segment_path
 from actors.storage.digests import ENTRY_BYTES, RANGE_BYTES
@@ -30,6 +32,8 @@ GUARDED_BYTES: Final = 12
 field of a record is covered by a checksum."""
 
 
+DIGESTED_S: Final = 2.0
+"""So long after a start all that it has parsed has a digest: these logs are short."""
 CACHED_S: Final = 2 * HOLDS_S
 """What a master has read or written so lately does not rot: as long again as it relies on it, for
 the turn and the frame that are under way."""
@@ -121,7 +125,7 @@ class FaultAtlas:
         self, node: str, rng: random.Random, *, beside: int | None = None
     ) -> str | None:
         """Bit rot anywhere in a record of a complete file, also in a field that no CRC covers; but
-        where there is no digest yet, nobody could know of that. Returns where, if anywhere.
+        where there need be no digest yet, nobody could know of that. Returns where, if anywhere.
 
         Args:
             beside: in the file that holds this byte of the log.
@@ -138,17 +142,35 @@ class FaultAtlas:
                 node, head.physical_offset, head.physical_offset + head.size
             ):
                 place = head.physical_offset + rng.randrange(head.size)
-                if self._has_digest(node, base, place - base):
+                if self._has_digest(node, base, place - base) or self._was_parsed(node, base):
                     return self._flip_at(node, rng, base, place - base)
         return None
 
     def _has_digest(self, node: str, base: int, place: int) -> bool:
-        """Whether the node has written down what lies there; so soon after a start it may not."""
+        """Whether the node has written down what lies there."""
         disk, path = self._disk(node), segment_path(self._layout(node).digests, base)
         if not disk.exists(path):
             return False
         with disk.faults.spared(), closing(disk.open(path, "r")) as file:
             return any(file.pread(place // RANGE_BYTES * ENTRY_BYTES, ENTRY_BYTES))
+
+    def _was_parsed(self, node: str, base: int) -> bool:
+        """Whether the node runs, and its start has parsed that file, which was complete, so long
+        ago that it has to know what lies there.
+        """
+        if self.cluster.running(node) is None:
+            return False
+        for seen in reversed(self.cluster.world.events):
+            match seen.event:
+                case RecoveryFinished() as found if self._is_of(node, seen):
+                    is_whole = base + self.group.segment_bytes <= found.end_bytes
+                    is_long_ago = seen.at_s + DIGESTED_S <= trio.current_time()
+                    return found.scanned_from_bytes <= base and is_whole and is_long_ago
+        return False
+
+    def _is_of(self, node: str, seen: SimEvent) -> bool:
+        """Whether the group's part of that node has emitted it."""
+        return seen.node == node and seen.path.split("/")[2] == self.group.name
 
     def _flip_bit(
         self, node: str, rng: random.Random, base: int, at: int, size: int, data: bytes

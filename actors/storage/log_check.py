@@ -3,7 +3,8 @@
 A range with a digest is read and compared. One without (its log was written by an older version or
 by another program, or the digest was lost) is parsed from the beginning of its file on, each
 record's CRC is checked, and only then its digest is written down: what nobody has checked is never
-taken for good. What a master itself has just written need not be parsed for that.
+taken for good. What a master itself has just written need not be parsed for that, nor what the
+store has just parsed to find the log's end.
 
 Upstream has nothing like it: a slave of RocketMQ's copies what it is sent, and a record's CRC is
 looked at when it is consumed.
@@ -19,7 +20,7 @@ from typing import Final, TypeAlias, TypeVar
 import attrs
 
 from actors.env.protocols import Disk
-from actors.storage.digests import Digests
+from actors.storage.digests import RANGE_BYTES, Digests
 from actors.storage.log_reader import LogReader, OffsetGone
 from actors.storage.range_reading import Found, Reading, Span, read_changed, read_ranges
 from actors.storage.side_file import VALUES_MAX, SideFile, SideFileDamaged
@@ -58,34 +59,34 @@ class Walk:
         base, end: the file.
         at: first byte of the next range.
         parses: every record is checked; else only ranges that have a digest are.
-        broken: no record begins where one should, so that the rest cannot be parsed.
         record_at: where the first record begins that is not checked; `rest`: the bytes from there.
+        broken: no record begins where one should, so that the rest cannot be parsed.
     """
 
     base: int
     end: int
     at: int
     parses: bool
-    broken: bool = False
-    record_at: int = attrs.field(init=False)
+    record_at: int = attrs.field(default=attrs.Factory(lambda self: self.base, takes_self=True))
+    broken: bool = attrs.field(default=False, init=False)
     rest: bytes = attrs.field(default=b"", init=False)
     _wanted: int = attrs.field(default=0, init=False)
     _pending: list[tuple[int, int, int]] = attrs.field(factory=list, init=False)
 
     def __attrs_post_init__(self) -> None:
         assert not self.parses or self.at == self.base
-        self.record_at = self.base
+        assert self.base <= self.record_at <= self.end
 
     @property
     def is_done(self) -> bool:
         return self.at >= self.end
 
     def parse(self, data: bytes, size_max: int) -> str:
-        """Take in the next bytes. Gives what is wrong with the record at `record_at`, or ""."""
+        """Take in what lies at `at`. Gives what is wrong with the record at `record_at`, or ""."""
         end = self.end
         if self.record_at == end:
             return ""  # behind the file's filler
-        self.rest += data
+        self.rest += data[max(0, self.record_at - self.at) :]
         if len(self.rest) < self._wanted and self.at + len(data) < end:
             return ""
         _, stopped = scan(self.rest, physical_offset=self.record_at, size_max=size_max)
@@ -129,6 +130,8 @@ class LogCheck:
         limit_bytes: nothing at or behind it is looked at: it may still change, or be lost.
         own_from_bytes: what lies from there on was written by this process from memory, and is not
             parsed; None: it is all parsed.
+        parsed: log bytes [start, end) whose records were checked when the store opened; files begin
+            at the start, a record at the end.
     """
 
     reader: LogReader
@@ -136,21 +139,30 @@ class LogCheck:
     record_bytes_max: int
     limit_bytes: int
     own_from_bytes: int | None
+    parsed: tuple[int, int] = (0, 0)
     rotten: dict[int, Rot] = attrs.field(factory=dict)
     healed: set[int] = attrs.field(factory=set)
 
     def walk_from(self, base: int) -> Walk:
-        """A walk through the file that begins there; it parses only if it has to."""
+        """A walk through the file that begins there, soon after it was written or the store opened;
+        it parses only what nobody has.
+        """
         end = base + self.digests.segment_bytes
-        own = self.own_from_bytes is not None and base >= self.own_from_bytes
+        first, behind = self.parsed
+        trusts = first <= base and not any(base <= each < end for each in self.rotten)
+        record_at = min(max(base, behind), end) if trusts else base
         at = self._first_unknown(base)
-        parses = not own and at < end
-        return Walk(base, end, base if parses else at, parses=parses)
+        parses = not self._is_own(base) and record_at < end and at < end
+        return Walk(base, end, base if parses else at, parses=parses, record_at=record_at)
 
     def walk_all(self, base: int) -> Walk:
         """A walk through all of the file, also where it has digests."""
-        walk = self.walk_from(base)
-        return Walk(base, walk.end, base, parses=walk.parses)
+        end = base + self.digests.segment_bytes
+        parses = not self._is_own(base) and self._first_unknown(base) < end
+        return Walk(base, end, base, parses=parses)
+
+    def _is_own(self, base: int) -> bool:
+        return self.own_from_bytes is not None and base >= self.own_from_bytes
 
     def step(self, walk: Walk) -> Steps[int]:
         """Check the next ranges of the walk; gives their size, 0 if none is complete yet, or left.
@@ -165,12 +177,11 @@ class LogCheck:
         known = self._known(spans)
         for found, digest in zip((yield from self._read(spans, keeps=keeps)), known, strict=True):
             self._take(walk, found, digest)
-        size = spans[-1][1] - walk.at
-        walk.at += size
-        return size
+            walk.at = found.end
+        return spans[-1][1] - spans[0][0]
 
     def _take(self, walk: Walk, found: Found, known: int | None) -> None:
-        """One range of a walk."""
+        """The next range of a walk."""
         start, end, digest = found.start, found.end, found.digest
         if digest is None:
             self.note(Rot(start, end, found.problem))
@@ -272,10 +283,13 @@ class LogCheck:
 
     def _first_unknown(self, base: int) -> int:
         """Where the first range of a file begins that has no digest; its end if all have one."""
-        at = base
-        while at < base + self.digests.segment_bytes and self.digests.get(at) is not None:
-            at = self.digests.range_at(at)[1]
-        return at
+        end = base + self.digests.segment_bytes
+        for first in range(base, end, COMPARE_BYTES):
+            ranges = range(first, min(first + COMPARE_BYTES, end), RANGE_BYTES)
+            known = self.digests.known(first, len(ranges))
+            if None in known:
+                return ranges[known.index(None)]
+        return end
 
     def _read(
         self,

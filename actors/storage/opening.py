@@ -68,6 +68,8 @@ class OpenedStore:
         found: what the scan said.
         kept_bytes: bytes that were cut and are in `cut/` now.
         last_store_ts: no later record may have an earlier store timestamp.
+        parsed: log bytes [start, end) of records whose CRCs the scan has looked at, from a file's
+            first byte to the log's end; empty where the group wants no CRC looked at.
         next_offsets: next queue offset by topic and queue id; empty on a slave.
         first_offset: where other queues begin.
     """
@@ -78,6 +80,7 @@ class OpenedStore:
     found: recovery.Found
     kept_bytes: int
     last_store_ts: int
+    parsed: tuple[int, int]
     next_offsets: NextOffsets
     first_offset: int
 
@@ -210,6 +213,7 @@ def _open(
     mark.write((end,))
     mark.sync()
     create_abort(disk, layout.abort, owner)
+    parsed_from = found.scanned_from_bytes if group.check_crc_on_recover else end
     return OpenedStore(
         log=log,
         mark=mark,
@@ -217,6 +221,7 @@ def _open(
         found=found,
         kept_bytes=kept,
         last_store_ts=found.last_store_ts or judged.checkpoint.log_ts,
+        parsed=(parsed_from, end),
         next_offsets=judged.next_offsets,
         first_offset=judged.first_offset,
     )

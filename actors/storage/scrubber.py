@@ -7,9 +7,10 @@ group's syncer to sync what reads well again, and tells CopyState to the role ke
 readers, and to who watches, a slave's client. A restart goes on with what is in its files; a round
 of the scrub begins anew.
 
-It does three things, in this order of urgency: it answers Check; it digests what was written (on a
-slave: once its records were parsed, and giving way to copying); and it reads, at
-`scrub_bytes_per_s`, all that lies there, for nobody else reads old files before they are needed.
+It does three things, in this order of urgency: it answers Check; it digests what the store has
+parsed as it opened, and what was written (on a slave: once its records were parsed, and giving way
+to copying); and it reads, at `scrub_bytes_per_s`, all that lies there, for nobody else reads old
+files before they are needed.
 
 Damage is remembered (`rotten`), survives a restart, and is looked at again every RECHECK_S: who has
 mended a range, by whatever means, need not tell; it is over once the file was synced then. There is
@@ -78,8 +79,10 @@ class _RecheckDue:
 
 
 @attrs.frozen(kw_only=True)
-class _ParseOn:
-    """To itself: a file has to be parsed before bytes of it may be sent, or are good again."""
+class _DigestOn:
+    """To itself: a file has to be digested before bytes of it may be sent, or are good again, or
+    as its records were checked when the store opened.
+    """
 
 
 @attrs.frozen(kw_only=True)
@@ -101,7 +104,7 @@ class _FileSynced:
 
 
 Message: TypeAlias = LogGrew | Check | Watch | GetScrubbed | mending.Message
-_Timed: TypeAlias = _GoOn | _ScrubDue | _RecheckDue | _ParseOn | _SyncDue
+_Timed: TypeAlias = _GoOn | _ScrubDue | _RecheckDue | _DigestOn | _SyncDue
 _Inbox: TypeAlias = Message | _Timed | _DigestsSynced | _FileSynced
 
 
@@ -120,7 +123,7 @@ class Scrubber(Actor[_Inbox]):
         readers: told the same, so that nothing damaged is shown.
     """
 
-    mailbox = MailboxSpec(conflate={LogGrew: _only, _GoOn: _only, _ParseOn: _only})
+    mailbox = MailboxSpec(conflate={LogGrew: _only, _GoOn: _only, _DigestOn: _only})
     env: Env
     layout: StoreLayout
     group: ClassicGroup
@@ -142,9 +145,8 @@ class Scrubber(Actor[_Inbox]):
     _watching: ActorRef[CopyState] | None = attrs.field(default=None, init=False)
     _syncer: Syncer = attrs.field(init=False)
     _is_syncing: bool = attrs.field(default=False, init=False)
-    _parked: list[Check] = attrs.field(factory=list, init=False)  # until their files are parsed
-    _to_parse: dict[int, None] = attrs.field(factory=dict, init=False)  # by their first bytes
-    _parsing: Walk | None = attrs.field(default=None, init=False)
+    _parked: list[Check] = attrs.field(factory=list, init=False)  # until their files are digested
+    _to_digest: dict[int, Walk] = attrs.field(factory=dict, init=False)  # by their first bytes
 
     async def on_start(self) -> None:
         """What was damaged before is looked at first, so that nothing counts meanwhile."""
@@ -161,8 +163,9 @@ class Scrubber(Actor[_Inbox]):
             digests=Digests.open(disk, self.layout.digests, size, held.min_bytes, end),
             record_bytes_max=self.group.record_bytes_max,
             limit_bytes=held.synced_bytes,
-            # Recovery has parsed the file that the log ends in.
+            # Recovery has looked at the records of the file that the log ends in.
             own_from_bytes=newest if self.writes_itself else None,
+            parsed=held.parsed,
         )
         self._syncer = disk.syncer()
         self._mender = mending.Mender(
@@ -175,6 +178,8 @@ class Scrubber(Actor[_Inbox]):
         self._live = self._check.walk_from(newest)
         self._progress = ScrubProgress(self._live.at)
         await self._look_at_known()
+        for base in range(max(held.min_bytes, held.parsed[0]), newest, size):
+            self._have_digested(self._check.walk_from(base))
         me, name = self.ctx.self_ref, self.ctx.path
         await self.store.tell(Subscribe(subscriber=me, name=name, within_s=DIGEST_WITHIN_S))
         if self.group.scrub_bytes_per_s:
@@ -204,9 +209,9 @@ class Scrubber(Actor[_Inbox]):
                 await self._scrub()
             case _RecheckDue():
                 for base in await self._run(self._check.compare_again()):
-                    self._have_parsed(base)
-            case _ParseOn():
-                await self._parse_on()
+                    self._have_digested(self._check.walk_anew(base))
+            case _DigestOn():
+                await self._digest_on()
             case _SyncDue():
                 self._sync()
             case _DigestsSynced():
@@ -280,37 +285,34 @@ class Scrubber(Actor[_Inbox]):
         is_unknown = until < limit and self._check.is_unknown(until)
         if is_unknown and until == start and not is_parsed:
             self._parked.append(message)
-            self._have_parsed(start - start % self._check.digests.segment_bytes)
+            base = start - start % self._check.digests.segment_bytes
+            self._have_digested(self._check.walk_anew(base))
             return
         stops = until < limit and not (is_unknown and until > start)
         until = end if until >= limit else until
         now_s = self.ctx.now_s()
         message.reply_to.send(Checked(until_bytes=until, rotten=stops, compared_s=now_s))
 
-    def _have_parsed(self, base: int) -> None:
-        self._to_parse[base] = None
-        self.ctx.self_ref.offer(_ParseOn())
+    def _have_digested(self, walk: Walk) -> None:
+        self._to_digest.setdefault(walk.base, walk)
+        self.ctx.self_ref.offer(_DigestOn())
 
-    async def _parse_on(self) -> None:
-        """A step of the first file that has to be parsed; then everybody has a turn."""
-        if not self._to_parse:
+    async def _digest_on(self) -> None:
+        """A step of the first file that has to be digested; then everybody has a turn."""
+        if not self._to_digest:
             return
-        base = next(iter(self._to_parse))
-        walk = self._parsing
-        if walk is None or walk.base != base:
-            walk = self._parsing = self._check.walk_anew(base)
+        walk = next(iter(self._to_digest.values()))
         done = await self._step(walk)
         is_over = not done or walk.is_done or walk.broken
         if is_over:
-            self._parsing = None
-            del self._to_parse[base]
-        here = [each for each in self._parked if base <= each.start_bytes < walk.end]
+            del self._to_digest[walk.base]
+        here = [each for each in self._parked if walk.base <= each.start_bytes < walk.end]
         for each in here:
             if is_over or not self._check.is_unknown(each.start_bytes):
                 self._parked.remove(each)
                 await self._answer(each, is_parsed=is_over)
-        if self._to_parse:
-            self.ctx.self_ref.offer(_ParseOn())
+        if self._to_digest:
+            self.ctx.self_ref.offer(_DigestOn())
 
     # ---- the scrub ----
 

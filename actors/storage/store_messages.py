@@ -129,6 +129,7 @@ class LogRange:
 
     Attributes:
         folder: the folder of its files, for a LogReader.
+        parsed: see `opening.OpenedStore`.
         stands_still: why old files do not go, for people; "": they do, or there are none.
         no_room: why nothing can be written, for people; "": it can.
     """
@@ -138,6 +139,7 @@ class LogRange:
     synced_bytes: int
     segment_bytes: int
     folder: str
+    parsed: tuple[int, int] = (0, 0)
     stands_still: str = ""
     no_room: str = ""
 

@@ -15,12 +15,13 @@ from actors.events import ha
 from actors.events import store as events
 from actors.ha.core.role_effects import RoleState
 from actors.ha.ha_client import VERIFY_TIMEOUT_S
+from actors.sim.atlas import DIGESTED_S
 from actors.sim.damage_checker import NoDamagedCopyCounts
 from actors.sim.history import FaultInjected
 from actors.sim.network import NetworkOptions
 from actors.sim.world import SimEvent
 from actors.storage.approval import HOLDS_S
-from actors.storage.scrubber import ROUND_PAUSE_S, SYNC_S
+from actors.storage.scrubber import ROUND_FIRST_S, ROUND_PAUSE_S, SYNC_S
 from actors.storage.scrubber_messages import RECHECK_S
 from actors.storage.side_file import SideFile
 
@@ -114,6 +115,26 @@ async def test_digests_of_before_an_older_version_wrote_are_made_anew(
         await on.cluster.stop("n0")
         on.world.node("n0").disk.rmtree(on.layout("n0").digests)
         await on.cluster.start("n0")
+
+
+@pytest.mark.parametrize("node", ["n0", "n1"])
+async def test_what_a_start_has_parsed_is_digested_at_once(
+    autojump_clock: object, node: str
+) -> None:
+    """What changes afterwards where no CRC covers it is found, long before the scrub's round."""
+    async with filled(copies=2) as on:
+        await on.cluster.kill(node)
+        on.world.node(node).disk.rmtree(on.layout(node).digests)
+        await on.cluster.start(node)
+        await trio.sleep(ROUND_FIRST_S / 2)
+        names = on.world.node(node).disk.listdir(on.layout(node).digests)
+        assert {f"{number * SEGMENT:020d}" for number in range(4)} <= set(names)
+        on.flip(node, SEGMENT + HEAD)
+        await trio.sleep(SCRUBBED_S)
+        (found,) = on.events(node, events.RotFound)
+        assert found.first_bytes == SEGMENT
+        on.flip(node, SEGMENT + HEAD)
+        await trio.sleep(2 * RECHECK_S)
 
 
 async def test_what_a_slave_was_sent_is_parsed_there(
@@ -220,6 +241,23 @@ async def test_a_full_disk_keeps_nobody_from_copying(autojump_clock: object) -> 
         disk.faults.clear()
         await trio.sleep(2 * SYNC_S)
         assert f"{0:020d}" in disk.listdir(on.layout("n0").digests)
+
+
+async def test_no_bit_is_flipped_where_nobody_could_know_of_it(autojump_clock: object) -> None:
+    """Without a digest; but of all that a start has parsed the node soon has one."""
+    async with filled() as on:
+        disk, digests = on.world.node("n0").disk, on.layout("n0").digests
+        disk.rmtree(digests)
+        assert on.atlas.flip_old_bit("n0", random.Random(3)) is None
+        await on.cluster.kill("n0")
+        assert on.atlas.flip_old_bit("n0", random.Random(3)) is None
+        await on.cluster.start("n0")
+        await trio.sleep(DIGESTED_S)
+        assert on.atlas.flip_old_bit("n0", random.Random(3)) is not None
+        on.atlas.repair("n0")
+        disk.rmtree(digests)
+        assert on.atlas.flip_old_bit("n0", random.Random(3)) is not None
+        on.atlas.repair("n0")
 
 
 async def test_the_checker_objects_to_a_damaged_copy(autojump_clock: object) -> None:

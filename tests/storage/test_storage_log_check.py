@@ -27,13 +27,15 @@ class Log:
     disk: SimDisk
     count: int
     check: LogCheck
+    places: list[tuple[int, int]]
 
     @classmethod
     def of(cls, count: int, segment_bytes: int = S, body_bytes: int = 1500) -> Log:
         disk = SimDisk(random.Random(1))
         log = CommitLog.load(disk, FOLDER, segment_bytes)
         per_file = segment_bytes // (body_bytes + 100)
-        fill(log, [b"%d;" % number + b"x" * body_bytes for number in range(count * per_file + 1)])
+        bodies = [b"%d;" % number + b"x" * body_bytes for number in range(count * per_file + 1)]
+        places = fill(log, bodies)
         end = count * segment_bytes
         log.close(remove_spare=False)
         check = LogCheck(
@@ -43,7 +45,7 @@ class Log:
             limit_bytes=end,
             own_from_bytes=None,
         )
-        return cls(disk, count, check)
+        return cls(disk, count, check, places)
 
     def digested(self) -> Log:
         for number in range(self.count):
@@ -119,3 +121,47 @@ def test_a_read_that_fails_once_calls_no_other_range_damaged() -> None:
     assert {rot.start: rot.reason for rot in log.check.rotten.values()} == {failed: "EIO"}
     finish(log.check.look_again())
     assert log.check.healed == {failed}
+
+
+def test_a_record_that_seems_to_reach_over_its_files_end_is_damage() -> None:
+    """Several ranges are looked at by one step, the file's last one among them."""
+    log = Log.of(1, segment_bytes=4 * RANGE_BYTES, body_bytes=30_000)
+    log.flip(0, log.places[7][0] + 1)  # its size: 512 KiB more
+    finish(log.check.digest_file(0))
+    (rot,) = log.check.rotten.values()
+    assert rot.reason.endswith("no record ends there")
+
+
+def test_what_was_parsed_when_the_store_opened_is_not_parsed_again() -> None:
+    """But digested; and what came behind it is parsed from there on."""
+    log = Log.of(2, segment_bytes=4 * RANGE_BYTES, body_bytes=30_000)
+    size = 4 * RANGE_BYTES
+    places = [at - size for at, _ in log.places if at >= size]
+    log.check.parsed = (0, size + places[5])
+    log.flip(0, places[2] + 100)
+    log.flip(size, places[2] + 100)
+    for base in (0, size):
+        walk = log.check.walk_from(base)
+        assert walk.parses == (base > 0)
+        while finish(log.check.step(walk)):
+            pass
+        assert walk.is_done
+    assert log.check.rotten == {}
+    assert not log.check.is_unknown(0)
+    assert not log.check.is_unknown(2 * size - 1)
+    log.flip(size, places[6] + 100)
+    log.check.digests.close()
+    log.disk.unlink(segment_path(DIGESTS, size))
+    finish(log.check.step(log.check.walk_from(size)))
+    (rot,) = log.check.rotten.values()
+    assert rot.reason.startswith(f"offset {size + places[6]}: ")
+
+
+def test_where_damage_is_known_what_the_start_has_parsed_proves_nothing() -> None:
+    """The scrubber alone may have been started again, long after the store was opened."""
+    log = Log.of(2, segment_bytes=4 * RANGE_BYTES, body_bytes=30_000)
+    log.check.parsed = (0, 4 * RANGE_BYTES)
+    log.flip(0, 100)
+    finish(log.check.digest_file(0))
+    assert log.check.rotten
+    assert log.check.walk_from(0).parses
