@@ -16,7 +16,9 @@ RANGE_BYTES_MAX: Final = 4 << 20
 
 
 class GetRange(Frame, frozen=True, kw_only=True, tag="get_range"):
-    """The range of a classic group's log that holds byte `start`; the DLedger entry `start`."""
+    """The range of a classic group's log that holds byte `start`, or what is synced of it; the
+    DLedger entry `start`.
+    """
 
     id: Id
     group: Name
@@ -24,7 +26,9 @@ class GetRange(Frame, frozen=True, kw_only=True, tag="get_range"):
 
 
 class Range(Frame, frozen=True, kw_only=True, tag="range"):
-    """`start`: of the range. `digest`: CRC-32 of `data`, as it was when that was written."""
+    """`start`: of the range. `digest`: CRC-32 of `data`, as it was when that was written, or its
+    records were parsed.
+    """
 
     id: Id
     start: Position

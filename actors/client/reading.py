@@ -6,17 +6,20 @@ Both go on at their position with another member when the one they read from is 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 import trio
 
 from actors.api.failures import RequestRefused
+from actors.client.connection import Client
 from actors.client.group_door import GroupDoor
 from actors.client.members import LOST, RETRY_S
 from actors.client.report import record_json, record_line
-from actors.errors import Closed, CorruptLog
+from actors.errors import Closed, CorruptLog, TriologError
 from actors.log import READ_BYTES_DEFAULT
 from actors.log_types import Batch, Record
+from actors.storage.records import decoded
 from wire import api
 
 Write: TypeAlias = Callable[[bytes], Awaitable[None]]
@@ -123,7 +126,19 @@ async def tail(door: GroupDoor, group: str, write: Write, *, start: int | None, 
                     await write(as_bytes(batch.records, json=json))
                     position = batch.next
             raise Closed(f"{client.identity.node} ended the tail")
-        except (*LOST, CorruptLog) as error:
+        except (*LOST, CorruptLog, RequestRefused) as error:
+            if isinstance(error, CorruptLog) and position is not None:
+                await _ask_for_damaged(client, group, position)
             if not nodes.failed(client, error):
                 raise
             await trio.sleep(RETRY_S)
+
+
+async def _ask_for_damaged(client: Client, group: str, position: int) -> None:
+    """Read what is good from there on, then the damaged record behind it, which the node refuses:
+    so it comes to know of it.
+    """
+    with suppress(TriologError, OSError):
+        for _ in range(2):
+            found = await client.read(group, position, READ_BYTES_DEFAULT, fresh=False)
+            position = decoded(found).next

@@ -86,7 +86,8 @@ async def repair(
     try:
         if isinstance(part, LedgerPart):
             return await LedgerRepair(part, tuple(names)).run()
-        return await _Repair(part, network, await group_state(group.name), tuple(names)).run()
+        own = await group_state(group.name)
+        return await _Repair(part, network, own, tuple(names), group_state).run()
     finally:
         part.repairing = False
 
@@ -96,8 +97,9 @@ class _Repair:
     """One call.
 
     Attributes:
-        own: what this node is, at its beginning.
+        own: what this node is, when it last was compared with others.
         names: whom to ask, in this order.
+        group_state: what it is now.
         shared: up to which byte a member's log is the own one.
         silent: why a member is not asked, for people.
     """
@@ -106,6 +108,7 @@ class _Repair:
     network: MemberNetwork
     own: GroupState
     names: tuple[str, ...]
+    group_state: Callable[[str], Awaitable[GroupState]]
     shared: dict[str, int] = attrs.field(factory=dict, init=False)
     silent: dict[str, str] = attrs.field(factory=dict, init=False)
 
@@ -115,7 +118,8 @@ class _Repair:
         left: dict[int, tuple[Rot, str]] = {}
         while new := [rot for rot in await self._damage() if rot.start not in left]:
             if not self.shared and not self.silent:
-                await self._meet()
+                for name in self.names:
+                    await self._meet(name)
             for rot in new:
                 if rot.start in mended:  # a disk that does not keep what it is given
                     left[rot.start] = mended.pop(rot.start)[0], "it is damaged again"
@@ -160,22 +164,26 @@ class _Repair:
         )
         return found.rotten
 
-    async def _meet(self) -> None:
-        """See which members have the same log, and up to where."""
+    async def _meet(self, name: str) -> None:
+        """See whether a member has the same log, and up to where."""
         part = self.part
-        for name in self.names:
-            if name in part.file_group.java_nodes:
-                self.silent[name] = "a Java broker cannot be asked"
-                continue
-            try:
-                said = await ask_group(
-                    self.network, self._door(name), node=part.node, master=name, group=part.name
-                )
-            except LOST as error:
-                self.silent[name] = f"does not answer: {lost_text(error)}"
-                continue
-            found = compare(self.own.history, self.own.written, said.history, said.written)
-            self.shared[name] = found.consistent_bytes
+        if name in part.file_group.java_nodes:
+            self.silent[name] = "a Java broker cannot be asked"
+            return
+        try:
+            said = await ask_group(
+                self.network, self._door(name), node=part.node, master=name, group=part.name
+            )
+        except LOST as error:
+            self.silent[name] = f"does not answer: {lost_text(error)}"
+            return
+        found = compare(self.own.history, self.own.written, said.history, said.written)
+        self.shared[name] = found.consistent_bytes
+
+    async def _meet_again(self, name: str) -> None:
+        """Both logs may have grown since: what is damaged reaches up to what was synced lately."""
+        self.own = await self.group_state(self.part.name)
+        await self._meet(name)
 
     async def _mend(self, rot: Rot) -> tuple[str, str]:
         """Who gave what is there now; else "" and why nobody could."""
@@ -195,12 +203,14 @@ class _Repair:
         until, data = rot.end, b""
         while True:
             if self.shared[name] < until:
+                await self._meet_again(name)
+            if self.shared[name] < until:
                 return f"its log is the same up to byte {self.shared[name]} only"
             if until - rot.start > MEND_BYTES_MAX:
                 return f"more than {MEND_BYTES_MAX} bytes would have to be changed"
             while rot.start + len(data) < until:
                 try:
-                    data += await self._range(name, rot.start + len(data))
+                    data += await self._range(name, rot.start + len(data), until)
                 except LOST as error:
                     return lost_text(error)
             done = await self._give(name, rot.start, data, outvotes)
@@ -212,8 +222,8 @@ class _Repair:
         again = {each.start: each.reason for each in await self._damage()}
         return again.get(rot.start, "")
 
-    async def _range(self, name: str, start: int) -> bytes:
-        """Raises: one of LOST."""
+    async def _range(self, name: str, start: int, until: int) -> bytes:
+        """A whole range, or what of it lies below `until`. Raises: one of LOST."""
         part = self.part
         found = await ask_range(
             self.network,
@@ -224,12 +234,12 @@ class _Repair:
             start=start,
         )
         size = self.part.file_group.segment_bytes
-        due = min(RANGE_BYTES, size - start % size)
-        if (found.start, len(found.data)) != (start, due):
+        due = min(RANGE_BYTES, size - start % size, until - start)
+        if found.start != start or len(found.data) < due:
             sent = f"{len(found.data)} bytes from {found.start}"
             text = f"it sent {sent} for {due} from {start}"
             raise RequestRefused(api.ERROR_NOT_AVAILABLE, text)
-        return found.data
+        return found.data[:due]
 
     async def _give(self, name: str, start: int, data: bytes, outvotes: bool) -> Mended:
         part = self.part

@@ -135,6 +135,16 @@ class Digests:
         if len(self._unsaved) > UNSAVED_MAX:
             del self._unsaved[next(iter(self._unsaved))]
 
+    def forget(self, start: int) -> None:
+        """Nobody knows what the range is that begins there: it was made of damaged bytes."""
+        self._unsaved.pop(start, None)
+        base = start - start % self.segment_bytes
+        with suppress(OSError):
+            file = self._file(base, create=False)
+            if file is not None:
+                file.pwrite(bytes(ENTRY_BYTES), (start - base) // RANGE_BYTES * ENTRY_BYTES)
+                self._dirty[file.path] = None
+
     def save(self) -> None:
         """Try again to write down what could not be."""
         for start, digest in tuple(self._unsaved.items()):

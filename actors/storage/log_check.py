@@ -6,6 +6,11 @@ record's CRC is checked, and only then its digest is written down: what nobody h
 taken for good. What a master itself has just written need not be parsed for that, nor what the
 store has just parsed to find the log's end.
 
+The log's last, unfinished range has no digest, and may have none for long; and what changes in it
+until it is full, a master digests. So where a record is doubted, records are parsed: those that
+nobody has digested (`check_undigested`), or all of a file (`walk_anew`). What is found so is parsed
+again, not compared, until it reads well, and nobody makes a digest of it before.
+
 Upstream has nothing like it: a slave of RocketMQ's copies what it is sent, and a record's CRC is
 looked at when it is consumed.
 """
@@ -23,16 +28,22 @@ from actors.env.protocols import Disk
 from actors.storage.digests import RANGE_BYTES, Digests
 from actors.storage.log_reader import LogReader, OffsetGone
 from actors.storage.range_reading import Found, Reading, Span, read_changed, read_ranges
+from actors.storage.recovery import is_beginning
 from actors.storage.side_file import VALUES_MAX, SideFile, SideFileDamaged
 from wire.commitlog import Stop, scan
 
 ROTTEN_MAX: Final = VALUES_MAX - 1
 """Ranges that are remembered and told; what is found beyond them is found again, and leaves no more
 than they do."""
+SIZE_BYTES: Final = 4
+"""A record begins with its size."""
 PARSE_BYTES: Final = 256 << 10
 """Parsed on the loop, in 2 ms if its records are small; then everybody has a turn."""
 STEP_BYTES: Final = 1 << 20
 """Of what need not be parsed: read and digested by one call beside the loop, in 0.4 ms."""
+UNDIGESTED_BYTES: Final = 16 << 20
+"""Parsed at once of what has no digest: the ranges of the largest record. What lies further ahead
+the walk that digests it parses."""
 COMPARE_BYTES: Final = 8 << 20
 """Read and digested by one call beside the loop, in 3 ms."""
 
@@ -74,7 +85,7 @@ class Walk:
     _pending: list[tuple[int, int, int]] = attrs.field(factory=list, init=False)
 
     def __attrs_post_init__(self) -> None:
-        assert not self.parses or self.at == self.base
+        assert not self.parses or self.at in (self.base, self.record_at)
         assert self.base <= self.record_at <= self.end
 
     @property
@@ -107,14 +118,24 @@ class Walk:
             case _:
                 return stopped.reason or "no record ends there"
 
-    def sure(self, start: int, end: int, digest: int) -> list[tuple[int, int]]:
-        """Take in a range without a digest. Gives those (start, digest) that may be written down:
-        all whose records have been checked to their ends.
-        """
-        if not self.parses:
-            return [(start, digest)]
+    def reach(self, size_max: int) -> int:
+        """Where the record at `record_at` ends by its size; if that cannot be, behind its size."""
+        size = int.from_bytes(self.rest[:SIZE_BYTES], "big")
+        if SIZE_BYTES < size <= min(size_max, self.end - self.record_at):
+            return self.record_at + size
+        return min(self.record_at + SIZE_BYTES, self.end)
+
+    def add(self, start: int, end: int, digest: int) -> None:
+        """Take in a range without a digest."""
         self._pending.append((start, end, digest))
-        found = [each for each in self._pending if each[1] <= self.record_at]
+
+    def sure(self) -> list[tuple[int, int]]:
+        """Take out those (start, digest) that may be written down: all whose records have been
+        checked to their ends, if any have to be.
+        """
+        if not self._pending:
+            return []
+        found = [each for each in self._pending if not self.parses or each[1] <= self.record_at]
         del self._pending[: len(found)]
         return [(start, digest) for start, _, digest in found]
 
@@ -127,6 +148,8 @@ class LogCheck:
         rotten: by their first byte, ascending as they were found.
         healed: those of them that read well again: they are damaged until somebody has synced what
             was read, see `confirm`.
+        by_records: those of them that no digest tells of: where the bad record begins, by their
+            first byte.
         limit_bytes: nothing at or behind it is looked at: it may still change, or be lost.
         own_from_bytes: what lies from there on was written by this process from memory, and is not
             parsed; None: it is all parsed.
@@ -142,6 +165,7 @@ class LogCheck:
     parsed: tuple[int, int] = (0, 0)
     rotten: dict[int, Rot] = attrs.field(factory=dict)
     healed: set[int] = attrs.field(factory=set)
+    by_records: dict[int, int] = attrs.field(factory=dict)
 
     def walk_from(self, base: int) -> Walk:
         """A walk through the file that begins there, soon after it was written or the store opened;
@@ -191,10 +215,17 @@ class LogCheck:
             self._compared(start, end, known == digest)
         if walk.parses and not walk.broken:
             self._parse(walk, found.data)
-        if known is None and not walk.broken:
-            for place, sure in walk.sure(start, end, digest):
-                self.digests.put(place, sure)
-                self._reads_well(place)
+        if walk.broken:
+            return
+        if known is None and not self._is_in_rot(start):
+            walk.add(start, end, digest)
+        for place, sure in walk.sure():
+            self.digests.put(place, sure)
+            self._reads_well(place)
+
+    def _is_in_rot(self, start: int) -> bool:
+        found = (self.rotten[each] for each in self.by_records)
+        return any(rot.start <= start < rot.end for rot in found)
 
     def walk_anew(self, base: int) -> Walk:
         """A walk that parses a whole file, to have digests of it."""
@@ -217,7 +248,7 @@ class LogCheck:
 
         Raises: OffsetGone.
         """
-        at = self.digests.range_at(start)[0]
+        at, end = self.digests.range_at(start)[0], self.undamaged(start, end)
         while spans := self._complete(at, min(end, at + COMPARE_BYTES)):
             known = self._known(spans)
             if None in known:
@@ -236,6 +267,15 @@ class LogCheck:
             at = spans[-1][1]
         return end
 
+    def undamaged(self, start: int, end: int) -> int:
+        """Up to where, from `start` on, nothing is known to be damaged that a digest does not tell
+        of; `end` at most.
+        """
+        for first in self.by_records:
+            if start < self.rotten[first].end:
+                end = min(end, max(start, first))
+        return end
+
     def look_again(self) -> Steps[None]:
         """Read all that was damaged once more: it may have been mended."""
         for base in (yield from self.compare_again()):
@@ -246,6 +286,9 @@ class LogCheck:
         """The same for what has a digest. Gives the files that have to be parsed for the rest."""
         unknown: dict[int, None] = {}
         for rot in tuple(self.rotten.values()):
+            if rot.start in self.by_records:
+                yield from self._parse_again(rot)
+                continue
             known = self.digests.get(rot.start)
             if known is None:
                 unknown[rot.start - rot.start % self.digests.segment_bytes] = None
@@ -257,6 +300,71 @@ class LogCheck:
                 if known is not None:
                     self._judge(found, known)
         return list(unknown)
+
+    def check_undigested(self, at: int) -> Steps[int]:
+        """Parse what is synced from `at` on, where a record begins: no digest need tell of it.
+        Gives up to where all is good.
+
+        Raises: OffsetGone.
+        """
+        limit = self.limit_bytes
+        if limit - at > UNDIGESTED_BYTES:
+            limit = self.digests.range_at(at + UNDIGESTED_BYTES)[0]
+        while at < limit:
+            end = min(limit, at - at % self.digests.segment_bytes + self.digests.segment_bytes)
+            bad = yield from self._first_bad(at, end)
+            if bad is not None:
+                place, reach, reason = bad
+                start, behind = self.digests.range_at(place)
+                rot = Rot(start, behind, f"offset {place}: {reason}")
+                while start < reach and self.digests.get(start) is not None:
+                    start = self.digests.range_at(start)[1]  # it is compared with that
+                if start < min(reach, end):
+                    self._note_record(attrs.evolve(rot, start=start, end=end), place)
+                else:
+                    self._note_digested(rot, reach, place)
+                return place
+            at = end
+        return at
+
+    def _parse_again(self, rot: Rot) -> Steps[None]:
+        try:
+            bad = yield from self._first_bad(self.by_records[rot.start], rot.end)
+        except OffsetGone:
+            self.forget(rot.start)
+            return
+        if bad is None:
+            self.healed.add(rot.start)
+        else:
+            self.healed.discard(rot.start)
+            self.by_records[rot.start] = bad[0]
+
+    def _first_bad(self, at: int, end: int) -> Steps[tuple[int, int, str] | None]:
+        """Where the first bad record begins of those from `at` on, where one does, up to `end` in
+        its file, where it ends at most, and what is wrong with it; None: none is, as far as they
+        are there.
+
+        Raises: OffsetGone.
+        """
+        base = at - at % self.digests.segment_bytes
+        walk = Walk(base, base + self.digests.segment_bytes, at, parses=True, record_at=at)
+        while walk.at < end:
+            span = (walk.at, min(walk.at + PARSE_BYTES, end))
+            (found,) = yield from self._read([span], keeps=True)
+            if found.digest is None:
+                return walk.record_at, end, found.problem
+            reason = walk.parse(found.data, self.record_bytes_max)
+            if reason:
+                return walk.record_at, walk.reach(self.record_bytes_max), reason
+            walk.at = found.end
+        if walk.rest and not self.goes_on(walk.rest, walk.record_at):
+            return walk.record_at, end, "a record of another size than its lengths say"
+        return None
+
+    def goes_on(self, have: bytes, offset: int) -> bool:
+        """Whether `have` is a good beginning of the record or filler at `offset`."""
+        size = self.digests.segment_bytes
+        return is_beginning(have, offset, size - offset % size, self.record_bytes_max)
 
     def _complete(self, at: int, end: int) -> list[Span]:
         """The ranges from `at` on that begin below `end` in its file, and are complete."""
@@ -270,6 +378,15 @@ class LogCheck:
     def _known(self, spans: Sequence[Span]) -> list[int | None]:
         return self.digests.known(spans[0][0], len(spans))
 
+    def remember(self, start: int) -> None:
+        """An earlier start had found damage there. Where no digest can tell, its file is parsed."""
+        start, end = self.digests.range_at(start)
+        rot = Rot(start, min(end, self.limit_bytes), "it was found before")
+        if end > self.limit_bytes:
+            self._note_record(rot, start - start % self.digests.segment_bytes)
+        else:
+            self.note(rot)
+
     def confirm(self, starts: Iterable[int]) -> None:
         """What read well there was synced then: it is no damage any more, if it still reads so."""
         for start in starts:
@@ -279,6 +396,7 @@ class LogCheck:
     def forget(self, start: int) -> None:
         """There is no damage there, or no file."""
         self.rotten.pop(start, None)
+        self.by_records.pop(start, None)
         self.healed.discard(start)
 
     def _first_unknown(self, base: int) -> int:
@@ -341,15 +459,40 @@ class LogCheck:
             self.note(Rot(start, end, "its bytes are not those that were written"))
 
     def _reads_well(self, start: int) -> None:
-        if start in self.rotten:
+        if start in self.rotten and start not in self.by_records:
             self.healed.add(start)
 
     def _parse(self, walk: Walk, data: bytes) -> None:
         reason = walk.parse(data, self.record_bytes_max)
-        if reason:
-            walk.broken = True
-            start, end = self.digests.range_at(walk.record_at)
-            self.note(Rot(start, end, f"offset {walk.record_at}: {reason}"))
+        if not reason:
+            return
+        walk.broken, place = True, walk.record_at
+        start, end = self.digests.range_at(place)
+        rot = Rot(start, end, f"offset {place}: {reason}")
+        if self.digests.get(start) is None:
+            self.note(rot)
+            return
+        self._note_digested(rot, walk.reach(self.record_bytes_max), place)
+
+    def _note_digested(self, rot: Rot, reach: int, place: int) -> None:
+        """The record at `place`, in that range, is bad up to `reach` at most, but the digests fit:
+        they were made of damaged bytes.
+        """
+        end = min(self.digests.range_at(reach - 1)[1], self.limit_bytes)
+        if any(rot.start <= each < end for each in self.rotten):
+            return  # one tells of it
+        self._note_record(attrs.evolve(rot, end=end), place)
+        at = rot.start
+        while at < end:
+            self.digests.forget(at)
+            at = self.digests.range_at(at)[1]
+
+    def _note_record(self, rot: Rot, place: int) -> None:
+        """The record at `place` is bad, and no digest says so."""
+        is_new = rot.start not in self.rotten
+        self.note(rot)
+        if is_new and rot.start in self.rotten:
+            self.by_records[rot.start] = place
 
     def note(self, rot: Rot) -> None:
         """There is damage, whatever was read before."""

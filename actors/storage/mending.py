@@ -6,6 +6,10 @@ there is none, all records of the file up to there are parsed with it in its pla
 where two copies contradict a digest that no member's bytes fit. Then it is the wrong one: it was
 made while a bit was flipped here that no record's checksum covers, and which reads well since.
 
+Damage that no digest tells of (`LogCheck.by_records`) is taken as a whole, up to what was
+synced when it was found, and record by record: what comes is to be good, and what it replaces is
+not.
+
 Order of a mend: keep the old bytes in `aside/`, write down the digest if there was none, write the
 range in place. It stays damaged until the file has been synced. So a crash leaves a range that its
 digest contradicts, or the new one; and what a full disk refuses has changed nothing.
@@ -14,6 +18,7 @@ digest contradicts, or the new one; and what a full disk refuses has changed not
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from typing import Final, TypeAlias, assert_never
 
 import attrs
@@ -24,16 +29,16 @@ from actors.runtime import ReplyTo
 from actors.storage.commit_log import segment_path
 from actors.storage.digests import RANGE_BYTES, digest_of
 from actors.storage.layout import StoreLayout
-from actors.storage.log_check import ROTTEN_MAX, LogCheck, Rot, Steps, Walk
+from actors.storage.log_check import ROTTEN_MAX, SIZE_BYTES, LogCheck, Rot, Steps, Walk
 from actors.storage.log_reader import OffsetGone
 from actors.storage.room import why_failed
 from actors.storage.set_aside import keep_bytes
 from actors.storage.stepping import answered, stepped
+from wire.commitlog import scan
 
+DAMAGED: Final = "its own bytes there are damaged"
 MEND_BYTES_MAX: Final = 16 << 20
 """Written at once: the ranges of one record, of the largest that a group may have and its ends."""
-SIZE_BYTES: Final = 4
-"""A record begins with its size."""
 
 
 @attrs.frozen(kw_only=True)
@@ -45,7 +50,7 @@ class Damage:
 
 @attrs.frozen(kw_only=True)
 class GetDamage:
-    """Read again what is known to be damaged, then answer."""
+    """Read again what is known to be damaged, parse what has no digest yet, then answer."""
 
     reply_to: ReplyTo[Damage]
 
@@ -53,7 +58,7 @@ class GetDamage:
 @attrs.frozen(kw_only=True)
 class GoodRange:
     """Attributes:
-    data: the whole range; b"" if it is refused.
+    data: the whole range, or what is synced of it; b"" if it is refused.
     digest: of it.
     refused: why there is none, for people.
     """
@@ -87,7 +92,8 @@ class Mended:
 
 @attrs.frozen(kw_only=True)
 class Mend:
-    """Take these whole ranges, one behind the other, in place of what is there.
+    """Take these whole ranges, one behind the other, in place of what is there; or all of a damage
+    that no digest tells of.
 
     Attributes:
         source: who gave them.
@@ -114,6 +120,7 @@ class Mender:
 
     Attributes:
         sync_file: has a file of the log synced by the group's syncer, and `synced` called then.
+        undigested: where a record begins, at or below what has no digest yet.
         sources: by range, who gave what was written there.
     """
 
@@ -122,6 +129,7 @@ class Mender:
     layout: StoreLayout
     sync_file: Callable[[str], None]
     run_beside: RunBeside
+    undigested: Callable[[], int]
     sources: dict[int, str] = attrs.field(factory=dict, init=False)
     _waiting: list[GetDamage] = attrs.field(factory=list, init=False)
     _syncing: set[int] = attrs.field(factory=set, init=False)
@@ -130,7 +138,7 @@ class Mender:
     async def handle(self, message: Message) -> None:
         match message:
             case GetDamage():
-                await answered(self.check.look_again(), self.run_beside)
+                await answered(self._all_known(), self.run_beside)
                 self._waiting.append(message)
             case GetGoodRange():
                 good = await answered(self._good_range(message.start), self.run_beside)
@@ -170,13 +178,21 @@ class Mender:
                 waiting.reply_to.send(Damage(rotten=rotten))
             self._waiting.clear()
 
+    def _all_known(self) -> Steps[None]:
+        """Look again at what is damaged, and at what has no digest."""
+        yield from self.check.look_again()
+        with suppress(OffsetGone):
+            yield from self.check.check_undigested(self.undigested())
+
     # ---- giving ----
 
     def _good_range(self, place: int) -> Steps[GoodRange]:
         check = self.check
         start, end = check.digests.range_at(place)
-        if end > check.limit_bytes:
+        if place >= check.limit_bytes:
             return GoodRange(start=start, refused="it has not synced these bytes")
+        if end > check.limit_bytes:
+            return (yield from self._good_end(start, check.limit_bytes))
         try:
             if check.is_unknown(start):
                 yield from check.digest_file(start - start % check.digests.segment_bytes)
@@ -188,14 +204,33 @@ class Mender:
             return GoodRange(start=start, refused=f"it cannot read them: {error}")
         digest = check.digests.get(start)
         if digest is None or digest_of(data) != digest:
-            return GoodRange(start=start, refused="its own bytes there are damaged")
+            return GoodRange(start=start, refused=DAMAGED)
         return GoodRange(start=start, data=data, digest=digest)
+
+    def _good_end(self, start: int, end: int) -> Steps[GoodRange]:
+        """What is synced of a range that is not full, and so has no digest: its records are
+        parsed.
+        """
+        check = self.check
+        try:
+            good_end = yield from check.check_undigested(self.undigested())
+            if min(good_end, check.undamaged(start, end)) < end:
+                return GoodRange(start=start, refused=DAMAGED)
+            data = check.reader.read(start, end - start, end)
+        except (OffsetGone, OSError) as error:
+            return GoodRange(start=start, refused=f"it cannot read them: {error}")
+        if len(data) < end - start:
+            return GoodRange(start=start, refused=DAMAGED)
+        return GoodRange(start=start, data=data, digest=digest_of(data))
 
     # ---- taking ----
 
     async def _mend(self, message: Mend) -> Mended:
         start, data = message.start, message.data
         try:
+            if start in self.check.by_records:
+                await self._mend_records(message)
+                return Mended()
             self._need_ranges(start, start + len(data))
             wants_until = await stepped(self._judge(start, data, outvotes=message.outvotes))
             if wants_until:
@@ -219,6 +254,50 @@ class Mender:
             raise _Refused("the log does not reach so far")
         if start - start % digests.segment_bytes != (end - 1) - (end - 1) % digests.segment_bytes:
             raise _Refused("what came lies in two files")
+
+    async def _mend_records(self, message: Mend) -> None:
+        """All of damage that no digest tells of. Raises: as `_mend` handles it."""
+        check, start = self.check, message.start
+        end, data = check.rotten[start].end, message.data
+        if start + len(data) != end:
+            raise _Refused(f"what came is not all from byte {start} to {end}")
+        old = self._old(start, data)
+        self._judge_records(start, data, old)
+        if old != data:
+            keep_bytes(self.disk, self.layout, [(start, old)])
+            self.sources[start] = message.source
+        check.healed.discard(start)
+        self._syncing.discard(start)
+        self._write(start, data)
+        await answered(check.look_again(), self.run_beside)
+
+    def _judge_records(self, start: int, data: bytes, old: bytes) -> None:
+        """No digest says what was written: each record that came is to be good, and those that
+        differ are not good here. Two good ones that differ prove that one is damaged, not which.
+        """
+        check, place = self.check, self.check.by_records[start]
+        if start - place > check.record_bytes_max:
+            raise _Refused(f"nothing behind damage can be checked: offset {place}")
+        before = check.reader.read(place, start - place, start)
+        same = max(0, place - start)
+        if data[:same] != old[:same]:
+            raise _Refused(f"what came differs in front of byte {place}, where all is good here")
+        given, own = before + data[same:], before + old[same:]
+        records, stopped = scan(given, physical_offset=place, size_max=check.record_bytes_max)
+        rest = given[stopped.end :]
+        if rest and not check.goes_on(rest, place + stopped.end):
+            why = stopped.reason or "no record is there"
+            raise _Refused(f"what came is no log: offset {place + stopped.end}: {why}")
+        for at, size in [*records, (stopped.end, len(rest))]:
+            here = own[at : at + size]
+            if here != given[at : at + size] and self._is_good(here, place + at):
+                text = f"the record at {place + at} is good here, and what came is another one"
+                raise _Refused(text)
+
+    def _is_good(self, data: bytes, place: int) -> bool:
+        """Whether the own bytes are one record, or the beginning of one."""
+        found, _ = scan(data, physical_offset=place, size_max=self.check.record_bytes_max)
+        return found == [(0, len(data))] or self.check.goes_on(data, place)
 
     def _judge(self, start: int, data: bytes, *, outvotes: bool) -> Generator[None, None, int]:
         """0: the bytes are what was written there. Else up to where more have to be seen."""

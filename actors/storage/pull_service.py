@@ -8,8 +8,10 @@ positions are physical offsets; there is no poll, every growth wakes who waits f
 
 Messages: Read, WatchOffsets; store.LogGrew, Acknowledged, MasterChanged and the scrubber's
 CopyState as they grow and change: what is damaged is not shown.
-It asks the store for its range at its start. A restart forgets what is acknowledged, until it is
-told again, and who waited: their replies fail.
+It asks the store for its range at its start, and tells the scrubber Doubt of what no answer can
+begin with. It looks at the CRC of an answer's first record only: who finds another one damaged asks
+for that next. A restart forgets what is acknowledged, until it is told again, and who waited: their
+replies fail.
 """
 
 from __future__ import annotations
@@ -35,10 +37,12 @@ from actors.storage.pull_messages import Unreadable as Unreadable
 from actors.storage.pull_messages import Watches
 from actors.storage.pull_messages import WatchOffsets as WatchOffsets
 from actors.storage.recovery import is_beginning
-from actors.storage.scrubber_messages import CopyState
-from wire.record_scan import Scanned, Stop, walk
+from actors.storage.scrubber_messages import CopyState, Doubt
+from wire.record_scan import Scanned, Stop, scan, walk
 
 _ASK_TIMEOUT_S: Final = 5.0
+SIZE_BYTES: Final = 4
+"""A record begins with its size."""
 
 
 @attrs.frozen(kw_only=True)
@@ -71,6 +75,7 @@ class PullService(Actor[Message]):
         store_ref: whose log it is.
         record_bytes_max: largest record of the group.
         synced_only: show nothing that is not synced here, so that no power loss takes it back.
+        scrubber: told what was found damaged.
         unacknowledged: show all that is written (compat: upstream's view).
     """
 
@@ -85,6 +90,7 @@ class PullService(Actor[Message]):
     record_bytes_max: int
     synced_only: bool
     unacknowledged: bool = False
+    scrubber: ActorRef[Doubt] | None = None
     _reader: LogReader = attrs.field(init=False)
     _log: store.LogGrew = attrs.field(init=False)
     _acknowledged: int = attrs.field(default=0, init=False)
@@ -176,10 +182,12 @@ class PullService(Actor[Message]):
                 start = self._file_end(start)
                 continue
             except OSError as error:
+                self._doubt(start, is_record=False)
                 why = error.strerror or error
                 raise Unreadable(f"log byte {start} cannot be read: {why}") from error
             stopped = walk(data, physical_offset=start, size_max=self.record_bytes_max)
             if stopped.end:
+                self._check_first(start, data)
                 return self._undamaged(start, data[: stopped.end], self._behind(start, stopped))
             if stopped.stop is Stop.INCOMPLETE:
                 size = self._more(start, data, stopped.missing_bytes, size, limit)
@@ -188,6 +196,7 @@ class PullService(Actor[Message]):
                 continue
             following = self._behind(start, stopped)
             if following == start:
+                self._doubt(start, is_record=False)
                 raise self._not_a_record(start, stopped)
             start = following
         return start, start, b""
@@ -212,10 +221,12 @@ class PullService(Actor[Message]):
         end = start + len(data) + missing
         file_end = self._file_end(start)
         if len(data) < min(size, limit - start, file_end - start):
+            self._doubt(start, is_record=False)
             raise Unreadable(f"the file with log byte {start} is too short")
         if end <= min(limit, file_end):
             return end - start
         if not is_beginning(data, start, file_end - start, self.record_bytes_max):
+            self._doubt(start, is_record=True)
             raise Unreadable(f"the record at {start} has a size that is not what its lengths say")
         return 0
 
@@ -229,6 +240,18 @@ class PullService(Actor[Message]):
         return NotARecord(f"no record begins at {start}: {reason}")
 
     # ---- damage ----
+
+    def _check_first(self, start: int, data: bytes) -> None:
+        """Raises: Unreadable: the record that `data` begins with fails its CRC, or its lengths."""
+        size = int.from_bytes(data[:SIZE_BYTES], "big")
+        found, stopped = scan(data, end=size, physical_offset=start, size_max=size)
+        if not found:
+            self._doubt(start, is_record=True)
+            raise Unreadable(f"the record at {start} is damaged: {stopped.reason}")
+
+    def _doubt(self, place: int, *, is_record: bool) -> None:
+        if self.scrubber is not None:
+            self.scrubber.offer(Doubt(place=place, is_record=is_record))
 
     def _check_damage(self, start: int) -> None:
         for first, end in self._damaged:

@@ -28,6 +28,7 @@ import attrs
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog
 from actors.storage.commit_log import CommitLog, segment_path
+from actors.storage.digests import RANGE_BYTES
 from wire.commitlog import BLANK_BYTES, RECORD_BYTES_MAX, Checkpoint, Scanned, Stop, scan
 from wire.message_record import (
     MAGIC_V1,
@@ -60,6 +61,8 @@ class Found:
         end_bytes: where the log ends: behind the last good record, or at a file's end behind a
             BLANK.
         scanned_from_bytes: first byte looked at.
+        begins_bytes: where a record begins, or a file: at or below the range of a digest that holds
+            the end, and not far below it.
         record_count: good records seen.
         last_store_ts: store timestamp of the last of them in ms; 0 without any.
         reason: why there are no more records; "" if nothing is written there.
@@ -67,6 +70,7 @@ class Found:
 
     end_bytes: int
     scanned_from_bytes: int
+    begins_bytes: int
     record_count: int
     last_store_ts: int
     reason: str
@@ -169,6 +173,7 @@ class _Scan:
     _count: int = 0
     _last_ts: int = 0
     _torn_at: int | None = None  # the last record seen, if bytes of it may be missing
+    _begins: tuple[int, ...] = ()  # of the last two ranges in which some read began: one of each
 
     def run(self, start: int) -> Generator[None, None, Found]:
         """One file after the other; a file's BLANK, or its exact end, leads to the next."""
@@ -194,10 +199,28 @@ class _Scan:
         return Found(
             end_bytes=end,
             scanned_from_bytes=start,
+            begins_bytes=self._begins_below(end),
             record_count=self._count,
             last_store_ts=self._last_ts,
             reason=reason,
         )
+
+    def _begin(self, offset: int) -> None:
+        """A record is expected there, or a file's filler."""
+        newest = self._begins[-1:]
+        if not newest or self._range_start(offset) > newest[0]:
+            self._begins = (*newest, offset)
+
+    def _begins_below(self, end: int) -> int:
+        limit = self._range_start(end)
+        return max((at for at in self._begins if at <= limit), default=end - end % self._size)
+
+    def _range_start(self, offset: int) -> int:
+        return offset - offset % self._size % RANGE_BYTES
+
+    @property
+    def _size(self) -> int:
+        return self._log.segment_bytes
 
     def _file(self, base: int) -> Generator[None, None, _Stopped]:
         size = self._log.segment_bytes
@@ -208,6 +231,7 @@ class _Scan:
                 data = file.pread(at, min(want, size - at))
                 if len(data) < min(want, size - at):
                     raise CorruptLog(f"{file.path}: {at + len(data)} bytes, expected {size}")
+                self._begin(base + at)
                 result = self._chunk(data, base + at)
                 yield
                 rest = len(data) - result.end

@@ -2,10 +2,10 @@
 
 Messages: the store tells it LogGrew. Check comes from whoever is about to send log bytes: it is
 answered once they have been compared with their digests, so that a damaged copy never becomes
-another one; GetScrubbed is answered at once. See `mending` for what `repair` asks. It asks the
-group's syncer to sync what reads well again, and tells CopyState to the role keeper, to the
-readers, and to who watches, a slave's client. A restart goes on with what is in its files; a round
-of the scrub begins anew.
+another one; GetScrubbed is answered at once. Readers tell it Doubt of what they could not show. See
+`mending` for what `repair` asks. It asks the group's syncer to sync what reads well again, and
+tells CopyState to the role keeper, to the readers, and to who watches, a slave's client. A restart
+goes on with what is in its files; a round of the scrub begins anew.
 
 It does three things, in this order of urgency: it answers Check; it digests what the store has
 parsed as it opened, and what was written (on a slave: once its records were parsed, and giving way
@@ -42,6 +42,7 @@ from actors.storage.scrubber_messages import (
     Check,
     Checked,
     CopyState,
+    Doubt,
     Watch,
 )
 from actors.storage.stepping import answered
@@ -58,6 +59,8 @@ ROUND_PAUSE_S: Final = 60.0
 """Between two rounds over a log so short that a round takes no time."""
 SYNC_S: Final = 5.0
 """The digests of what was written last may be lost with so much: they are made again."""
+PARSED_AGAIN_S: Final = 60.0
+"""So often at most a whole file is parsed because its digests fit where a reader found damage."""
 ASK_TIMEOUT_S: Final = 30.0
 
 T = TypeVar("T")
@@ -103,7 +106,7 @@ class _FileSynced:
     outcome: FileSynced | Exception
 
 
-Message: TypeAlias = LogGrew | Check | Watch | GetScrubbed | mending.Message
+Message: TypeAlias = LogGrew | Check | Doubt | Watch | GetScrubbed | mending.Message
 _Timed: TypeAlias = _GoOn | _ScrubDue | _RecheckDue | _DigestOn | _SyncDue
 _Inbox: TypeAlias = Message | _Timed | _DigestsSynced | _FileSynced
 
@@ -123,7 +126,7 @@ class Scrubber(Actor[_Inbox]):
         readers: told the same, so that nothing damaged is shown.
     """
 
-    mailbox = MailboxSpec(conflate={LogGrew: _only, _GoOn: _only, _DigestOn: _only})
+    mailbox = MailboxSpec(conflate=dict.fromkeys((LogGrew, Doubt, _GoOn, _DigestOn), _only))
     env: Env
     layout: StoreLayout
     group: ClassicGroup
@@ -146,6 +149,9 @@ class Scrubber(Actor[_Inbox]):
     _syncer: Syncer = attrs.field(init=False)
     _is_syncing: bool = attrs.field(default=False, init=False)
     _parked: list[Check] = attrs.field(factory=list, init=False)  # until their files are digested
+    _boundaries: tuple[int, int] = attrs.field(init=False)
+    """Where records begin, or a master's next one did: in what is digested, and behind it."""
+    _parsed_s: float = attrs.field(default=-PARSED_AGAIN_S, init=False)
     _to_digest: dict[int, Walk] = attrs.field(factory=dict, init=False)  # by their first bytes
 
     async def on_start(self) -> None:
@@ -174,8 +180,10 @@ class Scrubber(Actor[_Inbox]):
             layout=self.layout,
             sync_file=self._sync_file,
             run_beside=self.env.run_beside,
+            undigested=self._undigested,
         )
         self._live = self._check.walk_from(newest)
+        self._boundaries = (held.begins_bytes, end)
         self._progress = ScrubProgress(self._live.at)
         await self._look_at_known()
         for base in range(max(held.min_bytes, held.parsed[0]), newest, size):
@@ -200,6 +208,8 @@ class Scrubber(Actor[_Inbox]):
                 await self._digest()
             case Check():
                 await self._answer(message)
+            case Doubt():
+                await self._doubt(message)
             case Watch():
                 self._watching = message.subscriber
                 await self._watching.tell(self._state_of_copy())
@@ -235,6 +245,8 @@ class Scrubber(Actor[_Inbox]):
         check = self._check
         check.limit_bytes = message.synced_bytes
         self._written_bytes = message.written_bytes
+        if self.writes_itself and self._boundaries[1] <= self._live.at:
+            self._boundaries = (self._boundaries[1], message.written_bytes)
         if message.min_bytes > self._min_bytes:
             self._min_bytes = message.min_bytes
             check.reader.drop_below(message.min_bytes)
@@ -243,6 +255,15 @@ class Scrubber(Actor[_Inbox]):
                 check.forget(start)
         if self._live.at < self._min_bytes:
             self._live = check.walk_from(self._min_bytes)
+
+    def _undigested(self) -> int:
+        """Where a record begins, at or below what is digested next, so that all behind it can be
+        parsed.
+        """
+        live = self._live
+        if live.parses and not live.broken and live.record_at <= live.at:
+            return live.record_at
+        return max(live.base, self._boundaries[0])
 
     async def _digest(self) -> None:
         """Some ranges of what was written; then everybody has a turn."""
@@ -278,7 +299,8 @@ class Scrubber(Actor[_Inbox]):
         Others are not kept waiting while a file is parsed: its asker is.
         """
         start, end = message.start_bytes, message.start_bytes + CHECK_BYTES
-        limit = min(end, self._live.at)
+        good_end = self._check.undamaged(start, end)
+        limit = min(good_end, self._live.at)
         until = start
         with suppress(OffsetGone):
             until = await self._run(self._check.check(start, limit))
@@ -289,7 +311,8 @@ class Scrubber(Actor[_Inbox]):
             self._have_digested(self._check.walk_anew(base))
             return
         stops = until < limit and not (is_unknown and until > start)
-        until = end if until >= limit else until
+        until = good_end if until >= limit else until
+        stops |= until == good_end < end
         now_s = self.ctx.now_s()
         message.reply_to.send(Checked(until_bytes=until, rotten=stops, compared_s=now_s))
 
@@ -336,13 +359,33 @@ class Scrubber(Actor[_Inbox]):
 
     # ---- damage ----
 
+    async def _doubt(self, message: Doubt) -> None:
+        """Compare the record there, and parse what has no digest. Where its digests fit they may
+        have been made of damaged bytes, as by a master of a range that was not full for long.
+        """
+        place, check = message.place, self._check
+        if not self._min_bytes <= place < check.limit_bytes:
+            return
+        limit = min(place + self.group.record_bytes_max, self._live.at)
+        until = limit
+        with suppress(OffsetGone):
+            until = await self._run(check.check(place, limit))
+            await self._run(check.check_undigested(self._undigested()))
+        base = place - place % check.digests.segment_bytes
+        if until < limit and check.is_unknown(until):
+            self._have_digested(check.walk_anew(base))
+        elif message.is_record and check.undamaged(place, place + 1) > place and until >= limit:
+            now_s = self.ctx.now_s()
+            if place < self._live.at and now_s >= self._parsed_s + PARSED_AGAIN_S:
+                self._parsed_s = now_s
+                self._have_digested(check.walk_anew(base))
+
     async def _look_at_known(self) -> None:
         """What an earlier start had found."""
         self._file = RottenFile.open(self.env.disk, f"{self.layout.digests}/rotten")
         for start in self._file.starts:
             if self._min_bytes <= start < self._check.limit_bytes:
-                first, end = self._check.digests.range_at(start)
-                self._check.rotten[first] = Rot(first, end, "it was found before")
+                self._check.remember(start)
         await self._run(self._check.look_again())
         await self._tell(always=True)
 
@@ -364,11 +407,24 @@ class Scrubber(Actor[_Inbox]):
         left = {rot.start for rot in now}
         for rot in before:
             if rot.start not in left:
+                self._digest_mended(rot)
                 self.ctx.emit(events.RotMended(first_bytes=rot.start, next_bytes=rot.end))
                 self._mender.tell(rot, self.ctx.emit)
         for watching in (self.keeper, self.readers, self._watching):
             if watching is not None:
                 await watching.tell(self._state_of_copy())
+
+    def _digest_mended(self, rot: Rot) -> None:
+        """What had no digest, for it was damaged, or lay behind damage; but older files' ranges are
+        digested when they are asked for, or by the next round.
+        """
+        if rot.start < self._live.base:
+            return
+        if self._live.broken:
+            self._live = self._check.walk_from(self._live.base)
+            self.ctx.self_ref.offer(_GoOn())
+        elif self._check.is_unknown(rot.start):
+            self._have_digested(self._check.walk_from(self._live.base))
 
     def _state_of_copy(self) -> CopyState:
         damage = damage_text(self._told, self._check.reader.folder)

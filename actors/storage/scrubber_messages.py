@@ -39,6 +39,18 @@ class Check:
 
 
 @attrs.frozen(kw_only=True)
+class Doubt:
+    """By a reader: what lies at `place` is bad. Look at it, whatever the digests say.
+
+    Attributes:
+        is_record: a record begins there, by its head; else it may be the asker's mistake.
+    """
+
+    place: int
+    is_record: bool
+
+
+@attrs.frozen(kw_only=True)
 class CopyState:
     """To all whom it concerns, when it changes: this copy of the log is damaged, or is not.
 

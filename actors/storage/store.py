@@ -109,6 +109,7 @@ class Store(Actor[_Inbox]):
     _commit: GroupCommit = attrs.field(init=False)
     _cleaner: expiry.Cleaner = attrs.field(init=False)
     _parsed: tuple[int, int] = attrs.field(init=False)
+    _begins_bytes: int = attrs.field(init=False)
     _synced_bytes: int = attrs.field(default=0, init=False)
     _unsynced: dict[str, None] = attrs.field(factory=dict, init=False)
     _told: LogGrew | None = attrs.field(default=None, init=False)
@@ -149,6 +150,7 @@ class Store(Actor[_Inbox]):
         room = Room(disk=disk, path=layout.root, owner=f"{owner}: {group.name}", keeper=keeper)
         opened = await room.wait(partial(start, guard=self.guard), self.ctx.emit)
         self._log, self._mark, self._parsed = opened.log, opened.mark, opened.parsed
+        self._begins_bytes = opened.found.begins_bytes
         self._raw = RawSession(PageSeal(disk, self.ctx.emit) if self.group.compat is None else None)
         self._synced_bytes = opened.log.written_bytes
         self._commit = GroupCommit(
@@ -252,6 +254,7 @@ class Store(Actor[_Inbox]):
             segment_bytes=self._log.segment_bytes,
             folder=self._log.folder,
             parsed=self._parsed,
+            begins_bytes=self._begins_bytes,
             stands_still=self._cleaner.stands_still,
             no_room=self._cleaner.lacks,
         )

@@ -130,6 +130,7 @@ class LogRange:
     Attributes:
         folder: the folder of its files, for a LogReader.
         parsed: see `opening.OpenedStore`.
+        begins_bytes: see `recovery.Found`.
         stands_still: why old files do not go, for people; "": they do, or there are none.
         no_room: why nothing can be written, for people; "": it can.
     """
@@ -140,6 +141,7 @@ class LogRange:
     segment_bytes: int
     folder: str
     parsed: tuple[int, int] = (0, 0)
+    begins_bytes: int = 0
     stands_still: str = ""
     no_room: str = ""
 

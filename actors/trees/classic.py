@@ -213,6 +213,7 @@ def _pull_service(place: GroupPlace) -> PullService:
         record_bytes_max=place.group.record_bytes_max,
         synced_only=place.synced,
         unacknowledged=place.group.compat is not None,
+        scrubber=place.registry.ref(place.paths.scrubber),
     )
 
 

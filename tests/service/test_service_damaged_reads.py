@@ -9,24 +9,29 @@ import pytest
 import trio
 from test_service_group_door import HOME, members, opened
 
+from actors.api.failures import RequestRefused
 from actors.client import reading
 from actors.client.group_door import open_door
 from actors.client.members import Members
 from actors.config import ClusterConfig
-from actors.errors import CorruptLog
+from actors.events.store import RotFound
 from actors.log import Log
 from actors.sim.cluster import SimCluster, classic_config
+from actors.sim.log_bytes import DiskLogBytes
 from actors.storage.commit_log import segment_path
+from actors.storage.digests import RANGE_BYTES
 from actors.storage.layout import StoreLayout
 
 pytest_plugins = ["actors.sim.plugin"]
 GROUP = "orders"
+SEGMENT = 16 * RANGE_BYTES
+LONG = b"long" * 1250
 LINES = [b"line %d" % number * 20 for number in range(9)]
 
 
 @pytest.fixture
 def cluster_config() -> ClusterConfig:
-    config = classic_config(nodes=3, group=GROUP, copies=3)
+    config = classic_config(nodes=3, group=GROUP, copies=3, segment_bytes=SEGMENT)
     return attrs.evolve(config, nodes={**config.nodes, HOME: "10.0.0.9"})
 
 
@@ -36,20 +41,25 @@ async def written(cluster: SimCluster, *, damaged: tuple[str, ...]) -> None:
         positions = [(await log.append([line])).first for line in LINES]
     await cluster.converged(GROUP)
     for name in damaged:
-        layout = StoreLayout(cluster.config.group_dir(name, GROUP))
-        path = segment_path(layout.commit_log, 0)
-        cluster.world.node(name).disk.inode(path).flip_bit(positions[5] + 100, 1)
+        flip(cluster, name, positions[5] + 100)
 
 
-def first_n1(cluster: SimCluster, wait_s: float | None = None) -> Members:
+def flip(cluster: SimCluster, name: str, place: int) -> None:
+    layout = StoreLayout(cluster.config.group_dir(name, GROUP))
+    base = place - place % SEGMENT
+    path = segment_path(layout.commit_log, base)
+    cluster.world.node(name).disk.inode(path).flip_bit(place - base, 1)
+
+
+def first(cluster: SimCluster, name: str, wait_s: float | None = None) -> Members:
     one = members(cluster, GROUP, wait_s=wait_s)
-    one._order[:] = ["n1", "n0", "n2"]
+    one._order.sort(key=lambda other: other != name)
     return one
 
 
 async def test_read(cluster: SimCluster) -> None:
     await written(cluster, damaged=("n1",))
-    one = partial(first_n1, cluster)
+    one = partial(first, cluster, "n1")
     async with open_door(one(), one()) as door:
         found, at = [], 0
         while len(found) < len(LINES):
@@ -62,7 +72,7 @@ async def test_read(cluster: SimCluster) -> None:
 
 async def test_tail(cluster: SimCluster) -> None:
     await written(cluster, damaged=("n1",))
-    one = partial(first_n1, cluster)
+    one = partial(first, cluster, "n1")
     shown = bytearray()
 
     async def write(data: bytes) -> None:
@@ -79,9 +89,101 @@ async def test_tail(cluster: SimCluster) -> None:
 
 async def test_what_all_have_damaged_is_said(cluster: SimCluster) -> None:
     await written(cluster, damaged=("n0", "n1", "n2"))
-    one = partial(first_n1, cluster, wait_s=3.0)
+    one = partial(first, cluster, "n1", wait_s=3.0)
     async with open_door(one(), one()) as door:
         batch = await Log(door, GROUP).read(0)
         assert [each.body for each in batch.records] == LINES[:5]
-        with pytest.raises(CorruptLog, match=f"record at {batch.next}"):
+        with pytest.raises(RequestRefused, match="damaged"):
             await Log(door, GROUP).read(batch.next)
+
+
+async def damage_of(cluster: SimCluster, name: str) -> str:
+    """What the node's status says of its copy."""
+    node = cluster.running(name)
+    assert node is not None
+    return str((await node.status())["groups"][GROUP]["damage"])
+
+
+@pytest.mark.parametrize("by", ["read", "tail"])
+@pytest.mark.parametrize("name", ["n0", "n1"])
+async def test_what_a_reader_has_found_is_known_and_mended(
+    cluster: SimCluster, name: str, by: str
+) -> None:
+    """In the range that is not full yet, of a master and of a slave; then it starts again."""
+    await written(cluster, damaged=(name,))
+    assert await damage_of(cluster, name) == ""
+    one = partial(first, cluster, name)
+    async with open_door(one(), one()) as door, trio.open_nursery() as nursery:
+        if by == "read":
+            batch = await Log(door, GROUP).read(0)
+            await Log(door, GROUP).read(batch.next)
+        else:
+            nursery.start_soon(partial(reading.tail, door, GROUP, nothing, start=0, json=False))
+            await trio.sleep(3.0)
+        nursery.cancel_scope.cancel()
+    assert "are damaged (offset " in await damage_of(cluster, name)
+    (found,) = [each.event for each in cluster.world.events if isinstance(each.event, RotFound)]
+    await mended(cluster, name, found.first_bytes)
+
+
+@pytest.mark.parametrize("name", ["n0", "n1"])
+async def test_what_nobody_has_read_repair_finds(cluster: SimCluster, name: str) -> None:
+    await written(cluster, damaged=(name,))
+    await mended(cluster, name, 0)
+
+
+@pytest.mark.parametrize("name", ["n0", "n1"])
+async def test_after_a_start_the_last_range_alone_is_parsed(cluster: SimCluster, name: str) -> None:
+    """Most of the file has digests; recovery has said where a record begins behind them."""
+    positions = await long_log(cluster)
+    await cluster.kill(name)
+    await cluster.start(name)
+    await cluster.converged(GROUP)
+    flip(cluster, name, positions[-1] + 100)
+    await mended(cluster, name, positions[-1] - positions[-1] % RANGE_BYTES)
+
+
+async def test_what_was_damaged_before_its_range_was_full_is_known_once_it_is_read(
+    cluster: SimCluster,
+) -> None:
+    """The master has made its digest of damaged bytes, for it had written them itself."""
+    positions = await long_log(cluster)
+    flip(cluster, "n0", positions[-1] + 100)
+    await long_log(cluster)
+    one = partial(first, cluster, "n0")
+    async with open_door(one(), one()) as door:
+        batch = await Log(door, GROUP).read(positions[-1])
+        assert batch.records[0].body == LONG
+    await trio.sleep(1.0)
+    assert f"(offset {positions[-1]}: " in await damage_of(cluster, "n0")
+    await mended(cluster, "n0", positions[-1] - positions[-1] % RANGE_BYTES)
+
+
+async def long_log(cluster: SimCluster) -> list[int]:
+    """Some more than three ranges. Gives the records' positions."""
+    async with opened(cluster, GROUP) as (_, log):
+        positions = [(await log.append([LONG])).first for _ in range(40)]
+    await cluster.converged(GROUP)
+    await trio.sleep(1.0)
+    return positions
+
+
+async def mended(cluster: SimCluster, name: str, start: int) -> None:
+    """`repair` puts back what the others have, so that the node counts, and starts again."""
+    node = cluster.running(name)
+    assert node is not None
+    answer = await node.repair(GROUP, None)
+    assert answer["left"] == []
+    (done,) = answer["mended"]
+    assert done["first"] == start
+    assert await damage_of(cluster, name) == ""
+    logs = DiskLogBytes(cluster, cluster.config.classic_groups[GROUP])
+    end = (await cluster.offsets(name, GROUP)).written
+    assert logs.durable(name, 0, end) == logs.durable("n2", 0, end)
+    await cluster.kill(name)
+    await cluster.start(name)
+    await cluster.converged(GROUP)
+
+
+async def nothing(data: bytes) -> None:
+    """Takes what is read."""

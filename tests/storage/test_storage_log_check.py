@@ -11,7 +11,7 @@ from storage_kit import fill, finish
 from actors.config import bounds
 from actors.sim.disk import SimDisk
 from actors.storage.commit_log import CommitLog, segment_path
-from actors.storage.digests import RANGE_BYTES, UNSAVED_MAX, Digests
+from actors.storage.digests import RANGE_BYTES, UNSAVED_MAX, Digests, digest_of
 from actors.storage.log_check import ROTTEN_MAX, LogCheck
 from actors.storage.log_reader import LogReader, OffsetGone
 from actors.storage.range_reading import Found
@@ -165,3 +165,84 @@ def test_where_damage_is_known_what_the_start_has_parsed_proves_nothing() -> Non
     finish(log.check.digest_file(0))
     assert log.check.rotten
     assert log.check.walk_from(0).parses
+
+
+def unfinished() -> Log:
+    """One file of which two ranges have digests, and a third one is not full."""
+    log = Log.of(1, segment_bytes=4 * RANGE_BYTES, body_bytes=30_000)
+    log.check.limit_bytes = sum(log.places[5])
+    for at in (0, RANGE_BYTES):
+        log.check.digests.put(
+            at, digest_of(log.check.reader.read(at, RANGE_BYTES, 2 * RANGE_BYTES))
+        )
+    assert 2 * RANGE_BYTES < log.check.limit_bytes < 3 * RANGE_BYTES
+    return log
+
+
+@pytest.mark.parametrize("within", [1, 30, 29_000])
+@pytest.mark.parametrize("number", [4, 5])
+def test_damage_that_no_digest_tells_of_is_found_by_its_records(number: int, within: int) -> None:
+    """Of a record that begins in front of it, and of the last one."""
+    log = unfinished()
+    place = log.places[number][0] + within
+    if place < 2 * RANGE_BYTES:
+        place = 2 * RANGE_BYTES + within  # what lies in front of it is compared
+    log.flip(0, place)
+    begins, end = log.places[4][0], log.check.limit_bytes
+    assert begins < 2 * RANGE_BYTES
+    finish(log.check.check_undigested(begins))
+    (rot,) = log.check.rotten.values()
+    assert (rot.start, rot.end) == (2 * RANGE_BYTES, end)
+    assert log.check.undamaged(0, 4 * RANGE_BYTES) == 2 * RANGE_BYTES
+    # A master's walk goes on behind it, and says nothing of it.
+    log.check.limit_bytes, log.check.own_from_bytes = 4 * RANGE_BYTES, 0
+    walk = log.check.walk_from(0)
+    while finish(log.check.step(walk)):
+        pass
+    assert walk.is_done
+    assert log.check.digests.get(2 * RANGE_BYTES) is None
+    assert log.check.digests.get(3 * RANGE_BYTES) is not None
+    finish(log.check.look_again())
+    assert log.check.healed == set()
+    log.flip(0, place)
+    finish(log.check.look_again())
+    assert log.check.healed == {2 * RANGE_BYTES}
+    log.check.confirm([2 * RANGE_BYTES])
+    assert log.check.rotten == log.check.by_records == {}
+
+
+def test_what_has_no_digest_and_is_good_is_no_damage() -> None:
+    log = unfinished()
+    begins = log.places[4][0]
+    for end in range(2 * RANGE_BYTES, sum(log.places[5]) + 1, 997):  # a slave's, within a record
+        log.check.limit_bytes = end
+        assert finish(log.check.check_undigested(begins)) == end
+    assert log.check.rotten == {}
+
+
+def test_a_range_alone_without_a_digest_gets_one_though_its_last_record_goes_on() -> None:
+    """In the next range, which has one."""
+    log = Log.of(1, segment_bytes=4 * RANGE_BYTES, body_bytes=30_000)
+    finish(log.check.digest_file(0))
+    known = log.check.digests.get(RANGE_BYTES)
+    log.check.digests.forget(RANGE_BYTES)
+    assert log.check.is_unknown(RANGE_BYTES)
+    finish(log.check.digest_file(0))
+    assert log.check.digests.get(RANGE_BYTES) == known
+
+
+def test_damage_in_front_of_what_has_no_digest_lies_there() -> None:
+    """It has a digest, which was made of damaged bytes; what is behind it is not judged."""
+    log = unfinished()
+    place, size = log.places[2]
+    log.flip(0, place + 100)
+    for at in (0, RANGE_BYTES):
+        log.check.digests.put(
+            at, digest_of(log.check.reader.read(at, RANGE_BYTES, 2 * RANGE_BYTES))
+        )
+    assert place < RANGE_BYTES < place + size < 2 * RANGE_BYTES
+    assert finish(log.check.check_undigested(0)) == place
+    (rot,) = log.check.rotten.values()
+    assert (rot.start, rot.end) == (0, 2 * RANGE_BYTES)
+    assert log.check.is_unknown(0)
+    assert log.check.is_unknown(RANGE_BYTES)

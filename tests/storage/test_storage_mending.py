@@ -107,6 +107,8 @@ async def test_what_is_written_again_while_a_sync_runs_waits_for_the_next() -> N
     assert held.check.rotten == {}
 
 
+QUEUE_ID = 15
+"""Into a record: its last byte."""
 Change = Callable[[bytes], bytes]
 
 
@@ -298,3 +300,96 @@ async def test_what_was_there_is_kept_before_anything_is_written() -> None:
     assert "Errno 5" in answer.refused
     kept = held.disk.open(f"{LAYOUT.aside}/{0:020d}.1/{0:020d}", "r")
     assert kept.pread(0, RANGE_BYTES) == before
+
+
+# ---- what has no digest ----
+
+
+async def test_what_has_no_digest_is_parsed_and_mended() -> None:
+    held = Held.made().with_end()
+    end = held.check.limit_bytes
+    held.spoil(held.places[-1][0] + 200)
+    await held.damage()
+    (rot,) = held.check.rotten.values()
+    assert (rot.start, rot.end) == (END, end)
+    assert "CRC" in rot.reason
+    assert await held.mend(END, held.original(END, end)) == Mended()
+    assert held.now(END, end) == held.original(END, end)
+    held.settle()
+    assert held.to_sync == [segment_path(LAYOUT.commit_log, END)]
+    held.mender.synced(held.to_sync[0], done=True)
+    assert held.check.rotten == held.check.by_records == {}
+    assert held.check.digests.get(END) is None, "the range is not full"
+    told: list[object] = []
+    held.mender.tell(rot, told.append)
+    assert len(told) == 1
+    (kept,) = held.disk.listdir(LAYOUT.aside)
+    assert held.disk.listdir(f"{LAYOUT.aside}/{kept}") == [f"{END:020d}"]
+
+
+@pytest.mark.parametrize("place", [1, 5, 30, 84])
+async def test_a_damaged_head_is_mended_where_there_is_no_digest(place: int) -> None:
+    """Size, magic, the place itself, the body's length: nothing behind it can be parsed then."""
+    held = Held.made().with_end()
+    end, (last, _) = held.check.limit_bytes, next(each for each in held.places if each[0] >= END)
+    held.spoil(last + place)
+    await held.damage()
+    assert list(held.check.rotten) == [END]
+    assert await held.mend(END, held.original(END, end)) == Mended()
+    assert held.now(END, end) == held.original(END, end)
+
+
+async def test_two_good_records_that_differ_are_not_mended() -> None:
+    """No CRC covers a queue id: nobody knows whose is the right one."""
+    held = Held.made().with_end()
+    end, (last, _) = held.check.limit_bytes, held.places[-1]
+    first, middle = (at for at, _ in held.places[-3:-1])
+    held.spoil(middle + 200)
+    await held.damage()
+    for at, why in ((first, "all is good here"), (last, f"the record at {last} is good here")):
+        other = bytearray(held.original(END, end))
+        other[at - END + QUEUE_ID] ^= 1
+        assert why in (await held.mend(END, bytes(other))).refused
+    assert not held.disk.exists(LAYOUT.aside)
+
+
+async def test_what_comes_for_a_range_without_a_digest_is_parsed() -> None:
+    held = Held.made().with_end()
+    end, (at, _) = held.check.limit_bytes, held.places[-1]
+    held.spoil(at + 200)
+    await held.damage()
+    bad = bytearray(held.original(END, end))
+    bad[at - END + 300] ^= 1
+    assert "what came is no log" in (await held.mend(END, bytes(bad))).refused
+    assert "is not all" in (await held.mend(END, held.original(END, end - 1))).refused
+    assert not held.disk.exists(LAYOUT.aside)
+
+
+async def test_what_is_synced_of_a_range_is_given_once_it_was_parsed() -> None:
+    held = Held.made().with_end()
+    end = held.check.limit_bytes
+    data = held.original(END, end)
+    assert await held.give(END + 5) == GoodRange(start=END, data=data, digest=digest_of(data))
+    held.spoil(held.places[-1][0] + 200)
+    assert (await held.give(END)).refused == "its own bytes there are damaged"
+
+
+async def test_a_digest_of_damaged_bytes_is_forgotten() -> None:
+    """As a master makes it of what changed in its last range before that was full."""
+    held = Held.made()
+    held.spoil(held.places[0][0] + 200)
+    held.check.digests.put(0, digest_of(held.now(0, RANGE_BYTES)))
+    assert await held.find() == ()
+    finish(held.check.digest_file(0))
+    (rot,) = held.check.rotten.values()
+    assert (rot.start, rot.end) == (0, RANGE_BYTES)
+    assert finish(held.check.check(0, 2 * RANGE_BYTES)) == 0
+    finish(held.check.look_again())
+    assert held.check.healed == set(), "its digest proves nothing"
+    assert (await held.give(5)).refused == "its own bytes there are damaged"
+    assert await held.mend(0, held.original(0, RANGE_BYTES)) == Mended()
+    held.settle()
+    held.mender.synced(held.to_sync[0], done=True)
+    assert held.check.rotten == {}
+    assert held.again().check.digests.get(0) is None
+    assert (await held.give(5)).data == held.original(0, RANGE_BYTES)

@@ -11,6 +11,7 @@ from actors.env.local_disk import LocalDisk
 from actors.errors import CorruptLog
 from actors.storage import recovery
 from actors.storage.commit_log import CommitLog
+from actors.storage.digests import RANGE_BYTES
 from wire.commitlog import Checkpoint, encode_blank
 
 pytestmark = pytest.mark.real_io
@@ -307,3 +308,23 @@ def test_where_the_scan_begins(tmp_path: pathlib.Path) -> None:
     for at, expected in ((second + 43_000, 2), (second + 42_999, 1), (second + 2_999, 0), (0, 0)):
         assert first(clean=False, checkpoint=Checkpoint(log_ts=at, queue_ts=last_ts)) == expected
         assert first(clean=False, checkpoint=Checkpoint(log_ts=last_ts, queue_ts=at)) == expected
+
+
+@pytest.mark.parametrize("read_bytes", [3 << 10, 40 << 10, 1 << 20])
+def test_it_says_where_a_record_begins_below_the_last_range(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, read_bytes: int
+) -> None:
+    """Not far below: what lies there is parsed whenever somebody doubts the log's end."""
+    monkeypatch.setattr(recovery, "READ_BYTES", read_bytes)
+    size = 5 * RANGE_BYTES
+    for count in range(1, 100, 7):
+        folder = tmp_path / str(count)
+        log = new_log(folder, size)
+        records = fill(log, [b"x" * 5000] * count)
+        found = find(new_log(folder, size))
+        begins, end = found.begins_bytes, found.end_bytes
+        last = end - end % size % RANGE_BYTES
+        assert begins <= last
+        assert begins in [at for at, _ in records] or begins % size == 0 or begins == end
+        assert begins % size == 0 or last - begins < RANGE_BYTES + read_bytes
+        assert begins >= end - end % size
