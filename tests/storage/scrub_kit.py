@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
+import attrs
+import trio
 from storage_kit import finish
-from store_kit import Kit
+from store_kit import Kit, running, sim_disk, small_group
 
+from actors.log_types import Message
 from actors.sim.disk import SimDisk
 from actors.storage import dispatcher_messages
 from actors.storage.begun_anew import read_begun_anew
@@ -17,6 +22,17 @@ from actors.storage.log_reader import LogReader
 from actors.storage.queue_files import QueueKey
 from actors.storage.queue_scrub import QueueScrub
 from actors.storage.record_proof import RecordProof
+from wire.consume_queue import UNIT_BYTES
+
+COUNT = 900
+"""Units: four pages and a half, of one queue."""
+SLOTS, UNITS = 1500, 1000
+GROUP: dict[str, Any] = {
+    "segment_bytes": 1 << 17,
+    "consume_queue_bytes": UNIT_BYTES * 1000,
+    "index_slots_count": SLOTS,
+    "index_units_count": UNITS,
+}
 
 
 async def scrub_range(kit: Kit) -> dispatcher_messages.ScrubRange:
@@ -66,9 +82,15 @@ def walk_of(kit: Kit, held: dispatcher_messages.ScrubRange, **changes: Any) -> D
     )
 
 
-async def found_by_a_round(kit: Kit, **changes: Any) -> list[Mend]:
-    """What is damaged, of all."""
-    held = await scrub_range(kit)
+async def found_by_a_round(kit: Kit, min_bytes: int = 0, **changes: Any) -> list[Mend]:
+    """What is damaged, of all; records below `min_bytes` count as gone."""
+    held = attrs.evolve(await scrub_range(kit), min_bytes=min_bytes)
+    tags = changes.pop("with_tag_keys", held.with_tag_keys)
+    return round_over(kit, attrs.evolve(held, with_tag_keys=tags), **changes)
+
+
+def round_over(kit: Kit, held: dispatcher_messages.ScrubRange, **changes: Any) -> list[Mend]:
+    """What is damaged of what the dispatcher says that there is."""
     walk = walk_of(kit, held, **changes)
     if walk.index is not None:
         walk.index.newest = (held.index_name, held.index_units_next)
@@ -100,3 +122,30 @@ def damage(kit: Kit, path: str, data: bytes, at: int) -> None:
     disk = kit.disk
     assert isinstance(disk, SimDisk)
     disk.inode(path).patch(data, at)
+
+
+@asynccontextmanager
+async def filled(**changes: Any) -> AsyncIterator[Kit]:
+    """A log of two files, one queue file and two index files."""
+    async with running(sim_disk(), small_group(**GROUP, **changes)) as kit:
+        for first in range(0, COUNT, 100):
+            some = range(first, first + 100)
+            messages = [Message("t", b"x" * 80, keys=f"k{n} all", tags=f"tag{n % 5}") for n in some]
+            await kit.append(*messages)
+        await kit.dispatched((await kit.range()).written_bytes)
+        await trio.sleep(2)  # all is flushed
+        yield kit
+
+
+async def is_found_and_mended(kit: Kit, path: str, data: bytes, at: int) -> list[Any]:
+    """Put `data` there; a round finds it, what it says is done, and all is as it was."""
+    before = content(kit, path)
+    damage(kit, path, data, at)
+    assert content(kit, path) != before
+    found = await found_by_a_round(kit)
+    assert found
+    done = await mend(kit, found)
+    assert done.count == len(found)
+    assert content(kit, path) == before
+    assert await found_by_a_round(kit) == []
+    return found

@@ -4,18 +4,22 @@ from it; what only looks like damage is let be.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 import trio
 from dispatcher_kit import received
 from scrub_kit import (
+    COUNT,
+    GROUP,
+    SLOTS,
+    UNITS,
     content,
     damage,
+    filled,
     found_by_a_round,
     index_file,
+    is_found_and_mended,
     mend,
     queue_file,
     scrub_range,
@@ -31,42 +35,6 @@ from wire.consume_queue import FILLER_UNIT, UNIT_BYTES, encode_unit
 from wire.index_file import HEADER_BYTES, slot_position, unit_position
 
 PAGE = 4096
-COUNT = 900
-"""Units: four pages and a half, of one queue."""
-SLOTS, UNITS = 1500, 1000
-GROUP: dict[str, Any] = {
-    "segment_bytes": 1 << 17,
-    "consume_queue_bytes": UNIT_BYTES * 1000,
-    "index_slots_count": SLOTS,
-    "index_units_count": UNITS,
-}
-
-
-@asynccontextmanager
-async def filled(**changes: Any) -> AsyncIterator[Kit]:
-    """A log of two files, one queue file and two index files."""
-    async with running(sim_disk(), small_group(**GROUP, **changes)) as kit:
-        for first in range(0, COUNT, 100):
-            some = range(first, first + 100)
-            messages = [Message("t", b"x" * 80, keys=f"k{n} all", tags=f"tag{n % 5}") for n in some]
-            await kit.append(*messages)
-        await kit.dispatched((await kit.range()).written_bytes)
-        await trio.sleep(2)  # all is flushed
-        yield kit
-
-
-async def is_found_and_mended(kit: Kit, path: str, data: bytes, at: int) -> list[Any]:
-    """Put `data` there; a round finds it, what it says is done, and all is as it was."""
-    before = content(kit, path)
-    damage(kit, path, data, at)
-    assert content(kit, path) != before
-    found = await found_by_a_round(kit)
-    assert found
-    done = await mend(kit, found)
-    assert done.count == len(found)
-    assert content(kit, path) == before
-    assert await found_by_a_round(kit) == []
-    return found
 
 
 async def test_a_round_over_what_is_good_finds_nothing(autojump_clock: object) -> None:
