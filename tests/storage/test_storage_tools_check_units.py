@@ -10,7 +10,13 @@ import pytest
 from tools_kit import GROUP, LAYOUT, checked, node_disk, read_all, write_at
 
 from actors.sim.disk import SimDisk
-from wire.index_file import unit_position
+from wire.index_file import (
+    IndexUnit,
+    decode_index_header,
+    decode_index_unit,
+    encode_index_unit,
+    unit_position,
+)
 
 QUEUE = f"{LAYOUT.consume_queue}/t/0/{0:020d}"
 
@@ -79,3 +85,51 @@ async def test_an_entry_of_another_key_is_put_right_in_its_place(autojump_clock:
     findings = checked(disk).findings
     assert findings.damage == []
     assert any("1 entries are not their records'" in line for line in findings.mends)
+
+
+def units_of(disk: SimDisk) -> list[IndexUnit]:
+    """From number 1 on."""
+    data = read_all(disk, index_path(disk))
+    count = decode_index_header(data).units_next
+    return [decode_index_unit(data, unit_position(number, 50)) for number in range(1, count)]
+
+
+def index_path(disk: SimDisk) -> str:
+    return f"{LAYOUT.index}/{disk.listdir(LAYOUT.index)[0]}"
+
+
+@pytest.mark.parametrize("is_later", [False, True])
+async def test_an_entry_that_says_another_record_with_its_key_is_put_right(
+    is_later: bool, autojump_clock: Any
+) -> None:
+    disk = await node_disk()
+    units = units_of(disk)
+    one, other = next(
+        (one, other)
+        for one, unit in enumerate(units)
+        for other, later in enumerate(units)
+        if one < other and unit.key_hash == later.key_hash
+    )
+    if is_later:
+        one, other = other, one
+    data = encode_index_unit(units[other]._replace(physical_offset=units[one].physical_offset))
+    write_at(disk, index_path(disk), unit_position(other + 1, 50), data)
+    findings = checked(disk).findings
+    assert findings.damage == []
+    assert any("are not their records'" in line for line in findings.mends)
+
+
+@pytest.mark.parametrize("half", [0, 8])
+async def test_entries_that_are_zero_where_the_log_begins_are_put_right(
+    half: int, autojump_clock: Any
+) -> None:
+    disk = await node_disk()
+    bases = disk.listdir(LAYOUT.commit_log)
+    disk.unlink(f"{LAYOUT.commit_log}/{bases[0]}")
+    assert checked(disk).is_good
+    gone = sum(unit.physical_offset < int(bases[1]) for unit in units_of(disk))
+    at = unit_position(gone - 5, 50) + half
+    write_at(disk, index_path(disk), at, bytes(200))
+    findings = checked(disk).findings
+    assert findings.damage == []
+    assert any("are not their records'" in line for line in findings.mends)

@@ -81,6 +81,8 @@ class IndexCheck:
     _tags_are_due: bool = attrs.field(default=False, init=False)
     _last_offset: int = attrs.field(default=-1, init=False)
     _repeats: int = attrs.field(default=0, init=False)
+    _gone_bytes: int = attrs.field(default=0, init=False)
+    _gone_wrong: int = attrs.field(default=0, init=False)
     _missing: Summed = attrs.field(factory=Summed, init=False)
     _wrong: Summed = attrs.field(factory=Summed, init=False)
     _links: Summed = attrs.field(factory=Summed, init=False)
@@ -134,7 +136,12 @@ class IndexCheck:
             self._advance()
 
     def _stray(self, entry: _Entry) -> None:
-        if entry.offset < self.log_min_bytes or entry.offset >= self.trusted_bytes:
+        if entry.offset < self.log_min_bytes:
+            is_blank = not (entry.key_hash or entry.offset)
+            self._gone_wrong += is_blank or entry.offset < self._gone_bytes
+            self._gone_bytes = max(self._gone_bytes, entry.offset)
+            return
+        if entry.offset >= self.trusted_bytes:
             return
         if entry.offset <= self._last_offset:
             self._repeats += 1
@@ -169,14 +176,19 @@ class IndexCheck:
             self._findings.note(f"index: {self._repeats} entries stand there more than once")
 
     def _tell_damage(self) -> None:
-        """A node puts due entries in the place of wrong ones; for others none is left."""
-        if self._missing.count > self._wrong.count:
+        """A node puts due entries in the place of those that are wrong, or there twice, as one is
+        that says another record; for others none is left.
+        """
+        places = self._wrong.count + self._repeats + self._gone_wrong
+        if self._missing.count > places:
             self._findings.hurt(
                 f"index: {self._missing.count} keys have no entry, {self._wrong.count} entries are"
                 f" wrong; the first is {self._missing.first}"
             )
-        elif self._wrong.count:
-            self._mended(f"{self._wrong.count} entries are not their records'", self._wrong)
+        elif self._wrong.count or self._missing.count:
+            count, found = max(self._wrong.count, self._missing.count), self._wrong
+            found = found if found.count else self._missing
+            self._mended(f"{count} entries are not their records'", found)
         if self._links.count:
             self._mended(f"{self._links.count} links between entries are wrong", self._links)
 
