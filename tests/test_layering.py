@@ -173,7 +173,7 @@ PLANTED = [
     ("actors.ha.core.rule", "from trio.lowlevel import checkpoint"),
     ("actors.ha.core.rule", "from actors.ha import read_socket"),
     ("actors.storage.store", "from actors.ha.core import rule"),
-    ("actors.dledger.rpc_peer", "from actors.ha import read_socket"),
+    ("actors.dledger.rpc.peer", "from actors.ha import read_socket"),
     ("actors.trees.classic", "from actors import open_node"),
     ("actors.service", "import actors"),
     ("actors.client", "import actors.client.__main__\nfrom actors.cluster import feed"),

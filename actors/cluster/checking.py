@@ -18,8 +18,9 @@ from actors.cluster.explain import EXIT_OK
 from actors.config import ClusterConfig, changes, settings
 from actors.config.check import MemoryBound, memory, ports, render, warnings
 from actors.config.guarantees import guarantee_of
-from actors.dledger import rpc_budget, rpc_peer, state_machine_caller
-from actors.dledger.rpc_server import CONNECTIONS_MAX
+from actors.dledger.machine import state_machine_caller
+from actors.dledger.rpc import budget, peer
+from actors.dledger.rpc.server import CONNECTIONS_MAX
 from actors.env.local_secrets import LocalSecretStore
 from actors.env.permissions import loose_in
 from actors.env.pipes import CONNECTION_BYTES_MAX
@@ -130,11 +131,11 @@ def _ledger_memory(config: ClusterConfig, node: str) -> list[MemoryBound]:
             what = f"{group.name}: appended last, for a leader's peers"
             bounds.append(MemoryBound(node=node, what=what, size_bytes=recent.HELD_BYTES_MAX))
             what = f"{group.name}: {connections} connections to peers, waiting and unsent"
-            held = connections * (rpc_peer.PENDING_BYTES + rpc_peer.UNSENT_BYTES_MAX)
+            held = connections * (peer.PENDING_BYTES + peer.UNSENT_BYTES_MAX)
             bounds.append(MemoryBound(node=node, what=what, size_bytes=held))
     for port in ports:
         what = f"port {port}, {CONNECTIONS_MAX} connections that all send and read the most"
-        held = rpc_budget.memory_bytes(CONNECTIONS_MAX)
+        held = budget.memory_bytes(CONNECTIONS_MAX)
         bounds.append(MemoryBound(node=node, what=what, size_bytes=held))
     return bounds
 

@@ -17,16 +17,16 @@ from actors.api.handle import AppendOutcome
 from actors.api.member_session import LOST, ask_fresh, lost_text
 from actors.api.server import master_door
 from actors.config import ClusterConfig, DLedgerGroup
-from actors.dledger.append_messages import (
+from actors.dledger.leader_board import LeaderBoard
+from actors.dledger.reading.entry_reader import GetEntry, Inspect
+from actors.dledger.replication.append_messages import (
     Append,
     Committed,
     GetReadIndex,
     GetWatermarks,
     ReadIndex,
 )
-from actors.dledger.leader_board import LeaderBoard
-from actors.dledger.reader_messages import GetEntry, Inspect
-from actors.dledger.rpc_messages import Asked
+from actors.dledger.rpc.rpc_messages import Asked
 from actors.dledger.session_messages import LeaderProven, ProveLeader
 from actors.errors import Closed, NotMaster, NotStored, TriologError
 from actors.log_types import (

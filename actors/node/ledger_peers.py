@@ -15,7 +15,7 @@ from actors.config import DLedgerGroup
 from actors.dledger.core.election_effects import RoleChanged
 from actors.dledger.core.member_state import Role
 from actors.dledger.core.push_effects import DispatcherState
-from actors.dledger.peer_messages import (
+from actors.dledger.rpc.peer_messages import (
     GetLink,
     GetProgress,
     GetSigns,

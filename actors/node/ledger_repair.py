@@ -14,7 +14,7 @@ import attrs
 from actors.api.failures import RequestRefused
 from actors.api.member_session import LOST, ask_range, lost_text
 from actors.api.server import master_door
-from actors.dledger.reader_messages import GetEntry, Inspect
+from actors.dledger.reading.entry_reader import GetEntry, Inspect
 from actors.node.ledger import LedgerPart
 from actors.node.part import asked
 from actors.storage.dledger.mending import Inspected

@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from actors.api.failures import RequestRefused
-from actors.dledger.append_messages import GetWatermarks, Watermarks
-from actors.dledger.base_fields import Sender
-from actors.dledger.peer_messages import GetSigns, Signs
-from actors.dledger.rpc_messages import Asked
+from actors.dledger.replication.append_messages import GetWatermarks, Watermarks
+from actors.dledger.rpc.peer_messages import GetSigns, Signs
+from actors.dledger.rpc.rpc_messages import Asked, Sender
 from actors.dledger.session_messages import ProveLeader
 from actors.errors import NotMaster, OutcomeUnknown
 from actors.node.ledger import LedgerPart

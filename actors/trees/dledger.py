@@ -32,19 +32,19 @@ from actors.dledger.core.intake import Intake
 from actors.dledger.core.machine_guard import MachineGuard
 from actors.dledger.core.quorum import Quorum
 from actors.dledger.core.settings import AckSettings
-from actors.dledger.entry_dispatcher import EntryDispatcher
-from actors.dledger.entry_handler import WAITING_MAX, EntryHandler
-from actors.dledger.entry_reader import EntryReader
-from actors.dledger.joining import Joining
-from actors.dledger.pending_ledger import PendingLedger
-from actors.dledger.quorum_ack_checker import QuorumAckChecker
-from actors.dledger.refusal_log import RefusalLog
-from actors.dledger.rpc_messages import Services
-from actors.dledger.rpc_peer import RPCPeer
-from actors.dledger.rpc_server import RPCServerSettings, rpc_server
-from actors.dledger.snapshot_keeping import SnapshotKeeping
-from actors.dledger.state_machine_caller import StateMachineCaller
-from actors.dledger.state_maintainer import StateMaintainer
+from actors.dledger.election.joining import Joining
+from actors.dledger.election.state_maintainer import StateMaintainer
+from actors.dledger.machine.snapshot_keeping import SnapshotKeeping
+from actors.dledger.machine.state_machine_caller import StateMachineCaller
+from actors.dledger.reading.entry_reader import EntryReader
+from actors.dledger.replication.entry_dispatcher import EntryDispatcher
+from actors.dledger.replication.entry_handler import WAITING_MAX, EntryHandler
+from actors.dledger.replication.pending_ledger import PendingLedger
+from actors.dledger.replication.quorum_ack_checker import QuorumAckChecker
+from actors.dledger.rpc.peer import RPCPeer
+from actors.dledger.rpc.refusal_log import RefusalLog
+from actors.dledger.rpc.rpc_messages import Services
+from actors.dledger.rpc.server import RPCServerSettings, rpc_server
 from actors.env import Address
 from actors.runtime import (
     AutoShutdown,

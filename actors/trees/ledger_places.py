@@ -10,9 +10,9 @@ from typing import Final, Literal
 import attrs
 
 from actors.config import ClusterConfig, DLedgerGroup
-from actors.dledger.base_fields import Sender
 from actors.dledger.core.settings import STRICT, CompatSettings, ElectionSettings, PushSettings
 from actors.dledger.leader_board import LeaderBoard
+from actors.dledger.rpc.rpc_messages import Sender
 from actors.env import Env
 from actors.runtime import ActorRef, Registry
 from actors.state_machine import StateMachine

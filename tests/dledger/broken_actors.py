@@ -15,13 +15,9 @@ import broken_votes
 from broken_core import Mutation, Patch
 from broken_machine import MACHINE_MUTATIONS
 
-from actors.dledger import (
-    entry_handler,
-    entry_reader,
-    outcomes,
-    quorum_ack_checker,
-)
 from actors.dledger.core import dispatch, intake, quorum
+from actors.dledger.reading import entry_reader
+from actors.dledger.replication import entry_handler, outcomes, quorum_ack_checker
 from actors.storage.dledger import file_ledger, opening
 from actors.storage.dledger.mark import MarkValues
 from wire.dledger_codes import ResponseCode

@@ -7,10 +7,10 @@ from typing import Any
 import attrs
 from broken_core import Patch
 
-from actors.dledger import state_maintainer
 from actors.dledger.core import election
 from actors.dledger.core.leader_proof import Proven
 from actors.dledger.core.member_state import TERM_NONE, Role
+from actors.dledger.election import state_maintainer
 from actors.storage import truncation
 from actors.storage.commit_log import segment_bases, segment_path
 from actors.storage.dledger import mark, store

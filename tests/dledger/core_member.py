@@ -13,7 +13,6 @@ from core_changes import Changes
 from core_disk import ENTRY_BYTES, Append
 from core_life import Life
 
-from actors.dledger.catching_up import CatchingUp
 from actors.dledger.core import quorum
 from actors.dledger.core.dispatch import Dispatch
 from actors.dledger.core.election import Election
@@ -25,6 +24,7 @@ from actors.dledger.core.push_effects import DispatchEffects, Push, PushAnswer
 from actors.dledger.core.settings import AckSettings
 from actors.dledger.core.transfer import TransferAsked
 from actors.dledger.core.votes import VoteAsked
+from actors.dledger.replication.entry_handler import CatchingUp
 from actors.log_types import Membership
 from wire.dledger_entry import new_entry
 from wire.dledger_rpc import PushEntryRequest

@@ -11,8 +11,8 @@ import attrs
 import trio
 
 from actors.config import ClusterConfig, DLedgerGroup, validate
-from actors.dledger import append_messages
-from actors.dledger.append_messages import Committed
+from actors.dledger.replication import append_messages
+from actors.dledger.replication.append_messages import Committed
 from actors.env import Address, Env
 from actors.events import runtime
 from actors.events.dledger import RoleChanged

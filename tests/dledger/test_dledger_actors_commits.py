@@ -7,7 +7,7 @@ from contextlib import suppress
 import trio
 from group_kit import Group, opened
 
-from actors.dledger.append_messages import Followed
+from actors.dledger.replication.append_messages import Followed
 from actors.errors import TriologError
 from actors.events.dledger import LedgerTruncated
 from actors.runtime import ActorError

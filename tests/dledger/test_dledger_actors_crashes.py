@@ -6,7 +6,7 @@ import pytest
 import trio
 from group_kit import Group, opened
 
-from actors.dledger.append_messages import Committed
+from actors.dledger.replication.append_messages import Committed
 from actors.errors import OutcomeUnknown
 from actors.events.dledger import DispatcherChanged, RoleChanged
 from actors.runtime import ActorDown, AskTimeout

@@ -10,7 +10,7 @@ import pytest
 import trio
 from group_kit import SMALL, Group, group_config, opened, run_member
 
-from actors.dledger.append_messages import Committed
+from actors.dledger.replication.append_messages import Committed
 from actors.errors import Overloaded
 from actors.events.dledger import DispatcherChanged, EntriesRefused, RoleChanged
 from actors.runtime import describe

@@ -8,7 +8,7 @@ import pytest
 import trio
 from group_kit import opened
 
-from actors.dledger.append_messages import Committed
+from actors.dledger.replication.append_messages import Committed
 from actors.errors import NotMaster
 from actors.events.dledger import CommittedRose
 from wire.dledger_codes import ResponseCode

@@ -9,7 +9,7 @@ import pytest
 import trio
 from group_kit import Group, opened
 
-from actors.dledger.append_messages import Committed, GetReadIndex, ReadIndex
+from actors.dledger.replication.append_messages import Committed, GetReadIndex, ReadIndex
 from actors.errors import (
     LeadershipLost,
     LogFull,

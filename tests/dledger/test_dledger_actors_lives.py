@@ -8,9 +8,10 @@ import pytest
 import trio
 from group_kit import Group, opened
 
-from actors.dledger import election_requests, entry_dispatcher
-from actors.dledger.append_messages import GetWatermarks, Watermarks
-from actors.dledger.rpc_messages import Answered, Call
+from actors.dledger.election import election_requests
+from actors.dledger.replication import entry_dispatcher
+from actors.dledger.replication.append_messages import GetWatermarks, Watermarks
+from actors.dledger.rpc.rpc_messages import Answered, Call
 from actors.errors import OutcomeUnknown
 from wire.dledger_codes import PushType, ResponseCode, VoteResult
 from wire.dledger_rpc import PushEntryRequest, PushEntryResponse, VoteRequest, VoteResponse

@@ -8,9 +8,9 @@ import pytest
 import trio
 from group_kit import Group, opened
 
-from actors.dledger import election_requests
 from actors.dledger.core.votes import VoteAnswer
-from actors.dledger.rpc_messages import Asked
+from actors.dledger.election import election_requests
+from actors.dledger.rpc.rpc_messages import Asked
 from actors.events.dledger import RoleChanged
 from wire.dledger_codes import VoteResult
 from wire.dledger_rpc import VoteRequest, VoteResponse

@@ -11,12 +11,12 @@ import trio
 import trio.testing
 from group_kit import Group, opened
 
-from actors.dledger import held_effects
 from actors.dledger.core.election_effects import Effects, HeartbeatAnswer
 from actors.dledger.core.member_state import SavedVote
-from actors.dledger.held_effects import HeldEffects, Job
-from actors.dledger.peer_messages import GetSigns, Signs
-from actors.dledger.rpc_messages import Asked
+from actors.dledger.election import held_effects
+from actors.dledger.election.held_effects import HeldEffects, Job
+from actors.dledger.rpc.peer_messages import GetSigns, Signs
+from actors.dledger.rpc.rpc_messages import Asked
 from actors.dledger.session_messages import LeaderProven, ProveLeader
 from actors.env import Address
 from actors.errors import Overloaded

@@ -6,8 +6,8 @@ from typing import Any
 
 import attrs
 
-from actors.dledger.append_groups import groups
-from actors.dledger.append_waits import AppendWait
+from actors.dledger.replication.append_groups import groups
+from actors.dledger.replication.append_waits import AppendWait
 from actors.errors import NotStored, Overloaded, TooLarge
 from actors.log_types import Chain
 

@@ -11,12 +11,12 @@ from election_kit import Kit as Member
 from intake_kit import Kit as Follower
 from intake_kit import entries
 
-from actors.dledger.base_fields import Sender
-from actors.dledger.catching_up import CatchingUp
 from actors.dledger.core.election_effects import Effects
 from actors.dledger.core.member_state import LedgerEnd, Role, SavedVote
 from actors.dledger.core.push_effects import Push
-from actors.dledger.joining import Joining
+from actors.dledger.election.joining import Joining
+from actors.dledger.replication.entry_handler import CatchingUp
+from actors.dledger.rpc.rpc_messages import Sender
 from actors.events.dledger import MembershipChanged
 from actors.log_types import Membership
 from actors.storage.dledger.member_opening import MemberNote

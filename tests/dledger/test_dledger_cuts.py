@@ -7,8 +7,8 @@ from contextlib import suppress
 import pytest
 from group_kit import Group, opened
 
-from actors.dledger.base_fields import Sender
-from actors.dledger.cut_log import CutLog
+from actors.dledger.replication.entry_handler import CutLog
+from actors.dledger.rpc.rpc_messages import Sender
 from actors.errors import TriologError
 from actors.events.dledger import LedgerTruncated, RoleChanged
 from actors.runtime import ActorError

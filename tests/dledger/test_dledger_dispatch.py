@@ -7,7 +7,7 @@ from dispatch_kit import MIB, Kit
 
 from actors.dledger.core.dispatch import DispatcherState
 from actors.dledger.core.push_effects import DispatchEffects, PushAnswer
-from actors.dledger.push_bodies import push_answer
+from actors.dledger.replication.push_bodies import push_answer
 from wire.dledger_codes import PushType as P
 from wire.dledger_codes import RequestCode
 from wire.dledger_codes import ResponseCode as C

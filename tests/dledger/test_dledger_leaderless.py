@@ -9,11 +9,11 @@ import trio
 import trio.testing
 from group_kit import opened
 
-from actors.dledger.base_fields import Sender
 from actors.dledger.core.election_effects import RoleChanged
 from actors.dledger.core.member_state import Role
-from actors.dledger.leaderless import LEADERLESS_S, Leaderless
-from actors.dledger.peer_messages import PeerSign
+from actors.dledger.election.peer_signs import LEADERLESS_S, Leaderless
+from actors.dledger.rpc.peer_messages import PeerSign
+from actors.dledger.rpc.rpc_messages import Sender
 
 NOBODY = "g: n0 has found no leader for"
 SILENT = PeerSign(peer="n1", silent=True, heard_s=None, refusal="")

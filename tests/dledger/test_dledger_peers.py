@@ -16,13 +16,13 @@ from group_kit import SMALL, Group, group_config, opened, run_member
 from rpc_kit import Client, answer_frame, calling, request
 
 from actors.config import ClusterConfig
-from actors.dledger.base_fields import Sender
 from actors.dledger.core.election_effects import RoleChanged
 from actors.dledger.core.member_state import Role
 from actors.dledger.core.patience import TAKES_NO_MORE
 from actors.dledger.core.votes import VoteAnswer
-from actors.dledger.election_requests import _Beat, _Transfer, _Vote, vote_response
-from actors.dledger.peer_messages import (
+from actors.dledger.election.election_requests import _Beat, _Transfer, _Vote, vote_response
+from actors.dledger.election.peer_signs import PeerSigns, refusal_of
+from actors.dledger.rpc.peer_messages import (
     GetLink,
     GetProgress,
     GetSigns,
@@ -33,8 +33,7 @@ from actors.dledger.peer_messages import (
     Signs,
     Taking,
 )
-from actors.dledger.peer_signs import PeerSigns, refusal_of
-from actors.dledger.rpc_messages import Answered
+from actors.dledger.rpc.rpc_messages import Answered, Sender
 from actors.errors import LogFull, TriologError
 from actors.events.dledger import DispatcherChanged
 from actors.trees.dledger import LedgerPaths

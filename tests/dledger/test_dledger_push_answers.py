@@ -20,11 +20,11 @@ from actors.dledger.core.member_state import Role
 from actors.dledger.core.push_answers import READS_NOTHING, SPEAKS_N, misfit
 from actors.dledger.core.push_effects import Push, PushAnswer
 from actors.dledger.core.settings import ElectionSettings
-from actors.dledger.election_requests import vote_answer
-from actors.dledger.entry_handler import EntryHandler
-from actors.dledger.foreign_leader import SENDS_NOTHING
-from actors.dledger.peer_messages import GetTaking, Taking
-from actors.dledger.push_bodies import push_answer
+from actors.dledger.election.election_requests import vote_answer
+from actors.dledger.replication.entry_handler import EntryHandler
+from actors.dledger.replication.foreign_leader import SENDS_NOTHING
+from actors.dledger.replication.push_bodies import push_answer
+from actors.dledger.rpc.peer_messages import GetTaking, Taking
 from actors.errors import OutcomeUnknown
 from actors.events.dledger import CommittedRose, PeerNotUnderstood
 from wire.dledger_codes import PushType, RequestCode, ResponseCode, VoteResult

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from actors.dledger import open_questions
-from actors.dledger.append_messages import ReadIndex
 from actors.dledger.core.election_effects import Effects
 from actors.dledger.core.leader_proof import LeaderProof, Proven
-from actors.dledger.open_questions import OpenQuestions, OpenReads
+from actors.dledger.election import open_questions
+from actors.dledger.election.open_questions import OpenQuestions, OpenReads
+from actors.dledger.replication.append_messages import ReadIndex
 from actors.dledger.session_messages import LeaderProven, ProveLeader
 from actors.errors import Overloaded
 from actors.runtime import ReplyTo

@@ -9,7 +9,7 @@ from election_kit import Kit
 from actors.dledger.core.election import Election
 from actors.dledger.core.member_state import LedgerEnd, MemberState, Role, SavedVote
 from actors.dledger.core.settings import ElectionSettings
-from actors.dledger.stored_ends import ENDS_MAX, StoredEnds
+from actors.dledger.election.state_maintainer import ENDS_MAX, StoredEnds
 
 
 def test_a_renewed_session_has_the_same_role_and_term() -> None:

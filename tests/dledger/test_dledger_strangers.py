@@ -12,9 +12,9 @@ import trio
 from group_kit import opened, run_member
 from rpc_kit import ADDRESSES, STRANGER, Client, answer_frame, calling, serving
 
-from actors.dledger.peer_messages import GetLink, Link
-from actors.dledger.rpc_peer import UNHEARD_TOLD
-from actors.dledger.strangers import LATELY_S, STRANGERS_MAX, Strangers
+from actors.dledger.leader_board import LATELY_S, STRANGERS_MAX, Strangers
+from actors.dledger.rpc.peer import UNHEARD_TOLD
+from actors.dledger.rpc.peer_messages import GetLink, Link
 from wire.dledger_rpc import HeartBeatResponse
 
 TURNED_AWAY = f"ends each connection at once: its cluster file may not name {ADDRESSES['n1']}"

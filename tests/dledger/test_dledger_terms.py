@@ -11,13 +11,12 @@ from election_kit import END, Kit
 from group_kit import GROUP, opened
 from rpc_kit import REQUESTS, Client, answer_frame, calling, request, serving
 
-from actors.dledger.base_fields import Sender
 from actors.dledger.core.member_state import TERM_LEAP_MAX, TERM_MAX, Role, SavedVote
 from actors.dledger.core.settings import ElectionSettings
 from actors.dledger.core.transfer import TransferAsked
-from actors.dledger.election_requests import _Beat
-from actors.dledger.peer_signs import PeerSigns
-from actors.dledger.rpc_messages import Answered
+from actors.dledger.election.election_requests import _Beat
+from actors.dledger.election.peer_signs import PeerSigns
+from actors.dledger.rpc.rpc_messages import Answered, Sender
 from actors.events.dledger import RPCAnswerRefused, RPCFrameRefused, TermRefused
 from wire.dledger_codes import ResponseCode, VoteResult
 from wire.dledger_rpc import (

@@ -9,7 +9,7 @@ import trio
 from group_kit import opened
 from machine_kit import Book, Shelf, appended, failed, other
 
-from actors.dledger.machine_run import Given
+from actors.dledger.machine.machine_run import Given
 from actors.errors import MachineFailed, OutcomeUnknown
 from actors.state_machine import LogEntry
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from actors.dledger.core.intake_effects import StoreChange
-from actors.dledger.pending_ledger import PendingLedger
+from actors.dledger.replication.pending_ledger import PendingLedger
 from actors.storage.dledger.entry_window import EntryWindow
 from actors.storage.dledger.memory_ledger import MemoryEntries, MemoryLedger, MemoryReader
 from wire.dledger_entry import Entry, decode_entries, new_entry

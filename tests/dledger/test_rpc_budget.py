@@ -11,8 +11,10 @@ import pytest
 import trio
 from rpc_kit import Client, ServerKit, answer_at_once, frame_of, keep, request, serving, success
 
-from actors.dledger import rpc_budget, rpc_connection, rpc_server
-from actors.dledger.rpc_budget import (
+from actors.dledger.rpc import budget as rpc_budget
+from actors.dledger.rpc import connection as rpc_connection
+from actors.dledger.rpc import server
+from actors.dledger.rpc.budget import (
     OWN_BYTES,
     READ_BYTES,
     RECEIVED_BYTES,
@@ -20,9 +22,15 @@ from actors.dledger.rpc_budget import (
     RPCBudget,
     read_cost_bytes,
 )
-from actors.dledger.rpc_connection import READS_MAX
-from actors.dledger.rpc_messages import Asked
-from actors.dledger.rpc_stream import CLOSED_BY_PEER, IDLE_S, REST_TIMEOUT_S, SMALL_BYTES, STALLS
+from actors.dledger.rpc.connection import READS_MAX
+from actors.dledger.rpc.rpc_messages import Asked
+from actors.dledger.rpc.stream import (
+    CLOSED_BY_PEER,
+    IDLE_S,
+    REST_TIMEOUT_S,
+    SMALL_BYTES,
+    STALLS,
+)
 from actors.events.dledger import RPCConnectionClosed
 from actors.runtime.pool import Pool
 from wire.dledger_codes import RequestCode
@@ -91,7 +99,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     @asynccontextmanager
     async def open_port(**options: Any) -> AsyncIterator[Port]:
         budget = RPCBudget()
-        monkeypatch.setattr(rpc_server, "RPCBudget", lambda: budget)
+        monkeypatch.setattr(server, "RPCBudget", lambda: budget)
         async with serving(**options) as kit, trio.open_nursery() as nursery:
             port = Port(kit, budget, nursery)
             yield port
@@ -387,4 +395,4 @@ async def test_it_comes_back_from_what_nobody_waits_for(
 
 
 def test_a_port_holds_some_hundred_mib() -> None:
-    assert rpc_budget.memory_bytes(rpc_server.CONNECTIONS_MAX) == 400 * MIB
+    assert rpc_budget.memory_bytes(server.CONNECTIONS_MAX) == 400 * MIB

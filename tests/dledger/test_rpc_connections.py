@@ -15,11 +15,11 @@ from rpc_kit import (
     success,
 )
 
-from actors.dledger import rpc_connection, rpc_server
-from actors.dledger.rpc_budget import MADE_WAY
-from actors.dledger.rpc_connection import IDLE, UNANSWERED_BYTES_MAX, UNSENT_BYTES_MAX
-from actors.dledger.rpc_messages import Asked
-from actors.dledger.rpc_stream import CLOSED_BY_PEER, DOES_NOT_READ, IDLE_S, SPEAKS_TLS
+from actors.dledger.rpc import connection, server
+from actors.dledger.rpc.budget import MADE_WAY
+from actors.dledger.rpc.connection import IDLE, UNANSWERED_BYTES_MAX, UNSENT_BYTES_MAX
+from actors.dledger.rpc.rpc_messages import Asked
+from actors.dledger.rpc.stream import CLOSED_BY_PEER, DOES_NOT_READ, IDLE_S, SPEAKS_TLS
 from actors.events.dledger import RPCConnectionClosed, RPCConnectionOpened, RPCConnectionRefused
 from actors.events.runtime import ActorCrashed
 from actors.runtime.accepting import FULL, UNKNOWN_ADDRESS
@@ -212,7 +212,7 @@ async def test_strangers_are_closed_and_counted(autojump_clock: object) -> None:
 async def test_connections_are_bounded(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rpc_server, "CONNECTIONS_MAX", 2)
+    monkeypatch.setattr(server, "CONNECTIONS_MAX", 2)
     async with serving() as kit:
         first, second = [await member_of(kit) for _ in range(2)]
         assert await kit.turned_away()
@@ -238,7 +238,7 @@ async def test_a_crowd_of_clients_keeps_no_member_out(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A group whose members cannot reach each other has no leader, for as long as they stay."""
-    monkeypatch.setattr(rpc_server, "CONNECTIONS_MAX", 40)
+    monkeypatch.setattr(server, "CONNECTIONS_MAX", 40)
     async with serving() as kit:
         early = await member_of(kit)
         for _ in range(60):
@@ -250,13 +250,13 @@ async def test_a_crowd_of_clients_keeps_no_member_out(
             await member.ask(request(VoteRequest))
             await member.answer_of(RequestCode.VOTE)
         assert kit.seen(RPCConnectionRefused) == []
-        assert reasons(kit) == [MADE_WAY] * (62 - (40 - rpc_server.PLACES_KEPT))
+        assert reasons(kit) == [MADE_WAY] * (62 - (40 - server.PLACES_KEPT))
 
 
 async def test_who_waits_for_an_answer_does_not_make_way(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rpc_server, "PLACES_KEPT", rpc_server.CONNECTIONS_MAX - 2)
+    monkeypatch.setattr(server, "PLACES_KEPT", server.CONNECTIONS_MAX - 2)
     async with serving() as kit:
         kit.behave = keep
         busy = await kit.connect()
@@ -284,7 +284,7 @@ async def test_the_door_closes_first_and_its_crash_ends_no_connection(
             async def fail(door: object, stream: object) -> None:
                 raise RuntimeError("crash")
 
-            patched.setattr(rpc_server.RPCServer, "admit", fail)
+            patched.setattr(server.RPCServer, "admit", fail)
             assert await kit.turned_away()
             await trio.sleep(1)
         assert len(kit.seen(ActorCrashed)) == 1
@@ -306,7 +306,7 @@ async def test_a_crash_of_a_connection_is_its_own(
             def fail(services: object, asked: object) -> None:
                 raise RuntimeError("crash")
 
-            patched.setattr(rpc_connection, "server_of", fail)
+            patched.setattr(connection, "server_of", fail)
             await client.ask(request(PushEntryRequest))
             assert await client.ended()
         await other.ask(request())

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from rpc_kit import PARTS, Client, ServerKit, led_by, serving
 
-from actors.dledger.rpc_messages import Asked
+from actors.dledger.rpc.rpc_messages import Asked
 from wire.dledger_rpc import decode_request, decode_response, request_code, request_code_of
 from wire.remoting import NEED_DATA, Decoder, Frame, Language
 

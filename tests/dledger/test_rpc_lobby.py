@@ -10,7 +10,7 @@ import trio
 import trio.testing
 from rpc_kit import frame_of, request, serving
 
-from actors.dledger.rpc_lobby import (
+from actors.dledger.rpc.lobby import (
     CROWDED,
     FIRST_BYTES,
     FIRST_WORD_S,
@@ -21,7 +21,7 @@ from actors.dledger.rpc_lobby import (
     WAITING_MAX,
     Lobby,
 )
-from actors.dledger.rpc_server import RPCServer
+from actors.dledger.rpc.server import RPCServer
 from actors.env.protocols import Address, Stream
 from actors.events.dledger import RPCConnectionOpened, RPCConnectionRefused
 from actors.runtime.accepting import UNOWNED_MAX, Admitted

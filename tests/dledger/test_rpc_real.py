@@ -6,7 +6,7 @@ import pytest
 import trio
 from rpc_kit import Client, calling, request, serving
 
-from actors.dledger.rpc_messages import Asked, AskedAppends
+from actors.dledger.rpc.rpc_messages import Asked, AskedAppends
 from actors.env.tcp import TcpNetwork
 from actors.events.dledger import RPCConnectionClosed, RPCListening, RPCPeerLost
 from wire.dledger_rpc import AppendEntryRequest, AppendEntryResponse, Request

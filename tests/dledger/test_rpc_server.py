@@ -23,9 +23,9 @@ from rpc_kit import (
     success,
 )
 
-from actors.dledger.rpc_connection import BUSY, READS_MAX, UNANSWERED_MAX
-from actors.dledger.rpc_messages import Asked, AskedAppends
-from actors.dledger.rpc_routing import Directory
+from actors.dledger.rpc.connection import BUSY, READS_MAX, UNANSWERED_MAX
+from actors.dledger.rpc.routing import Directory
+from actors.dledger.rpc.rpc_messages import Asked, AskedAppends
 from actors.errors import ConfigError
 from actors.events.dledger import RPCConnectionClosed, RPCFrameRefused, RPCListening
 from wire.dledger_codes import RequestCode

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rpc_kit import frame_of, lan, request
 
 from actors.dledger.core.open_calls import OPAQUE_MAX, STALE_MIN, OpenCalls
-from actors.dledger.rpc_stream import (
+from actors.dledger.rpc.stream import (
     DOES_NOT_READ,
     SEND_BYTES,
     SEND_TIMEOUT_S,

@@ -1,0 +1,501 @@
+"""StateMaintainer: owns a member's role, and tells all its parts by which session they act.
+
+Upstream: openmessaging/dledger, DLedgerLeaderElector.java (StateMaintainer, handleVote,
+handleHeartBeat, handleLeadershipTransfer), MemberState.java, DLedgerServer.java
+(handleMetadata, checkPreferredLeader), 0.3.1.2; the decisions and their differences are in
+`core.election`.
+
+Differs: what is decided is carried out in order, and nothing of it before the vote that it rests on
+is on the disk; while that finds no room requests wait, up to a bound. A part that lives anew is
+told the session again, or has it renewed.
+
+Messages: Asked (VOTE, HEART_BEAT, METADATA, LEADERSHIP_TRANSFER), Answered, LedgerGrew, Rejoin,
+SawTerm, StoreTakes, CaughtUp, Held, ProveLeader, GetSigns. At its start it asks the store
+GetMember; later SaveVote and OpenSession, and the checker GetWatermarks; it tells all parts
+Resting, then Following or Leading, and the checker HoldAppends. A restart forgets the role: it
+begins a new session, as a candidate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable
+from typing import Final, TypeAlias, assert_never
+
+import attrs
+
+from actors.dledger.core.election import Election
+from actors.dledger.core.election_effects import Effects, RoleChanged
+from actors.dledger.core.member_state import TERM_NONE, LedgerEnd, MemberState, SavedVote
+from actors.dledger.core.settings import NUMBERS_OF_A_LIFE, CompatSettings, ElectionSettings
+from actors.dledger.election import election_requests as requests
+from actors.dledger.election.election_clock import ElectionClock, TickDue
+from actors.dledger.election.held_effects import HeldEffects, Job
+from actors.dledger.election.joining import Joining
+from actors.dledger.election.open_questions import OpenQuestions
+from actors.dledger.election.peer_signs import PeerSigns
+from actors.dledger.election.session_telling import SessionTelling
+from actors.dledger.leader_board import LeaderBoard
+from actors.dledger.replication.append_messages import GetWatermarks, Held, HoldAppends, Watermarks
+from actors.dledger.rpc.peer_messages import GetSigns
+from actors.dledger.rpc.refusal_log import RefusalLog
+from actors.dledger.rpc.rpc_messages import Answered, Asked, Call, Sender
+from actors.dledger.session_messages import (
+    CaughtUp,
+    Heard,
+    LeaderProven,
+    ProveLeader,
+    Rejoin,
+    SawTerm,
+    StoreTakes,
+    Told,
+)
+from actors.errors import Overloaded
+from actors.events.dledger import VoteUnsaved
+from actors.runtime import Actor, ActorDown, ActorRef, AskTimeout, MailboxSpec, StopReason
+from actors.storage.dledger import store
+from actors.storage.dledger.term_files import TermVote
+from actors.storage.pull_messages import IDLE_NEWS_WITHIN_S, NEWS_WITHIN_S
+from wire.dledger_rpc import (
+    HeartBeatRequest,
+    LeadershipTransferRequest,
+    MetadataRequest,
+    VoteRequest,
+)
+
+MAILBOX_CAPACITY: Final = 4096
+STORE_TIMEOUT_S: Final = 60.0
+"""A vote, or a session, that the store does not confirm by then is asked for again. At the start it
+may have the question wait behind a removal of entries, and that behind a sync."""
+SAVE_AGAIN_S: Final = 1.0
+"""A vote that found no room on the disk is saved again after so long; until then nothing that rests
+on it leaves this member."""
+LEAD_AGAIN_S: Final = 10.0
+"""A store that refused an entry for want of room may have some again: it looks at its disk so
+often."""
+WATERMARKS_TIMEOUT_S: Final = 5.0
+ENDS_MAX: Final = 64
+"""Ends that wait for their sync; between two of them one may be left out."""
+
+
+@attrs.define
+class UnsavedVote:
+    """A vote that a member cannot save: nothing of it leaves the member, so it says why it is
+    silent.
+
+    Upstream: openmessaging/dledger, MemberState.java (persistTerm, 0.3.1.2), which logs the
+    failure and answers as if the vote were kept.
+
+    Attributes:
+        words: what is in the way, for people; "": nothing is.
+    """
+
+    _sender: Sender
+    words: str = attrs.field(default="", init=False)
+    _log: RefusalLog = attrs.field(
+        default=attrs.Factory(lambda vote: RefusalLog(vote._sender.group), takes_self=True),
+        init=False,
+    )
+
+    def tried(self, term: int, error: Exception | None) -> tuple[VoteUnsaved, ...]:
+        """A vote was saved, or it could not be, and will be tried again. Warns of what is news.
+
+        Returns: what to emit.
+        """
+        before, me = self.words, self._sender.self_id
+        if error is None:
+            self.words, reason = "", ""
+            said = f"{me} has saved its vote of term {term}, and goes on"
+        else:
+            reason = str(error) or type(error).__name__
+            self.words = f"cannot save its vote of term {term}: {reason}"
+            said = f"{me} {self.words}; until it can it takes no part in elections"
+        if bool(before) == bool(self.words):
+            return ()
+        self._log.say(me, said)
+        return (VoteUnsaved(term=term, reason=reason),)
+
+
+@attrs.define
+class StoredEnds:
+    """Up to which entry the log is kept, with that entry's term: the store says the index alone.
+    Fed with each news of the log; `kept` trails it by what is not synced.
+
+    Source: openmessaging/dledger, MemberState.java, updateLedgerIndexAndTerm (0.3.1.2), which
+    counts what is written; here a synced member's log ends where its disk does.
+    """
+
+    synced: bool
+    kept: LedgerEnd
+    _waiting: deque[LedgerEnd] = attrs.field(factory=deque, init=False)
+
+    def grew(self, end: LedgerEnd, synced_index: int) -> LedgerEnd:
+        """Gives the newest end known to be kept."""
+        if not self.synced:
+            self.kept = end
+            return end
+        while self._waiting and self._waiting[-1].index >= end.index:
+            self._waiting.pop()  # cut, or the same again
+        if len(self._waiting) >= ENDS_MAX:
+            self._waiting.pop()
+        self._waiting.append(end)
+        while self._waiting and self._waiting[0].index <= synced_index:
+            self.kept = self._waiting.popleft()
+        if self.kept.index > end.index:
+            self.kept = end  # a cut is on the disk before it is told
+        return self.kept
+
+
+@attrs.frozen(kw_only=True)
+class VoteSaved:
+    """What the store said to SaveVote."""
+
+    vote: SavedVote
+    outcome: TermVote | Exception
+
+
+@attrs.frozen(kw_only=True)
+class Opened:
+    """What the store said to OpenSession."""
+
+    role: RoleChanged
+    outcome: store.SessionOpened | Exception
+
+
+@attrs.frozen(kw_only=True)
+class WatermarksSaid:
+    """What the checker said; `asked` is None for the look at preferred leaders."""
+
+    asked: Asked | None
+    outcome: Watermarks | Exception
+
+
+@attrs.frozen(kw_only=True)
+class SaveAgainDue:
+    """Timer: the vote is to be saved once more."""
+
+
+@attrs.frozen(kw_only=True)
+class LeadAgainDue:
+    """Timer: the store may take entries again."""
+
+
+@attrs.frozen(kw_only=True)
+class LookForPreferred:
+    """Timer: see `Election.look_for_preferred`."""
+
+
+Message: TypeAlias = Asked | Answered | store.LedgerGrew | Heard | Held | ProveLeader | GetSigns
+_Inbox: TypeAlias = (
+    Message
+    | VoteSaved
+    | Opened
+    | WatermarksSaid
+    | TickDue
+    | SaveAgainDue
+    | LeadAgainDue
+    | LookForPreferred
+)
+
+
+@attrs.define(kw_only=True)
+class StateMaintainer(Actor[_Inbox]):
+    """See the module's text.
+
+    Attributes:
+        compat: upstream's looser rules.
+        addresses: of each member, as clients reach it: "host:port".
+        synced: the log is what is on the disk.
+        board: where refusals find the leader.
+        parts: all that are told sessions, by path.
+        peers: the connection to each peer that nothing large goes through.
+        joining: what is noted, and told, of this member's vote.
+    """
+
+    mailbox = MailboxSpec(
+        capacity=MAILBOX_CAPACITY, conflate={store.LedgerGrew: lambda message: None}
+    )
+    sender: Sender
+    addresses: dict[str, str]
+    settings: ElectionSettings
+    compat: CompatSettings
+    synced: bool
+    board: LeaderBoard
+    store_ref: ActorRef[store.Message]
+    checker: ActorRef[HoldAppends | GetWatermarks]
+    parts: dict[str, ActorRef[Told]]
+    peers: dict[str, ActorRef[Call]]
+    joining: Joining
+    _election: Election = attrs.field(init=False)
+    _ends: StoredEnds = attrs.field(init=False)
+    _telling: SessionTelling = attrs.field(init=False)
+    _held: HeldEffects = attrs.field(init=False)
+    _questions: OpenQuestions = attrs.field(factory=OpenQuestions, init=False)
+    _clock: ElectionClock = attrs.field(init=False)
+    _signs: PeerSigns = attrs.field(init=False)
+    _unsaved: UnsavedVote = attrs.field(init=False)
+
+    # ---- life ----
+
+    async def on_start(self) -> None:
+        record = await self.store_ref.ask(
+            store.MemberRecord,
+            lambda reply_to: store.GetMember(reply_to=reply_to),
+            timeout_s=STORE_TIMEOUT_S,
+        )
+        end = LedgerEnd(index=record.end, term=record.end_term)
+        state = MemberState(
+            self_id=self.sender.self_id,
+            members=tuple(sorted(self.addresses)),
+            vote=SavedVote(term=record.vote.term, voted_for=record.vote.voted_for),
+            session=max(record.session, 0),
+            end=end,
+            membership=self.joining.present(record.membership),
+        )
+        self._election = Election(
+            settings=self.settings,
+            state=state,
+            rng=self.ctx.rng,
+            compat=self.compat,
+            number=self.ctx.incarnation * NUMBERS_OF_A_LIFE,
+        )
+        self._ends = StoredEnds(self.synced, end)
+        self._telling = SessionTelling(parts=self.parts, synced=self.synced)
+        self._clock = ElectionClock(self.ctx.timers)
+        self._signs = PeerSigns(self.sender)
+        self._unsaved = UnsavedVote(self.sender)
+        self._held = HeldEffects(waits=not self.compat.vote_unsynced)
+        me, name, within_s = self.ctx.self_ref, self.ctx.path, IDLE_NEWS_WITHIN_S
+        await self.store_ref.tell(store.Subscribe(subscriber=me, name=name, within_s=within_s))
+        if self.settings.preferred_leaders:
+            self._look_later()
+        self._emit(self.joining.began(state.membership))
+        await self._carry_out(self._election.started(self.ctx.now_s()))
+        self._want_news()
+
+    async def on_stop(self, reason: StopReason) -> None:
+        self.board.publish(None)
+        await self.store_ref.tell(store.Unsubscribe(name=self.ctx.path))
+
+    # ---- messages ----
+
+    async def handle(self, message: _Inbox) -> None:
+        election, now_s = self._election, self.ctx.now_s()
+        match message:
+            case Asked():
+                await self._asked(message)
+            case Answered():
+                self._signs.heard(now_s, message, joins=bool(self.joining.words))
+                await self._carry_out(requests.answered(election, now_s, message))
+            case store.LedgerGrew():
+                await self._grew(message)
+            case TickDue():
+                campaigns, saving = election.campaign_due(now_s), self._held.saving is not None
+                if self._clock.ticks(now_s, message, campaigns=campaigns, saving=saving):
+                    await self._carry_out(election.tick(now_s))
+            case SawTerm():
+                if not self._held.full:  # who has it says so again
+                    await self._carry_out(election.saw_term(now_s, message.term))
+            case Held():
+                await self._carry_out(election.held(now_s, message.session, message.end))
+            case ProveLeader() if self._held.full:
+                message.reply_to.send(LeaderProven(term=TERM_NONE))
+            case ProveLeader():
+                if (token := self._questions.proof(message, election.proof)) is not None:
+                    await self._carry_out(election.proof_requested(now_s, token))
+            case Rejoin():
+                await self._rejoin(message)
+            case CaughtUp():
+                await self._carry_out(election.caught_up(now_s, message.session))
+            case StoreTakes():
+                await self._store_takes(message)
+            case LeadAgainDue():
+                await self._carry_out(election.lead_allowed(now_s, True))
+            case Opened():
+                await self._opened(message)
+            case VoteSaved():
+                await self._vote_saved(message)
+            case SaveAgainDue():
+                if self._held.saving is not None:
+                    self._save(self._held.saving)
+            case WatermarksSaid():
+                await self._watermarks_said(message)
+            case GetSigns():
+                message.reply_to.send(self._signs.told(self._unsaved.words, self.joining.words))
+            case LookForPreferred():
+                self._look_later()
+                self._ask_watermarks(None)
+            case _:
+                assert_never(message)
+        self._want_news()
+
+    async def _asked(self, asked: Asked) -> None:
+        election, request = self._election, asked.request
+        if self._held.full:
+            asked.reply_to.fail(Overloaded("too much waits for a vote to be saved"))
+            return
+        match request:
+            case VoteRequest():
+                vote = requests.vote_asked(request)
+                await self._carry_out(election.vote_requested(self.ctx.now_s(), vote), asked)
+            case HeartBeatRequest():
+                leader, term = request.leader_id or "", request.term
+                await self._carry_out(election.heartbeat(self.ctx.now_s(), leader, term), asked)
+            case MetadataRequest():
+                asked.reply_to.send(
+                    requests.metadata(request, self._election.state.leader, self.addresses)
+                )
+            case LeadershipTransferRequest():
+                self._ask_watermarks(asked)
+            case _:
+                raise AssertionError(f"not for the maintainer: {type(request).__name__}")
+
+    # ---- the log ----
+
+    def _want_news(self) -> None:
+        """At once while something waits for it; else whoever asks finds it in front of him."""
+        waits = self._telling.waits or self._election.waits_for_log
+        self.ctx.want_notes(NEWS_WITHIN_S if waits else math.inf)
+
+    async def _grew(self, log: store.LedgerGrew) -> None:
+        end = LedgerEnd(index=log.end_index, term=log.end_term)
+        kept = self._ends.grew(end, log.synced_index)
+        self._signs.grew(log.end_index)
+        await self._carry_out(self._election.grew(self.ctx.now_s(), log.session, kept))
+        await self._telling.grew(log)
+        self.board.publish(self._telling.role, is_open=self._telling.leads)
+
+    async def _store_takes(self, message: StoreTakes) -> None:
+        self._signs.full = message.refusal
+        if message.refusal:
+            self.ctx.timers.start("lead again", LEAD_AGAIN_S, LeadAgainDue())
+        else:
+            self.ctx.timers.cancel("lead again")
+        await self._carry_out(self._election.lead_allowed(self.ctx.now_s(), not message.refusal))
+
+    # ---- effects ----
+
+    async def _carry_out(self, effects: Effects, asked: Asked | None = None) -> None:
+        """Effects order: `Effects`; what stands behind an unsaved vote waits for it."""
+        self._clock.wake_by(effects.deadline_s)
+        self._held.add(Job(effects=effects, asked=asked))
+        await self._work()
+
+    async def _work(self) -> None:
+        while (due := self._held.next()) is not None:
+            if isinstance(due, SavedVote):
+                self._save(due)
+            else:
+                await self._do(due)
+
+    def _save(self, saved: SavedVote) -> None:
+        vote = TermVote(saved.term, saved.voted_for)
+        self.ctx.ask_later(
+            self.store_ref,
+            TermVote,
+            lambda reply_to: store.SaveVote(vote=vote, reply_to=reply_to),
+            timeout_s=STORE_TIMEOUT_S,
+            on_reply=lambda outcome: VoteSaved(vote=saved, outcome=outcome),
+        )
+
+    async def _vote_saved(self, saved: VoteSaved) -> None:
+        if saved.vote != self._held.saving or isinstance(saved.outcome, ActorDown):
+            return  # a late first answer, or the node ends
+        outcome, term = saved.outcome, saved.vote.term
+        failure = outcome if isinstance(outcome, Exception) else None
+        self._emit(self._unsaved.tried(term, failure))
+        if failure is not None:
+            self.ctx.timers.start("save again", SAVE_AGAIN_S, SaveAgainDue())
+            return
+        self._held.saved()
+        await self._work()
+        if self._held.saving is None:
+            self._clock.saved(self.ctx.now_s())
+
+    async def _do(self, job: Job) -> None:
+        effects, asked, sender = job.effects, job.asked, self.sender
+        if effects.role is not None:
+            self.board.publish(effects.role)
+            self._signs.took(self.ctx.now_s(), effects.role)
+            await self._telling.rest(effects.role)
+            self._open(effects.role)
+        role = self._telling.role
+        if effects.hold_appends is not None and role is not None:
+            await self.checker.tell(HoldAppends(session=role.session, on=effects.hold_appends))
+        if effects.vote is not None and asked is not None:
+            asked.reply_to.send(requests.vote_response(asked.request, effects.vote))
+        if effects.heartbeat is not None and asked is not None:
+            asked.reply_to.send(requests.heartbeat_response(effects.heartbeat))
+        self._questions.answer(effects)
+        sent = requests.calls(sender, self.peers, effects, self.settings, self.ctx.self_ref)
+        for peer, call in sent:
+            await self.peers[peer].tell(call)
+        if effects.joined:
+            self._emit(self.joining.joined())
+        self._emit(self._signs.told_of(effects.events))
+
+    def _emit(self, events: Iterable[object]) -> None:
+        for event in events:
+            self.ctx.emit(event)
+
+    # ---- sessions ----
+
+    def _open(self, role: RoleChanged) -> None:
+        self.ctx.ask_later(
+            self.store_ref,
+            store.SessionOpened,
+            lambda reply_to: store.OpenSession(
+                session=role.session, term=role.term, reply_to=reply_to
+            ),
+            timeout_s=STORE_TIMEOUT_S,
+            on_reply=lambda outcome: Opened(role=role, outcome=outcome),
+        )
+
+    async def _opened(self, opened: Opened) -> None:
+        outcome, role = opened.outcome, opened.role
+        if role is not self._telling.role:
+            return
+        if isinstance(outcome, AskTimeout):
+            self._open(role)
+        elif not isinstance(outcome, Exception):
+            end = LedgerEnd(index=outcome.end_index, term=outcome.end_term)
+            effects = self._election.fenced(self.ctx.now_s(), role.session, end)
+            await self._carry_out(effects)
+            if role is self._telling.role:
+                await self._telling.opened(end)
+                self.board.publish(role, is_open=self._telling.leads)
+
+    async def _rejoin(self, rejoin: Rejoin) -> None:
+        before = self._telling.role
+        if rejoin.renew:
+            await self._carry_out(self._election.renew(self.ctx.now_s()))
+        if self._telling.role is before:
+            await self._telling.tell_again(rejoin.part)
+
+    # ---- transfers ----
+
+    def _ask_watermarks(self, asked: Asked | None) -> None:
+        self.ctx.ask_later(
+            self.checker,
+            Watermarks,
+            lambda reply_to: GetWatermarks(reply_to=reply_to),
+            timeout_s=WATERMARKS_TIMEOUT_S,
+            on_reply=lambda outcome: WatermarksSaid(asked=asked, outcome=outcome),
+        )
+
+    async def _watermarks_said(self, said: WatermarksSaid) -> None:
+        outcome, state = said.outcome, self._election.state
+        known: dict[str, int] = {}
+        if isinstance(outcome, Watermarks) and outcome.session == state.session:
+            known = dict(outcome.indexes)
+        now_s = self.ctx.now_s()
+        if said.asked is None:
+            await self._carry_out(self._election.look_for_preferred(now_s, known))
+            return
+        token = self._questions.transfer(said.asked)
+        asked = requests.transfer_asked(said.asked.request, token)
+        await self._carry_out(self._election.transfer_requested(now_s, asked, known))
+
+    def _look_later(self) -> None:
+        self.ctx.timers.start("preferred", self.settings.preferred_check_s, LookForPreferred())

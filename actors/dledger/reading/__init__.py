@@ -1,0 +1,1 @@
+"""Reads of the committed log: `entry_reader`."""

@@ -1,0 +1,119 @@
+"""The appends that a leader gives its store as one, and those that it refuses for want of room.
+
+Upstream: openmessaging/dledger, DLedgerServer.java (handleAppend), 0.3.1.2, one entry at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, TypeAlias
+
+import attrs
+
+from actors.dledger.replication import outcomes
+from actors.dledger.replication.append_messages import Append
+from actors.dledger.replication.append_waits import AppendWait, RPCAnswer, RPCAnswers
+from actors.dledger.rpc.rpc_messages import Asked
+from actors.errors import NotStored
+from actors.log_types import BEHIND_FAILED
+from wire.dledger_entry import ENTRY_HEAD_BYTES
+from wire.dledger_rpc import AppendEntryRequest
+
+GROUP_BYTES: Final = 1 << 20
+"""Appends are given to the store in groups of about so many bytes: a follower's sync of the first
+begins while the next is written."""
+
+Taken: TypeAlias = tuple[AppendWait, tuple[bytes, ...]]
+"""An append and its bodies."""
+
+
+@attrs.frozen
+class AppendGroup:
+    """Appends whose entries follow on each other.
+
+    Attributes:
+        waits: none for the entry that opens a term.
+        bodies: of all of them.
+        size_bytes: of their entries.
+    """
+
+    waits: tuple[AppendWait, ...]
+    bodies: tuple[bytes, ...]
+    size_bytes: int = 0
+
+    @property
+    def count(self) -> int:
+        """What it counts among the appends at the store."""
+        return sum([wait.appends for wait in self.waits]) or 1
+
+
+def in_process(append: Append) -> Taken:
+    """One caller's."""
+    count = len(append.bodies)
+    wait = AppendWait(append.reply_to, count, append.deadline_s, chain=append.chain)
+    return wait, append.bodies
+
+
+def over_the_wire(asked: Asked, *, term: int, leader: str, deadline_s: float) -> list[Taken]:
+    """A client's APPEND; none: it had no body, and is answered."""
+    request = asked.request
+    assert isinstance(request, AppendEntryRequest)
+    answer = RPCAnswer(request, asked.reply_to, term, leader)
+    if request.body is None:
+        answer.fail(outcomes.no_body())
+        return []
+    return [(AppendWait(answer, 1, deadline_s), (request.body,))]
+
+
+def together(answers: RPCAnswers, *, deadline_s: float, body_bytes_max: int) -> list[Taken]:
+    """What came together as few appends: as one, where no body is too large."""
+    bodies = [request.body or b"" for request in answers.requests]
+    found: list[Taken] = []
+    first = 0
+    for place in range(len(bodies) + 1):
+        if place < len(bodies) and len(bodies[place]) <= body_bytes_max:
+            continue
+        if place > first:
+            count = place - first
+            wait = AppendWait(answers.part(first, place), count, deadline_s, appends=count)
+            found.append((wait, tuple(bodies[first:place])))
+        if place < len(bodies):
+            answers.refuse(place, outcomes.too_large(len(bodies[place]), body_bytes_max))
+        first = place + 1
+    return found
+
+
+def groups(
+    taken: Iterable[Taken], *, room: int, bytes_left: int, body_bytes_max: int
+) -> Iterator[AppendGroup]:
+    """In their order. What has no room is refused, so that one caller's fault is not another's.
+
+    Args:
+        room, bytes_left: appends and bytes that may still wait; what came together is taken as a
+            whole, and the last append may exceed the bytes.
+    """
+    waits: list[AppendWait] = []
+    bodies: list[bytes] = []
+    size = 0
+    for wait, own in taken:
+        largest = max(map(len, own))
+        if wait.chain is not None and wait.chain.broken:
+            wait.answer_to.fail(NotStored(BEHIND_FAILED))
+        elif room <= 0:
+            wait.answer_to.fail(outcomes.pending_full("too many appends wait for a quorum"))
+        elif bytes_left <= 0:
+            wait.answer_to.fail(outcomes.pending_full("too many bytes wait for the store"))
+        elif largest > body_bytes_max:
+            wait.answer_to.fail(outcomes.too_large(largest, body_bytes_max))
+        else:
+            room -= wait.appends
+            waits.append(wait)
+            bodies += own
+            added = sum(map(len, own)) + ENTRY_HEAD_BYTES * len(own)
+            size += added
+            bytes_left -= added
+            if size >= GROUP_BYTES:
+                yield AppendGroup(tuple(waits), tuple(bodies), size)
+                waits, bodies, size = [], [], 0
+    if waits:
+        yield AppendGroup(tuple(waits), tuple(bodies), size)

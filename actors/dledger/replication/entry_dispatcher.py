@@ -1,0 +1,444 @@
+"""EntryDispatcher: sends the leader's log to one peer.
+
+Upstream: openmessaging/dledger, DLedgerEntryPusher.java (EntryDispatcher), 0.3.1.2; the decisions
+and their differences are in `core.dispatch`.
+
+Differs: entries are read by the hundred and sent as they are asked for; a peer that takes batches
+gets one push for all that has grown.
+
+Messages: LedgerGrew, Answered, GetProgress, and sessions. It calls its peer by rpc_peers, tells the
+checker Matched, the maintainer SawTerm and Rejoin; with a state machine it asks the caller
+GetSnapshot and tells it ReleaseSnapshot. A restart forgets what the peer has, and begins in COMPARE
+as soon as the maintainer has told the session again; its siblings notice nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias, assert_never
+
+import attrs
+from msgspec import Raw
+
+from actors.dledger.core.dispatch import Dispatch, DispatcherState
+from actors.dledger.core.push_effects import DispatchEffects, Push
+from actors.dledger.machine.machine_messages import GetSnapshot, NoSnapshot, ReleaseSnapshot
+from actors.dledger.replication.append_messages import Matched
+from actors.dledger.replication.push_bodies import push_answer
+from actors.dledger.rpc.peer_messages import GetProgress, Progress
+from actors.dledger.rpc.refusal_log import RefusalLog
+from actors.dledger.rpc.rpc_messages import Answered, Base, Call, Sender
+from actors.dledger.session_messages import CONTROL, Following, Leading, Rejoin, Resting, SawTerm
+from actors.env.protocols import Disk
+from actors.errors import StorageError
+from actors.events import dledger as events
+from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
+from actors.storage.dledger import store
+from actors.storage.dledger.entry_window import EntryWindow
+from actors.storage.dledger.ledger import IndexGone
+from actors.storage.dledger.snapshots import CHUNK_BYTES, Reader, Snapshot
+from wire.dledger_codes import PushType, ResponseCode, response_code
+from wire.dledger_rpc import InstallSnapshotRequest, InstallSnapshotResponse, PushEntryRequest
+
+MAILBOX_CAPACITY: Final = 4096
+"""Answers, most of them: one to each push that is under way."""
+SNAPSHOT_TIMEOUT_S: Final = 60.0
+"""The caller may be loading one itself; later it is asked again."""
+
+
+PIECE_TIMEOUT_S: Final = 5.0
+"""For a piece; upstream waits 3 s for the whole."""
+LAST_TRIES_MAX: Final = 240
+"""The last one is sent again so often: a peer that is there answers it once its machine has read
+all of it, and one that was started anew meanwhile refuses it. 20 minutes.
+"""
+
+
+@attrs.define
+class SnapshotSending:
+    """A snapshot on its way to a peer: what is said of it next. The owner closes it.
+
+    Upstream: openmessaging/dledger, DLedgerEntryPusher.java, doInstallSnapshot, tag 0.4.0, which
+    sends the whole in one request: a frame holds 12 MB of it at most. Differs: what one piece does
+    not hold goes in several, one after the other.
+    """
+
+    snapshot: Snapshot
+    _reader: Reader
+    _last: InstallSnapshotRequest | None = None
+    _sent_s: float = 0.0
+    _tries: int = 0
+
+    @classmethod
+    def open(cls, disk: Disk, snapshot: Snapshot) -> SnapshotSending:
+        """Raises: SnapshotDamaged; OSError."""
+        return cls(snapshot, Reader.open(disk, snapshot))
+
+    @property
+    def is_all(self) -> bool:
+        """Every byte of it was asked for."""
+        return self._reader.at_bytes >= self.snapshot.size_bytes
+
+    def next_request(self, now_s: float, base: Base) -> InstallSnapshotRequest:
+        """The next piece. Raises: SnapshotDamaged; OSError."""
+        snapshot, at = self.snapshot, self._reader.at_bytes
+        data = self._reader.read()
+        self._sent_s = now_s
+        whole = snapshot.size_bytes <= CHUNK_BYTES
+        self._last = InstallSnapshotRequest(
+            data=data if whole else None,
+            piece=None if whole else data,
+            piece_at=None if whole else at,
+            total_bytes=None if whole else snapshot.size_bytes,
+            total_crc=None if whole else snapshot.crc,
+            last_included_index=snapshot.index,
+            last_included_term=snapshot.term,
+            **base,
+        )
+        return self._last
+
+    def again(self, now_s: float) -> InstallSnapshotRequest | None:
+        """The last piece once more, if its time has passed without an answer; None: give up."""
+        late = now_s >= self._sent_s + PIECE_TIMEOUT_S
+        if not self.is_all or not late or self._tries >= LAST_TRIES_MAX:
+            return None
+        self._tries += 1
+        self._sent_s = now_s
+        return self._last
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+@attrs.frozen
+class _Sent:
+    """A push under way; comes back with its answer, perhaps to a later life of the dispatcher."""
+
+    life: int
+    session: int
+    push: Push
+
+
+@attrs.frozen
+class _SentPiece:
+    """A piece of a snapshot under way; comes back with its answer."""
+
+    number: int
+
+
+@attrs.frozen(kw_only=True)
+class _SnapshotSaid:
+    """What the caller said to GetSnapshot."""
+
+    session: int
+    outcome: Snapshot | Exception
+
+
+@attrs.frozen(kw_only=True)
+class _PieceDue:
+    """Timer: the answer to a piece is not to be waited for any more."""
+
+    number: int
+
+
+@attrs.frozen(kw_only=True)
+class _TickDue:
+    """Timer: `DispatchEffects.deadline_s`."""
+
+
+Message: TypeAlias = store.LedgerGrew | Answered | GetProgress | Resting | Following | Leading
+_Inbox: TypeAlias = Message | _TickDue | _PieceDue | _SnapshotSaid
+
+
+@attrs.define(kw_only=True)
+class EntryDispatcher(Actor[_Inbox]):
+    """See the module's text.
+
+    Attributes:
+        dispatch: decides; its sizes are `window`.
+        timeout_s: a push without an answer so long has none.
+        caller: of a group with a state machine.
+    """
+
+    mailbox = MailboxSpec(
+        capacity=MAILBOX_CAPACITY,
+        conflate={store.LedgerGrew: lambda message: None},
+        control=CONTROL,
+    )
+    sender: Sender
+    dispatch: Dispatch
+    window: EntryWindow
+    timeout_s: float
+    peer_ref: ActorRef[Call]
+    store_ref: ActorRef[store.Message]
+    checker: ActorRef[Matched]
+    maintainer: ActorRef[SawTerm | Rejoin]
+    disk: Disk
+    caller: ActorRef[GetSnapshot | ReleaseSnapshot] | None = None
+    _session: int = attrs.field(default=-1, init=False)
+    _term: int = attrs.field(default=-1, init=False)
+    _cuts: int = attrs.field(default=-1, init=False)
+    _matched: int | None = attrs.field(default=None, init=False)  # not told yet
+    _sending: SnapshotSending | None = attrs.field(default=None, init=False)
+    _log: RefusalLog = attrs.field(
+        default=attrs.Factory(lambda part: RefusalLog(part.sender.group), takes_self=True),
+        init=False,
+    )
+    _holds: bool = attrs.field(default=False, init=False)  # a snapshot
+    _piece: int = attrs.field(default=0, init=False)  # number of the last one
+
+    # ---- life ----
+
+    async def on_start(self) -> None:
+        if self.ctx.incarnation > 1:
+            self._holds = self.caller is not None  # perhaps, from the life before
+            await self._release()
+            await self.maintainer.tell(Rejoin(part=self.ctx.path, renew=False))
+
+    async def on_stop(self, reason: StopReason) -> None:
+        await self.store_ref.tell(store.Unsubscribe(name=self.ctx.path))
+        self.window.forget()
+        await self._release()
+
+    # ---- messages ----
+
+    async def handle_batch(self, messages: list[_Inbox]) -> None:
+        for message in messages:
+            match message:
+                case Answered(token=_SentPiece()):
+                    await self._piece_answered(message)
+                case Answered():
+                    await self._answered(message)
+                case _SnapshotSaid():
+                    await self._snapshot_said(message)
+                case _PieceDue():
+                    await self._piece_ended(message.number, None)
+                case store.LedgerGrew():
+                    await self._grew(message)
+                case _TickDue():
+                    await self._carry_out(self.dispatch.tick(self.ctx.now_s()))
+                case Leading():
+                    await self._lead(message)
+                case Resting() | Following():
+                    await self._rest(message.session)
+                case GetProgress():
+                    message.reply_to.send(self._progress())
+                case _:
+                    assert_never(message)
+        installs = (DispatcherState.INSTALL_SNAPSHOT, DispatcherState.TRUNCATE)
+        if self._holds and not (self.dispatch.leading and self.dispatch.state in installs):
+            await self._release()
+        if self._matched is not None:
+            index, self._matched = self._matched, None
+            told = Matched(session=self._session, peer=self.dispatch.peer, index=index)
+            await self.checker.tell(told)
+        if self.dispatch.refusal:
+            peer, me = self.dispatch.peer, self.sender.self_id
+            self._log.say(peer, f"{peer}, which follows {me}, {self.dispatch.refusal}")
+
+    def _progress(self) -> Progress:
+        dispatch = self.dispatch
+        return Progress(
+            leading=dispatch.leading,
+            state=dispatch.state,
+            matched=dispatch.matched,
+            lag=dispatch.lag,
+            refusal=dispatch.refusal,
+        )
+
+    async def _rest(self, session: int) -> None:
+        if session > self._session:
+            self._session = session
+            self._matched = None
+            if self.dispatch.leading:
+                await self.store_ref.tell(store.Unsubscribe(name=self.ctx.path))
+            self.dispatch.rest()
+
+    async def _lead(self, told: Leading) -> None:
+        if told.session < self._session or (
+            told.session == self._session and self.dispatch.leading
+        ):
+            return
+        self._session, self._term, self._matched = told.session, told.term, None
+        self._log.forget()
+        self.window.forget()  # what this member had as a follower may have been cut
+        self.window.end = told.end
+        # Entries leave as soon as they are written; commits wait for them anyway.
+        me, name, minor = self.ctx.self_ref, self.ctx.path, store.COMMITS | store.SYNCS
+        await self.store_ref.tell(store.Subscribe(subscriber=me, name=name, minor=minor))
+        await self._carry_out(
+            self.dispatch.lead(
+                self.ctx.now_s(),
+                term=told.term,
+                begin=told.begin,
+                end=told.end,
+                committed=told.committed,
+            )
+        )
+
+    async def _grew(self, log: store.LedgerGrew) -> None:
+        if log.cuts != self._cuts:
+            self._cuts = log.cuts
+            self.window.forget()
+        if log.session != self._session or not self.dispatch.leading:
+            return
+        if log.end_index < self.window.end:
+            return  # from before the session was told
+        self.window.end = log.end_index
+        begin, end, committed = log.begin_index, log.end_index, log.committed_index
+        await self._carry_out(self.dispatch.grew(self.ctx.now_s(), begin, end, committed))
+
+    async def _answered(self, answered: Answered) -> None:
+        sent = answered.token
+        assert isinstance(sent, _Sent)
+        if (sent.life, sent.session) == (self.ctx.incarnation, self._session):
+            answer = push_answer(answered.response)
+            effects = self.dispatch.answered(self.ctx.now_s(), sent.push, answer)
+            await self._carry_out(effects)
+
+    # ---- what is sent ----
+
+    async def _carry_out(self, effects: DispatchEffects) -> None:
+        for event in effects.events:
+            self.ctx.emit(event)
+        if effects.matched is not None:
+            self._matched = effects.matched
+        if effects.larger_term is not None:
+            await self.maintainer.tell(SawTerm(term=effects.larger_term))
+        gone = None
+        for push in effects.pushes:
+            made = self._request(push)
+            if made is None:
+                gone = push
+                break
+            call = Call(
+                request=made[0],
+                batch=made[1],
+                timeout_s=self.timeout_s,
+                token=_Sent(self.ctx.incarnation, self._session, push),
+                answer_to=self.ctx.self_ref,
+            )
+            await self.peer_ref.tell(call)
+        if effects.deadline_s is not None:
+            self.ctx.timers.start_by("tick", effects.deadline_s, _TickDue())
+        if effects.install:
+            self._get_snapshot()
+        if gone is not None:
+            await self._carry_out(self.dispatch.unreadable(self.ctx.now_s(), gone))
+
+    def _request(self, push: Push) -> tuple[PushEntryRequest, Raw | None] | None:
+        """The push with its entries, and their JSON if known; None if one of them has expired."""
+        base = self.sender.base(self.dispatch.peer, self.sender.self_id, self._term)
+        if push.type is PushType.COMMIT:
+            request = PushEntryRequest(type=push.type, commit_index=push.commit_index, **base)
+            return request, None
+        try:
+            if push.first == push.last:
+                entry = self.window.entry(push.first)
+                request = PushEntryRequest(
+                    type=push.type, commit_index=push.commit_index, entry=entry, **base
+                )
+                return request, None
+            entries, batch = self.window.batch(push.first, push.last)
+        except IndexGone:
+            return None
+        request = PushEntryRequest(
+            type=push.type, commit_index=push.commit_index, batch_entry=entries, **base
+        )
+        return request, batch
+
+    # ---- snapshots ----
+
+    def _get_snapshot(self) -> None:
+        assert self.caller is not None, "only a group with a state machine installs"
+        session = self._session
+        self._holds = True
+        self.ctx.ask_later(
+            self.caller,
+            Snapshot,
+            lambda reply_to: GetSnapshot(holder=self.ctx.path, reply_to=reply_to),
+            timeout_s=SNAPSHOT_TIMEOUT_S,
+            on_reply=lambda outcome: _SnapshotSaid(session=session, outcome=outcome),
+        )
+
+    async def _snapshot_said(self, said: _SnapshotSaid) -> None:
+        if said.session != self._session or not self.dispatch.leading:
+            return
+        if isinstance(said.outcome, Exception):
+            named = isinstance(said.outcome, NoSnapshot)
+            await self._install_failed(-1, said.outcome, tells=named)
+            return
+        try:
+            self._sending = SnapshotSending.open(self.disk, said.outcome)
+        except (StorageError, OSError) as error:
+            await self._install_failed(said.outcome.index, error)
+        else:
+            await self._send_piece(self._sending)
+
+    async def _send_piece(self, sending: SnapshotSending) -> None:
+        base = self.sender.base(self.dispatch.peer, self.sender.self_id, self._term)
+        try:
+            request = sending.next_request(self.ctx.now_s(), base)
+        except (StorageError, OSError) as error:
+            await self._install_failed(sending.snapshot.index, error)
+        else:
+            await self._call_piece(request)
+
+    async def _call_piece(self, request: InstallSnapshotRequest) -> None:
+        self._piece += 1
+        call = Call(
+            request=request,
+            timeout_s=PIECE_TIMEOUT_S,
+            token=_SentPiece(self._piece),
+            answer_to=self.ctx.self_ref,
+        )
+        # The connection's actor may forget the call: it may restart.
+        self.ctx.timers.start("piece", PIECE_TIMEOUT_S + 1.0, _PieceDue(number=self._piece))
+        await self.peer_ref.tell(call)
+
+    async def _piece_answered(self, answered: Answered) -> None:
+        assert isinstance(answered.token, _SentPiece)
+        response = answered.response
+        if not isinstance(response, InstallSnapshotResponse):
+            response = None
+        await self._piece_ended(answered.token.number, response)
+
+    async def _piece_ended(self, number: int, response: InstallSnapshotResponse | None) -> None:
+        sending = self._sending
+        if number != self._piece or sending is None:
+            return
+        if response is not None and response.term > self._term:
+            await self.maintainer.tell(SawTerm(term=response.term))
+        code = ResponseCode.NETWORK_ERROR if response is None else response_code(response.code)
+        if response is not None and response.term != self._term:
+            code = ResponseCode.EXPIRED_TERM  # whatever it says is not of this term
+        if code is ResponseCode.SUCCESS and not sending.is_all:
+            await self._send_piece(sending)
+        elif code in (ResponseCode.SUCCESS, ResponseCode.REPEATED_REQUEST):
+            self._close_sending()
+            now_s, index = self.ctx.now_s(), sending.snapshot.index
+            await self._carry_out(self.dispatch.installed(now_s, index))
+        elif response is None and (again := sending.again(self.ctx.now_s())) is not None:
+            await self._call_piece(again)
+        else:
+            error = StorageError(f"{self.dispatch.peer} answered {code.name}")
+            await self._install_failed(sending.snapshot.index, error, tells=False)
+
+    async def _install_failed(self, index: int, error: Exception, *, tells: bool = True) -> None:
+        self._close_sending()
+        if tells:
+            self.ctx.emit(events.SnapshotFailed(index=index, reason=str(error)))
+        why = f"no snapshot: {error}"
+        await self._carry_out(self.dispatch.install_failed(self.ctx.now_s(), why))
+
+    def _close_sending(self) -> None:
+        self.ctx.timers.cancel("piece")
+        self._piece += 1  # an answer that still comes is to nothing
+        if self._sending is not None:
+            self._sending.close()
+            self._sending = None
+
+    async def _release(self) -> None:
+        self._close_sending()
+        if self._holds and self.caller is not None:
+            self._holds = False
+            await self.caller.tell(ReleaseSnapshot(holder=self.ctx.path))

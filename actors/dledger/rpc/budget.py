@@ -1,0 +1,189 @@
+"""The bytes that all connections at one port share, as `api.budget` has them for a node's API.
+
+Two pools. What peers and clients send, and what of their answers they have not taken, counts with
+the first from where it exceeds what each connection has of its own; answers to GETs count with the
+second. A large frame gets its whole room when its head is read, so two that are half read never
+wait for each other; who has got it and stalls is cut off. What is whole is given back when it is
+answered, for which nobody waits here. Who takes nothing of its answers is cut off likewise.
+
+A connection that has asked what only members ask is a member's: it comes first, and the room of one
+largest frame is kept for such. That is no proof, as nothing is on a wire without a token; it holds
+against who connects and sends junk. So do the last places at the port: where they are all that is
+left, the client that has been quiet for the longest makes way for whoever comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+import trio
+
+from actors.dledger.rpc.stream import RECEIVE_BYTES, SMALL_BYTES, STEP_FRAMES
+from actors.runtime.pool import Pool
+from wire.dledger_rpc import GetEntriesResponse, Response
+from wire.remoting import FRAME_BYTES_MAX
+
+RECEIVED_BYTES: Final = 64 << 20
+"""Frames of all connections, and answers to them. A connection waits for room with less than twice
+its own bound and one largest frame, which is what members leave of it."""
+RESERVED_BYTES: Final = FRAME_BYTES_MAX
+"""Of those, for members alone."""
+READ_BYTES: Final = 64 << 20
+"""Entries that were read for GETs, and their frames until they are sent: a dozen of the largest."""
+OWN_BYTES: Final = 256 << 10
+"""What each connection has without asking: votes and heart-beats, frames up to SMALL_BYTES."""
+MADE_WAY: Final = "made way for another: it was the client that had been quiet for the longest"
+STEP_ANSWERS_BYTES: Final = STEP_FRAMES * 512
+"""Refusals of one step's frames, whose peer may not take them."""
+
+
+def memory_bytes(connections: int) -> int:
+    """The most that so many connections can hold together: for `check`.
+
+    What they share; a second copy of one frame while it is put together; and what each has of its
+    own: a receive, small frames, a step's answers.
+    """
+    own_bytes = RECEIVE_BYTES + OWN_BYTES + STEP_ANSWERS_BYTES
+    return RECEIVED_BYTES + READ_BYTES + FRAME_BYTES_MAX + connections * own_bytes
+
+
+def read_cost_bytes(answer: Response) -> int:
+    """What an answer to a GET holds while it is encoded: entries, and a third more as Base64."""
+    if not isinstance(answer, GetEntriesResponse) or not answer.entries:
+        return 0
+    size_bytes = sum(each.size for each in answer.entries)
+    return size_bytes + size_bytes * 4 // 3 + SMALL_BYTES
+
+
+@attrs.frozen
+class RPCBudget:
+    """One port's two pools, and who shares them: each connection there is, the oldest first."""
+
+    received: Pool = attrs.field(factory=lambda: Pool(RECEIVED_BYTES, RESERVED_BYTES))
+    read: Pool = attrs.field(factory=lambda: Pool(READ_BYTES))
+    shares: dict[Share, None] = attrs.field(factory=dict)
+
+    def make_way(self) -> None:
+        """End the client's connection that has been quiet for the longest; none that waits for an
+        answer, or has not taken it yet.
+        """
+        quiet = (share for share in self.shares if share.is_quiet)
+        oldest = min(quiet, key=lambda share: share.active_s, default=None)
+        if oldest is not None:
+            del self.shares[oldest]
+            oldest.end(MADE_WAY)
+
+
+@attrs.define(eq=False)
+class Share:
+    """What one connection holds of both.
+
+    Args:
+        held_bytes: what is told and unanswered, or answered and unsent, without answers to GETs.
+
+    Attributes:
+        end: closes the connection, for that reason.
+        is_member: it comes first.
+        active_s: when it last began to wait for bytes.
+        unsent_read_bytes: at most so much of what is unsent are answers to GETs.
+    """
+
+    _budget: RPCBudget
+    _held_bytes: Callable[[], int]
+    end: Callable[[str], None]
+    active_s: float
+    is_member: bool = attrs.field(default=False, init=False)
+    unsent_read_bytes: int = attrs.field(default=0, init=False)
+    _begun_bytes: int = attrs.field(default=0, init=False)  # a large frame, whole
+    _taken_bytes: int = attrs.field(default=0, init=False)
+    _answering_bytes: int = attrs.field(default=0, init=False)  # read, not yet encoded
+    _waits: trio.CancelScope | None = attrs.field(default=None, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._budget.shares[self] = None
+
+    @property
+    def is_quiet(self) -> bool:
+        """A client's, of which nothing is under way."""
+        reads_bytes = self._answering_bytes + self.unsent_read_bytes
+        return not (self.is_member or self._held_bytes() or reads_bytes)
+
+    # What comes.
+
+    def begin(self, begun_bytes: int) -> None:
+        """A frame of so many bytes is being read; 0: none is."""
+        self._begun_bytes = begun_bytes if begun_bytes > SMALL_BYTES else 0
+
+    async def before_read(self) -> None:
+        """Return when there is room for what is held, and for the frame that is being read."""
+        self.active_s = trio.current_time()
+        received = self._budget.received
+        while (lacks_bytes := self._needed_bytes() - self._taken_bytes) > 0:
+            try:
+                with trio.CancelScope() as self._waits:
+                    await received.take(lacks_bytes, first=self.is_member)
+                    self._taken_bytes += lacks_bytes
+            finally:
+                self._waits = None
+        self.settle()
+
+    def prove(self) -> None:
+        """It has asked what only members ask."""
+        if not self.is_member:
+            self.is_member = True
+            self._look_again()
+
+    def settle(self) -> None:
+        """Give back what is needed no more."""
+        over_bytes = self._taken_bytes - self._needed_bytes()
+        if over_bytes >= 0:
+            self._taken_bytes -= over_bytes
+            self._look_again()
+            self._budget.received.give_back(over_bytes)
+
+    def _needed_bytes(self) -> int:
+        needed_bytes = self._held_bytes() + self._begun_bytes - OWN_BYTES
+        return min(max(needed_bytes, 0), RECEIVED_BYTES - RESERVED_BYTES)
+
+    def _look_again(self) -> None:
+        """Whoever waits leaves its line: it needs nothing any more, or stands in another."""
+        if self._waits is not None:
+            self._waits.cancel()
+
+    # What goes.
+
+    def read(self, answer: Response) -> bool:
+        """Whether there is room for the answer to a GET, which is encoded next."""
+        cost_bytes = read_cost_bytes(answer)
+        if cost_bytes and not self._budget.read.take_now(cost_bytes):
+            return False
+        self._answering_bytes += cost_bytes
+        return True
+
+    def encoded(self, answer: Response, frame_bytes: int) -> None:
+        """It is a frame of so many bytes that waits to be sent; 0: it is none."""
+        cost_bytes = read_cost_bytes(answer)
+        if cost_bytes:
+            kept_bytes = min(frame_bytes, cost_bytes)
+            self._answering_bytes -= cost_bytes
+            self.unsent_read_bytes += kept_bytes
+            self._budget.read.give_back(cost_bytes - kept_bytes)
+
+    def sent(self, unsent_bytes: int) -> None:
+        """So much of all answers is still held to be sent."""
+        gone_bytes = max(self.unsent_read_bytes - unsent_bytes, 0)
+        if gone_bytes:
+            self.unsent_read_bytes -= gone_bytes
+            self._budget.read.give_back(gone_bytes)
+
+    # Both.
+
+    def close(self) -> None:
+        """All comes back. Whoever waited for room has left its line by now."""
+        assert self._waits is None
+        self._budget.shares.pop(self, None)
+        self._budget.received.give_back(self._taken_bytes)
+        self._budget.read.give_back(self._answering_bytes + self.unsent_read_bytes)
+        self._taken_bytes = self._answering_bytes = self.unsent_read_bytes = 0

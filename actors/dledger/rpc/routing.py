@@ -1,0 +1,84 @@
+"""Whom a request is for: the member and its part, among those that share one port.
+
+Source: openmessaging/dledger, DLedgerServer.handle... (the checks that begin each of them),
+proxy/DLedgerProxy.java, dledger-all-0.3.1.2; specification section 2.4.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, assert_never
+
+from actors.dledger.core.member_state import TERM_MAX
+from actors.dledger.core.refusals import refusal
+from actors.dledger.rpc.rpc_messages import Services
+from actors.runtime import ActorRef
+from wire.dledger_codes import ResponseCode
+from wire.dledger_rpc import (
+    AppendEntryRequest,
+    GetEntriesRequest,
+    HeartBeatRequest,
+    InstallSnapshotRequest,
+    LeadershipTransferRequest,
+    MetadataRequest,
+    PushEntryRequest,
+    Request,
+    Response,
+    VoteRequest,
+)
+
+OF_MEMBERS: Final = (VoteRequest, HeartBeatRequest, PushEntryRequest, InstallSnapshotRequest)
+"""What no client asks."""
+
+
+class Directory:
+    """The members that share one port. At least one; each pair of group and member once."""
+
+    def __init__(self, services: tuple[Services, ...]) -> None:
+        self._services = services
+        self._found: dict[tuple[str | None, str | None], Services] = {
+            (each.group, each.member): each for each in services
+        }
+        # EachMemberOnce
+        assert len(self._found) == len(services) > 0
+
+    def find(self, request: Request) -> Services | None:
+        """The member that `request` is for; None: answer it with `refuse`."""
+        if request.term > TERM_MAX:
+            return None
+        return self._found.get((request.group, request.remote_id))
+
+    def refuse(self, request: Request) -> Response:
+        """The answer to a request for none of these, or of a term above TERM_MAX.
+
+        401 if the member is not here, which upstream asks first; 400 if its group is not; else 411.
+        `leader_id` is whom the member of that group knows, or the only member there is.
+        """
+        is_here = any(each.member == request.remote_id for each in self._services)
+        code = ResponseCode.UNKNOWN_GROUP if is_here else ResponseCode.UNKNOWN_MEMBER
+        if (request.group, request.remote_id) in self._found:
+            code = ResponseCode.UNEXPECTED_ARGUMENT
+        near = [each for each in self._services if each.group == request.group] or self._services
+        leader = near[0].board.leader if len(near) == 1 else ""
+        return refusal(request, code, leader)
+
+
+def no_room(services: Services, request: Request) -> Response:
+    """The answer to a request whose answer the port has no room for."""
+    return refusal(request, ResponseCode.LEADER_PENDING_FULL, services.board.leader)
+
+
+def server_of(services: Services, request: Request) -> ActorRef[Any]:
+    """The part of a member that serves the request."""
+    match request:
+        case VoteRequest() | HeartBeatRequest() | MetadataRequest() | LeadershipTransferRequest():
+            return services.state_maintainer
+        case PushEntryRequest():
+            return services.entry_handler
+        case InstallSnapshotRequest():
+            return services.state_machine_caller or services.entry_handler
+        case AppendEntryRequest():
+            return services.quorum_ack_checker
+        case GetEntriesRequest():
+            return services.entry_reader
+        case _:
+            assert_never(request)

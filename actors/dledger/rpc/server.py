@@ -1,0 +1,155 @@
+"""RPCServer: where a node's members of DLedger groups take connections, as a specification.
+
+`rpc_server` is the supervisor of `connections` (dynamic) and `accept`, which stands behind them:
+the door closes first, and a crash of it ends no connection.
+
+Upstream: openmessaging/dledger, DLedgerRpcNettyService.java, proxy/DLedgerProxy.java,
+dledger-all-0.3.1.2; apache/rocketmq, remoting/netty/NettyRemotingServer.java, 4.9.4.
+
+Differs: listens on the node's own address only; who comes from an address that is no member's is
+turned away, counted, and named once in the log `triolog.dledger`; the number of open connections is
+bounded, and what they hold together. Clients make way; while too many come from one address, the
+next ones have to speak before they become connections (`rpc_lobby`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import attrs
+
+from actors.dledger.rpc.budget import RPCBudget
+from actors.dledger.rpc.connection import RPCConnection
+from actors.dledger.rpc.lobby import Lobby
+from actors.dledger.rpc.routing import Directory
+from actors.dledger.rpc.rpc_messages import Services
+from actors.env.protocols import Listener, Network, Stream
+from actors.errors import ConfigError
+from actors.events import dledger as events
+from actors.runtime import ChildSpec, DynamicSpec, Restart, Strategy, SupervisorSpec
+from actors.runtime.accepting import UNKNOWN_ADDRESS, UNOWNED_MAX, Accepting, Admitted
+
+_LOGGER: Final = logging.getLogger("triolog.dledger")
+CONNECTIONS_MAX: Final = 256
+"""Two from each peer, the others from clients: one of each client's process."""
+PLACES_KEPT: Final = 2 * UNOWNED_MAX
+"""Of those: who comes to one of the last has a client's make way, so that no crowd of clients keeps
+a member out. As many as are accepted at once, and as many again that are about to end."""
+CONNECTION_SHUTDOWN_S: Final = 1.0
+"""A connection has nothing to save, and its stream is aborted."""
+
+
+@attrs.frozen(kw_only=True)
+class RPCServerSettings:
+    """One port of one node.
+
+    Attributes:
+        where: the key that says the port, for who has to change it.
+        addresses: of members, and so of clients; no other address is served.
+        services: the members that share the port.
+        next_connection: the next number; outlives restarts, so that numbers never repeat.
+    """
+
+    network: Network
+    host: str
+    port: int
+    where: str
+    addresses: frozenset[str]
+    services: tuple[Services, ...]
+    next_connection: Callable[[], int]
+
+
+@attrs.define(kw_only=True)
+class RPCServer(Accepting):
+    """See the module's text.
+
+    Attributes:
+        budget: outlives restarts, as the connections do that share it.
+    """
+
+    settings: RPCServerSettings
+    budget: RPCBudget
+    _directory: Directory = attrs.field(init=False)
+    _lobby: Lobby = attrs.field(init=False)
+
+    async def listen(self) -> Listener:
+        settings = self.settings
+        self._lobby = Lobby(self.room, self.take, self._turned_back)
+        self._directory = Directory(settings.services)
+        try:
+            listener = await settings.network.listen(settings.host, settings.port)
+        except OSError as error:
+            raise ConfigError(
+                f"{settings.where}: cannot listen on {settings.host}:{settings.port}: "
+                f"{error.strerror}"
+            ) from error
+        address = listener.address
+        self.ctx.emit(events.RPCListening(address=address.host, port=address.port))
+        return listener
+
+    async def greet(self, stream: Stream) -> None:
+        host = stream.remote.host
+        if host not in self.settings.addresses or self._lobby.is_free(host):
+            await self.take(stream)
+        else:
+            self.ctx.spawn(self._lobby.wait, stream)
+
+    async def _turned_back(self, stream: Stream, reason: str) -> None:
+        await self.refused(stream, reason, None)
+
+    async def admit(self, stream: Stream) -> Admitted | None:
+        if stream.remote.host not in self.settings.addresses:
+            return None
+        if len(self.budget.shares) >= CONNECTIONS_MAX - PLACES_KEPT:
+            self.budget.make_way()
+        connection = self.settings.next_connection()
+        child = ChildSpec(
+            name=f"connection-{connection}",
+            start=partial(
+                RPCConnection,
+                stream=stream,
+                connection=connection,
+                directory=self._directory,
+                budget=self.budget,
+            ),
+            restart=Restart.TEMPORARY,
+            shutdown_s=CONNECTION_SHUTDOWN_S,
+        )
+        return Admitted(connection=connection, child=child)
+
+    async def refused(self, stream: Stream, reason: str, connection: int | None) -> None:
+        if reason == UNKNOWN_ADDRESS:
+            self._turned_away(stream.remote.host)
+        await Accepting.refused(self, stream, reason, connection)
+
+    def _turned_away(self, host: str) -> None:
+        """Each group at this port hears of it: which one the stranger means is not known."""
+        now_s = self.ctx.now_s()
+        for services in self.settings.services:
+            if services.board.strangers.came(host, now_s):
+                _LOGGER.warning(
+                    "%s: %s turned away %s: the cluster file names no member at that address",
+                    services.group,
+                    services.member,
+                    host,
+                )
+
+    def tell_refused(self, stream: Stream, reason: str, count: int) -> None:
+        self.ctx.emit(
+            events.RPCConnectionRefused(address=str(stream.remote), reason=reason, count=count)
+        )
+
+
+def rpc_server(settings: RPCServerSettings) -> SupervisorSpec:
+    """All that serves one port."""
+    server = partial(RPCServer, settings=settings, budget=RPCBudget())
+    return SupervisorSpec(
+        strategy=Strategy.REST_FOR_ONE,
+        children=(
+            ChildSpec(name="connections", start=DynamicSpec(children_max=CONNECTIONS_MAX)),
+            ChildSpec(name="accept", start=server),
+        ),
+    )
