@@ -20,7 +20,6 @@ import trio
 from actors.api import answers, convert, failures, frame_socket, subscription
 from actors.api.answers import Slow
 from actors.api.budget import Answering, Budget, Reading
-from actors.api.chains import Chains
 from actors.api.convert import BatchForm
 from actors.api.credentials import READS_ONLY, WHOLLY_TRUSTED, Admission, Gate
 from actors.api.failures import RequestRefused
@@ -33,13 +32,37 @@ from actors.api.places import CROWD, Place, Places
 from actors.api.subscription import Credit, Subscribe
 from actors.env.protocols import Stream
 from actors.events import client as events
-from actors.log_types import Receipt
+from actors.log_types import Chain, Receipt
 from actors.runtime import Actor, MailboxSpec, StopReason
 from actors.runtime.accepting import FULL
 from wire import api, api_batch, api_gather
 from wire.errors import RemoteProtocolError
 
 NO_HELLO = "no hello"
+
+
+CHAINS_MAX = 1024
+"""Of a connection, that a node remembers. A client has one for each of its appenders."""
+
+
+@attrs.define
+class Chains:
+    """The chains of appends that a client of the API socket speaks of, by its numbers: the
+    newest.
+    """
+
+    _known: dict[int, Chain] = attrs.field(factory=dict)
+
+    def get(self, number: int) -> Chain | None:
+        """What is known of a chain; None for an append of none (0)."""
+        if not number:
+            return None
+        chain = self._known.get(number)
+        if chain is None:
+            chain = self._known[number] = Chain()
+            if len(self._known) > CHAINS_MAX:
+                del self._known[next(iter(self._known))]
+        return chain
 
 
 @attrs.frozen(kw_only=True)

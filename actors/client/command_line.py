@@ -11,14 +11,16 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
+from types import TracebackType
 from typing import assert_never
 
 import attrs
 import trio
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from actors.api.failures import RequestRefused
-from actors.client import reading, report
+from actors.client import appending, reading, report
 from actors.client.appending import Appending, Rules, Summary, summary_lines
 from actors.client.arguments import Append, Arguments, Bench, Read, Status, Tail, parse
 from actors.client.bench import Connect, Figures, measure
@@ -26,7 +28,6 @@ from actors.client.connection import Client
 from actors.client.group_door import GroupDoor, open_door
 from actors.client.lines import open_missing_streams, open_source, write_out
 from actors.client.members import Members, members_of
-from actors.client.progress import Bar
 from actors.client.targets import Target, connect_target, parse_target, pick_group
 from actors.config.command_line import OutputFailed, complain, stop_signals, with_output
 from actors.errors import ConfigError, TriologError
@@ -37,6 +38,50 @@ from wire import api
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 OUTPUT = 1
+
+
+class Bar:
+    """A progress bar on stderr while lines are appended, shown between entry and exit. Whoever
+    calls `show` draws it; there is no thread.
+
+    Args:
+        console: where to draw.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(show_speed=False),
+            TimeElapsedColumn(),
+            console=console,
+            auto_refresh=False,
+            transient=True,
+        )
+        self._task = self._progress.add_task("connecting", total=None)
+
+    def __enter__(self) -> Bar:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+    def show(self, progress: appending.Progress) -> None:
+        """Draw how far it is."""
+        total = progress.total_bytes
+        self._progress.update(
+            self._task,
+            description=f"{progress.acknowledged} of {progress.lines} lines acknowledged",
+            total=total,
+            completed=progress.read_bytes if total is None else min(progress.read_bytes, total),
+        )
+        self._progress.refresh()
 
 
 def run_command_line(words: Sequence[str] | None = None) -> int:

@@ -106,7 +106,7 @@ class Client:
         """Hand over one batch; return when the connection has room for it.
 
         Batches of one task enter the log in the order of its calls; none enters it behind one of
-        its `chain` that failed, if that is among its newest ones (`actors.api.chains`).
+        its `chain` that failed, if that is among its newest ones (`actors.api.connection`).
         Later errors reach `on_done`, exactly once.
 
         Raises: Closed, TooLarge, RequestRefused: nothing was sent.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import logging
+import random
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -24,14 +25,65 @@ from actors.collector import collect_less
 from actors.config import ClusterConfig, DLedgerGroup, Group, load
 from actors.config.command_line import OutputFailed, complain, say, with_output
 from actors.config.strict import one_of
+from actors.env import Env
 from actors.env.local_disk import LocalDisk
+from actors.env.tcp import TcpNetwork
 from actors.errors import ConfigError
 from actors.quiet_imports import INTERRUPTED, quiet_imports
+from actors.runtime import Registry, render_spec
+from actors.service import build_tree, new_node
 
 if TYPE_CHECKING:
     from actors.cluster.commands import Answer
 
 SWITCHES = ("promote", "resync", "repair", "transfer-leader")
+
+
+DAMAGE = ("CorruptLog", "LostVote")
+"""How `NodeStopped` begins to say that the log is damaged."""
+
+
+def trees_of(config: ClusterConfig) -> dict[str, str]:
+    """Every node of ours with its tree. Opens nothing: a specification is only a value."""
+    return {name: _tree_of(config, name) for name in config.python_nodes}
+
+
+def _tree_of(config: ClusterConfig, name: str) -> str:
+    env = Env(
+        network=TcpNetwork(),
+        disk=LocalDisk(),
+        rng=random.Random(name),
+        wall_clock_ms=lambda: 0,
+        events=_ignore,
+    )
+    node, sink = new_node(config, name, env, directory=None)
+    registry = Registry(rng=env.rng, event_sink=_ignore)
+    return render_spec(build_tree(node, sink, env, registry), name)
+
+
+def _ignore(path: str, incarnation: int, event: object) -> None:
+    """A tree that does not run has no events."""
+
+
+def ended_how(config: ClusterConfig, node: str) -> str:
+    """How a node that does not run has ended, by the last word of its own events. For people;
+    "" if it was asked to stop, had no time for a word, or has lived elsewhere."""
+    # Here, as few look for it, and all would wait for it.
+    from actors.events.codec import EventFormatError
+    from actors.events.sink import ORDERED
+    from actors.storage.event_reader import last_stop
+    from actors.storage.identity import events_path
+
+    try:
+        stop = last_stop(LocalDisk(), events_path(config.node_dir(node)), node)
+    except (OSError, EventFormatError):
+        return ""
+    if stop is None or stop.reason == ORDERED:
+        return ""
+    kind, _, words = stop.reason.partition(": ")
+    if kind in DAMAGE:
+        return f"ended by damage: {words}"
+    return f"ended itself: {words if kind.isidentifier() and words else stop.reason}"
 
 
 def run_command_line(words: Sequence[str] | None) -> int:
@@ -132,7 +184,6 @@ def _run_nodes(
 def _check(arguments: Arguments, config: ClusterConfig) -> Answer:
     with quiet_imports():
         from actors.cluster.checking import check
-        from actors.cluster.trees import trees_of
     shown = {} if arguments.json else trees_of(config)
     return check(config, LocalDisk(), shown, as_json=arguments.json)
 
@@ -140,7 +191,6 @@ def _check(arguments: Arguments, config: ClusterConfig) -> Answer:
 def _ask(arguments: Arguments, config: ClusterConfig, nodes: tuple[str, ...]) -> Answer:
     with quiet_imports():
         from actors.cluster import commands
-        from actors.cluster.endings import ended_how
         from actors.cluster.in_use import data_holder
         from actors.cluster.links import connect_own
         from actors.cluster.starts import starts_how

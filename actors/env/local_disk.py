@@ -14,6 +14,7 @@ one per process.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import fcntl
 import os
@@ -26,7 +27,6 @@ from collections.abc import Iterator, Sequence
 import attrs
 import trio
 
-from actors.env import file_systems
 from actors.env.file_kinds import FOLDER_MODE, kind_of, open_file, remove_folder, sync_folder
 from actors.env.pipes import PipedBytes
 from actors.env.protocols import (
@@ -49,6 +49,43 @@ so that cleaning a full disk would delete file after file and free nothing."""
 _FileKey = tuple[int, int]  # device and inode
 _held_guard = threading.Lock()  # a process may run Trio in several threads
 _held: dict[_FileKey, list[int]] = {}  # locked inode -> descriptors to close at its release
+
+
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2  # of linux/fs.h
+_renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+
+
+def _exchange(one: str, other: str) -> None:
+    """By renameat2, which glibc has since 2.28; ext4, XFS, Btrfs and tmpfs can."""
+    if _renameat2 is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), one)
+    paths = os.fsencode(one), os.fsencode(other)
+    if _renameat2(_AT_FDCWD, paths[0], _AT_FDCWD, paths[1], _RENAME_EXCHANGE) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), one, None, other)
+
+
+def _usage(path: str) -> float:
+    """As `Disk.usage`."""
+    status = _of(path)
+    used = status.f_blocks - status.f_bfree
+    total = used + status.f_bavail  # what a user may fill, as `df` counts
+    return used / total if total else 1.0
+
+
+def _free_files(path: str) -> int | None:
+    """As `Disk.free_files`. Some file systems, as Btrfs, make inodes as they need them."""
+    status = _of(path)
+    return status.f_favail if status.f_files else None
+
+
+def _of(path: str) -> os.statvfs_result:
+    """Of a file or folder that is there or to come."""
+    folder = path
+    while not os.path.exists(folder):  # ends at the root, which exists
+        folder = os.path.dirname(folder)
+    return os.statvfs(folder)
 
 
 def _key(status: os.stat_result) -> _FileKey:
@@ -352,7 +389,7 @@ class LocalDisk:
         os.replace(source, target)
 
     def exchange(self, one: str, other: str) -> None:
-        file_systems.exchange(one, other)
+        _exchange(one, other)
 
     def unlink(self, path: str) -> None:
         os.unlink(path)
@@ -364,10 +401,10 @@ class LocalDisk:
         sync_folder(path)
 
     def usage(self, path: str) -> float:
-        return file_systems.usage(path)
+        return _usage(path)
 
     def free_files(self, path: str) -> int | None:
-        return file_systems.free_files(path)
+        return _free_files(path)
 
     def lock(self, path: str) -> LocalLock:
         with contextlib.suppress(FileNotFoundError):

@@ -43,13 +43,13 @@ from actors.ha.client_messages import (
     size_of,
 )
 from actors.ha.client_messages import SetMaster as SetMaster
-from actors.ha.client_status import client_status
+from actors.ha.connection_state import ClientChanged
 from actors.ha.core import slave_progress
 from actors.ha.core.extent import LogExtent
 from actors.ha.core.rate_limiter import RateLimiter
 from actors.ha.core.reconnect import Reconnect
 from actors.ha.core.slave_progress import SlaveProgress
-from actors.ha.core.states import DIVERGED_AFTER, OFFSET_REFUSALS, Lost
+from actors.ha.core.states import DIVERGED_AFTER, OFFSET_REFUSALS, HAConnectionState, Lost
 from actors.ha.frame_reader import RECEIVE_BYTES, TURN_BYTES
 from actors.ha.record_verifier import RecordVerifier
 from actors.ha.role_messages import HIGH_WATER_S, HighWater, MasterLeft, Verified, Verify
@@ -68,6 +68,35 @@ master's housekeeping interval, which ends connections without a report.
 """
 RANGE_TIMEOUT_S = 60.0
 """For the store to write what the previous connection gave it; one that stands longer is lost."""
+
+
+def client_status(
+    *,
+    master: str,
+    session: int,
+    attempting: bool,
+    reconnect: Reconnect,
+    progress: SlaveProgress | None,
+    received_bytes: int,
+    meter: RateLimiter,
+    now_s: float,
+) -> ClientChanged:
+    """See `ClientChanged`. `progress` is None before the first report."""
+    waiting = reconnect.state == HAConnectionState.READY and not attempting
+    return ClientChanged(
+        master=master,
+        state=reconnect.state,
+        session=session,
+        diverged=reconnect.diverged,
+        mismatches_count=reconnect.mismatches_total,
+        reported_bytes=progress.reported_bytes if progress is not None else None,
+        received_bytes=received_bytes,
+        bytes_per_s=meter.last_second_bytes(now_s),
+        last_read_s=progress.last_read_s if progress is not None else None,
+        last_write_s=progress.last_write_s if progress is not None else None,
+        next_attempt_s=reconnect.connect_at_s if waiting else None,
+        last_error=reconnect.last_error,
+    )
 
 
 @attrs.define

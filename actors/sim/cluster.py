@@ -21,14 +21,16 @@ from actors.config import ClassicGroup, ClusterConfig, Group, SlaveNode, validat
 from actors.env.protocols import Env
 from actors.errors import Closed, NodeStopped, TriologError, UnknownName
 from actors.events import dledger as ledgers
-from actors.events import roles
+from actors.events import roles, store
 from actors.log import AppendOutcome, Log
 from actors.log_types import Chain, Found, NewRecord, Offsets, Receipt
 from actors.node.node import Node
 from actors.service import open_node
-from actors.sim.expired_files import ExpiredFiles
 from actors.sim.machines import DATA_DIR, SimMachines, SimProcess
+from actors.sim.pages import Inode
 from actors.sim.world import SimEvent, World
+from actors.storage.commit_log import segment_path
+from actors.storage.layout import StoreLayout
 
 R = TypeVar("R")
 
@@ -46,6 +48,41 @@ SMALL: Final[Mapping[str, Any]] = {
     "index_units_count": 2048,
 }
 """Files so small that a short run rolls all kinds of them over."""
+
+
+@attrs.define(eq=False)
+class ExpiredFiles:
+    """Log files that the nodes of one cluster have deleted for their age: what they held, so that
+    checkers go on comparing whole logs.
+    """
+
+    _world: World
+    _config: ClusterConfig
+    _files: dict[tuple[str, str, int], Inode] = attrs.field(factory=dict, init=False)
+
+    def see(self, seen: SimEvent) -> None:
+        """Take in an event, as it comes: a file that a node has deleted for its age is kept."""
+        if not isinstance(seen.event, store.SegmentExpired):
+            return
+        group = self._config.groups[seen.path.split("/")[2]]
+        if isinstance(group, ClassicGroup):
+            base = seen.event.min_bytes - group.segment_bytes
+            folder = StoreLayout(self._config.group_dir(seen.node, group.name)).commit_log
+            file = self._world.node(seen.node).disk.unlinked[segment_path(folder, base)]
+            self._files[seen.node, group.name, base] = file
+
+    def own(self, node: str, group: str, base: int) -> Inode | None:
+        """The file that the node had at log offset `base`, if it has deleted it."""
+        return self._files.get((node, group, base))
+
+    def of(self, node: str, group: str, base: int) -> Inode | None:
+        """The same; another node's if it never had it, for its log was begun later."""
+        others = [file for (_, *place), file in self._files.items() if place == [group, base]]
+        return self.own(node, group, base) or next(iter(others), None)
+
+    def forget(self, node: str) -> None:
+        """The node was emptied."""
+        self._files = {key: file for key, file in self._files.items() if key[0] != node}
 
 
 def classic_config(

@@ -10,7 +10,7 @@ from api_kit import (
 )
 from trio.testing import MockClock
 
-from actors.api.chains import CHAINS_MAX, Chains
+from actors.api.connection import CHAINS_MAX, Chains
 from actors.api.convert_group import from_claim, from_group_state, to_group_state
 from actors.api.frame_socket import SocketClosed
 from actors.api.limits import ApiLimits

@@ -11,7 +11,7 @@ import trio
 from cluster_world import CONFIG, NODES, three_nodes
 
 from actors.cluster import commands
-from actors.cluster.endings import ended_how
+from actors.cluster.command_line import ended_how
 from actors.config import ClusterConfig
 from actors.events.codec import LineEncoder
 from actors.events.node import NodeStarted, NodeStopped

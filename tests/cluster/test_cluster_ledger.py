@@ -15,10 +15,10 @@ from actors.cluster.ledger_summary import ledger_summary
 from actors.cluster.ledger_view import ledger_view
 from actors.cluster.master_finder import MasterFinder
 from actors.cluster.rates import RateMeter, Rates
+from actors.cluster.run import lacking
 from actors.cluster.summary import Summary, as_json, as_text
 from actors.cluster.terminal import frame, node_lines, plain_lines
 from actors.cluster.view import NodeView
-from actors.cluster.waits import lacking
 from actors.errors import NotMaster, OutcomeUnknown
 
 NAMES = ("n0", "n1", "n2")

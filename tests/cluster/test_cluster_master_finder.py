@@ -14,8 +14,8 @@ from test_cluster_feed import Door, Record, lines
 
 from actors.cluster.feed import Feed
 from actors.cluster.master_finder import MasterFinder
+from actors.cluster.run import lacking
 from actors.cluster.view import NodeView, groups_view, newest_leading
-from actors.cluster.waits import lacking
 from actors.errors import NotEnoughReplicas, NotMaster, OutcomeUnknown
 
 MEMBERS = ("n0", "n1", "n2")

@@ -12,10 +12,9 @@ from cluster_samples import master, slave, slave_group
 from cluster_world import CONFIG, NODES, MemoryRecord, World, feeding, make, started, three_nodes
 
 from actors.cluster.links import Links
-from actors.cluster.run import START_WAIT_S, Feeding
+from actors.cluster.run import START_WAIT_S, Feeding, lacking
 from actors.cluster.summary import as_text
 from actors.cluster.view import ClusterView, NodeView, groups_view
-from actors.cluster.waits import lacking
 from actors.errors import ConfigError
 
 

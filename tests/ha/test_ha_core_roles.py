@@ -9,10 +9,9 @@ import pytest
 from roles_kit import A, B, P, fenced, opened, promoted, rules, said, slave, start
 
 from actors.events import roles as events
-from actors.ha.core.ahead_reports import PLAUSIBLE_BYTES
 from actors.ha.core.extent import LogExtent
 from actors.ha.core.role_effects import Effects, Fence, Role, RoleState
-from actors.ha.core.role_rules import ASK_GRACE_S
+from actors.ha.core.role_rules import ASK_GRACE_S, PLAUSIBLE_BYTES
 from actors.log_types import GroupRecord, GroupState, Promotion, Reign
 
 # A master opens.

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from actors.pipeline.sources.frontier import Offer, admitted, frontier
+from actors.pipeline.sources.log_stream import Offer, admitted, frontier
 
 HOLD = 3
 

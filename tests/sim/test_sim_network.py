@@ -7,8 +7,7 @@ import trio
 from lan_kit import PORT, SERVER, lan
 
 from actors.env import ReceiveHalf
-from actors.sim.agenda import Agenda
-from actors.sim.network import NetworkOptions
+from actors.sim.network import Agenda, NetworkOptions
 
 
 async def silent(receive: ReceiveHalf, seconds: float) -> bool:

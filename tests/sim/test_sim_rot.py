@@ -16,7 +16,7 @@ from actors.events import store as events
 from actors.ha.core.role_effects import RoleState
 from actors.ha.ha_client import VERIFY_TIMEOUT_S
 from actors.sim.atlas import DIGESTED_S
-from actors.sim.damage_checker import NoDamagedCopyCounts
+from actors.sim.checkers import NoDamagedCopyCounts
 from actors.sim.history import FaultInjected
 from actors.sim.network import NetworkOptions
 from actors.sim.world import SimEvent

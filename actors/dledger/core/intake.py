@@ -31,6 +31,7 @@ not known before a TRUNCATE), `cut_committed`, `commit_to_end`, `pushes_stick`.
 
 from __future__ import annotations
 
+import heapq
 import itertools
 from typing import assert_never
 
@@ -41,11 +42,52 @@ from actors.dledger.core.machine_guard import MachineGuard
 from actors.dledger.core.member_state import INDEX_NONE
 from actors.dledger.core.push_effects import PushAnswer
 from actors.dledger.core.settings import STRICT, CompatSettings, PushSettings
-from actors.dledger.core.vouches import Vouches
 from actors.dledger.core.waiting_pushes import WaitingPushes
 from actors.events import dledger as events
 from wire.dledger_codes import PushType, ResponseCode
 from wire.dledger_entry import Entry
+
+
+@attrs.define(kw_only=True)
+class Vouches:
+    """A follower's answers that vouch for entries, until these are stored.
+
+    There is no upstream: a member there answers what it has written (bug B9).
+
+    In the order of the entries, then of the pushes.
+
+    Attributes:
+        most: so many may wait.
+    """
+
+    most: int
+    _waiting: list[tuple[int, int, Pushed]] = attrs.field(factory=list, init=False)  # a heap
+    _order: int = attrs.field(default=0, init=False)  # of those of one index
+
+    def add(self, index: int, pushed: Pushed) -> bool:
+        """It is answered once the log is stored up to there. Whether there is room for it."""
+        if len(self._waiting) >= self.most:
+            return False
+        self._order += 1
+        heapq.heappush(self._waiting, (index, self._order, pushed))
+        return True
+
+    def stored(self, index: int) -> list[Pushed]:
+        """Those that wait for nothing behind that entry; they wait no more."""
+        found = []
+        while self._waiting and self._waiting[0][0] <= index:
+            found.append(heapq.heappop(self._waiting)[2])
+        return found
+
+    def leaving(self, first: int) -> list[Pushed]:
+        """Those that wait for that entry or one behind it, which leave; they wait no more."""
+        waiting = sorted(self._waiting)
+        self._waiting = [each for each in waiting if each[0] < first]  # what is sorted is a heap
+        return [pushed for index, _, pushed in waiting if index >= first]
+
+    def clear(self) -> list[Pushed]:
+        """All of them; none waits any more."""
+        return self.leaving(-1)
 
 
 @attrs.define(kw_only=True)

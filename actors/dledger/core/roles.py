@@ -10,16 +10,17 @@ from random import Random
 
 import attrs
 
-from actors.dledger.core.draft import Draft
 from actors.dledger.core.election_effects import (
     AskVotes,
     Effects,
+    HeartbeatAnswer,
     RoleChanged,
     SendHeartbeats,
+    SendTransfer,
     TransferAnswer,
 )
 from actors.dledger.core.heartbeats import HeartbeatRound
-from actors.dledger.core.leader_proof import LeaderProof
+from actors.dledger.core.leader_proof import LeaderProof, Proven
 from actors.dledger.core.member_state import TERM_MAX, MemberState, Role, SavedVote
 from actors.dledger.core.preferred import PreferredPauses
 from actors.dledger.core.settings import (
@@ -33,10 +34,46 @@ from actors.dledger.core.settings import (
     ElectionSettings,
 )
 from actors.dledger.core.transfer import PeersHeard, TakeOver, TransferOut, reached, take_over_code
-from actors.dledger.core.votes import ParseResult, Pause, VoteAsked, VoteRound, judge
+from actors.dledger.core.votes import ParseResult, Pause, VoteAnswer, VoteAsked, VoteRound, judge
 from actors.events import dledger as events
 from actors.log_types import Membership
 from wire.dledger_codes import ResponseCode, VoteResult
+
+
+@attrs.define(kw_only=True)
+class Draft:
+    """Mutable builder for `Effects`, whose fields these are."""
+
+    persist: SavedVote | None = None
+    role: RoleChanged | None = None
+    hold_appends: bool | None = None
+    vote: VoteAnswer | None = None
+    heartbeat: HeartbeatAnswer | None = None
+    transfers: list[TransferAnswer] = attrs.field(factory=list)
+    proven: list[Proven] = attrs.field(factory=list)
+    ask_votes: AskVotes | None = None
+    send_heartbeats: SendHeartbeats | None = None
+    send_transfer: SendTransfer | None = None
+    joined: bool = False
+    events: list[object] = attrs.field(factory=list)
+
+    def effects(self, deadline_s: float | None) -> Effects:
+        """What they have come to."""
+        return Effects(
+            persist=self.persist,
+            role=self.role,
+            hold_appends=self.hold_appends if self.role is None else None,
+            vote=self.vote,
+            heartbeat=self.heartbeat,
+            transfers=tuple(self.transfers),
+            proven=tuple(self.proven),
+            ask_votes=self.ask_votes,
+            send_heartbeats=self.send_heartbeats,
+            send_transfer=self.send_transfer,
+            joined=self.joined,
+            events=tuple(self.events),
+            deadline_s=deadline_s,
+        )
 
 
 @attrs.define(kw_only=True)

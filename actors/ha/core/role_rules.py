@@ -27,7 +27,6 @@ from typing import Final
 import attrs
 
 from actors.events import roles as events
-from actors.ha.core.ahead_reports import AheadReports
 from actors.ha.core.claims import why_claimed
 from actors.ha.core.extent import LogExtent
 from actors.ha.core.reigns import begin
@@ -50,6 +49,38 @@ from actors.log_types import Claim, GroupState, Promotion, Reign
 
 ASK_GRACE_S: Final = 2.0
 """From then on a master opens although some of its members, not all, are silent."""
+
+
+JAVA_AHEAD_TIMES: Final = 2
+"""A Java slave's first report above the end counts when it comes again: one may be a mistake."""
+PLAUSIBLE_BYTES: Final = 1 << 40
+"""A report further above the end than this says nothing about a log."""
+
+
+@attrs.define
+class AheadReports:
+    """What Java slaves, which cannot be asked, have reported beyond their master's end. At most one
+    entry for each slave.
+    """
+
+    _told: dict[str, tuple[int, int]] = attrs.field(factory=dict)
+
+    def clear(self) -> None:
+        self._told.clear()
+
+    def note(self, slave: str, offset_bytes: int, end_bytes: int) -> None:
+        """A report above `end_bytes`, where the log ends."""
+        if offset_bytes > end_bytes + PLAUSIBLE_BYTES:
+            return
+        known, times = self._told.get(slave, (offset_bytes, 0))
+        self._told[slave] = (offset_bytes, times + 1 if known == offset_bytes else 1)
+
+    def found(self) -> str | None:
+        """Who is ahead, in words."""
+        for slave, (offset_bytes, times) in self._told.items():
+            if times >= JAVA_AHEAD_TIMES:
+                return f"{slave} reports {offset_bytes}"
+        return None
 
 
 @attrs.define

@@ -22,10 +22,46 @@ from actors.pipeline.alarms.findings import Finding, as_dict
 from actors.pipeline.alarms.followers import Followers
 from actors.pipeline.alarms.leaders import Leaders
 from actors.pipeline.alarms.limits import Limits
-from actors.pipeline.alarms.lives import begun_anew, rotten
 
 _US_PER_MS: Final = 1000
 _FACT: Final = tuple(field.name for field in attrs.fields(Fact))
+
+
+def begun_anew(fact: Fact) -> Iterator[Finding]:
+    """No node begins anew, without what it was and knew. Told once for each of its groups.
+
+    Who empties a node's directory knows, who puts an old copy in its place may not. A node that
+    begins anew has forgotten whom it voted for and what it vouched for; from there on the other
+    rules take it for a new node.
+    """
+    if fact.what == "anew":
+        yield Finding(
+            alarm="begun_anew",
+            group=fact.group,
+            subject=fact.node,
+            node=fact.node,
+            boot=fact.boot,
+            seq=fact.seq,
+            at_us=fact.ts_us,
+            value=fact.boot,
+            unit="boot",
+        )
+
+
+def rotten(fact: Fact) -> Iterator[Finding]:
+    """No copy of a log is damaged. Told once for each range and life."""
+    if fact.what == "rotten":
+        yield Finding(
+            alarm="rotten",
+            group=fact.group,
+            subject=fact.who,
+            node=fact.node,
+            boot=fact.boot,
+            seq=fact.seq,
+            at_us=fact.ts_us,
+            value=fact.number,
+            unit="bytes",
+        )
 
 
 @attrs.define
