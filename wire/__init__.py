@@ -1,1 +1,12 @@
-"""Bytes <-> frozen frames of every protocol and file format. No trio, clock, randomness or I/O."""
+"""Bytes <-> frozen frames of every protocol and file format. No trio, clock, randomness or I/O.
+
+| Room       | Protocol or format                            | Open first       |
+|------------|-----------------------------------------------|------------------|
+| `remoting` | RocketMQ's remoting: the frame around requests | `frame`          |
+| `ha`       | classic HA's headers and reports              | `classic`        |
+| `dledger`  | DLedger's requests, entries and files         | `rpc`, `entry`   |
+| `files`    | RocketMQ's store: log, queues, index          | `commit_log`     |
+| `api`      | a node's API socket, which has no upstream    | `frames`         |
+
+What all of them share is here: `buffer` and `crc`, and the errors, which say whose fault it is.
+"""

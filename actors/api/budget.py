@@ -13,7 +13,7 @@ import trio
 
 from actors.api.limits import OWN_BYTES, READ_COST_BYTES, ApiLimits
 from actors.runtime.pool import Pool
-from wire import api
+from wire.api import frames
 
 
 @attrs.define(eq=False)
@@ -49,8 +49,8 @@ class Reading:
             assembled_bytes: of a message that is not whole yet.
         """
         if assembled_bytes > OWN_BYTES and not self._reserved_bytes:
-            await self._pool.take(api.FRAME_BYTES_MAX)
-            self._reserved_bytes = api.FRAME_BYTES_MAX
+            await self._pool.take(frames.FRAME_BYTES_MAX)
+            self._reserved_bytes = frames.FRAME_BYTES_MAX
             self._deadline_s = trio.current_time() + self._timeout_s
         return self._deadline_s
 

@@ -35,7 +35,8 @@ from actors.events import client as events
 from actors.log_types import Chain, Receipt
 from actors.runtime import Actor, MailboxSpec, StopReason
 from actors.runtime.accepting import FULL
-from wire import api, api_batch, api_gather
+from wire.api import batch, gather
+from wire.api import frames as api
 from wire.errors import RemoteProtocolError
 
 NO_HELLO = "no hello"
@@ -206,7 +207,7 @@ class Connection(Actor[_Inbox]):
                     await self._reading.received(len(data))
                     self._in_flight.arrived(len(data))
                     try:
-                        requests = api_gather.decode_requests(data)
+                        requests = gather.decode_requests(data)
                     except RemoteProtocolError as error:
                         await self.ctx.self_ref.tell(_Unreadable(error=str(error)))
                         continue
@@ -255,8 +256,8 @@ class Connection(Actor[_Inbox]):
         self.ctx.emit(events.APIConnectionOpened(client=hello.name, address=str(remote), text=text))
         proof = self._admission.proof
         await self._send(answers.welcome(hello, self._handle.identity, self._limits, proof))
-        self._outbox.gather = hello.version >= api_gather.VERSION_GATHERED
-        self._form = BatchForm(text=text, stored=hello.version >= api_batch.VERSION_STORED)
+        self._outbox.gather = hello.version >= gather.VERSION_GATHERED
+        self._form = BatchForm(text=text, stored=hello.version >= batch.VERSION_STORED)
 
     async def _dispatch(self, request: api.Request, size_bytes: int) -> None:
         match request:

@@ -1,4 +1,4 @@
-"""Between the values of `actors.log_types` and the frames of `wire.api`."""
+"""Between the values of `actors.log_types` and the frames of `wire.api.frames`."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from actors.api.failures import RequestRefused
 from actors.errors import CorruptLog, TooLarge
 from actors.log_types import Message, NewRecord
 from actors.storage.records import decoded
-from wire import api
+from wire.api import frames
 from wire.errors import LocalProtocolError
 
 RECORD_COST_BYTES = 64
 """What a record takes of a tail's credit beside its body."""
-STORED_BYTES_MAX = api.FRAME_BYTES_MAX - 1024
+STORED_BYTES_MAX = frames.FRAME_BYTES_MAX - 1024
 """Records as they are stored that find room in one frame, beside its other fields."""
 
 
-def to_new_records(records: tuple[bytes | api.NewMessage, ...]) -> tuple[NewRecord, ...]:
+def to_new_records(records: tuple[bytes | frames.NewMessage, ...]) -> tuple[NewRecord, ...]:
     return tuple(
         record
         if isinstance(record, bytes)
@@ -34,11 +34,11 @@ def to_new_records(records: tuple[bytes | api.NewMessage, ...]) -> tuple[NewReco
     )
 
 
-def from_new_records(records: tuple[NewRecord, ...]) -> tuple[bytes | api.NewMessage, ...]:
+def from_new_records(records: tuple[NewRecord, ...]) -> tuple[bytes | frames.NewMessage, ...]:
     return tuple(
         record
         if isinstance(record, bytes)
-        else api.NewMessage(
+        else frames.NewMessage(
             record.body,
             record.topic,
             record.tags,
@@ -50,8 +50,8 @@ def from_new_records(records: tuple[NewRecord, ...]) -> tuple[bytes | api.NewMes
     )
 
 
-def from_receipt(request: int, receipt: log_types.Receipt) -> api.Appended:
-    return api.Appended(
+def from_receipt(request: int, receipt: log_types.Receipt) -> frames.Appended:
+    return frames.Appended(
         id=request,
         first=receipt.first,
         last=receipt.last,
@@ -62,7 +62,7 @@ def from_receipt(request: int, receipt: log_types.Receipt) -> api.Appended:
     )
 
 
-def to_receipt(frame: api.Appended) -> log_types.Receipt:
+def to_receipt(frame: frames.Appended) -> log_types.Receipt:
     return log_types.Receipt(
         first=frame.first,
         last=frame.last,
@@ -73,8 +73,8 @@ def to_receipt(frame: api.Appended) -> log_types.Receipt:
     )
 
 
-def from_offsets(request: int, offsets: log_types.Offsets) -> api.Offsets:
-    return api.Offsets(
+def from_offsets(request: int, offsets: log_types.Offsets) -> frames.Offsets:
+    return frames.Offsets(
         id=request,
         min=offsets.min,
         written=offsets.written,
@@ -84,7 +84,7 @@ def from_offsets(request: int, offsets: log_types.Offsets) -> api.Offsets:
     )
 
 
-def to_offsets(frame: api.Offsets) -> log_types.Offsets:
+def to_offsets(frame: frames.Offsets) -> log_types.Offsets:
     return log_types.Offsets(
         min=frame.min,
         written=frame.written,
@@ -94,9 +94,9 @@ def to_offsets(frame: api.Offsets) -> log_types.Offsets:
     )
 
 
-def to_batch(frame: api.ReadAnswer) -> log_types.Found:
+def to_batch(frame: frames.ReadAnswer) -> log_types.Found:
     """What a node has read, as it came: `actors.storage.records` decodes what is stored."""
-    if isinstance(frame, api.Stored):
+    if isinstance(frame, frames.Stored):
         return log_types.StoredBatch(
             start=frame.start,
             data=frame.data,
@@ -107,7 +107,7 @@ def to_batch(frame: api.ReadAnswer) -> log_types.Found:
             end=frame.end,
             lag_bytes=frame.lag_bytes,
         )
-    assert isinstance(frame, api.Batch)
+    assert isinstance(frame, frames.Batch)
     return log_types.Batch(
         records=tuple(_to_record(record) for record in frame.records),
         next=frame.next,
@@ -136,7 +136,7 @@ def encode_batch(
     form: BatchForm,
     *,
     costs: bool,
-) -> tuple[bytes | str, api.Batch | api.Stored]:
+) -> tuple[bytes | str, frames.Batch | frames.Stored]:
     """The batch as one message, and what of it found room: records that do not fit come next time.
 
     Args:
@@ -153,15 +153,15 @@ def encode_batch(
         and len(batch.data) <= STORED_BYTES_MAX
     ):
         frame = _from_stored(request, batch, costs=costs)
-        return api.encode(frame), frame
+        return frames.encode(frame), frame
     try:
         return _encode_records(request, decoded(batch), text=form.text, costs=costs)
     except CorruptLog as error:
-        raise RequestRefused(api.ERROR_NOT_AVAILABLE, str(error)) from error
+        raise RequestRefused(frames.ERROR_NOT_AVAILABLE, str(error)) from error
 
 
-def _from_stored(request: int, batch: log_types.StoredBatch, *, costs: bool) -> api.Stored:
-    return api.Stored(
+def _from_stored(request: int, batch: log_types.StoredBatch, *, costs: bool) -> frames.Stored:
+    return frames.Stored(
         id=request,
         start=batch.start,
         data=batch.data,
@@ -177,11 +177,11 @@ def _from_stored(request: int, batch: log_types.StoredBatch, *, costs: bool) -> 
 
 def _encode_records(
     request: int, batch: log_types.Batch, *, text: bool, costs: bool
-) -> tuple[bytes | str, api.Batch]:
+) -> tuple[bytes | str, frames.Batch]:
     while True:  # ends: every turn has half the records of the one before
         frame = _from_batch(request, batch, costs=costs)
         try:
-            return api.encode(frame, text=text), frame
+            return frames.encode(frame, text=text), frame
         except LocalProtocolError:
             half = len(batch.records) // 2
             if half == 0:
@@ -195,10 +195,10 @@ def _encode_records(
             )
 
 
-def _from_batch(request: int, batch: log_types.Batch, *, costs: bool) -> api.Batch:
+def _from_batch(request: int, batch: log_types.Batch, *, costs: bool) -> frames.Batch:
     bodies_bytes = sum(len(record.body) for record in batch.records)
     cost_bytes = bodies_bytes + RECORD_COST_BYTES * len(batch.records)
-    return api.Batch(
+    return frames.Batch(
         id=request,
         records=tuple(_from_record(record) for record in batch.records),
         next=batch.next,
@@ -214,12 +214,13 @@ def _too_large(batch: log_types.Batch) -> TooLarge:
     (record,) = batch.records
     return TooLarge(
         f"the record at {record.position} has {len(record.body)} bytes: too large for the API,"
-        f" whose frames hold {api.FRAME_BYTES_MAX}; the next one begins at {record.next_position}"
+        f" whose frames hold {frames.FRAME_BYTES_MAX}; the next one begins at"
+        f" {record.next_position}"
     )
 
 
-def _from_record(record: log_types.Record) -> api.StoredRecord:
-    return api.StoredRecord(
+def _from_record(record: log_types.Record) -> frames.StoredRecord:
+    return frames.StoredRecord(
         record.position,
         record.next_position,
         record.topic,
@@ -234,7 +235,7 @@ def _from_record(record: log_types.Record) -> api.StoredRecord:
     )
 
 
-def _to_record(record: api.StoredRecord) -> log_types.Record:
+def _to_record(record: frames.StoredRecord) -> log_types.Record:
     return log_types.Record(
         position=record.position,
         next_position=record.next_position,

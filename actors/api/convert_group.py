@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from actors.log_types import Claim, GroupState, Reign
-from wire import api
+from wire.api import frames
 
 
-def from_group_state(request: int, state: GroupState) -> api.Group:
-    return api.Group(
+def from_group_state(request: int, state: GroupState) -> frames.Group:
+    return frames.Group(
         id=request,
         group=state.group,
         cluster=state.cluster,
@@ -20,7 +20,7 @@ def from_group_state(request: int, state: GroupState) -> api.Group:
         number=state.number,
         master=state.master,
         history=tuple(
-            api.Reign(reign.number, reign.token, reign.master, reign.start_bytes)
+            frames.Reign(reign.number, reign.token, reign.master, reign.start_bytes)
             for reign in state.history
         ),
         min=state.min,
@@ -37,7 +37,7 @@ def from_group_state(request: int, state: GroupState) -> api.Group:
     )
 
 
-def to_group_state(frame: api.Group) -> GroupState:
+def to_group_state(frame: frames.Group) -> GroupState:
     return GroupState(
         group=frame.group,
         cluster=frame.cluster,
@@ -66,8 +66,8 @@ def to_group_state(frame: api.Group) -> GroupState:
     )
 
 
-def from_claim(request: int, group: str, claim: Claim, *, on: bool) -> api.Fence:
-    return api.Fence(
+def from_claim(request: int, group: str, claim: Claim, *, on: bool) -> frames.Fence:
+    return frames.Fence(
         id=request,
         group=group,
         number=claim.number,
@@ -81,7 +81,7 @@ def from_claim(request: int, group: str, claim: Claim, *, on: bool) -> api.Fence
     )
 
 
-def to_claim(frame: api.Fence) -> Claim:
+def to_claim(frame: frames.Fence) -> Claim:
     return Claim(
         number=frame.number,
         token=frame.token,

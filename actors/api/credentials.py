@@ -24,8 +24,8 @@ import msgspec
 from actors.config import ClusterConfig
 from actors.env.protocols import Network, SecretStore
 from actors.errors import ConfigError, TriologError
-from wire import api
-from wire.api_proof import CHALLENGE_BYTES, Handshake
+from wire.api import frames
+from wire.api.proof import CHALLENGE_BYTES, Handshake
 
 SECRET_NAME: Final = "cluster.secret"
 
@@ -109,7 +109,7 @@ class Identity:
     credentials: Credentials
 
 
-def greet(hello: api.Hello, expected: Identity | None, challenge: bytes) -> Greeting:
+def greet(hello: frames.Hello, expected: Identity | None, challenge: bytes) -> Greeting:
     """Make a hello that proves what can be proved.
 
     Args:
@@ -148,12 +148,12 @@ class Greeting:
         has_secret: this side has one.
     """
 
-    hello: api.Hello
+    hello: frames.Hello
     has_secret: bool
     _why: str
     _expected: bytes = b""
 
-    def doubt(self, welcome: api.Welcome) -> str:
+    def doubt(self, welcome: frames.Welcome) -> str:
         """Why who answered is trusted with no more than reads; "" if it has proved itself."""
         if self._why:
             return self._why
@@ -161,7 +161,7 @@ class Greeting:
             return f"expected the same {SECRET_NAME} on all machines, found another or none there"
         return ""
 
-    def check(self, welcome: api.Welcome) -> None:
+    def check(self, welcome: frames.Welcome) -> None:
         """A member that has the secret believes nobody without. Raises: Unproven."""
         doubt = self.doubt(welcome)
         if doubt and self.has_secret:
@@ -223,7 +223,7 @@ class Gate:
             return f"expected a member's address as Host, found {_shown(host.encode())}"
         return ""
 
-    def admit(self, hello: api.Hello) -> Admission:
+    def admit(self, hello: frames.Hello) -> Admission:
         """What a hello has proved; a proof of another secret is none."""
         secret = self.credentials.secret()
         if secret is None:

@@ -25,7 +25,7 @@ from actors.dledger.leader_board import LeaderBoard
 from actors.dledger.weaker import weaker_settings, weaker_words
 from actors.events.dledger import MemberWeaker
 from actors.runtime import Actor, Backoff, ChildSpec
-from wire import api
+from wire.api import frames
 
 _LOGGER: Final = logging.getLogger("triolog.dledger")
 FIRST_LOOK_S: Final = 1.0
@@ -92,9 +92,9 @@ class DurabilityWatch(Actor[_Said]):
             async with member_session(
                 self._network, self._door, node=self._node, master=self._member
             ) as session:
-                await session.frames.send(api.encode(api.GetStatus(id=1)))
+                await session.frames.send(frames.encode(frames.GetStatus(id=1)))
                 answer = await session.answer()
-        if not isinstance(answer, api.Status):
+        if not isinstance(answer, frames.Status):
             raise SocketClosed(f"unexpected answer: {answer!r}")
         return answer.value
 

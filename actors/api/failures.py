@@ -6,7 +6,7 @@ import logging
 
 from actors import errors
 from actors.errors import NotMaster, NotStored, OutcomeUnknown, TriologError
-from wire import api
+from wire.api import frames
 from wire.errors import LocalProtocolError
 
 _LOGGER = logging.getLogger("triolog.api")
@@ -16,7 +16,7 @@ class RequestRefused(TriologError):
     """The node does not answer this request. Nothing was changed.
 
     Attributes:
-        error: one of the ERROR_ names of `wire.api`.
+        error: one of the ERROR_ names of `wire.api.frames`.
     """
 
     def __init__(self, error: str, message: str) -> None:
@@ -48,16 +48,16 @@ _OUTCOME_UNKNOWN: dict[str, type[OutcomeUnknown]] = {
 }
 
 
-def failed(request: int | None, error: Exception) -> api.Failed:
+def failed(request: int | None, error: Exception) -> frames.Failed:
     """The frame that tells `error`. What is not ours is told as Internal, with its class."""
     message = str(error)[:1000]
     match error:
         case NotMaster():
-            return api.Failed(id=request, error="NotMaster", message=message, hint=error.hint)
+            return frames.Failed(id=request, error="NotMaster", message=message, hint=error.hint)
         case NotStored():
-            return api.Failed(id=request, error=_name(error, _NOT_STORED), message=message)
+            return frames.Failed(id=request, error=_name(error, _NOT_STORED), message=message)
         case OutcomeUnknown():
-            return api.Failed(
+            return frames.Failed(
                 id=request,
                 error=_name(error, _OUTCOME_UNKNOWN),
                 message=message,
@@ -65,22 +65,22 @@ def failed(request: int | None, error: Exception) -> api.Failed:
                 last=error.last,
             )
         case RequestRefused():
-            return api.Failed(id=request, error=error.error, message=message)
+            return frames.Failed(id=request, error=error.error, message=message)
         case TriologError():
-            return api.Failed(id=request, error=api.ERROR_INTERNAL, message=message)
+            return frames.Failed(id=request, error=frames.ERROR_INTERNAL, message=message)
         case _:
             text = f"{type(error).__name__}: {message}"
-            return api.Failed(id=request, error=api.ERROR_INTERNAL, message=text)
+            return frames.Failed(id=request, error=frames.ERROR_INTERNAL, message=text)
 
 
-def append_failed(request: int, error: Exception) -> api.Failed:
+def append_failed(request: int, error: Exception) -> frames.Failed:
     """As `failed`, for an append: what is not known to have come before writing is in doubt."""
     if isinstance(error, NotStored | OutcomeUnknown | RequestRefused):
         return failed(request, error)
     return failed(request, OutcomeUnknown(f"{type(error).__name__}: {error}"))
 
 
-def to_error(frame: api.Failed) -> TriologError:
+def to_error(frame: frames.Failed) -> TriologError:
     """The error that a `failed` frame tells; the reverse of `failed`."""
     if frame.error == "NotMaster":
         return NotMaster(frame.message, frame.hint)
@@ -97,12 +97,12 @@ def log_if_not_ours(request: int, client: str | None, error: Exception) -> None:
         _LOGGER.error("request %d of %s failed", request, client, exc_info=error)
 
 
-def encoded(answer: api.Answer, *, text: bool) -> bytes | str:
+def encoded(answer: frames.Answer, *, text: bool) -> bytes | str:
     """The answer as a message; what cannot be one is told as a failure."""
     try:
-        return api.encode(answer, text=text)
+        return frames.encode(answer, text=text)
     except LocalProtocolError as error:
-        return api.encode(failed(answer.id or 0, error), text=text)
+        return frames.encode(failed(answer.id or 0, error), text=text)
 
 
 def _name(error: NotStored | OutcomeUnknown, known: dict[str, type]) -> str:
@@ -110,4 +110,4 @@ def _name(error: NotStored | OutcomeUnknown, known: dict[str, type]) -> str:
     for cls in type(error).__mro__:
         if known.get(cls.__name__) is cls:
             return cls.__name__
-    return api.ERROR_INTERNAL
+    return frames.ERROR_INTERNAL

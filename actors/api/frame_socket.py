@@ -19,8 +19,8 @@ import wsproto.events
 
 from actors.api.credentials import LOCAL_HOST, Gate
 from actors.env.protocols import Address, Stream
-from wire.api import FRAME_BYTES_MAX
-from wire.api_proof import CHALLENGE_HEADER, challenge_of
+from wire.api.frames import FRAME_BYTES_MAX
+from wire.api.proof import CHALLENGE_HEADER, challenge_of
 
 QUEUED_MESSAGES = 1
 """Whole messages that the library may hold beside the one that it assembles; none where they are

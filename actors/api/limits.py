@@ -8,7 +8,7 @@ from actors.api.frame_socket import STREAM_BYTES
 from actors.config.bounds import API_CLIENTS
 from actors.config.model import ClusterConfig
 from actors.runtime.accepting import UNOWNED_MAX
-from wire import api
+from wire.api import frames
 
 SILENT = 2 * UNOWNED_MAX
 """Connections that have not said who they are: as many as are accepted at once, and as many again
@@ -17,7 +17,7 @@ OWN_BYTES = 64 << 10
 """What a connection may have of an unfinished message, and a subscription of events or offsets,
 without asking for room; as much as a sender gathers.
 """
-READ_COST_BYTES = 2 * api.FRAME_BYTES_MAX
+READ_COST_BYTES = 2 * frames.FRAME_BYTES_MAX
 """Room for a read before it is known what it finds: the records and their frame."""
 
 

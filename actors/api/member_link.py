@@ -37,7 +37,7 @@ from actors.ha.role_messages import AskMember, MemberTold
 from actors.runtime import Actor, ActorRef, Backoff, ChildSpec
 from actors.storage import pull_service
 from actors.trees.classic import GroupPaths
-from wire import api
+from wire.api import frames
 
 _LOGGER = logging.getLogger("triolog.api")
 
@@ -60,14 +60,14 @@ _OFFSETS_ID, _PING_ID, _GROUP_ID, _ASKED_ID = 1, 2, 3, 1000
 class _Opened:
     """Feeder: the master has said who it is."""
 
-    welcome: api.Welcome
+    welcome: frames.Welcome
 
 
 @attrs.frozen(kw_only=True)
 class _Told:
     """Feeder: the master's offsets."""
 
-    offsets: api.Offsets
+    offsets: frames.Offsets
 
 
 @attrs.frozen(kw_only=True)
@@ -105,7 +105,7 @@ class MemberLink(Actor[_Inbox]):
     _keeper: ActorRef[MemberTold] = attrs.field(init=False)
     _session: MemberSession | None = None
     _watches_offsets: bool = False
-    _offsets: api.Offsets | None = None
+    _offsets: frames.Offsets | None = None
     _waiting: int = 0  # the newest question that no connection has carried
     _wanted: trio.Event = attrs.field(factory=trio.Event)
     _lost: bool = False
@@ -139,7 +139,7 @@ class MemberLink(Actor[_Inbox]):
         """Whether that member is master, as far as this node acts."""
         return self._board.view.master == self._member
 
-    async def _opened(self, welcome: api.Welcome) -> None:
+    async def _opened(self, welcome: frames.Welcome) -> None:
         self._lost = self._foreign = False
         self._offsets = None
         if self._is_master:
@@ -160,9 +160,9 @@ class MemberLink(Actor[_Inbox]):
         self._watches_offsets = self._is_master
         self._offsets = None
         if self._is_master:
-            await self._send(api.WatchOffsets(id=_OFFSETS_ID, group=self._group))
+            await self._send(frames.WatchOffsets(id=_OFFSETS_ID, group=self._group))
         else:
-            await self._send(api.Cancel(id=_OFFSETS_ID))
+            await self._send(frames.Cancel(id=_OFFSETS_ID))
 
     async def _show(self) -> None:
         """Readers see what the master has acknowledged, in a log that is a part of the master's."""
@@ -190,16 +190,16 @@ class MemberLink(Actor[_Inbox]):
             self._waiting = max(self._waiting, number)
             self._wanted.set()
         else:
-            await self._send(api.GetGroup(id=number, group=self._group))
+            await self._send(frames.GetGroup(id=number, group=self._group))
 
-    async def _send(self, request: api.Request) -> None:
+    async def _send(self, request: frames.Request) -> None:
         """Without a connection, or over a broken one, nothing comes of it."""
         session = self._session
         if session is None:
             return
         try:
             with trio.move_on_after(SEND_TIMEOUT_S):
-                await session.frames.send(api.encode(request))
+                await session.frames.send(frames.encode(request))
         except LOST:
             return  # the feeder learns it too
 
@@ -238,8 +238,8 @@ class MemberLink(Actor[_Inbox]):
         ) as session:
             self._session, self._watches_offsets = session, False
             try:
-                watch = api.WatchGroup(id=_GROUP_ID, group=self._group)
-                await session.frames.send(api.encode(watch))
+                watch = frames.WatchGroup(id=_GROUP_ID, group=self._group)
+                await session.frames.send(frames.encode(watch))
                 await self.ctx.self_ref.tell(_Opened(welcome=session.welcome))
                 await self._listen(session)
             finally:
@@ -251,29 +251,31 @@ class MemberLink(Actor[_Inbox]):
         """
         asked, due_s = False, self.ctx.now_s() + REFRESH_S
         while True:
-            answer: api.Answer | None = None
+            answer: frames.Answer | None = None
             with trio.move_on_at(due_s):
                 answer = await session.answer()
             if answer is not None:
                 await self._heard(answer)
-                if isinstance(answer, api.Group):
+                if isinstance(answer, frames.Group):
                     asked, due_s = False, self.ctx.now_s() + REFRESH_S
             elif asked:
                 raise trio.TooSlowError(f"{self._member} fell silent")
             else:
                 asked, due_s = True, self.ctx.now_s() + self._door.answer_timeout_s
-                await session.frames.send(api.encode(api.GetGroup(id=_PING_ID, group=self._group)))
+                await session.frames.send(
+                    frames.encode(frames.GetGroup(id=_PING_ID, group=self._group))
+                )
 
-    async def _heard(self, answer: api.Answer) -> None:
+    async def _heard(self, answer: frames.Answer) -> None:
         match answer:
-            case api.Group():
+            case frames.Group():
                 state = convert_group.to_group_state(answer)
                 asked = max(0, answer.id - _ASKED_ID)
                 told = MemberTold(member=self._member, state=state, asked=asked)
                 await self._keeper.tell(told)
-            case api.Offsets():
+            case frames.Offsets():
                 await self.ctx.self_ref.tell(_Told(offsets=answer))
-            case api.Ended() if answer.id == _OFFSETS_ID:
+            case frames.Ended() if answer.id == _OFFSETS_ID:
                 pass
             case _:
                 raise SocketClosed(f"unexpected answer: {answer!r}")

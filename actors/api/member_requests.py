@@ -15,7 +15,7 @@ from actors.api.member_session import member_session
 from actors.api.server import master_door
 from actors.config import ClusterConfig
 from actors.log_types import Claim, GroupState
-from wire import api
+from wire.api import frames
 
 
 class OwnPart(Protocol):
@@ -54,7 +54,7 @@ class Members:
         """What the node is in the group now."""
         if node == self._name:
             return await self.own.group_state(self.group)
-        return await self._ask(node, api.GetGroup(id=1, group=self.group))
+        return await self._ask(node, frames.GetGroup(id=1, group=self.group))
 
     async def fence(self, node: str, claim: Claim, on: bool) -> GroupState:
         """See `NodeHandle.fence`."""
@@ -69,7 +69,7 @@ class Members:
         """See `NodeHandle.record`."""
         if node == self._name:
             return await self.own.record(self.group, number, master, token, force)
-        request = api.Record(
+        request = frames.Record(
             id=1, group=self.group, number=number, master=master, token=token, force=force
         )
         return await self._ask(node, request, RECORD_TIMEOUT_S)
@@ -81,14 +81,14 @@ class Members:
     async def _ask(
         self,
         node: str,
-        request: api.GetGroup | api.Fence | api.Record,
+        request: frames.GetGroup | frames.Fence | frames.Record,
         timeout_s: float | None = None,
     ) -> GroupState:
         door = master_door(self.config, node, self.config.nodes[self._name])
         with trio.fail_after(door.answer_timeout_s if timeout_s is None else timeout_s):
             async with member_session(self.network, door, node=self._name, master=node) as session:
-                await session.frames.send(api.encode(request))
+                await session.frames.send(frames.encode(request))
                 answer = await session.answer()
-        if not isinstance(answer, api.Group):
+        if not isinstance(answer, frames.Group):
             raise SocketClosed(f"unexpected answer: {answer!r}")
         return to_group_state(answer)

@@ -21,7 +21,7 @@ from actors.env.protocols import Address, Network, Stream
 from actors.errors import TriologError
 from actors.log_types import GroupState
 from actors.storage.mending import GoodRange
-from wire import api
+from wire.api import frames as api
 from wire.crc import crc32
 from wire.errors import RemoteProtocolError
 

@@ -16,7 +16,8 @@ import attrs
 import trio
 
 from actors.api.frame_socket import FrameSocket, SocketClosed
-from wire import api, api_gather
+from wire.api import frames as api
+from wire.api import gather as api_gather
 
 
 @attrs.define(eq=False)

@@ -29,7 +29,7 @@ from actors.api.member_session import LOST, lost_text
 from actors.errors import OutcomeUnknown, TriologError
 from actors.ha.core.promotion import Plan, Refusal, Wish, decide, handed_over
 from actors.log_types import Claim, GroupState
-from wire import api
+from wire.api import frames
 
 LOOK_S = 0.05
 """How often a wait looks: at most two nodes, in a moment that stops the group anyway."""
@@ -164,7 +164,7 @@ class Promotion:
                 if node in needed:
                     what = "be fenced" if node in plan.fence else "be asked"
                     text = f"{node} cannot {what}: {lost_text(error)}; nothing was done"
-                    raise RequestRefused(api.ERROR_NOT_AVAILABLE, text) from error
+                    raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text) from error
             else:
                 self._claimed.append(node)
 
@@ -183,7 +183,7 @@ class Promotion:
         _, lost = await self._each(needed, lambda node: self.asks.fence(node, kept, on=True))
         for node, error in lost.items():
             text = f"{node} was lost: {lost_text(error)}; nothing was done"
-            raise RequestRefused(api.ERROR_NOT_AVAILABLE, text)
+            raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
 
     async def _hand_over(self, plan: Plan) -> None:
         """Wait until `chosen` has all. It may lose its connection for GONE_S, no longer."""
@@ -212,7 +212,7 @@ class Promotion:
                 f" ({chosen.state}), {old.unanswered} records wait for their answer"
             )
         raise RequestRefused(
-            api.ERROR_NOT_AVAILABLE,
+            frames.ERROR_NOT_AVAILABLE,
             f"{plan.chosen} did not get all that {plan.old} has within {self.drain_timeout_s:g} s:"
             f" {why}; {plan.old} goes on as master",
         )
@@ -262,13 +262,13 @@ class Promotion:
             opened = await self._see_open(plan)
         if isinstance(opened, str):
             raise RequestRefused(
-                api.ERROR_NOT_AVAILABLE,
+                frames.ERROR_NOT_AVAILABLE,
                 f"{plan.chosen} is master of {self.wish.group} by promotion {plan.number}, but"
                 f" takes no appends: {opened}",
             )
         if opened.number > plan.number:
             raise RequestRefused(
-                api.ERROR_NOT_AVAILABLE,
+                frames.ERROR_NOT_AVAILABLE,
                 f"{plan.chosen} became master of {self.wish.group} by promotion {plan.number}, and"
                 f" then a newer promotion came: {opened.master} is master by promotion"
                 f" {opened.number}; if it shall be {plan.chosen} all the same, type"
@@ -300,14 +300,14 @@ def _lost_in_hand_over(plan: Plan, node: str, state: GroupState | None) -> Reque
     if state is not None:
         what = f"has had no connection to {plan.old} for {GONE_S:g} s ({state.state})"
     then = f"{plan.old} goes on as master" if node == plan.chosen else "nothing was done"
-    return RequestRefused(api.ERROR_NOT_AVAILABLE, f"{node} {what}; {then}")
+    return RequestRefused(frames.ERROR_NOT_AVAILABLE, f"{node} {what}; {then}")
 
 
 def _refused(found: Refusal) -> RequestRefused:
     text = "; ".join(found.reasons)
     if found.by_force:
         text += " (--force does it all the same)"
-    return RequestRefused(api.ERROR_BAD_REQUEST, text)
+    return RequestRefused(frames.ERROR_BAD_REQUEST, text)
 
 
 def _answer(

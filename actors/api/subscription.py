@@ -18,7 +18,7 @@ from actors.api.budget import Answering
 from actors.api.convert_group import from_group_state
 from actors.api.handle import NodeHandle
 from actors.log_types import GroupState, Offsets
-from wire import api
+from wire.api import frames
 
 WATCH_INTERVAL_S = 0.010
 """Between two pushes of offsets: every slave watches its master's, and a frame costs more than many
@@ -26,7 +26,7 @@ appends."""
 EVENT_LINES_MAX = 256
 """Lines of one push: about 50 KB."""
 
-Subscribe: TypeAlias = api.Tail | api.WatchOffsets | api.WatchGroup | api.TailEvents
+Subscribe: TypeAlias = frames.Tail | frames.WatchOffsets | frames.WatchGroup | frames.TailEvents
 Push: TypeAlias = Callable[[bytes | str], Awaitable[None]]
 """Hands one message to the connection; returns when it has been sent."""
 
@@ -43,7 +43,7 @@ class Credit:
         return self._left
 
     def grant(self, amount: int) -> None:
-        self._left = min(api.CREDIT_MAX, self._left + amount)
+        self._left = min(frames.CREDIT_MAX, self._left + amount)
         self._granted.set()
 
     def take(self, amount: int) -> None:
@@ -60,11 +60,11 @@ class Credit:
 def credit_of(request: Subscribe) -> Credit:
     """What the request grants to begin with; watches need none."""
     match request:
-        case api.Tail():
+        case frames.Tail():
             return Credit(left=request.credit_bytes)
-        case api.TailEvents():
+        case frames.TailEvents():
             return Credit(left=request.credit_lines)
-        case api.WatchOffsets() | api.WatchGroup():
+        case frames.WatchOffsets() | frames.WatchGroup():
             return Credit(left=0)
         case _:
             assert_never(request)
@@ -80,13 +80,13 @@ async def follow(
 ) -> None:
     """Serve one subscription until it ends by itself. Raises: what the node's handle does."""
     match request:
-        case api.Tail():
+        case frames.Tail():
             await tail(handle, request, credit, push, room, form)
-        case api.WatchOffsets():
+        case frames.WatchOffsets():
             await watch_offsets(handle, request, push, text=form.text)
-        case api.WatchGroup():
+        case frames.WatchGroup():
             await watch_group(handle, request, push, text=form.text)
-        case api.TailEvents():
+        case frames.TailEvents():
             await tail_events(handle, request, credit, push, text=form.text)
         case _:
             assert_never(request)
@@ -94,7 +94,7 @@ async def follow(
 
 async def tail(
     handle: NodeHandle,
-    request: api.Tail,
+    request: frames.Tail,
     credit: Credit,
     push: Push,
     room: Answering,
@@ -130,28 +130,28 @@ async def tail(
 
 
 async def watch_offsets(
-    handle: NodeHandle, request: api.WatchOffsets, push: Push, *, text: bool
+    handle: NodeHandle, request: frames.WatchOffsets, push: Push, *, text: bool
 ) -> None:
     """Push the offsets now and whenever they have changed, for ever."""
     known: Offsets | None = None
     while True:
         known = await handle.wait_offsets(request.group, known)
-        await push(api.encode(convert.from_offsets(request.id, known), text=text))
+        await push(frames.encode(convert.from_offsets(request.id, known), text=text))
         await trio.sleep(WATCH_INTERVAL_S)
 
 
 async def watch_group(
-    handle: NodeHandle, request: api.WatchGroup, push: Push, *, text: bool
+    handle: NodeHandle, request: frames.WatchGroup, push: Push, *, text: bool
 ) -> None:
     """Push the node's part in the group now and whenever it has changed, for ever."""
     known: GroupState | None = None
     while True:
         known = await handle.wait_group_state(request.group, known)
-        await push(api.encode(from_group_state(request.id, known), text=text))
+        await push(frames.encode(from_group_state(request.id, known), text=text))
 
 
 async def tail_events(
-    handle: NodeHandle, request: api.TailEvents, credit: Credit, push: Push, *, text: bool
+    handle: NodeHandle, request: frames.TailEvents, credit: Credit, push: Push, *, text: bool
 ) -> None:
     """Push event lines from now on, until the node's event log ends."""
     subscription = handle.subscribe_events()
@@ -162,8 +162,8 @@ async def tail_events(
             received = await subscription.receive(count_max)
             credit.take(len(received.lines))
             lines = tuple(line.decode().rstrip("\n") for line in received.lines)
-            frame = api.Events(id=request.id, lines=lines, missed=received.missed)
-            await push(api.encode(frame, text=text))
+            frame = frames.Events(id=request.id, lines=lines, missed=received.missed)
+            await push(frames.encode(frame, text=text))
     except trio.EndOfChannel:
         return
     finally:

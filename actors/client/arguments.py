@@ -11,7 +11,7 @@ import attrs
 from actors.client.lines import STDIN
 from actors.config.command_line import Parser
 from actors.errors import ConfigError
-from wire import api
+from wire.api import frames
 
 WINDOW_MAX = 16_384
 WINDOWS_DEFAULT = (1, 16, 128, 1024)
@@ -228,7 +228,7 @@ def _add_read(commands: argparse._SubParsersAction[Parser]) -> None:
         commands, Read, "print acknowledged records", json_help="one JSON object per record"
     )
     add = parser.add_argument
-    position = _whole(0, api.POSITION_MAX)
+    position = _whole(0, frames.POSITION_MAX)
     add("--start", type=position, default=0, metavar="POSITION", help="default: 0, the oldest")
     add("--count", type=_whole(0, 2**63), metavar="N", help="default: all there are")
     add("--fresh", action="store_true", help="miss nothing acknowledged before, or fail")
@@ -241,7 +241,7 @@ def _add_tail(commands: argparse._SubParsersAction[Parser]) -> None:
         "print records as they are acknowledged, until Ctrl-C",
         json_help="one JSON object per record",
     )
-    position = _whole(0, api.POSITION_MAX)
+    position = _whole(0, frames.POSITION_MAX)
     parser.add_argument(
         "--start", type=position, metavar="POSITION", help="default: from now on; 0: the oldest"
     )
@@ -275,7 +275,7 @@ def _add_bench(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     size = _whole(0, SIZE_BYTES_MAX)
     add("--size", dest="size_bytes", type=size, default=256, metavar="BYTES", help="default: 256")
-    batch = _whole(1, api.RECORDS_PER_APPEND_MAX)
+    batch = _whole(1, frames.RECORDS_PER_APPEND_MAX)
     add(
         "--batch",
         dest="batch_count",

@@ -34,7 +34,7 @@ from actors.errors import ConfigError, TriologError
 from actors.log import Log
 from actors.quiet_imports import INTERRUPTED
 from actors.readable import readable_lines, readable_values
-from wire import api
+from wire.api import frames
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 OUTPUT = 1
@@ -132,7 +132,7 @@ def _explain(errors: tuple[BaseException, ...]) -> int:
 def _is_mistake(error: BaseException) -> bool:
     """Whether the user's words were wrong, by our reading or by the node's."""
     if isinstance(error, RequestRefused):
-        return error.error in (api.ERROR_BAD_REQUEST, api.ERROR_UNKNOWN_GROUP)
+        return error.error in (frames.ERROR_BAD_REQUEST, frames.ERROR_UNKNOWN_GROUP)
     return isinstance(error, ConfigError)
 
 

@@ -32,7 +32,7 @@ from actors.env.tcp import TcpNetwork
 from actors.errors import TooLarge, TriologError, UnknownName
 from actors.log import READ_BYTES_DEFAULT, Log
 from actors.log_types import Batch, Chain, Found, NewRecord, Offsets, Receipt
-from wire import api
+from wire.api import frames as api
 from wire.errors import RemoteProtocolError
 
 CONNECT_TIMEOUT_S = 5.0

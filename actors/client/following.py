@@ -17,7 +17,7 @@ from actors.api import convert
 from actors.errors import Closed, CorruptLog, TriologError
 from actors.log_types import Batch, Offsets
 from actors.storage.records import decoded
-from wire import api
+from wire.api import frames
 from wire.errors import RemoteProtocolError
 
 T = TypeVar("T")
@@ -30,7 +30,7 @@ WATCH_IDLE_PUSHES = 64
 
 Why: TypeAlias = Callable[[], TriologError]
 """Makes the error a subscription ended with, a new one for each who waits."""
-Send: TypeAlias = Callable[[api.Request], None]
+Send: TypeAlias = Callable[[frames.Request], None]
 """Puts a small frame on its way; never waits."""
 
 
@@ -45,7 +45,7 @@ class EventBatch:
 class Follower(Protocol):
     """Takes what the node pushes under one request number. Never waits."""
 
-    def take(self, frame: api.Answer) -> None:
+    def take(self, frame: frames.Answer) -> None:
         """One push. Raises: RemoteProtocolError if it is none for this."""
 
     def end(self, why: Why | None) -> None:
@@ -62,7 +62,7 @@ class Subscription(trio.abc.ReceiveChannel[T], Generic[T]):
         self,
         request: int,
         credit: int,
-        read: Callable[[api.Answer], tuple[Callable[[], T], int]],
+        read: Callable[[frames.Answer], tuple[Callable[[], T], int]],
         send: Send,
     ) -> None:
         """`read` gives what makes an item of a push, and its cost in credit; it raises
@@ -110,11 +110,11 @@ class Subscription(trio.abc.ReceiveChannel[T], Generic[T]):
             self._closed = True
             self._items.clear()
             if not self._ended:
-                self._send(api.Cancel(id=self._request))
+                self._send(frames.Cancel(id=self._request))
             self._more.set()
         await trio.lowlevel.checkpoint()
 
-    def take(self, frame: api.Answer) -> None:
+    def take(self, frame: frames.Answer) -> None:
         item, cost = self._read(frame)
         if self._left <= 0:
             raise RemoteProtocolError(f"pushed more than the credit of {self._credit}")
@@ -132,20 +132,20 @@ class Subscription(trio.abc.ReceiveChannel[T], Generic[T]):
         """Half a credit at a time, so that grants are few."""
         self._received_cost += cost
         if self._received_cost * 2 >= self._credit and not self._ended:
-            given = min(self._received_cost, api.CREDIT_MAX)
+            given = min(self._received_cost, frames.CREDIT_MAX)
             self._received_cost -= given
             self._left += given
-            self._send(api.Grant(id=self._request, credit=given))
+            self._send(frames.Grant(id=self._request, credit=given))
 
 
-def read_batch(frame: api.Answer) -> tuple[Callable[[], Batch], int]:
+def read_batch(frame: frames.Answer) -> tuple[Callable[[], Batch], int]:
     """A push of a tail. It is decoded by whoever receives it: other answers do not wait for it."""
-    if not isinstance(frame, api.Batch | api.Stored):
+    if not isinstance(frame, frames.Batch | frames.Stored):
         raise RemoteProtocolError(f"a tail was pushed {type(frame).__name__}")
     return lambda: _whole(frame), frame.cost_bytes
 
 
-def _whole(frame: api.Batch | api.Stored) -> Batch:
+def _whole(frame: frames.Batch | frames.Stored) -> Batch:
     """All that was pushed: what follows it goes on behind it, so nothing of it may be left out.
 
     Raises: CorruptLog if a record is damaged; a read at the last position gives those before it.
@@ -156,9 +156,9 @@ def _whole(frame: api.Batch | api.Stored) -> Batch:
     return batch
 
 
-def read_events(frame: api.Answer) -> tuple[Callable[[], EventBatch], int]:
+def read_events(frame: frames.Answer) -> tuple[Callable[[], EventBatch], int]:
     """A push of an event subscription."""
-    if not isinstance(frame, api.Events):
+    if not isinstance(frame, frames.Events):
         raise RemoteProtocolError(f"a subscription of events was pushed {type(frame).__name__}")
     return lambda: EventBatch(frame.lines, frame.missed), len(frame.lines)
 
@@ -196,14 +196,14 @@ class OffsetsWatch:
         finally:
             self._waiting_count -= 1
 
-    def take(self, frame: api.Answer) -> None:
-        if not isinstance(frame, api.Offsets):
+    def take(self, frame: frames.Answer) -> None:
+        if not isinstance(frame, frames.Offsets):
             raise RemoteProtocolError(f"a watch of offsets was pushed {type(frame).__name__}")
         self._newest = convert.to_offsets(frame)
         self._idle_pushes = 0 if self._waiting_count else self._idle_pushes + 1
         if self._idle_pushes >= WATCH_IDLE_PUSHES and not self.over:
             self.over = True
-            self._send(api.Cancel(id=self._request))
+            self._send(frames.Cancel(id=self._request))
         self._wake()
 
     def end(self, why: Why | None) -> None:

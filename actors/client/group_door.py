@@ -28,7 +28,7 @@ from actors.errors import NotStored, OutcomeUnknown, TriologError, UnknownName
 from actors.log import AppendOutcome, Log
 from actors.log_types import BEHIND_FAILED, Batch, Chain, NewRecord, Offsets, Receipt
 from actors.storage.records import decoded
-from wire import api
+from wire.api import frames
 
 R = TypeVar("R")
 ANSWERS_LOOK_S: Final = 0.02
@@ -206,7 +206,7 @@ class GroupDoor:
         try:
             return await self.reading.ask(call)
         except OSError as error:
-            raise RequestRefused(api.ERROR_NOT_AVAILABLE, str(error)) from error
+            raise RequestRefused(frames.ERROR_NOT_AVAILABLE, str(error)) from error
 
 
 @asynccontextmanager

@@ -33,7 +33,7 @@ from actors.errors import (
     NotMaster,
     TriologError,
 )
-from wire import api
+from wire.api import frames
 
 RETRY_S: Final = 0.25
 """Between two rounds over the members, and before a request is sent once more."""
@@ -197,7 +197,7 @@ class Members:
             case CorruptLog():
                 return True  # this node's copy is damaged there, and may not know it yet
             case RequestRefused():
-                return failure.error == api.ERROR_NOT_AVAILABLE
+                return failure.error == frames.ERROR_NOT_AVAILABLE
             case NotEnoughReplicas():
                 return self._lost_s is not None
             case _:

@@ -20,7 +20,7 @@ from actors.errors import Closed, CorruptLog, TriologError
 from actors.log import READ_BYTES_DEFAULT
 from actors.log_types import Batch, Record
 from actors.storage.records import decoded
-from wire import api
+from wire.api import frames
 
 Write: TypeAlias = Callable[[bytes], Awaitable[None]]
 
@@ -82,7 +82,7 @@ async def _wait_for_rest(door: GroupDoor, group: str, position: int, end: int) -
         await door.wait_acknowledged(group, position)
     if waiting.cancelled_caught:
         text = f"{door.reading.node} shows {group} up to {position}, another node did up to {end}"
-        raise RequestRefused(api.ERROR_NOT_AVAILABLE, text)
+        raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
 
 
 def knows_nothing(last: Batch) -> bool:

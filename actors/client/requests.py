@@ -26,7 +26,8 @@ from actors.api.failures import RequestRefused, to_error
 from actors.api.frame_socket import FrameSocket, SocketClosed
 from actors.client.following import Follower
 from actors.errors import Closed, NodeStopped, TooLarge, TriologError
-from wire import api, api_gather
+from wire.api import frames as api
+from wire.api import gather
 from wire.errors import LocalProtocolError, RemoteProtocolError
 
 PROBE_INTERVAL_S: Final = 2.0
@@ -204,7 +205,7 @@ class Requests:
 
     async def _receive(self) -> None:
         while True:
-            for frame in api_gather.decode_answers(await self._socket.receive()):
+            for frame in gather.decode_answers(await self._socket.receive()):
                 self._dispatch(frame)
 
     async def _send(self) -> None:
@@ -216,19 +217,19 @@ class Requests:
 
     def _gather(self) -> bytes | str:
         """What waits, oldest first, as far as one message takes it."""
-        many = self._limits.version >= api_gather.VERSION_GATHERED
+        many = self._limits.version >= gather.VERSION_GATHERED
         frames: list[bytes | str] = []
         size = 0
-        while self._outbox and len(frames) < (api_gather.FRAMES_PER_MESSAGE_MAX if many else 1):
+        while self._outbox and len(frames) < (gather.FRAMES_PER_MESSAGE_MAX if many else 1):
             data, call = self._outbox[0]
             size += len(data)
-            if frames and size > api_gather.GATHERED_BYTES_MAX:
+            if frames and size > gather.GATHERED_BYTES_MAX:
                 break
             self._outbox.popleft()
             if call is not None:
                 call.sent = True
             frames.append(data)
-        return api_gather.gathered(frames)
+        return gather.gathered(frames)
 
     async def _probe(self) -> None:
         while True:

@@ -24,7 +24,7 @@ from actors.cluster.reaching import AGAIN_S, NoAnswer, first_of, first_within, o
 from actors.config import ClusterConfig
 from actors.errors import NotMaster, OutcomeUnknown
 from actors.readable import readable_values
-from wire import api
+from wire.api import frames
 
 SETTLE_S: Final = 3.0
 """So long is looked for who leads after a transfer whose end is not known: as long as the member
@@ -165,7 +165,7 @@ async def _transferred(members: _Members, node: str | None) -> dict[str, Any]:
                     raise
                 why = ""
             except RequestRefused as error:
-                if error.error != api.ERROR_INTERNAL:
+                if error.error != frames.ERROR_INTERNAL:
                     raise
                 why = str(error)
             except LOST as error:
@@ -201,7 +201,7 @@ async def _settled(members: _Members, led: _Leading, node: str | None, why: str)
         known = members.known
     if known is not None and (known.leader, known.reign) == (led.name, led.term):
         leads = f"{led.name} leads {group} in term {led.term} as before"
-        raise RequestRefused(api.ERROR_NOT_AVAILABLE, f"{leads}: {why}")
+        raise RequestRefused(frames.ERROR_NOT_AVAILABLE, f"{leads}: {why}")
     raise OutcomeUnknown(
         f"whether {led.name} has handed {group} over is not known: {why}; `status` tells who leads"
     )

@@ -16,7 +16,7 @@ from actors.config.dledger import DLedgerGroup
 from actors.config.fresh_reads import confirmed_by
 from actors.config.guarantees import guarantee_of
 from actors.config.model import ClusterConfig, Group
-from wire import api
+from wire.api import frames
 
 _UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
@@ -116,10 +116,10 @@ def warnings(config: ClusterConfig) -> tuple[str, ...]:
         for note in guarantee_of(group).notes
     ]
     for group in config.groups.values():
-        if group.body_bytes_max > api.BODY_BYTES_MAX:
+        if group.body_bytes_max > frames.BODY_BYTES_MAX:
             lines.append(
                 f"group {group.name}: the API takes and shows records of"
-                f" {size(api.BODY_BYTES_MAX)}; larger ones are for programs that embed the node,"
+                f" {size(frames.BODY_BYTES_MAX)}; larger ones are for programs that embed the node,"
                 " over the API they are TooLarge"
             )
     for node in config.nodes:

@@ -14,7 +14,7 @@ import attrs
 from actors.config import bounds
 from actors.config.bounds import INTERVAL, PORT, EachWithin, Within
 from actors.config.members import MasterNode, SlaveNode, master_node, slave_nodes
-from wire.message_record import RECORD_BYTES_MAX, RECORD_OVERHEAD_MAX
+from wire.files.message_record import RECORD_BYTES_MAX, RECORD_OVERHEAD_MAX
 
 Durability: TypeAlias = Literal["synced", "written"]
 AckPolicyName: TypeAlias = Literal["copies", "4.x", "5.x"]

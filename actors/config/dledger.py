@@ -15,7 +15,7 @@ from actors.config import bounds
 from actors.config.bounds import INTERVAL, PORT, EachWithin, Within
 from actors.config.classic import MIB, Durability
 from actors.config.members import MemberNode, member_nodes
-from wire.dledger_entry import (
+from wire.dledger.entry import (
     BLANK_BYTES,
     DATA_FILE_BYTES,
     ENTRY_BYTES_MAX,

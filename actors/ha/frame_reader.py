@@ -10,7 +10,7 @@ import attrs
 import trio
 
 from actors.env.protocols import Held, ReceiveHalf
-from wire.ha_classic import FrameMeter
+from wire.ha.classic import FrameMeter
 
 RECEIVE_BYTES = 256 << 10
 """One read into memory. The bytes go on to the store as they came."""

@@ -31,7 +31,7 @@ from actors.ha.core.states import Lost
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage import store
 from wire.errors import RemoteProtocolError
-from wire.ha_classic import ReportDecoder
+from wire.ha.classic import ReportDecoder
 
 RECEIVE_BYTES = 4096
 """512 reports: far more than a slave sends between two reads."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import attrs
 
 from actors.storage.log_reader import LogReader
-from wire.commitlog import Stop, scan
+from wire.files.commit_log import Stop, scan
 
 STEP_BYTES = 1 << 20
 """Read and checked by one call beside the loop: 1 ms, or 5 ms where records have 256 bytes."""

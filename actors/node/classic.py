@@ -29,7 +29,7 @@ from actors.storage.room import NO_ROOM
 from actors.storage.scrub_progress import GetScrubbed, Scrubbed
 from actors.storage.store_messages import LogRange
 from actors.trees.classic import GroupPaths
-from wire import api
+from wire.api import frames
 
 R = TypeVar("R")
 NOT_LOOKED = Offsets(min=0, written=0, synced=0, acknowledged=0, master=None)
@@ -218,9 +218,9 @@ class ClassicPart:
                 Pulled,
             )
         except pull_service.NotARecord as error:
-            raise RequestRefused(api.ERROR_BAD_REQUEST, str(error)) from error
+            raise RequestRefused(frames.ERROR_BAD_REQUEST, str(error)) from error
         except pull_service.Unreadable as error:  # another member may have it whole
-            raise RequestRefused(api.ERROR_NOT_AVAILABLE, f"{self.node}: {error}") from error
+            raise RequestRefused(frames.ERROR_NOT_AVAILABLE, f"{self.node}: {error}") from error
         offsets = pulled.offsets
         held = offsets.synced if self.group.durability == "synced" else offsets.written
         return StoredBatch(
@@ -243,7 +243,7 @@ class ClassicPart:
         deadline_s = trio.current_time() + wait_s
         if self.master not in self.config.python_nodes:
             text = f"{self.master} is a Java broker: it cannot be asked what is fresh"
-            raise RequestRefused(api.ERROR_NOT_AVAILABLE, text)
+            raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
         found = await asked(
             self.node,
             self.keeper,
@@ -252,7 +252,7 @@ class ClassicPart:
         )
         if found.refused:
             text = f"{self.node} cannot tell what is fresh in {self.name}: {found.refused}"
-            raise RequestRefused(api.ERROR_NOT_AVAILABLE, text)
+            raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
         with trio.move_on_at(deadline_s) as waiting:
             while True:
                 try:
@@ -266,7 +266,7 @@ class ClassicPart:
                 f"{self.node} has not got within {wait_s:g} s what was acknowledged in {self.name},"
                 f" up to {found.offset_bytes}"
             )
-            raise RequestRefused(api.ERROR_NOT_AVAILABLE, text)
+            raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
 
     async def wait_acknowledged(self, above: int) -> Offsets:
         """See `NodeHandle.wait_acknowledged`."""

@@ -45,8 +45,8 @@ from actors.runtime import ActorError, ActorRef, Registry
 from actors.storage.dledger.store_messages import Mend
 from actors.storage.pull_messages import Pulled, Read, WatchOffsets
 from actors.trees.ledger_places import LedgerPaths
-from wire import api
-from wire.dledger_entry import has_body
+from wire.api import frames
+from wire.dledger.entry import has_body
 
 R = TypeVar("R")
 
@@ -166,7 +166,7 @@ class LedgerPart:
         bodies = tuple(map(self._body, records))
         if not self._takes_empty and not all(bodies):
             raise RequestRefused(
-                api.ERROR_BAD_REQUEST,
+                frames.ERROR_BAD_REQUEST,
                 f"{self.group.name} takes no empty records: readers would take them for the"
                 " entries that open terms",
             )
@@ -182,7 +182,8 @@ class LedgerPart:
         if record == Message(None, record.body):
             return record.body
         raise RequestRefused(
-            api.ERROR_BAD_REQUEST, f"{self.group.name} is a dledger group: it carries plain bytes"
+            frames.ERROR_BAD_REQUEST,
+            f"{self.group.name} is a dledger group: it carries plain bytes",
         )
 
     async def _wait_leading(self) -> None:
@@ -248,7 +249,7 @@ class LedgerPart:
             text = (
                 f"{leader} is a Java node: it cannot be asked" if leader else "no leader is known"
             )
-            raise RequestRefused(api.ERROR_NOT_AVAILABLE, text)
+            raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
         else:
             index = await self._ask_leader(leader)
         wait_s = self.group.append_timeout_s
@@ -256,7 +257,7 @@ class LedgerPart:
             await self.wait_acknowledged(index)
         if waiting.cancelled_caught:
             text = f"{self.node} has not got within {wait_s:g} s what {leader} had committed"
-            raise RequestRefused(api.ERROR_NOT_AVAILABLE, text)
+            raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
 
     async def _read_index(self) -> int:
         """As leader. Raises: RequestRefused: it is none, or cannot prove it in time."""
@@ -273,10 +274,10 @@ class LedgerPart:
             )
         except (ActorError, NotMaster) as error:
             text = f"{self.node} cannot say whether it leads {self.group.name}: {error}"
-            raise RequestRefused(api.ERROR_NOT_AVAILABLE, text) from error
+            raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text) from error
         if proven.term != asked_index.term:  # it may lead again: others answered meanwhile
             text = f"{self.node} does not lead {self.group.name} any more"
-            raise RequestRefused(api.ERROR_NOT_AVAILABLE, text)
+            raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
         return asked_index.index
 
     async def _ask_leader(self, leader: str) -> int:
@@ -291,7 +292,7 @@ class LedgerPart:
             answers = isinstance(error, TriologError)
             what = "could not say what is committed" if answers else "does not answer"
             text = f"{leader} {what}: {lost_text(error)}"
-            raise RequestRefused(api.ERROR_NOT_AVAILABLE, text) from error
+            raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text) from error
         return following - 1
 
     async def _pulled(self, start: int, max_bytes: int) -> Pulled:

@@ -20,7 +20,7 @@ from actors.node.part import asked
 from actors.storage.dledger.mending import Inspected
 from actors.storage.dledger.store_messages import Mend
 from actors.storage.mending import GoodRange, Mended
-from wire import api
+from wire.api import frames
 
 
 async def entry_range(part: LedgerPart, index: int) -> GoodRange:
@@ -29,7 +29,7 @@ async def entry_range(part: LedgerPart, index: int) -> GoodRange:
         part.node, part.reader, lambda reply: GetEntry(index=index, reply_to=reply), GoodRange
     )
     if found.refused:
-        raise RequestRefused(api.ERROR_NOT_AVAILABLE, found.refused)
+        raise RequestRefused(frames.ERROR_NOT_AVAILABLE, found.refused)
     return found
 
 

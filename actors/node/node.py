@@ -28,7 +28,7 @@ from actors.node.status import tree_json
 from actors.runtime import Registry
 from actors.runtime.system import System
 from actors.storage.dledger.member_opening import MemberNote
-from wire import api
+from wire.api import frames
 
 R = TypeVar("R")
 
@@ -154,7 +154,7 @@ class Node(NodeRoles):
         try:
             return self._sink.subscribe()
         except RuntimeError as error:
-            raise RequestRefused(api.ERROR_NOT_AVAILABLE, str(error)) from error
+            raise RequestRefused(frames.ERROR_NOT_AVAILABLE, str(error)) from error
 
     # ---- stopping ----
 

@@ -36,7 +36,7 @@ from actors.storage.mending import (
     Mend,
     Mended,
 )
-from wire import api
+from wire.api import frames
 
 HEARD_S: Final = 5.0
 """By then `status` says that what is mended counts again."""
@@ -53,7 +53,7 @@ async def log_range(part: ClassicPart | LedgerPart, start: int) -> GoodRange:
         GoodRange,
     )
     if found.refused:
-        raise RequestRefused(api.ERROR_NOT_AVAILABLE, found.refused)
+        raise RequestRefused(frames.ERROR_NOT_AVAILABLE, found.refused)
     return found
 
 
@@ -77,10 +77,10 @@ async def repair(
     if source is not None and source not in members:
         expected = ", ".join(members) or "there is none"
         text = f"expected another member of {group.name} ({expected}), found {source}"
-        raise RequestRefused(api.ERROR_BAD_REQUEST, text)
+        raise RequestRefused(frames.ERROR_BAD_REQUEST, text)
     if part.repairing:
         text = f"{part.node}: {group.name} is being repaired already"
-        raise RequestRefused(api.ERROR_NOT_AVAILABLE, text)
+        raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
     names = sorted(members if source is None else (source,), key=lambda each: each != first)
     part.repairing = True
     try:
@@ -238,7 +238,7 @@ class _Repair:
         if found.start != start or len(found.data) < due:
             sent = f"{len(found.data)} bytes from {found.start}"
             text = f"it sent {sent} for {due} from {start}"
-            raise RequestRefused(api.ERROR_NOT_AVAILABLE, text)
+            raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
         return found.data[:due]
 
     async def _give(self, name: str, start: int, data: bytes, outvotes: bool) -> Mended:

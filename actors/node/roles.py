@@ -36,7 +36,7 @@ from actors.node.transfer import transfer_leader
 from actors.runtime import ReplyTo
 from actors.storage import store
 from actors.storage.mending import GoodRange
-from wire import api
+from wire.api import frames
 
 R = TypeVar("R")
 
@@ -117,7 +117,7 @@ class NodeRoles:
         """See `NodeHandle.resync`."""
         part, node = self._classic_part(group), self.identity.node
         if part.is_master:
-            raise RequestRefused(api.ERROR_BAD_REQUEST, f"{node} is the master of {group}")
+            raise RequestRefused(frames.ERROR_BAD_REQUEST, f"{node} is the master of {group}")
         said = await self._ask_master(part)
         own = await self.group_state(group)
         found = compare(own.history, own.written, said.history, said.written)
@@ -126,7 +126,7 @@ class NodeRoles:
             return {**result, "cut_bytes": None}
         if found.kind is Kind.AHEAD:
             text = f"{node} goes on where {said.node} ends, in the same reign: ask again"
-            raise RequestRefused(api.ERROR_NOT_AVAILABLE, text)
+            raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
         cut_bytes = found.consistent_bytes if found.consistent_bytes > own.min else 0
         await self._change(
             group,
@@ -170,7 +170,7 @@ class NodeRoles:
         part = self._part(group)
         if not isinstance(part, LedgerPart):
             text = f"{group} is a classic group: `promote` changes its master"
-            raise RequestRefused(api.ERROR_BAD_REQUEST, text)
+            raise RequestRefused(frames.ERROR_BAD_REQUEST, text)
         return await transfer_leader(part, node)
 
     async def _ask_master(self, part: ClassicPart) -> GroupState:
@@ -178,7 +178,7 @@ class NodeRoles:
         group, master = part.file_group, part.master
         if master in group.java_nodes:
             text = f"{master} is a Java broker: nobody knows what its log is"
-            raise RequestRefused(api.ERROR_NOT_AVAILABLE, text)
+            raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
         door = master_door(self.config, master, self.config.nodes[part.node])
         try:
             said = await ask_group(
@@ -186,10 +186,10 @@ class NodeRoles:
             )
         except LOST as error:
             text = f"{master} does not answer: {lost_text(error)}"
-            raise RequestRefused(api.ERROR_NOT_AVAILABLE, text) from error
+            raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text) from error
         if not said.opened or said.number != part.board.view.number:
             text = f"{master} has not opened {group.name} by promotion {part.board.view.number}"
-            raise RequestRefused(api.ERROR_NOT_AVAILABLE, text)
+            raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
         return said
 
     async def _change(self, group: str, make: Callable[[ReplyTo[role_messages.Done]], Any]) -> None:
@@ -197,7 +197,7 @@ class NodeRoles:
             self.identity.node, self._classic_part(group).keeper, make, role_messages.Done
         )
         if done.refused:
-            raise RequestRefused(api.ERROR_BAD_REQUEST, f"{self.identity.node}: {done.refused}")
+            raise RequestRefused(frames.ERROR_BAD_REQUEST, f"{self.identity.node}: {done.refused}")
 
     def _state(
         self, group: str, part: ClassicPart, held: store.LogRange, offsets: Offsets
@@ -237,7 +237,7 @@ class NodeRoles:
                 f"{group} is a dledger group: its members elect their leader, and `transfer-leader`"
                 " changes who leads"
             )
-            raise RequestRefused(api.ERROR_BAD_REQUEST, text)
+            raise RequestRefused(frames.ERROR_BAD_REQUEST, text)
         return part
 
     def _part_of(self, group: str) -> ClassicPart | LedgerPart:
@@ -249,7 +249,7 @@ class NodeRoles:
         part = self._parts.get(group)
         if part is None:
             raise RequestRefused(
-                api.ERROR_UNKNOWN_GROUP, f"{self.identity.node} is no member of group {group!r}"
+                frames.ERROR_UNKNOWN_GROUP, f"{self.identity.node} is no member of group {group!r}"
             )
         return part
 

@@ -17,9 +17,9 @@ from actors.errors import NotMaster, OutcomeUnknown
 from actors.node.ledger import LedgerPart
 from actors.node.part import STATUS_TIMEOUT_S, asked
 from actors.runtime import ActorError, ReplyTo
-from wire import api
-from wire.dledger_codes import ResponseCode, response_code
-from wire.dledger_rpc import LeadershipTransferRequest, LeadershipTransferResponse
+from wire.api import frames
+from wire.dledger.codes import ResponseCode, response_code
+from wire.dledger.rpc import LeadershipTransferRequest, LeadershipTransferResponse
 
 _NOT_LEADING: Final = (ResponseCode.NOT_LEADER, ResponseCode.INCONSISTENT_TERM)
 
@@ -45,7 +45,7 @@ async def transfer_leader(part: LedgerPart, node: str | None) -> dict[str, Any]:
         return {"group": name, "leader": node, "old_leader": node, "term": role.term}
     if node in part.group.members and node not in part.group.standing:
         text = f"{node} does not stand for election in {name}"
-        raise RequestRefused(api.ERROR_BAD_REQUEST, text)
+        raise RequestRefused(frames.ERROR_BAD_REQUEST, text)
     chosen = await _furthest(part) if node is None else node
     request = LeadershipTransferRequest(
         transfer_id=part.node,
@@ -64,7 +64,7 @@ async def transfer_leader(part: LedgerPart, node: str | None) -> dict[str, Any]:
     refusal = _refusal(part, chosen, code)
     if code is ResponseCode.FALL_BEHIND_TOO_MUCH and await _is_silent(part, chosen):
         text = f"{chosen} does not answer {part.node}, so it cannot take {name} over now"
-        raise RequestRefused(api.ERROR_NOT_AVAILABLE, text)
+        raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
     raise refusal
 
 
@@ -95,14 +95,14 @@ async def _furthest(part: LedgerPart) -> str:
         silent = await _silent(part)
     except ActorError:
         text = f"{part.node} cannot say now who has most of {part.group.name}: nothing was done"
-        raise RequestRefused(api.ERROR_NOT_AVAILABLE, text) from None
+        raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text) from None
     if not marks.indexes:
         text = f"{part.node} is the only member of {part.group.name}"
-        raise RequestRefused(api.ERROR_BAD_REQUEST, text)
+        raise RequestRefused(frames.ERROR_BAD_REQUEST, text)
     standing = [pair for pair in marks.indexes if pair[0] in part.group.standing]
     if not standing:
         text = f"no other member of {part.group.name} stands for election"
-        raise RequestRefused(api.ERROR_BAD_REQUEST, text)
+        raise RequestRefused(frames.ERROR_BAD_REQUEST, text)
     return min(standing, key=lambda pair: (pair[0] in silent, -pair[1], pair[0]))[0]
 
 
@@ -115,7 +115,7 @@ def _refusal(part: LedgerPart, node: str, code: ResponseCode) -> Exception:
     match code:
         case ResponseCode.UNKNOWN_MEMBER:
             text = f"{node} is no member of {name}"
-            return RequestRefused(api.ERROR_BAD_REQUEST, text)
+            return RequestRefused(frames.ERROR_BAD_REQUEST, text)
         case ResponseCode.FALL_BEHIND_TOO_MUCH:
             lag = part.group.transfer_lag_max
             text = (
@@ -131,4 +131,4 @@ def _refusal(part: LedgerPart, node: str, code: ResponseCode) -> Exception:
             return OutcomeUnknown(f"{node} did not take {name} over in time")
         case _:
             return OutcomeUnknown(f"{node} did not take {name} over ({code.name})")
-    return RequestRefused(api.ERROR_NOT_AVAILABLE, text)
+    return RequestRefused(frames.ERROR_NOT_AVAILABLE, text)

@@ -17,9 +17,9 @@ from actors.sim.underived import DERIVED_DAMAGED
 from actors.storage.index_files import is_index_name
 from actors.storage.layout import StoreLayout
 from actors.storage.queue_files import list_queues, queue_folder
-from wire.consume_queue import UNIT_BYTES
 from wire.errors import RemoteProtocolError
-from wire.index_file import decode_index_header, unit_position
+from wire.files.consume_queue import UNIT_BYTES
+from wire.files.index_file import decode_index_header, unit_position
 
 BIT, PAGE, BIT_OF_STOPPED, PAGE_OF_STOPPED = range(4)
 """What `extra` says: one bit, or a page that is zero; of a node as it is, or that is off."""

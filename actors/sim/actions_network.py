@@ -12,7 +12,7 @@ from actors.sim.fault_runner import FaultRunner
 from actors.sim.machines import SimMachines
 from actors.sim.runner import Runner
 from actors.sim.script import Fault
-from wire.ha_classic import encode_report
+from wire.ha.classic import encode_report
 
 STRANGER: Final = "stranger"
 """A machine beside the cluster, whose address is no member's."""

@@ -25,7 +25,7 @@ from actors.storage.commit_log import segment_bases, segment_path
 from actors.storage.digests import ENTRY_BYTES, RANGE_BYTES
 from actors.storage.layout import StoreLayout
 from actors.storage.side_file import SLOT_BYTES, SLOT_COUNT, SideFile
-from wire.commitlog import decode_record, scan_heads
+from wire.files.commit_log import decode_record, scan_heads
 
 GUARDED_BYTES: Final = 12
 """Size, magic and body CRC: a changed bit there is always seen. So is one in the body; no other

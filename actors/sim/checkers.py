@@ -30,8 +30,8 @@ from actors.sim.liveness import NoSilentStall, QueuesBounded, RoomIsFoundAgain
 from actors.sim.log_bytes import LogBytes, left_by_resync
 from actors.sim.survival import AcknowledgedIsOnDisks, FurthestHolds, is_of
 from actors.sim.world import SimEvent
-from wire.message_record import BLANK_MAGIC
-from wire.record_encoder import BLANK_BYTES
+from wire.files.message_record import BLANK_MAGIC
+from wire.files.record_encoder import BLANK_BYTES
 
 
 @attrs.define(kw_only=True)

@@ -12,8 +12,8 @@ from actors.sim.disk import SimDisk
 from actors.sim.pages import Inode
 from actors.storage.commit_log import segment_bases, segment_path
 from actors.storage.layout import StoreLayout
-from wire.record_encoder import BLANK_BYTES
-from wire.record_scan import Stop, scan
+from wire.files.record_encoder import BLANK_BYTES
+from wire.files.record_scan import Stop, scan
 
 
 class LogBytes(Protocol):

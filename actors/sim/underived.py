@@ -16,7 +16,7 @@ from actors.sim.history import FaultInjected, Observation
 from actors.sim.survival import is_of
 from actors.sim.world import SimEvent
 from actors.storage.queue_files import QueueKey
-from wire.consume_queue import is_filler
+from wire.files.consume_queue import is_filler
 
 Unit: TypeAlias = tuple[int, int, int]
 """Offset, size and tags code."""

@@ -30,13 +30,13 @@ from actors.storage.commit_log import segment_bases
 from actors.storage.event_reader import BootSummary, read_events, summarize
 from actors.storage.layout import StoreLayout
 from actors.storage.queue_files import QueueKey
-from wire.commitlog import Record, Stop, decode_record, scan_heads
 from wire.errors import RemoteProtocolError
-from wire.index_file import (
+from wire.files.commit_log import Record, Stop, decode_record, scan_heads
+from wire.files.index_file import (
     index_keys,
     key_hash,
 )
-from wire.record_scan import RecordHead
+from wire.files.record_scan import RecordHead
 
 
 @attrs.define(kw_only=True)

@@ -14,7 +14,7 @@ from actors.storage.index_files import is_index_name
 from actors.storage.layout import StoreLayout
 from actors.storage.queue_files import QUEUES_PER_STEP, queue_folder, scan_queue, walk_queues
 from wire.errors import RemoteProtocolError
-from wire.index_file import HEADER_BYTES, decode_index_header
+from wire.files.index_file import HEADER_BYTES, decode_index_header
 
 
 def adopted(

@@ -14,9 +14,9 @@ import attrs
 from actors.errors import NotStored, TooLarge
 from actors.log_types import Message, NewRecord
 from actors.storage.queue_units import TOPIC_BYTES_MAX, is_safe_topic
-from wire.commitlog import BLANK_BYTES, Host, RecordEncoder, encode_properties
 from wire.errors import LocalProtocolError
-from wire.properties import KEYS, TAGS
+from wire.files.commit_log import BLANK_BYTES, Host, RecordEncoder, encode_properties
+from wire.files.properties import KEYS, TAGS
 
 ENCODERS_MAX = 1024
 """Topics whose encoder is kept; the oldest leaves."""

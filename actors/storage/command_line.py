@@ -65,7 +65,7 @@ from actors.storage.tools.truncate import (
     plan_truncation,
     truncate_store,
 )
-from wire.message_record import RECORD_OVERHEAD_MAX
+from wire.files.message_record import RECORD_OVERHEAD_MAX
 
 
 def run_command_line(words: Sequence[str] | None = None) -> int:

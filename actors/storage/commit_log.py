@@ -25,7 +25,7 @@ from actors.env.protocols import Disk, File, Held
 from actors.storage.file_sizes import LOG_BYTES_MAX, check_sizes
 from actors.storage.path_kinds import check_kinds
 from actors.storage.room import needing_room
-from wire.commitlog import BLANK_BYTES, encode_blank, segment_name, segment_offset
+from wire.files.commit_log import BLANK_BYTES, encode_blank, segment_name, segment_offset
 
 PREPARE_BYTES = 16 << 20
 """Blocks are asked for this far ahead of the data, so that a full disk is found before a record is

@@ -1,7 +1,7 @@
 """The consume queues of a store: for each queue of each topic, where its n-th record is in the log.
 
 Upstream: apache/rocketmq store/.../ConsumeQueue.java, queue/ConsumeQueueStore.java (5.3.3);
-specification section 4.9. Units and names: `wire.consume_queue`.
+specification section 4.9. Units and names: `wire.files.consume_queue`.
 
 Differs:
 - A unit's place is 20 times its queue offset. A gap before it means that units were lost: the queue
@@ -39,8 +39,8 @@ from actors.storage.queue_files import (
     scan_queue,
 )
 from actors.storage.small_files import create_sized
-from wire.commitlog import RecordHead, segment_offset
-from wire.consume_queue import FILLER_UNIT, UNIT_BYTES, decode_unit, decode_units, encode_unit
+from wire.files.commit_log import RecordHead, segment_offset
+from wire.files.consume_queue import FILLER_UNIT, UNIT_BYTES, decode_unit, decode_units, encode_unit
 
 HANDLES_MAX = 64
 """Open queue files; a queue that is not written for a while is opened again."""

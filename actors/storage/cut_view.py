@@ -13,7 +13,7 @@ import attrs
 from actors.env.protocols import Disk, File, FileStat
 from actors.storage.commit_log import segment_bases, segment_path
 from actors.storage.truncation import CutLayout, interrupted_at
-from wire.commitlog import segment_name
+from wire.files.commit_log import segment_name
 
 
 def as_if_cut(disk: Disk, layout: CutLayout, *, do: str) -> Disk:

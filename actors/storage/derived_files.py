@@ -36,8 +36,8 @@ from actors.storage.store_version import (
     FoundFiles,
     number_of,
 )
-from wire.commitlog import Checkpoint, RecordHead
-from wire.message_record import has_queue_unit
+from wire.files.commit_log import Checkpoint, RecordHead
+from wire.files.message_record import has_queue_unit
 
 
 @attrs.define(kw_only=True)

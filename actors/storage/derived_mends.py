@@ -15,7 +15,7 @@ from actors.storage.consume_queue import ConsumeQueues
 from actors.storage.index_files import IndexFiles
 from actors.storage.queue_files import QueueGap
 from actors.storage.room import NO_ROOM_CODES
-from wire.index_file import (
+from wire.files.index_file import (
     SLOT_BYTES,
     IndexHeader,
     decode_slot,

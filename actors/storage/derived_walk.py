@@ -12,7 +12,7 @@ from actors.storage.index_scrub import IndexScrub
 from actors.storage.log_reader import LogReader, OffsetGone
 from actors.storage.queue_files import QueueKey
 from actors.storage.queue_scrub import QueueScrub
-from wire.commitlog import RecordHead, Stop, scan_heads
+from wire.files.commit_log import RecordHead, Stop, scan_heads
 
 SLICE_BYTES: Final = 64 << 10
 """Of the log, looked at in one step: some milliseconds where records are small."""

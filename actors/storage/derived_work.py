@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from actors.storage.dispatch_state import DispatchState
-from wire.commitlog import Checkpoint, RecordHead
+from wire.files.commit_log import Checkpoint, RecordHead
 
 
 @attrs.frozen(kw_only=True)

@@ -9,7 +9,7 @@ from actors.env.protocols import SYNC_PATHS_MAX, Disk, Syncer
 from actors.errors import CorruptLog, StorageError
 from actors.events import store as events
 from actors.storage.derived_work import Flush, Put
-from wire.commitlog import Scanned, Stop
+from wire.files.commit_log import Scanned, Stop
 
 
 def events_of(put: Put) -> Iterator[events.RecordsNotDispatched | events.QueueOffsetsRepeated]:

@@ -59,7 +59,7 @@ from actors.storage.scrubber_messages import CHECK_BYTES, Check, Checked
 from actors.storage.stepping import answered, stepped
 from actors.storage.store_messages import GetRange, LogGrew, LogRange, SetFloor, Subscribe
 from actors.storage.store_messages import Message as StoreMessage
-from wire.commitlog import RecordHead, Scanned, Stop, scan_heads
+from wire.files.commit_log import RecordHead, Scanned, Stop, scan_heads
 
 SLICE_BYTES = 128 << 10
 """Read and dispatched at once, then others get a turn; less than one read of a slave brings."""

@@ -11,7 +11,7 @@ from typing import Final
 
 from actors.env.protocols import Disk
 from actors.errors import ConfigError, CorruptLog
-from wire.commitlog import segment_name
+from wire.files.commit_log import segment_name
 
 LOG_BYTES_MAX: Final = 1 << 62
 """No log ever comes there. One that begins near the last long would soon have no place for a

@@ -29,7 +29,7 @@ from actors.storage.layout import StoreLayout, may_be_group
 from actors.storage.moving import PROBE
 from actors.storage.path_kinds import names_in, wrong_kinds
 from actors.storage.queue_files import named_queues, queue_folder
-from wire.commitlog import segment_offset
+from wire.files.commit_log import segment_offset
 
 _LOGGER: Final = logging.getLogger("triolog.node")
 NAMED_MAX: Final = 8

@@ -39,7 +39,7 @@ from actors.storage.node_files import identity_path as identity_path
 from actors.storage.node_files import kind_problems
 from actors.storage.path_kinds import check_kinds, is_bare, is_folder
 from actors.storage.replacing import Replaced, replace_file, settle_spares
-from wire.api_base import NUMBER_MAX, POSITION_MAX
+from wire.api.base import NUMBER_MAX, POSITION_MAX
 
 FORMAT_VERSION: Final = 1
 IDENTITY_BYTES_MAX: Final = 8 << 20

@@ -1,6 +1,6 @@
 """One index file of a store: its slots, each with a chain of units, and cutting it back.
 
-Layout: `wire.index_file`.
+Layout: `wire.files.index_file`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Generator, Iterator
 import attrs
 
 from actors.env.protocols import File
-from wire.commitlog import RecordHead
-from wire.index_file import (
+from wire.files.commit_log import RecordHead
+from wire.files.index_file import (
     HEADER_BYTES,
     INDEX_UNIT_BYTES,
     NO_UNIT,

@@ -1,7 +1,7 @@
 """The index files of a store: from a message key to the records that have it.
 
 Upstream: apache/rocketmq store/.../index/IndexService.java, IndexFile.java (5.3.3); specification
-section 4.10. Layout: `wire.index_file`.
+section 4.10. Layout: `wire.files.index_file`.
 
 Differs:
 - After a crash the newest file is cut back to what the last flush covers; upstream deletes every
@@ -24,9 +24,9 @@ from actors.storage.index_file import IndexDamaged as IndexDamaged
 from actors.storage.index_file import IndexFile
 from actors.storage.path_kinds import check_kinds
 from actors.storage.small_files import create_sized
-from wire.commitlog import RecordHead
 from wire.errors import RemoteProtocolError
-from wire.index_file import (
+from wire.files.commit_log import RecordHead
+from wire.files.index_file import (
     HEADER_BYTES,
     NO_UNIT,
     IndexHeader,
@@ -37,7 +37,7 @@ from wire.index_file import (
     index_keys,
     key_hash,
 )
-from wire.message_record import SYS_FLAG_TRANSACTION, TRANSACTION_ROLLBACK
+from wire.files.message_record import SYS_FLAG_TRANSACTION, TRANSACTION_ROLLBACK
 
 NAME_DIGITS = 17
 STEPS_MAX = 65_536

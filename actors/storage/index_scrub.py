@@ -28,9 +28,9 @@ from actors.storage.derived_mends import EntryMend, HeaderMend, Mend, SlotMend
 from actors.storage.index_alignment import Entry, anchors
 from actors.storage.index_files import is_index_name
 from actors.storage.record_proof import RecordProof
-from wire.commitlog import RecordHead
 from wire.errors import RemoteProtocolError
-from wire.index_file import (
+from wire.files.commit_log import RecordHead
+from wire.files.index_file import (
     HEADER_BYTES,
     INDEX_UNIT_BYTES,
     SLOT_BYTES,
@@ -44,7 +44,7 @@ from wire.index_file import (
     seconds_since,
     unit_position,
 )
-from wire.message_record import SYS_FLAG_TRANSACTION, TRANSACTION_ROLLBACK
+from wire.files.message_record import SYS_FLAG_TRANSACTION, TRANSACTION_ROLLBACK
 
 RECORDS_PER_STEP = 32
 """After so many records others get a turn: one costs some 30 us."""

@@ -30,7 +30,7 @@ from actors.storage.log_reader import LogReader, OffsetGone
 from actors.storage.range_reading import Found, Reading, Span, read_changed, read_ranges
 from actors.storage.recovery import is_beginning
 from actors.storage.side_file import VALUES_MAX, SideFile, SideFileDamaged
-from wire.commitlog import Stop, scan
+from wire.files.commit_log import Stop, scan
 
 ROTTEN_MAX: Final = VALUES_MAX - 1
 """Ranges that are remembered and told; what is found beyond them is found again, and leaves no more

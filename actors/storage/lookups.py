@@ -19,7 +19,7 @@ from actors.storage.dispatcher_messages import (
 )
 from actors.storage.queue_files import QueueGap, QueueKey
 from actors.storage.record_proof import RecordProof, shown
-from wire.commitlog import RecordHead
+from wire.files.commit_log import RecordHead
 
 LOOKUP_COUNT_MAX: Final = 1024
 SUSPECTS_MAX: Final = 64

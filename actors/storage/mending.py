@@ -34,7 +34,7 @@ from actors.storage.log_reader import OffsetGone
 from actors.storage.room import why_failed
 from actors.storage.set_aside import keep_bytes
 from actors.storage.stepping import answered, stepped
-from wire.commitlog import scan
+from wire.files.commit_log import scan
 
 DAMAGED: Final = "its own bytes there are damaged"
 MEND_BYTES_MAX: Final = 16 << 20

@@ -51,7 +51,7 @@ from actors.storage.small_files import (
     remove_abort,
 )
 from actors.storage.store_messages import Guard
-from wire.commitlog import Checkpoint
+from wire.files.commit_log import Checkpoint
 
 NEVER = -1
 NO_LIMIT = 1 << 62

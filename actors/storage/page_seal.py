@@ -39,7 +39,7 @@ from actors.env.protocols import Disk, Held
 from actors.env.protocols import Syncer as DiskSyncer
 from actors.errors import StorageError
 from actors.events import store as events
-from wire.message_record import HEAD_STRUCTS, MAGIC_V1, MAGIC_V2
+from wire.files.message_record import HEAD_STRUCTS, MAGIC_V1, MAGIC_V2
 
 PAGE_BYTES: Final = 4096
 """The disk has all of a page or nothing of it."""

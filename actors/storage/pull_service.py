@@ -38,7 +38,7 @@ from actors.storage.pull_messages import Watches
 from actors.storage.pull_messages import WatchOffsets as WatchOffsets
 from actors.storage.recovery import is_beginning
 from actors.storage.scrubber_messages import CopyState, Doubt
-from wire.record_scan import Scanned, Stop, scan, walk
+from wire.files.record_scan import Scanned, Stop, scan, walk
 
 _ASK_TIMEOUT_S: Final = 5.0
 SIZE_BYTES: Final = 4

@@ -47,8 +47,8 @@ from actors.storage.queue_files import (
     queue_path,
     walk_queue_names,
 )
-from wire.commitlog import segment_name, segment_offset
 from wire.crc import crc32
+from wire.files.commit_log import segment_name, segment_offset
 
 MAGIC = 0x54524C51
 _HEAD = struct.Struct(f">IIQQ{DispatchState.FIELDS}q")

@@ -16,8 +16,8 @@ import attrs
 
 from actors.env.protocols import Disk, File
 from actors.storage.path_kinds import check_kinds, names_in
-from wire.commitlog import segment_name, segment_offset
-from wire.consume_queue import UNIT_BYTES, decode_units, is_filler, is_used
+from wire.files.commit_log import segment_name, segment_offset
+from wire.files.consume_queue import UNIT_BYTES, decode_units, is_filler, is_used
 
 QueueKey: TypeAlias = tuple[str, int]
 """Topic and queue id."""

@@ -15,8 +15,8 @@ from actors.storage.layout import StoreLayout
 from actors.storage.log_reader import LogReader, OffsetGone
 from actors.storage.queue_files import QueueKey
 from actors.storage.queue_units import queue_heads
-from wire.commitlog import RecordHead, Stop, scan_heads
-from wire.message_record import has_queue_unit
+from wire.files.commit_log import RecordHead, Stop, scan_heads
+from wire.files.message_record import has_queue_unit
 
 READ_BYTES = 512 << 10
 """A step reads so many bytes, or one record if that is longer. Of records of 200 B they take some

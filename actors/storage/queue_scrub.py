@@ -23,10 +23,10 @@ from actors.storage.derived_mends import UnitMend
 from actors.storage.queue_files import QueueKey, queue_folder, queue_path
 from actors.storage.queue_units import QUEUE_OFFSET_MAX, is_safe_topic, queue_heads
 from actors.storage.record_proof import EXTENDED_BELOW, RecordProof
-from wire.commitlog import RecordHead
-from wire.consume_queue import UNIT_BYTES, decode_unit, decode_units, encode_unit, is_filler
-from wire.message_record import has_queue_unit
-from wire.properties import SCHEDULE_TOPIC
+from wire.files.commit_log import RecordHead
+from wire.files.consume_queue import UNIT_BYTES, decode_unit, decode_units, encode_unit, is_filler
+from wire.files.message_record import has_queue_unit
+from wire.files.properties import SCHEDULE_TOPIC
 
 QUEUES_PER_STEP = 32
 """After so many queues others get a turn: one costs some 15 us to open and to read."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from actors.env.protocols import LOST_AND_FOUND
-from wire.commitlog import RecordHead
+from wire.files.commit_log import RecordHead
 
 TOPIC_BYTES_MAX = 255
 """A topic is a folder's name."""

@@ -9,9 +9,9 @@ import attrs
 from actors.storage.log_reader import LogReader, OffsetGone
 from actors.storage.queue_files import QueueKey, Unit
 from actors.storage.queue_units import light_heads
-from wire.commitlog import RecordHead, scan_heads
-from wire.consume_queue import is_filler
-from wire.properties import SCHEDULE_TOPIC
+from wire.files.commit_log import RecordHead, scan_heads
+from wire.files.consume_queue import is_filler
+from wire.files.properties import SCHEDULE_TOPIC
 
 UNITS_PER_STEP = 64
 """After so many others get a turn: each costs some 15 us."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from actors.errors import CorruptLog
 from actors.log_types import Batch, Found, Properties, Record, StoredBatch
-from wire.dledger_entry import decode_entries
+from wire.dledger.entry import decode_entries
 from wire.errors import IncompleteData, RemoteProtocolError
-from wire.properties import KEYS, TAGS, decode_properties
-from wire.record_scan import scan
-from wire.shown_record import decode_shown
+from wire.files.properties import KEYS, TAGS, decode_properties
+from wire.files.record_scan import scan
+from wire.files.shown_record import decode_shown
 
 
 def decoded(batch: Found) -> Batch:

@@ -29,8 +29,8 @@ from actors.env.protocols import Disk
 from actors.errors import CorruptLog
 from actors.storage.commit_log import CommitLog, segment_path
 from actors.storage.digests import RANGE_BYTES
-from wire.commitlog import BLANK_BYTES, RECORD_BYTES_MAX, Checkpoint, Scanned, Stop, scan
-from wire.message_record import (
+from wire.files.commit_log import BLANK_BYTES, RECORD_BYTES_MAX, Checkpoint, Scanned, Stop, scan
+from wire.files.message_record import (
     MAGIC_V1,
     MAGIC_V2,
     SYS_FLAG_AT,

@@ -17,8 +17,8 @@ from actors.storage.derived_files import DerivedFiles
 from actors.storage.dispatcher_messages import Rederive
 from actors.storage.log_reader import LogReader, OffsetGone
 from actors.storage.queue_units import QUEUE_OFFSET_MAX, is_safe_topic
-from wire.commitlog import RecordHead, Stop, scan_heads
-from wire.message_record import SYS_FLAG_TRANSACTION, TRANSACTION_ROLLBACK, has_queue_unit
+from wire.files.commit_log import RecordHead, Stop, scan_heads
+from wire.files.message_record import SYS_FLAG_TRANSACTION, TRANSACTION_ROLLBACK, has_queue_unit
 
 READ_BYTES: Final = 256 << 10
 MATCHES_MAX: Final = 1024

@@ -33,7 +33,7 @@ from actors.storage.queue_files import walk_names
 from actors.storage.queue_units import is_safe_topic
 from actors.storage.side_file import SideFile
 from actors.storage.small_files import lower_logics_offset
-from wire.commitlog import segment_name
+from wire.files.commit_log import segment_name
 
 CHUNK_BYTES = 4 << 20
 PART = ".part"

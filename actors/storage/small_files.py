@@ -12,9 +12,9 @@ import attrs
 from actors.env.protocols import Disk, File
 from actors.storage.replacing import spare_path
 from actors.storage.room import NO_ROOM_CODES
-from wire.checkpoint import CHECKPOINT_BYTES
-from wire.commitlog import Checkpoint, decode_checkpoint, encode_checkpoint
 from wire.errors import RemoteProtocolError
+from wire.files.checkpoint import CHECKPOINT_BYTES
+from wire.files.commit_log import Checkpoint, decode_checkpoint, encode_checkpoint
 
 
 def read_checkpoint(disk: Disk, path: str) -> Checkpoint:

@@ -60,7 +60,7 @@ from actors.storage.store_messages import Unsubscribe as Unsubscribe
 from actors.storage.store_messages import Waiting as Waiting
 from actors.storage.syncer import Settle, Written, may_close_clean
 from actors.storage.syncer import SyncDone as SyncDone
-from wire.commitlog import Host
+from wire.files.commit_log import Host
 
 MAILBOX_CAPACITY = 4096
 MARK_SYNC_S = 1.0

@@ -24,9 +24,9 @@ from actors.storage.index_files import is_index_name
 from actors.storage.layout import StoreLayout
 from actors.storage.log_reader import LogReader, OffsetGone
 from actors.storage.small_files import read_checkpoint
-from wire.commitlog import scan_heads
 from wire.errors import RemoteProtocolError
-from wire.index_file import (
+from wire.files.commit_log import scan_heads
+from wire.files.index_file import (
     HEADER_BYTES,
     INDEX_UNIT_BYTES,
     decode_index_header,

@@ -43,7 +43,7 @@ from actors.runtime import ChildSpec, System, open_system
 from actors.runtime.spec import SupervisorSpec
 from actors.sim.network import NetworkOptions, SimNetwork
 from actors.storage.mending import GoodRange
-from wire import api
+from wire.api import frames as api
 
 SOCKET = "/data/n0/api.sock"
 NODE = "10.0.0.1"

@@ -17,14 +17,14 @@ from actors.api.connection import Connection
 from actors.api.limits import OWN_BYTES, READ_COST_BYTES, ApiLimits, limits_of
 from actors.config import load
 from actors.runtime.pool import Pool
-from wire import api
+from wire.api import frames
 
-ONE = ApiLimits(received_bytes=api.FRAME_BYTES_MAX, read_bytes=READ_COST_BYTES, send_timeout_s=5)
+ONE = ApiLimits(received_bytes=frames.FRAME_BYTES_MAX, read_bytes=READ_COST_BYTES, send_timeout_s=5)
 LARGE = b"x" * (OWN_BYTES * 20)
 
 
-def append(number: int, body: bytes = LARGE) -> api.Append:
-    return api.Append(id=number, group="orders", records=(body,))
+def append(number: int, body: bytes = LARGE) -> frames.Append:
+    return frames.Append(id=number, group="orders", records=(body,))
 
 
 async def test_a_pool_serves_in_order_and_takes_back_from_who_gives_up(
@@ -70,19 +70,19 @@ async def test_large_messages_of_all_clients_share_the_room(autojump_clock: Mock
             assert len(node.stored) == count, "there is room for the largest, once"
             node.answer()
         with trio.fail_after(10):
-            assert isinstance(await first.receive(), api.Appended)
-            assert isinstance(await second.receive(), api.Appended)
+            assert isinstance(await first.receive(), frames.Appended)
+            assert isinstance(await second.receive(), frames.Appended)
 
 
 async def test_small_requests_wait_too_when_all_is_used(autojump_clock: MockClock) -> None:
     node = MemoryNode(hold=True)
-    limits = attrs.evolve(ONE, in_flight_bytes=2 * api.FRAME_BYTES_MAX)
+    limits = attrs.evolve(ONE, in_flight_bytes=2 * frames.FRAME_BYTES_MAX)
     async with (
         serving(node, limits=limits) as served,
         bare_client(served) as first,
         bare_client(served) as second,
     ):
-        await first.send(append(1, bytes(api.FRAME_BYTES_MAX - 100)))
+        await first.send(append(1, bytes(frames.FRAME_BYTES_MAX - 100)))
         await trio.sleep(1)
         await second.send(append(1, bytes(1000)))
         await trio.sleep(1)
@@ -105,9 +105,9 @@ async def test_a_client_that_stalls_in_a_large_message_is_closed(
         assert (await raw.receive_some(1000)).startswith(b"HTTP/1.1 101")
         await raw.send_all(b"\x82\xff" + (1 << 20).to_bytes(8, "big") + bytes(4) + bytes(500_000))
         await trio.sleep(1)
-        assert isinstance(await other.ask(append(1, b"small")), api.Failed | api.Appended)
+        assert isinstance(await other.ask(append(1, b"small")), frames.Failed | frames.Appended)
         await trio.sleep(10)
-        assert isinstance(await other.ask(append(2)), api.Appended)
+        assert isinstance(await other.ask(append(2)), frames.Appended)
         assert len(served.events("APIConnectionClosed")) == 1
         await raw.aclose()
 
@@ -121,16 +121,17 @@ async def test_a_client_that_does_not_read_keeps_nobody_from_reading(
         bare_client(served) as idle,
         bare_client(served) as other,
     ):
-        tail = api.Tail(
-            id=99, group="orders", start=0, max_bytes=1 << 20, credit_bytes=api.CREDIT_MAX
+        tail = frames.Tail(
+            id=99, group="orders", start=0, max_bytes=1 << 20, credit_bytes=frames.CREDIT_MAX
         )
         await idle.send(
-            tail, *(api.Read(id=n, group="orders", start=0, max_bytes=1 << 20) for n in range(50))
+            tail,
+            *(frames.Read(id=n, group="orders", start=0, max_bytes=1 << 20) for n in range(50)),
         )
         await trio.sleep(0.1)
         with trio.fail_after(20):
-            batch = await other.ask(api.Read(id=1, group="orders", start=0, max_bytes=1 << 20))
-        assert isinstance(batch, api.Batch)
+            batch = await other.ask(frames.Read(id=1, group="orders", start=0, max_bytes=1 << 20))
+        assert isinstance(batch, frames.Batch)
 
 
 async def test_everything_comes_back(
@@ -155,14 +156,14 @@ async def test_everything_comes_back(
 
 async def _one_of_everything(served: Served, node: MemoryNode) -> None:
     async with bare_client(served) as client:
-        await client.send(append(1), api.GetStatus(id=3), api.Cancel(id=4))
+        await client.send(append(1), frames.GetStatus(id=3), frames.Cancel(id=4))
         await trio.sleep(1)
         node.answer()
         for _ in range(3):
             await client.receive()
-        await client.send(api.Read(id=5, group="orders", start=0, max_bytes=10))
-        await client.send(api.Read(id=6, group="orders", start=1, max_bytes=10))
-        await client.send(api.Tail(id=7, group="orders", start=0, max_bytes=1, credit_bytes=1))
+        await client.send(frames.Read(id=5, group="orders", start=0, max_bytes=10))
+        await client.send(frames.Read(id=6, group="orders", start=1, max_bytes=10))
+        await client.send(frames.Tail(id=7, group="orders", start=0, max_bytes=1, credit_bytes=1))
         await trio.sleep(1)
         await client.send(append(8))  # unanswered when the client leaves
         await trio.sleep(1)

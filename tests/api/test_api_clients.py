@@ -19,11 +19,11 @@ from actors.api.frame_socket import SocketClosed
 from actors.api.limits import ApiLimits
 from actors.events.client import APIConnectionClosed
 from actors.sim.network import NetworkOptions
-from wire import api
+from wire.api import frames
 
 
-def append(number: int, *records: bytes | api.NewMessage) -> api.Append:
-    return api.Append(id=number, group="orders", records=records)
+def append(number: int, *records: bytes | frames.NewMessage) -> frames.Append:
+    return frames.Append(id=number, group="orders", records=records)
 
 
 async def closes_with(client: BareClient, text: str) -> None:
@@ -39,24 +39,24 @@ async def test_a_read_that_fills_no_frame_is_cut(
 ) -> None:
     node = MemoryNode(stored=[b"x" * 1000 for _ in range(10)], acknowledged=1000)
     async with serving(node) as served, bare_client(served) as client:
-        monkeypatch.setattr(api, "FRAME_BYTES_MAX", 6000)
-        batch = await client.ask(api.Read(id=1, group="orders", start=0, max_bytes=20_000))
-        assert isinstance(batch, api.Batch)
+        monkeypatch.setattr(frames, "FRAME_BYTES_MAX", 6000)
+        batch = await client.ask(frames.Read(id=1, group="orders", start=0, max_bytes=20_000))
+        assert isinstance(batch, frames.Batch)
         assert len(batch.records) == 5
         assert batch.next == 500
-        monkeypatch.setattr(api, "FRAME_BYTES_MAX", 900)
-        failed = await client.ask(api.Read(id=1, group="orders", start=0, max_bytes=20_000))
-        assert isinstance(failed, api.Failed)
+        monkeypatch.setattr(frames, "FRAME_BYTES_MAX", 900)
+        failed = await client.ask(frames.Read(id=1, group="orders", start=0, max_bytes=20_000))
+        assert isinstance(failed, frames.Failed)
         assert (failed.error, failed.message) == (
             "TooLarge",
             "the record at 0 has 1000 bytes: too large for the API, whose frames hold 900;"
             " the next one begins at 100",
         )
-        tail = api.Tail(id=2, group="orders", start=100, max_bytes=1, credit_bytes=1)
+        tail = frames.Tail(id=2, group="orders", start=100, max_bytes=1, credit_bytes=1)
         failed = await client.ask(tail)
-        assert isinstance(failed, api.Failed)
+        assert isinstance(failed, frames.Failed)
         assert (failed.id, failed.error) == (2, "TooLarge")
-        assert isinstance(await client.ask(api.GetStatus(id=3)), api.Status), "it goes on"
+        assert isinstance(await client.ask(frames.GetStatus(id=3)), frames.Status), "it goes on"
 
 
 async def test_unanswered_requests_are_bounded_by_number(autojump_clock: MockClock) -> None:
@@ -134,7 +134,7 @@ async def test_only_members_may_come_over_tcp(autojump_clock: MockClock) -> None
                 async with frame_socket.connect(stream) as socket:
                     client = BareClient(socket)
                     assert isinstance(
-                        await client.ask(api.Hello(id=0, version=1, name="x")), api.Welcome
+                        await client.ask(frames.Hello(id=0, version=1, name="x")), frames.Welcome
                     )
                     assert allowed
             except SocketClosed:
@@ -157,7 +157,7 @@ async def test_a_bad_frame_gets_one_answer_and_a_close(
         async with bare_client(served, hello=hello) as client:
             await client.socket.send(data)
             failed = await client.receive()
-            assert isinstance(failed, api.Failed)
+            assert isinstance(failed, frames.Failed)
             assert (failed.id, failed.error) == (None, "BadFrame")
             await closes_with(client, "code 1002: unreadable request")
         await trio.sleep(1)
@@ -165,26 +165,26 @@ async def test_a_bad_frame_gets_one_answer_and_a_close(
         (closed,) = served.events("APIConnectionClosed")
         assert closed.reason == "bad frame"
         async with bare_client(served) as other:
-            assert isinstance(await other.ask(append(1, b"x")), api.Appended)
+            assert isinstance(await other.ask(append(1, b"x")), frames.Appended)
         assert "ActorCrashed" not in served.kinds()
 
 
 async def test_a_frame_above_the_limit_closes(autojump_clock: MockClock) -> None:
     async with serving() as served, bare_client(served) as client:
-        await client.socket.send(bytes(api.FRAME_BYTES_MAX))
-        assert isinstance(await client.receive(), api.Failed)
+        await client.socket.send(bytes(frames.FRAME_BYTES_MAX))
+        assert isinstance(await client.receive(), frames.Failed)
     async with serving() as served, bare_client(served) as client:
         with pytest.raises(SocketClosed, match="code 1009: Exceeded maximum message size"):
-            await client.socket.send(bytes(api.FRAME_BYTES_MAX + 1))
+            await client.socket.send(bytes(frames.FRAME_BYTES_MAX + 1))
             await client.socket.receive()
 
 
-@pytest.mark.parametrize("frame", [append(1, b"x"), api.GetStatus(id=1), api.Cancel(id=1)])
-async def test_the_first_request_is_hello(frame: api.Request, autojump_clock: MockClock) -> None:
+@pytest.mark.parametrize("frame", [append(1, b"x"), frames.GetStatus(id=1), frames.Cancel(id=1)])
+async def test_the_first_request_is_hello(frame: frames.Request, autojump_clock: MockClock) -> None:
     node = MemoryNode()
     async with serving(node) as served, bare_client(served, hello=False) as client:
         failed = await client.ask(frame)
-        assert failed == api.Failed(
+        assert failed == frames.Failed(
             id=1, error="BadRequest", message="the first request must be hello"
         )
         await closes_with(client, "code 1002")
@@ -194,11 +194,11 @@ async def test_the_first_request_is_hello(frame: api.Request, autojump_clock: Mo
 async def test_a_version_that_is_too_old_is_refused(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:
-    monkeypatch.setattr(api, "VERSION_MIN", 2)
-    monkeypatch.setattr(api, "PROTOCOL_VERSION", 3)
+    monkeypatch.setattr(frames, "VERSION_MIN", 2)
+    monkeypatch.setattr(frames, "PROTOCOL_VERSION", 3)
     async with serving() as served, bare_client(served, hello=False) as client:
-        failed = await client.ask(api.Hello(id=1, version=1, name="x"))
-        assert failed == api.Failed(
+        failed = await client.ask(frames.Hello(id=1, version=1, name="x"))
+        assert failed == frames.Failed(
             id=1, error="VersionNotSupported", message="this node speaks versions 2 to 3"
         )
         await closes_with(client, "code 1002")
@@ -207,11 +207,11 @@ async def test_a_version_that_is_too_old_is_refused(
 async def test_a_client_that_says_nothing_is_closed(autojump_clock: MockClock) -> None:
     async with serving() as served, bare_client(served, hello=False) as client:
         with trio.fail_after(11):
-            assert isinstance(await client.receive(), api.Failed)
+            assert isinstance(await client.receive(), frames.Failed)
             await closes_with(client, "code 1002: no hello")
         async with bare_client(served) as other:
             await trio.sleep(100)
-            assert isinstance(await other.ask(append(1, b"x")), api.Appended), "idle is fine"
+            assert isinstance(await other.ask(append(1, b"x")), frames.Appended), "idle is fine"
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ async def test_what_is_no_websocket_is_closed(junk: bytes, autojump_clock: MockC
         await stream.aclose()
         await trio.sleep(60)
         async with bare_client(served) as client:
-            assert isinstance(await client.ask(append(1, b"x")), api.Appended)
+            assert isinstance(await client.ask(append(1, b"x")), frames.Appended)
         assert "ActorCrashed" not in served.kinds()
         await trio.sleep(1)
         assert served.kinds().count("APIConnectionClosed") == 2
@@ -271,7 +271,7 @@ async def test_junk_after_the_handshake_hurts_only_its_connection(
         await raw.aclose()
         await trio.sleep(1)
         async with bare_client(served) as client:
-            assert isinstance(await client.ask(append(1, b"x")), api.Appended)
+            assert isinstance(await client.ask(append(1, b"x")), frames.Appended)
         assert "ActorCrashed" not in served.kinds()
 
 
@@ -280,7 +280,7 @@ async def test_a_client_that_does_not_read_is_closed(autojump_clock: MockClock) 
     async with serving(node, limits=ApiLimits(send_timeout_s=5)) as served:
         async with bare_client(served) as client:
             reads = [
-                api.Read(id=number, group="orders", start=0, max_bytes=1_000_000)
+                frames.Read(id=number, group="orders", start=0, max_bytes=1_000_000)
                 for number in range(20)
             ]
             await client.send(*reads)
@@ -300,7 +300,7 @@ async def test_a_lost_client_leaves_nothing_behind(autojump_clock: MockClock) ->
         with pytest.raises(SocketClosed):
             async with frame_socket.connect(stream) as socket:
                 client = BareClient(socket)
-                await client.ask(api.Hello(id=0, version=1, name="x"))
+                await client.ask(frames.Hello(id=0, version=1, name="x"))
                 await client.send(append(1, b"x"))
                 await trio.sleep(1)
                 stream.abort()
@@ -322,7 +322,7 @@ async def test_an_ordered_stop_says_goodbye(autojump_clock: MockClock) -> None:
         with pytest.raises(SocketClosed, match="code 1001"):
             async with frame_socket.connect(stream) as socket:
                 client = BareClient(socket)
-                await client.ask(api.Hello(id=0, version=1, name="x"))
+                await client.ask(frames.Hello(id=0, version=1, name="x"))
                 nursery.start_soon(served.system.stop)
                 with trio.fail_after(2):
                     await socket.receive()

@@ -37,7 +37,7 @@ from actors.env.protocols import Stream
 from actors.errors import ConfigError
 from actors.sim.cluster import classic_config
 from actors.sim.secret_files import SimSecretStore
-from wire import api
+from wire.api import frames as api
 
 OTHER = b"what a stranger made up, so it is none"
 # Bytes as they lie in the log, damaged or not, are for members alone.

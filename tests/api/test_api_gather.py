@@ -10,9 +10,10 @@ from trio.testing import MockClock
 from actors.api.frame_socket import FrameSocket
 from actors.api.limits import ApiLimits
 from actors.client import connect
-from wire import api, api_gather
+from wire.api import frames as api
+from wire.api import gather
 
-MAX = api_gather.FRAMES_PER_MESSAGE_MAX
+MAX = gather.FRAMES_PER_MESSAGE_MAX
 
 
 def append(number: int, body: bytes = b"x") -> api.Append:
@@ -21,12 +22,12 @@ def append(number: int, body: bytes = b"x") -> api.Append:
 
 async def send_together(client: BareClient, *frames: api.Request) -> None:
     encoded = [api.encode(frame, text=client.text) for frame in frames]
-    await client.socket.send(api_gather.gathered(encoded))
+    await client.socket.send(gather.gathered(encoded))
 
 
 async def receive_together(client: BareClient) -> tuple[api.Answer, ...]:
     with trio.fail_after(60):
-        return api_gather.decode_answers(await client.socket.receive())
+        return gather.decode_answers(await client.socket.receive())
 
 
 @pytest.mark.parametrize("text", [False, True])
@@ -51,7 +52,7 @@ async def test_a_client_of_version_1_gets_a_message_for_each(autojump_clock: Moc
 
 
 async def test_large_answers_have_a_message_each(autojump_clock: MockClock) -> None:
-    size = api_gather.GATHERED_BYTES_MAX // 2
+    size = gather.GATHERED_BYTES_MAX // 2
     node = MemoryNode(stored=[bytes(size)], acknowledged=100)
     async with serving(node) as served, bare_client(served, version=2) as client:
         reads = [api.Read(id=n, group="orders", start=0, max_bytes=1) for n in range(1, 4)]

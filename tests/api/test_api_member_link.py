@@ -33,7 +33,7 @@ from actors.runtime import ChildSpec, SupervisorSpec, System, open_system
 from actors.sim.disk import SimDisk
 from actors.sim.network import NetworkOptions, SimNetwork
 from actors.storage import pull_service
-from wire import api
+from wire.api import frames
 
 
 async def test_a_slave_learns_what_it_may_show(autojump_clock: MockClock) -> None:
@@ -215,8 +215,8 @@ async def test_links_and_feeds_of_many_groups_leave_clients_their_room(
         for number in range(CLIENTS + len(groups)):
             client = frame_socket.connect(await host.connect_unix(SOCKET))
             bare = BareClient(await clients.enter_async_context(client))
-            welcome = await bare.ask(api.Hello(id=0, version=1, name=f"client {number}"))
-            assert isinstance(welcome, api.Welcome)
+            welcome = await bare.ask(frames.Hello(id=0, version=1, name=f"client {number}"))
+            assert isinstance(welcome, frames.Welcome)
         connections = master.tree().find("/n0/api/connections")
         assert connections is not None
         assert len(connections.children) == 3 * CLIENTS

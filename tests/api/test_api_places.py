@@ -29,7 +29,7 @@ from actors.api.limits import ApiLimits
 from actors.api.places import CROWD, MADE_WAY, QUIET, QUIET_S, Places, member_name
 from actors.env.protocols import Address, Network, Stream
 from actors.runtime.accepting import FULL, UNOWNED_MAX
-from wire import api
+from wire.api import frames
 
 PROVEN = Admission(proof=b"proof")
 MEMBERS = {"n0": NODE, "n1": MEMBER}
@@ -40,8 +40,8 @@ HERE, THERE, FILE = Address(NODE, 5), Address(MEMBER, 5), Address(SOCKET, 0)
 async def greeted(served: Served, network: Network, name: str) -> AsyncIterator[BareClient]:
     async with frame_socket.connect(await network.connect(NODE, PORT)) as socket:
         client = BareClient(socket)
-        hello = greet(api.Hello(id=0, version=1, name=name), N0, socket.challenge).hello
-        assert isinstance(await client.ask(hello), api.Welcome)
+        hello = greet(frames.Hello(id=0, version=1, name=name), N0, socket.challenge).hello
+        assert isinstance(await client.ask(hello), frames.Welcome)
         yield client
         await socket.close()
 
@@ -98,7 +98,7 @@ async def test_who_says_nothing_makes_way(autojump_clock: MockClock) -> None:
             async with slave(served) as found:
                 await trio.sleep(1)
                 assert found.events() == ["MasterLinkOpened"]
-                assert isinstance(await early.ask(api.GetStatus(id=1)), api.Status)
+                assert isinstance(await early.ask(frames.GetStatus(id=1)), frames.Status)
                 assert trio.current_time() < begin_s + ApiLimits().hello_timeout_s
                 assert closed(served) == [MADE_WAY] * (200 + 1 - UNOWNED_MAX)
         assert "APIConnectionRefused" not in served.kinds()
@@ -173,12 +173,12 @@ async def test_a_client_that_asked_nothing_for_long_makes_way_for_the_next(
             follows, idle, asks = [
                 await clients.enter_async_context(bare_client(served)) for _ in range(3)
             ]
-            await follows.send(api.WatchOffsets(id=1, group="orders"))
+            await follows.send(frames.WatchOffsets(id=1, group="orders"))
             await trio.sleep(QUIET_S)
-            assert isinstance(await asks.ask(api.GetStatus(id=1)), api.Status)
+            assert isinstance(await asks.ask(frames.GetStatus(id=1)), frames.Status)
             async with bare_client(served) as late:
-                assert isinstance(await late.ask(api.GetStatus(id=1)), api.Status)
-                assert isinstance(await asks.ask(api.GetStatus(id=2)), api.Status)
+                assert isinstance(await late.ask(frames.GetStatus(id=1)), frames.Status)
+                assert isinstance(await asks.ask(frames.GetStatus(id=2)), frames.Status)
                 with pytest.raises(SocketClosed) as caught:
                     await idle.receive()
                 assert caught.value.code == frame_socket.TRY_AGAIN_LATER

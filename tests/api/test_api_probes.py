@@ -13,7 +13,7 @@ from api_kit import NODE, PORT, SOCKET, Served, bare_client, serving
 
 from actors.api.budget import Budget
 from actors.runtime import TreeNode
-from wire import api
+from wire.api import frames
 
 UPGRADE = (
     b"GET /triolog HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
@@ -96,7 +96,7 @@ def budgets(monkeypatch: pytest.MonkeyPatch) -> list[Budget]:
 
 async def test_probes_leave_nothing_behind(autojump_clock: object, budgets: list[Budget]) -> None:
     async with serving() as served, bare_client(served) as client:
-        assert isinstance(await client.ask(api.GetStatus(id=1)), api.Status)
+        assert isinstance(await client.ask(frames.GetStatus(id=1)), frames.Status)
         await trio.sleep(1.0)
         before = picture(served, budgets)
         for number in range(PROBES):
@@ -105,5 +105,5 @@ async def test_probes_leave_nothing_behind(autojump_clock: object, budgets: list
         assert picture(served, budgets) == before
         assert len(served.events("APIConnectionRefused")) < 40
         assert served.events("APIFrameRefused")  # some came as far as that
-        answer = await client.ask(api.Append(id=2, group="orders", records=(b"a",)))
-        assert isinstance(answer, api.Appended)
+        answer = await client.ask(frames.Append(id=2, group="orders", records=(b"a",)))
+        assert isinstance(answer, frames.Appended)

@@ -11,7 +11,7 @@ from promotion_members import GONE, group, of
 from actors.api.failures import RequestRefused
 from actors.errors import Closed, OutcomeUnknown
 from actors.log_types import Reign
-from wire import api
+from wire.api import frames
 
 
 async def test_a_dead_master_is_replaced(autojump_clock: trio.abc.Clock) -> None:
@@ -58,7 +58,7 @@ async def test_what_may_be_lost_is_refused_in_words(autojump_clock: trio.abc.Clo
     )
     with pytest.raises(RequestRefused) as refused:
         await of(found).run()
-    assert refused.value.error == api.ERROR_BAD_REQUEST
+    assert refused.value.error == frames.ERROR_BAD_REQUEST
     lost = (
         "n0 does not answer (connection refused), n2 does not answer (no answer in time): with"
         " copies = 2 they may have what nobody else has"
@@ -118,7 +118,7 @@ async def test_a_promotion_that_the_chosen_one_refuses_is_taken_back(
 
     def refuse(word: str) -> None:
         if word.startswith("record"):
-            raise RequestRefused(api.ERROR_BAD_REQUEST, "promotion 7 made n2 master already")
+            raise RequestRefused(frames.ERROR_BAD_REQUEST, "promotion 7 made n2 master already")
 
     found.before = refuse
     with pytest.raises(RequestRefused, match="promotion 7"):

@@ -10,7 +10,7 @@ from promotion_members import DRAIN_S, GONE, group, of
 
 from actors.api.failures import RequestRefused
 from actors.api.promotion import GONE_S, RENEW_S
-from wire import api
+from wire.api import frames
 
 
 async def test_claims_come_first_in_the_files_order_and_are_kept_last_of_all(
@@ -43,7 +43,7 @@ async def test_a_claim_that_is_refused_ends_it_and_says_whose_it_is(
 
     def refuse(word: str) -> None:
         if word == "claim n1 1":
-            raise RequestRefused(api.ERROR_BAD_REQUEST, "n1: promotion 1 makes n2 master, by n2")
+            raise RequestRefused(frames.ERROR_BAD_REQUEST, "n1: promotion 1 makes n2 master, by n2")
 
     found.before = refuse
     with pytest.raises(RequestRefused, match="makes n2 master, by n2; nothing was done"):
@@ -80,7 +80,7 @@ async def test_what_cannot_be_confirmed_is_not_told(autojump_clock: trio.abc.Clo
 
     def refuse(word: str) -> None:
         if word == "keep n0 1":
-            raise RequestRefused(api.ERROR_BAD_REQUEST, "n0: not claimed here any more")
+            raise RequestRefused(frames.ERROR_BAD_REQUEST, "n0: not claimed here any more")
 
     found.before = refuse
     with pytest.raises(RequestRefused, match="n0 was lost: n0: not claimed here any more; nothing"):

@@ -19,7 +19,7 @@ from actors.env.local_disk import LocalDisk
 from actors.env.tcp import TcpNetwork
 from actors.runtime import ChildSpec, System, open_system
 from actors.runtime.spec import SupervisorSpec
-from wire import api
+from wire.api import frames
 
 pytestmark = pytest.mark.real_io
 
@@ -52,19 +52,21 @@ async def test_appends_and_reads_over_a_unix_socket(name: str, tmp_path: Path) -
         stream = await TcpNetwork().connect_unix(path)
         async with frame_socket.connect(stream) as socket:
             client = BareClient(socket)
-            assert isinstance(await client.ask(api.Hello(id=0, version=1, name="x")), api.Welcome)
+            assert isinstance(
+                await client.ask(frames.Hello(id=0, version=1, name="x")), frames.Welcome
+            )
             bodies = [os.urandom(1) * size for size in (0, 1, 125, 126, 65_535, 65_536, 4 << 20)]
             for number, body in enumerate(bodies):
-                await client.send(api.Append(id=number, group="orders", records=(body,)))
+                await client.send(frames.Append(id=number, group="orders", records=(body,)))
             for number in range(len(bodies)):
                 answer = await client.receive()
-                assert isinstance(answer, api.Appended)
+                assert isinstance(answer, frames.Appended)
                 assert answer.id == number
             for number, body in enumerate(bodies):
                 batch = await client.ask(
-                    api.Read(id=99, group="orders", start=100 * number, max_bytes=1)
+                    frames.Read(id=99, group="orders", start=100 * number, max_bytes=1)
                 )
-                assert isinstance(batch, api.Batch)
+                assert isinstance(batch, frames.Batch)
                 assert batch.records[0].body == body
             await socket.close()
 
@@ -81,17 +83,17 @@ async def test_a_crashed_connection_leaves_the_others_alone(
         ):
             clients = [BareClient(bad), BareClient(good)]
             for client in clients:
-                await client.ask(api.Hello(id=0, version=1, name="x"))
+                await client.ask(frames.Hello(id=0, version=1, name="x"))
 
             def crash(self: MemoryNode) -> None:
                 raise AssertionError("a mistake of ours")
 
             monkeypatch.setattr(MemoryNode, "request_stop", crash)
-            assert isinstance(await clients[0].ask(api.Stop(id=1)), api.Stopping)
+            assert isinstance(await clients[0].ask(frames.Stop(id=1)), frames.Stopping)
             with pytest.raises(frame_socket.SocketClosed), trio.fail_after(10):
                 await bad.receive()
-            answer = await clients[1].ask(api.GetStatus(id=1))
-            assert isinstance(answer, api.Status)
+            answer = await clients[1].ask(frames.GetStatus(id=1))
+            assert isinstance(answer, frames.Status)
         tree = system.tree().find("/n0/api")
         assert tree is not None
         assert [child.restarts for child in tree.children] == [0, 0, 0]

@@ -16,7 +16,8 @@ from actors.client.following import read_batch
 from actors.errors import CorruptLog
 from actors.log_types import Found, NewRecord, StoredBatch
 from actors.storage.append_batch import AppendEncoder
-from wire import api, api_batch
+from wire.api import batch as api_batch
+from wire.api import frames
 
 BODIES = (b"one", b"two", b"three")
 
@@ -55,21 +56,21 @@ class StoringNode(MemoryNode):
         )
 
 
-def read(number: int = 1) -> api.Read:
-    return api.Read(id=number, group="orders", start=0, max_bytes=1000)
+def read(number: int = 1) -> frames.Read:
+    return frames.Read(id=number, group="orders", start=0, max_bytes=1000)
 
 
-async def asked(node: StoringNode, *, version: int, text: bool = False) -> api.Answer:
+async def asked(node: StoringNode, *, version: int, text: bool = False) -> frames.Answer:
     async with serving(node) as served, bare_client(served, hello=False, text=text) as client:
-        welcome = await client.ask(api.Hello(id=0, version=version, name="x"))
-        assert isinstance(welcome, api.Welcome)
+        welcome = await client.ask(frames.Hello(id=0, version=version, name="x"))
+        assert isinstance(welcome, frames.Welcome)
         return await client.ask(read())
 
 
 async def test_a_new_client_gets_the_bytes(autojump_clock: MockClock) -> None:
     node = StoringNode(data=encoded(BODIES))
     answer = await asked(node, version=api_batch.VERSION_STORED)
-    assert isinstance(answer, api.Stored)
+    assert isinstance(answer, frames.Stored)
     assert (answer.start, answer.data, answer.cost_bytes) == (0, node.data, 0)
 
 
@@ -81,7 +82,7 @@ async def test_older_clients_and_those_of_text_get_records(
     autojump_clock: MockClock, version: int, text: bool
 ) -> None:
     answer = await asked(StoringNode(data=encoded(BODIES)), version=version, text=text)
-    assert isinstance(answer, api.Batch)
+    assert isinstance(answer, frames.Batch)
     assert tuple(record.body for record in answer.records) == BODIES
 
 
@@ -91,27 +92,27 @@ async def test_a_damaged_record_is_refused_where_the_node_decodes_it(
     data = bytearray(encoded((b"one",)))
     data[90] ^= 1
     answer = await asked(StoringNode(data=bytes(data)), version=2)
-    assert isinstance(answer, api.Failed)
-    assert answer.error == api.ERROR_NOT_AVAILABLE
+    assert isinstance(answer, frames.Failed)
+    assert answer.error == frames.ERROR_NOT_AVAILABLE
     assert "the record at 0 cannot be shown" in answer.message
 
 
 async def test_a_record_above_a_frame_is_named(autojump_clock: MockClock) -> None:
-    node = StoringNode(data=encoded((bytes(api.FRAME_BYTES_MAX),)))
+    node = StoringNode(data=encoded((bytes(frames.FRAME_BYTES_MAX),)))
     answer = await asked(node, version=api_batch.VERSION_STORED)
-    assert isinstance(answer, api.Failed)
+    assert isinstance(answer, frames.Failed)
     assert (answer.error, answer.message[:19]) == ("TooLarge", "the record at 0 has")
 
 
 async def test_a_tail_costs_the_bytes_that_it_is_sent(autojump_clock: MockClock) -> None:
     node = StoringNode(data=encoded(BODIES))
     async with serving(node) as served, bare_client(served, hello=False) as client:
-        await client.ask(api.Hello(id=0, version=api.PROTOCOL_VERSION, name="x"))
+        await client.ask(frames.Hello(id=0, version=frames.PROTOCOL_VERSION, name="x"))
         await client.send(
-            api.Tail(id=1, group="orders", start=0, max_bytes=1000, credit_bytes=1 << 20)
+            frames.Tail(id=1, group="orders", start=0, max_bytes=1000, credit_bytes=1 << 20)
         )
         pushed = await client.receive()
-    assert isinstance(pushed, api.Stored)
+    assert isinstance(pushed, frames.Stored)
     assert pushed.cost_bytes == len(node.data)
 
 
@@ -121,7 +122,7 @@ def test_a_tail_does_not_pass_over_a_damaged_record() -> None:
     damaged = bytearray(data)
     damaged[-len("orders") - 3 - len(BODIES[-1])] ^= 1  # in the body of the last one
     for pushed, whole in ((data, True), (bytes(damaged), False)):
-        frame = api.Stored(
+        frame = frames.Stored(
             id=1, start=0, data=pushed, entries=False, skips_empty=False,
             next=len(data), acknowledged=len(data), end=len(data), lag_bytes=0,
         )  # fmt: skip
@@ -147,7 +148,7 @@ class Sends(FrameSocket):
 
 
 def outbox() -> Outbox:
-    return Outbox(api.encode, lambda request: None, lambda room: None)
+    return Outbox(frames.encode, lambda request: None, lambda room: None)
 
 
 async def test_an_answer_waits_for_one_push_at_the_most(autojump_clock: MockClock) -> None:

@@ -60,7 +60,7 @@ from bench_ledger_groups import VERSION, Group, JavaGroup, OurGroup
 from bench_ledger_rivals import LIBRARIES, RIVALS, RivalGroup, built, chosen, what_is_missing
 from interop_processes import Processes
 
-from wire.dledger_entry import ENTRY_HEAD_BYTES
+from wire.dledger.entry import ENTRY_HEAD_BYTES
 
 SHAPES: tuple[Shape, ...] = (1, 16, 128, 1024, PRODUCER)
 PARTS = ("appends", "catchup", "kill")

@@ -10,8 +10,8 @@ from typing import Any
 import attrs
 from bench_kit import percentiles_ms
 
-from wire.dledger_codes import RequestCode
-from wire.dledger_rpc import (
+from wire.dledger.codes import RequestCode
+from wire.dledger.rpc import (
     AppendEntryRequest,
     MetadataRequest,
     Request,
@@ -19,7 +19,7 @@ from wire.dledger_rpc import (
     encode_body,
     request_code_of,
 )
-from wire.remoting import Decoder, Frame, Header, encode_frame
+from wire.remoting.frame import Decoder, Frame, Header, encode_frame
 
 WARM_UP_S = 0.5
 TIMEOUT_S = 10.0

@@ -28,7 +28,7 @@ from actors.client import Client, connect
 from actors.log_types import StoredBatch
 from actors.storage.append_batch import AppendEncoder
 from actors.storage.records import decoded
-from wire import api
+from wire.api import frames
 
 PER_CONNECTION = ApiLimits().subscriptions
 BURN_RECORDS = 200
@@ -80,7 +80,7 @@ class Tails:
 
     async def _follow(self, client: Client, number: int, end: int) -> None:
         while True:
-            async with client.tail(GROUP, 0, credit_bytes=api.CREDIT_MAX) as batches:
+            async with client.tail(GROUP, 0, credit_bytes=frames.CREDIT_MAX) as batches:
                 async for batch in batches:
                     self.got[number] += sum(len(record.body) for record in batch.records)
                     if batch.next >= end:

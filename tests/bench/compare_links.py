@@ -25,10 +25,10 @@ from actors.env.protocols import (
     SendHalf,
     Stream,
 )
-from wire import remoting
-from wire.dledger_codes import RequestCode
+from wire.dledger.codes import RequestCode
 from wire.errors import RemoteProtocolError
-from wire.ha_classic import FRAME_HEADER_BYTES
+from wire.ha.classic import FRAME_HEADER_BYTES
+from wire.remoting import frame as remoting
 
 METER_BYTES: Final = 16
 _METER = struct.Struct(">qq")

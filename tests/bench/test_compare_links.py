@@ -18,12 +18,12 @@ from compare_links import (
 )
 
 from actors.env.protocols import Address
-from wire import remoting
-from wire.dledger_codes import PushType, RequestCode
-from wire.dledger_entry import Entry
-from wire.dledger_push_rpc import PushEntryRequest
-from wire.dledger_rpc import encode_body
-from wire.ha_classic import encode_frame_header
+from wire.dledger.codes import PushType, RequestCode
+from wire.dledger.entry import Entry
+from wire.dledger.push_rpc import PushEntryRequest
+from wire.dledger.rpc import encode_body
+from wire.ha.classic import encode_frame_header
+from wire.remoting import frame as remoting
 
 PORT = 999
 HOST = "10.0.0.2"

@@ -18,7 +18,7 @@ from actors.client import Client, connect
 from actors.env.protocols import Network, Stream
 from actors.log_types import Receipt
 from actors.sim.network import NetworkOptions, SimNetwork
-from wire import api
+from wire.api import frames as api
 
 NODE = "10.0.0.1"
 PORT = 10_911

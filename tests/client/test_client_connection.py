@@ -26,7 +26,7 @@ from actors.api.failures import RequestRefused
 from actors.client import connect
 from actors.errors import Closed, LogFull, NotMaster, ReplicationTimeout, TooLarge, UnknownName
 from actors.log_types import Chain, Message, Receipt
-from wire import api
+from wire.api import frames
 
 # Connecting.
 
@@ -87,12 +87,16 @@ async def test_another_protocol(autojump_clock: trio.testing.MockClock) -> None:
     ("hello", "error", "text"),
     [
         (welcome(version=4), RequestRefused, "the node chose version 4"),
-        (api.Failed(id=0, error=api.ERROR_VERSION, message="too old"), RequestRefused, "too old"),
-        (api.Stopping(id=0), ConnectionError, "Stopping where a welcome was due"),
+        (
+            frames.Failed(id=0, error=frames.ERROR_VERSION, message="too old"),
+            RequestRefused,
+            "too old",
+        ),
+        (frames.Stopping(id=0), ConnectionError, "Stopping where a welcome was due"),
     ],
 )
 async def test_a_hello_without_welcome(
-    autojump_clock: trio.testing.MockClock, hello: api.Answer, error: type, text: str
+    autojump_clock: trio.testing.MockClock, hello: frames.Answer, error: type, text: str
 ) -> None:
     with pytest.raises(error, match=text):
         async with client_of(sleep_for_ever, hello=hello):
@@ -129,7 +133,7 @@ async def test_appends_are_pipelined_in_order(autojump_clock: trio.testing.MockC
     async def script(node: ScriptedNode) -> None:
         requests = [await node.next() for _ in range(4)]
         for number, request in enumerate(requests):
-            assert isinstance(request, api.Append)
+            assert isinstance(request, frames.Append)
             assert request.chain == (chain.number if number < 3 else 0)
             (body,) = request.records
             assert isinstance(body, bytes)
@@ -179,7 +183,7 @@ async def test_room_in_bytes_is_given_in_order(autojump_clock: trio.testing.Mock
     async def script(node: ScriptedNode) -> None:
         while True:
             request = await node.next()
-            assert isinstance(request, api.Append)
+            assert isinstance(request, frames.Append)
             (body,) = request.records
             assert isinstance(body, bytes)
             seen.append(len(body))
@@ -238,18 +242,18 @@ async def test_a_cancelled_append_leaves_the_connection_whole(
 @pytest.mark.parametrize(
     ("failed", "expected"),
     [
-        (api.Failed(id=1, error="NotMaster", message="m", hint="n1"), NotMaster),
-        (api.Failed(id=1, error="LogFull", message="m"), LogFull),
+        (frames.Failed(id=1, error="NotMaster", message="m", hint="n1"), NotMaster),
+        (frames.Failed(id=1, error="LogFull", message="m"), LogFull),
         (
-            api.Failed(id=1, error="ReplicationTimeout", message="m", first=100, last=300),
+            frames.Failed(id=1, error="ReplicationTimeout", message="m", first=100, last=300),
             ReplicationTimeout,
         ),
-        (api.Failed(id=1, error=api.ERROR_UNKNOWN_GROUP, message="m"), RequestRefused),
-        (api.Failed(id=1, error="SomethingNew", message="m"), RequestRefused),
+        (frames.Failed(id=1, error=frames.ERROR_UNKNOWN_GROUP, message="m"), RequestRefused),
+        (frames.Failed(id=1, error="SomethingNew", message="m"), RequestRefused),
     ],
 )
 async def test_errors_are_raised_as_the_node_raised_them(
-    autojump_clock: trio.testing.MockClock, failed: api.Failed, expected: type[Exception]
+    autojump_clock: trio.testing.MockClock, failed: frames.Failed, expected: type[Exception]
 ) -> None:
     async def script(node: ScriptedNode) -> None:
         assert (await node.next()).id == 1
@@ -268,7 +272,7 @@ async def test_errors_are_raised_as_the_node_raised_them(
 async def test_what_the_node_would_refuse_is_refused_here(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    seen: list[api.Request] = []
+    seen: list[frames.Request] = []
 
     async def script(node: ScriptedNode) -> None:
         while True:
@@ -278,7 +282,7 @@ async def test_what_the_node_would_refuse_is_refused_here(
         with pytest.raises(TooLarge, match="1001 records is above the node's limit, 1000"):
             await client.append("orders", (b"",) * 1001)
         with pytest.raises(TooLarge, match="above"):
-            await client.append("orders", (bytes(api.FRAME_BYTES_MAX),))
+            await client.append("orders", (bytes(frames.FRAME_BYTES_MAX),))
         assert client.unanswered_count == 0
         for bad in (Message("t", b"", queue_id=-1), Message("t" * 256, b""), Message("", b"")):
             with pytest.raises(RequestRefused):

@@ -16,13 +16,13 @@ from actors.api.failures import RequestRefused
 from actors.client import Client
 from actors.client.following import WATCH_IDLE_PUSHES
 from actors.errors import Closed
-from wire import api
+from wire.api import frames
 
 
 async def test_offsets_are_watched_once_for_all_who_wait(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    seen: list[api.Request] = []
+    seen: list[frames.Request] = []
 
     async def script(node: ScriptedNode) -> None:
         seen.append(await node.next())
@@ -32,7 +32,7 @@ async def test_offsets_are_watched_once_for_all_who_wait(
         for _ in range(WATCH_IDLE_PUSHES):
             await node.send(offsets(seen[0].id, 300))
         seen.append(await node.next())
-        await node.send(api.Ended(id=seen[1].id))
+        await node.send(frames.Ended(id=seen[1].id))
         seen.append(await node.next())
         await node.send(offsets(seen[2].id, 500))
         await take_all(node)
@@ -71,12 +71,12 @@ async def test_offsets_that_differ(autojump_clock: trio.testing.MockClock) -> No
 @pytest.mark.parametrize(
     ("word", "expected"),
     [
-        (api.Failed(id=1, error=api.ERROR_UNKNOWN_GROUP, message="no such"), RequestRefused),
-        (api.Ended(id=1), Closed),
+        (frames.Failed(id=1, error=frames.ERROR_UNKNOWN_GROUP, message="no such"), RequestRefused),
+        (frames.Ended(id=1), Closed),
     ],
 )
 async def test_a_watch_that_ends_is_told_and_begun_anew(
-    autojump_clock: trio.testing.MockClock, word: api.Answer, expected: type[Exception]
+    autojump_clock: trio.testing.MockClock, word: frames.Answer, expected: type[Exception]
 ) -> None:
     async def script(node: ScriptedNode) -> None:
         await node.next()
@@ -95,7 +95,7 @@ async def test_tail_grants_what_it_has_received(autojump_clock: trio.testing.Moc
 
     async def script(node: ScriptedNode) -> None:
         request = await node.next()
-        assert isinstance(request, api.Tail)
+        assert isinstance(request, frames.Tail)
         assert (request.start, request.credit_bytes) == (200, 1000)
         credit, start = request.credit_bytes, 200
         while True:
@@ -103,7 +103,7 @@ async def test_tail_grants_what_it_has_received(autojump_clock: trio.testing.Moc
                 await node.send(batch(request.id, start, cost_bytes=300))
                 credit, start = credit - 300, start + 100
             grant = await node.next()
-            assert isinstance(grant, api.Grant)
+            assert isinstance(grant, frames.Grant)
             granted.append(grant.credit)
             credit += grant.credit
 
@@ -117,7 +117,7 @@ async def test_tail_grants_what_it_has_received(autojump_clock: trio.testing.Moc
 async def test_tail_sends_no_grant_before_something_is_received(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    seen: list[api.Request] = []
+    seen: list[frames.Request] = []
 
     async def script(node: ScriptedNode) -> None:
         request = await node.next()
@@ -132,7 +132,7 @@ async def test_tail_sends_no_grant_before_something_is_received(
         await tail.aclose()
         await tail.aclose()
         await trio.sleep(1)
-        assert seen == [api.Cancel(id=1)]
+        assert seen == [frames.Cancel(id=1)]
         with pytest.raises(trio.ClosedResourceError):
             await tail.receive()
 
@@ -156,13 +156,13 @@ async def test_pushing_without_credit_ends_the_connection(
 @pytest.mark.parametrize(
     ("word", "expected"),
     [
-        (api.Failed(id=1, error=api.ERROR_BAD_REQUEST, message="no record"), RequestRefused),
-        (api.Ended(id=1), trio.EndOfChannel),
-        (api.Stopping(id=1), Closed),
+        (frames.Failed(id=1, error=frames.ERROR_BAD_REQUEST, message="no record"), RequestRefused),
+        (frames.Ended(id=1), trio.EndOfChannel),
+        (frames.Stopping(id=1), Closed),
     ],
 )
 async def test_what_came_before_the_end_is_received_first(
-    autojump_clock: trio.testing.MockClock, word: api.Answer, expected: type[Exception]
+    autojump_clock: trio.testing.MockClock, word: frames.Answer, expected: type[Exception]
 ) -> None:
     async def script(node: ScriptedNode) -> None:
         request = await node.next()
@@ -170,7 +170,7 @@ async def test_what_came_before_the_end_is_received_first(
         while True:
             seen.append(await node.next())
 
-    seen: list[api.Request] = []
+    seen: list[frames.Request] = []
 
     async with client_of(script) as client:
         tail = client.tail("orders", 0)
@@ -180,7 +180,7 @@ async def test_what_came_before_the_end_is_received_first(
             await tail.receive()
         await tail.aclose()
         await trio.sleep(1)
-    assert not any(isinstance(request, api.Cancel) for request in seen)
+    assert not any(isinstance(request, frames.Cancel) for request in seen)
 
 
 async def test_a_late_word_about_what_has_ended_is_harmless(
@@ -188,10 +188,12 @@ async def test_a_late_word_about_what_has_ended_is_harmless(
 ) -> None:
     async def script(node: ScriptedNode) -> None:
         request = await node.next()
-        await node.send(api.Ended(id=request.id))
+        await node.send(frames.Ended(id=request.id))
         cancel = await node.next()  # it crossed with the end
-        await node.send(api.Failed(id=cancel.id, error=api.ERROR_BAD_REQUEST, message="is none"))
-        await node.send(api.Status(id=(await node.next()).id, value={"node": "n0"}))
+        await node.send(
+            frames.Failed(id=cancel.id, error=frames.ERROR_BAD_REQUEST, message="is none")
+        )
+        await node.send(frames.Status(id=(await node.next()).id, value={"node": "n0"}))
         await take_all(node)
 
     async with client_of(script) as client:
@@ -205,11 +207,11 @@ async def test_events_are_pushed_within_a_credit_of_lines(
 ) -> None:
     async def script(node: ScriptedNode) -> None:
         request = await node.next()
-        assert isinstance(request, api.TailEvents)
+        assert isinstance(request, frames.TailEvents)
         assert request.credit_lines == 4
-        await node.send(api.Events(id=request.id, lines=("a", "b"), missed=0))
-        assert await node.next() == api.Grant(id=request.id, credit=2)
-        await node.send(api.Events(id=request.id, lines=("f",), missed=3))
+        await node.send(frames.Events(id=request.id, lines=("a", "b"), missed=0))
+        assert await node.next() == frames.Grant(id=request.id, credit=2)
+        await node.send(frames.Events(id=request.id, lines=("f",), missed=3))
         await take_all(node)
 
     async with client_of(script) as client, client.events(credit_lines=4) as events:

@@ -29,7 +29,7 @@ from actors.client import Client, connect
 from actors.client.requests import PROBE_INTERVAL_S, PROBE_TIMEOUT_S, SILENT_S
 from actors.errors import Closed, NodeStopped
 from actors.sim.network import NetworkOptions
-from wire import api
+from wire.api import frames
 
 
 async def test_appends_under_way_are_in_doubt_and_waiting_ones_are_not(
@@ -115,14 +115,14 @@ async def test_a_lost_promotion_is_in_doubt(autojump_clock: trio.testing.MockClo
 @pytest.mark.parametrize(
     "answer",
     [
-        api.Stopping(id=1),
+        frames.Stopping(id=1),
         appended(99),
-        api.Ended(id=1000),
-        api.Failed(id=1000, error="Internal", message="of nothing"),
+        frames.Ended(id=1000),
+        frames.Failed(id=1000, error="Internal", message="of nothing"),
     ],
 )
 async def test_an_answer_that_nobody_asked_for_ends_the_connection(
-    autojump_clock: trio.testing.MockClock, answer: api.Answer
+    autojump_clock: trio.testing.MockClock, answer: frames.Answer
 ) -> None:
     async def script(node: ScriptedNode) -> None:
         await node.next()
@@ -163,7 +163,7 @@ async def test_an_unreadable_frame_ends_the_connection(
 async def test_the_node_finds_a_frame_unreadable(autojump_clock: trio.testing.MockClock) -> None:
     async def script(node: ScriptedNode) -> None:
         await node.next()
-        await node.send(api.Failed(id=None, error=api.ERROR_BAD_FRAME, message="byte 3"))
+        await node.send(frames.Failed(id=None, error=frames.ERROR_BAD_FRAME, message="byte 3"))
         await node.frames.close(1002)
 
     async with client_of(script) as client:
@@ -187,7 +187,7 @@ async def test_a_line_so_slow_that_the_probe_is_late(
 ) -> None:
     async def script(node: ScriptedNode) -> None:
         request = await node.next()
-        assert isinstance(request, api.Tail)
+        assert isinstance(request, frames.Tail)
         for start in (0, 100):
             await node.send(batch(request.id, start, cost_bytes=1, body=bytes(2_500_000)))
         await take_all(node)
@@ -259,7 +259,7 @@ async def test_nothing_that_waits_is_sent_after_a_node_was_given_up(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """It comes to again, and reads what had been sent."""
-    received: list[api.Request] = []
+    received: list[frames.Request] = []
 
     async def script(node: ScriptedNode) -> None:
         node.received = received
@@ -281,6 +281,6 @@ async def test_nothing_that_waits_is_sent_after_a_node_was_given_up(
                 await client.append("orders", (b"later",))
             await trio.sleep(1)
         await ended.wait()
-    assert [request.records for request in received if isinstance(request, api.Append)] == [
+    assert [request.records for request in received if isinstance(request, frames.Append)] == [
         (b"sent",)
     ]

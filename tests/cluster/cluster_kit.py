@@ -20,7 +20,7 @@ from actors.cluster.commands import status
 from actors.cluster.in_use import data_holder
 from actors.cluster.links import connect_own
 from actors.config import load
-from wire.dledger_entry import decode_entry
+from wire.dledger.entry import decode_entry
 
 ROOT = Path(__file__).parents[2]
 WAIT_S = 60.0

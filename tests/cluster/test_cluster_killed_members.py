@@ -20,7 +20,7 @@ from cluster_kit import ROOT, Cluster, children_of, statuses, wait_for
 from free_ports import free_port
 
 from actors.client.__main__ import main as client
-from wire.dledger_entry import decode_entry
+from wire.dledger.entry import decode_entry
 
 pytestmark = pytest.mark.real_io
 

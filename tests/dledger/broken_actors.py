@@ -20,8 +20,8 @@ from actors.dledger.reading import entry_reader
 from actors.dledger.replication import entry_handler, outcomes, quorum_ack_checker
 from actors.storage.dledger import file_ledger, opening
 from actors.storage.dledger.mark import MarkValues
-from wire.dledger_codes import ResponseCode
-from wire.dledger_files import LedgerCheckpoint
+from wire.dledger.codes import ResponseCode
+from wire.dledger.files import LedgerCheckpoint
 
 
 def answer_before_a_quorum(patch: Patch) -> None:

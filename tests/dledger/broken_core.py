@@ -18,7 +18,7 @@ from actors.dledger.core import (
     quorum,
     waiting_pushes,
 )
-from wire.dledger_codes import ResponseCode
+from wire.dledger.codes import ResponseCode
 
 # ---- commits ----
 

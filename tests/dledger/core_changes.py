@@ -9,7 +9,7 @@ import attrs
 from core_disk import Disk
 
 from actors.dledger.core.intake_effects import StoreChange
-from wire.dledger_entry import Entry
+from wire.dledger.entry import Entry
 
 if TYPE_CHECKING:
     from core_member import Member

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from actors.dledger.core.push_effects import Push, PushAnswer
-from wire.dledger_codes import PushType, ResponseCode
+from wire.dledger.codes import PushType, ResponseCode
 
 SHARE: Final = 0.15
 """Of the runs with a minority of such members."""

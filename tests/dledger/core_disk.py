@@ -6,7 +6,7 @@ import attrs
 
 from actors.dledger.core.member_state import LedgerEnd, SavedVote
 from actors.log_types import Membership
-from wire.dledger_entry import Entry
+from wire.dledger.entry import Entry
 
 ENTRY_BYTES = 100
 """What `Ledger` says of every entry."""

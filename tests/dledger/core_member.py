@@ -26,8 +26,8 @@ from actors.dledger.core.transfer import TransferAsked
 from actors.dledger.core.votes import VoteAsked
 from actors.dledger.replication.entry_handler import CatchingUp
 from actors.log_types import Membership
-from wire.dledger_entry import new_entry
-from wire.dledger_rpc import PushEntryRequest
+from wire.dledger.entry import new_entry
+from wire.dledger.rpc import PushEntryRequest
 
 
 @attrs.define(eq=False)

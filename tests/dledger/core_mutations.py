@@ -27,7 +27,7 @@ from broken_core import MUTATIONS, Mutation
 from core_run import run_seed
 
 from actors.log_types import Membership
-from wire.dledger_codes import PushType
+from wire.dledger.codes import PushType
 
 Rule = Callable[[], None]
 RULES: dict[str, Rule] = {

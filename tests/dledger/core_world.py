@@ -24,8 +24,8 @@ from actors.dledger.core.settings import (
     ElectionSettings,
     PushSettings,
 )
-from wire.dledger_codes import ResponseCode
-from wire.dledger_entry import Entry
+from wire.dledger.codes import ResponseCode
+from wire.dledger.entry import Entry
 
 Step = Callable[[], None]
 

@@ -7,7 +7,7 @@ import attrs
 from actors.dledger.core.dispatch import Dispatch, DispatcherState
 from actors.dledger.core.push_effects import DispatchEffects, Push, PushAnswer
 from actors.dledger.core.settings import PushSettings
-from wire.dledger_codes import PushType, ResponseCode
+from wire.dledger.codes import PushType, ResponseCode
 
 MIB = 1 << 20
 

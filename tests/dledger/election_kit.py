@@ -10,7 +10,7 @@ from actors.dledger.core.member_state import LedgerEnd, MemberState, Role, Saved
 from actors.dledger.core.settings import ElectionSettings
 from actors.dledger.core.votes import VoteAnswer, VoteAsked
 from actors.log_types import Membership
-from wire.dledger_codes import ResponseCode, VoteResult
+from wire.dledger.codes import ResponseCode, VoteResult
 
 END = LedgerEnd(index=7, term=3)
 

@@ -23,16 +23,16 @@ from actors.sim.world import SimEvent, World, open_world
 from actors.state_machine import StateMachine
 from actors.storage import pull_messages
 from actors.trees.dledger import LedgerPaths, LedgerPlace, group_tree
-from wire.dledger_codes import RequestCode
-from wire.dledger_entry import Entry, decode_entries
-from wire.dledger_rpc import (
+from wire.dledger.codes import RequestCode
+from wire.dledger.entry import Entry, decode_entries
+from wire.dledger.rpc import (
     Request,
     Response,
     decode_response,
     encode_body,
     request_code_of,
 )
-from wire.remoting import NEED_DATA, Decoder, Header, encode_frame
+from wire.remoting.frame import NEED_DATA, Decoder, Header, encode_frame
 
 GROUP = "ledger"
 SMALL: dict[str, Any] = {"data_file_bytes": 64 << 10, "index_file_bytes": 64 << 10}

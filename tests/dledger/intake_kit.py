@@ -6,8 +6,8 @@ from actors.dledger.core.intake import Intake
 from actors.dledger.core.intake_effects import IntakeEffects, Pushed
 from actors.dledger.core.push_effects import PushAnswer
 from actors.dledger.core.settings import PushSettings
-from wire.dledger_codes import PushType, ResponseCode
-from wire.dledger_entry import Entry, new_entry
+from wire.dledger.codes import PushType, ResponseCode
+from wire.dledger.entry import Entry, new_entry
 
 
 def entry(index: int, term: int = 5, body: str = "") -> Entry:

@@ -26,9 +26,9 @@ from rpc_kit import Client, frame_of
 
 from actors.config import ClusterConfig, DLedgerGroup, validate
 from actors.sim.world import World, open_world
-from wire.dledger_codes import PushType, RequestCode
-from wire.dledger_entry import Entry
-from wire.dledger_rpc import (
+from wire.dledger.codes import PushType, RequestCode
+from wire.dledger.entry import Entry
+from wire.dledger.rpc import (
     AppendEntryRequest,
     HeartBeatRequest,
     LeadershipTransferResponse,
@@ -36,7 +36,7 @@ from wire.dledger_rpc import (
     Request,
     decode_response,
 )
-from wire.remoting import Frame
+from wire.remoting.frame import Frame
 
 NODES = ("n0", "n1", "n2")
 OWN = "test"

@@ -13,8 +13,8 @@ import trio
 from rpc_kit import Client, answer_frame
 
 from actors.env import Network
-from wire.dledger_codes import PushType, RequestCode, VoteResult
-from wire.dledger_rpc import (
+from wire.dledger.codes import PushType, RequestCode, VoteResult
+from wire.dledger.rpc import (
     HeartBeatRequest,
     HeartBeatResponse,
     LeadershipTransferRequest,

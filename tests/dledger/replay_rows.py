@@ -9,9 +9,9 @@ import attrs
 import golden_dledger as golden
 import msgspec
 
-from wire.dledger_codes import RequestCode
-from wire.dledger_rpc import Request, decode_request
-from wire.remoting import NEED_DATA, Decoder, Frame
+from wire.dledger.codes import RequestCode
+from wire.dledger.rpc import Request, decode_request
+from wire.remoting.frame import NEED_DATA, Decoder, Frame
 
 
 @attrs.frozen

@@ -32,8 +32,8 @@ from actors.runtime import (
     open_system,
 )
 from actors.sim.network import NetworkOptions, SimNetwork
-from wire.dledger_codes import RequestCode
-from wire.dledger_rpc import (
+from wire.dledger.codes import RequestCode
+from wire.dledger.rpc import (
     AppendEntryRequest,
     GetEntriesRequest,
     HeartBeatRequest,
@@ -51,7 +51,7 @@ from wire.dledger_rpc import (
     request_code_of,
     response_class,
 )
-from wire.remoting import NEED_DATA, Decoder, Frame, Header, encode_frame
+from wire.remoting.frame import NEED_DATA, Decoder, Frame, Header, encode_frame
 
 PORT = 20911
 ADDRESSES = {"n0": "127.0.0.1", "n1": "127.0.0.2", "n2": "127.0.0.3"}

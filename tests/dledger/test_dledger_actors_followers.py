@@ -15,9 +15,9 @@ from actors.errors import Overloaded
 from actors.events.dledger import DispatcherChanged, EntriesRefused, RoleChanged
 from actors.runtime import describe
 from actors.storage.dledger import store
-from wire.dledger_codes import PushType, ResponseCode
-from wire.dledger_entry import new_entry
-from wire.dledger_rpc import (
+from wire.dledger.codes import PushType, ResponseCode
+from wire.dledger.entry import new_entry
+from wire.dledger.rpc import (
     InstallSnapshotRequest,
     PushEntryRequest,
     PushEntryResponse,

@@ -11,8 +11,8 @@ from group_kit import opened
 from actors.dledger.replication.append_messages import Committed
 from actors.errors import NotMaster
 from actors.events.dledger import CommittedRose
-from wire.dledger_codes import ResponseCode
-from wire.dledger_rpc import (
+from wire.dledger.codes import ResponseCode
+from wire.dledger.rpc import (
     AppendEntryRequest,
     AppendEntryResponse,
     GetEntriesRequest,

@@ -23,8 +23,8 @@ from actors.events.runtime import ActorCrashed
 from actors.runtime import context
 from actors.sim.world import SimEvent
 from actors.storage.dledger import store
-from wire.dledger_codes import ResponseCode
-from wire.dledger_rpc import AppendEntryRequest, LeadershipTransferRequest
+from wire.dledger.codes import ResponseCode
+from wire.dledger.rpc import AppendEntryRequest, LeadershipTransferRequest
 
 
 async def outcome(group: Group, name: str, body: bytes, **more: Any) -> Committed | TriologError:

@@ -13,8 +13,8 @@ from actors.dledger.replication import entry_dispatcher
 from actors.dledger.replication.append_messages import GetWatermarks, Watermarks
 from actors.dledger.rpc.rpc_messages import Answered, Call
 from actors.errors import OutcomeUnknown
-from wire.dledger_codes import PushType, ResponseCode, VoteResult
-from wire.dledger_rpc import PushEntryRequest, PushEntryResponse, VoteRequest, VoteResponse
+from wire.dledger.codes import PushType, ResponseCode, VoteResult
+from wire.dledger.rpc import PushEntryRequest, PushEntryResponse, VoteRequest, VoteResponse
 
 
 async def isolated(group: Group, name: str) -> None:

@@ -12,8 +12,8 @@ from actors.dledger.core.votes import VoteAnswer
 from actors.dledger.election import election_requests
 from actors.dledger.rpc.rpc_messages import Asked
 from actors.events.dledger import RoleChanged
-from wire.dledger_codes import VoteResult
-from wire.dledger_rpc import VoteRequest, VoteResponse
+from wire.dledger.codes import VoteResult
+from wire.dledger.rpc import VoteRequest, VoteResponse
 
 TERM = 7
 

@@ -22,9 +22,9 @@ from actors.env import Address
 from actors.errors import Overloaded
 from actors.events.dledger import RoleChanged, VoteUnsaved
 from actors.storage.dledger import store
-from wire.dledger_codes import RequestCode, VoteResult
-from wire.dledger_rpc import HeartBeatRequest, VoteRequest, VoteResponse, encode_body
-from wire.remoting import Header, encode_frame
+from wire.dledger.codes import RequestCode, VoteResult
+from wire.dledger.rpc import HeartBeatRequest, VoteRequest, VoteResponse, encode_body
+from wire.remoting.frame import Header, encode_frame
 
 TERM = 3
 LEAK_S = 6.0

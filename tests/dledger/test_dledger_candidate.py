@@ -7,8 +7,8 @@ from election_kit import Kit
 from actors.dledger.core.member_state import Role, SavedVote
 from actors.dledger.core.settings import ElectionSettings
 from actors.dledger.core.transfer import TransferAsked
-from wire.dledger_codes import ResponseCode as C
-from wire.dledger_codes import VoteResult as V
+from wire.dledger.codes import ResponseCode as C
+from wire.dledger.codes import VoteResult as V
 
 
 def test_it_votes_follows_and_never_campaigns() -> None:

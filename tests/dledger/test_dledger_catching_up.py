@@ -20,10 +20,10 @@ from actors.dledger.rpc.rpc_messages import Sender
 from actors.events.dledger import MembershipChanged
 from actors.log_types import Membership
 from actors.storage.dledger.member_opening import MemberNote
-from wire.dledger_codes import PushType as P
-from wire.dledger_codes import VoteResult as V
-from wire.dledger_entry import Entry
-from wire.dledger_rpc import PushEntryRequest
+from wire.dledger.codes import PushType as P
+from wire.dledger.codes import VoteResult as V
+from wire.dledger.entry import Entry
+from wire.dledger.rpc import PushEntryRequest
 
 LOG = entries(0, 30, term=4)
 SHARED = 19

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from actors.dledger.core.compare import Found, Search
 from actors.dledger.core.push_effects import PushAnswer
-from wire.dledger_codes import ResponseCode as C
+from wire.dledger.codes import ResponseCode as C
 
 
 def answer(code: C, begin: int, end: int) -> PushAnswer:

@@ -8,10 +8,10 @@ from dispatch_kit import MIB, Kit
 from actors.dledger.core.dispatch import DispatcherState
 from actors.dledger.core.push_effects import DispatchEffects, PushAnswer
 from actors.dledger.replication.push_bodies import push_answer
-from wire.dledger_codes import PushType as P
-from wire.dledger_codes import RequestCode
-from wire.dledger_codes import ResponseCode as C
-from wire.dledger_rpc import decode_response
+from wire.dledger.codes import PushType as P
+from wire.dledger.codes import RequestCode
+from wire.dledger.codes import ResponseCode as C
+from wire.dledger.rpc import decode_response
 
 COMPARE, APPEND = (
     DispatcherState.COMPARE,

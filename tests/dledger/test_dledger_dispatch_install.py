@@ -7,8 +7,8 @@ from dispatch_kit import Kit
 
 from actors.dledger.core.dispatch import DispatcherState
 from actors.events import dledger as events
-from wire.dledger_codes import PushType as P
-from wire.dledger_codes import ResponseCode as C
+from wire.dledger.codes import PushType as P
+from wire.dledger.codes import ResponseCode as C
 
 S = DispatcherState
 

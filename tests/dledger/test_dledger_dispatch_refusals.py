@@ -8,7 +8,7 @@ from dispatch_kit import Kit
 from actors.dledger.core.dispatch import DispatcherState
 from actors.dledger.core.patience import REFUSALS_TOLD, TAKES_NO_MORE
 from actors.events.dledger import DispatcherChanged
-from wire.dledger_codes import PushType, ResponseCode
+from wire.dledger.codes import PushType, ResponseCode
 
 P, C = PushType, ResponseCode
 

@@ -9,8 +9,8 @@ from actors.dledger.core.heartbeats import Heard, HeartbeatRound, RoundOutcome, 
 from actors.dledger.core.member_state import LedgerEnd, Role, SavedVote
 from actors.dledger.core.settings import REVOTE_PAUSE_S
 from actors.events import dledger as events
-from wire.dledger_codes import ResponseCode as C
-from wire.dledger_codes import VoteResult as V
+from wire.dledger.codes import ResponseCode as C
+from wire.dledger.codes import VoteResult as V
 
 # ---- campaigns ----
 

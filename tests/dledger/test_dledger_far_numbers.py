@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from intake_kit import entry, matched
 
-from wire.dledger_codes import PushType as P
-from wire.dledger_codes import ResponseCode as C
-from wire.dledger_entry import INDEX_MAX, POS_MAX, Entry
+from wire.dledger.codes import PushType as P
+from wire.dledger.codes import ResponseCode as C
+from wire.dledger.entry import INDEX_MAX, POS_MAX, Entry
 
 
 @pytest.mark.parametrize(

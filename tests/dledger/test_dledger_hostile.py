@@ -25,10 +25,10 @@ from actors.env.real import real_env
 from actors.env.tcp import TcpNetwork
 from actors.events.dledger import RPCConnectionClosed, RPCFrameRefused
 from actors.events.runtime import ActorCrashed
-from wire.dledger_codes import PushType, RequestCode
-from wire.dledger_entry import Entry, new_entry
-from wire.dledger_rpc import AppendEntryRequest, HeartBeatRequest, PushEntryRequest, Request
-from wire.remoting import FRAME_BYTES_MAX, REMOTING_SYSTEM_ERROR, Header, encode_frame
+from wire.dledger.codes import PushType, RequestCode
+from wire.dledger.entry import Entry, new_entry
+from wire.dledger.rpc import AppendEntryRequest, HeartBeatRequest, PushEntryRequest, Request
+from wire.remoting.frame import FRAME_BYTES_MAX, REMOTING_SYSTEM_ERROR, Header, encode_frame
 
 pytestmark = pytest.mark.real_io
 

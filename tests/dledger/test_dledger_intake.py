@@ -6,9 +6,9 @@ import pytest
 from intake_kit import Kit, entries, entry, matched
 
 from actors.events import dledger as events
-from wire.dledger_codes import PushType as P
-from wire.dledger_codes import ResponseCode as C
-from wire.dledger_entry import Entry
+from wire.dledger.codes import PushType as P
+from wire.dledger.codes import ResponseCode as C
+from wire.dledger.entry import Entry
 
 TYPES = [P.APPEND, P.COMPARE, P.TRUNCATE, P.COMMIT]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from intake_kit import Kit, entries, entry, matched
 
-from wire.dledger_codes import PushType
-from wire.dledger_codes import ResponseCode as C
+from wire.dledger.codes import PushType
+from wire.dledger.codes import ResponseCode as C
 
 
 def test_what_takes_the_place_of_others_is_committed_once_they_have_left() -> None:

@@ -6,7 +6,7 @@ import pytest
 from intake_kit import Kit, entries, entry
 
 from actors.events.dledger import SnapshotRefused
-from wire.dledger_codes import ResponseCode as C
+from wire.dledger.codes import ResponseCode as C
 
 
 def kit_at(machine: int | None) -> Kit:

@@ -9,7 +9,7 @@ from election_kit import END, Kit
 from actors.dledger.core.member_state import Role, SavedVote
 from actors.dledger.core.settings import ElectionSettings
 from actors.dledger.core.votes import VoteAnswer
-from wire.dledger_codes import VoteResult as V
+from wire.dledger.codes import VoteResult as V
 
 OWN = SavedVote(term=5, voted_for="n0")
 NAMES = ("n0", "n1", "n2")

@@ -37,8 +37,8 @@ from actors.dledger.rpc.rpc_messages import Answered, Sender
 from actors.errors import LogFull, TriologError
 from actors.events.dledger import DispatcherChanged
 from actors.trees.dledger import LedgerPaths
-from wire.dledger_codes import VoteResult
-from wire.dledger_rpc import (
+from wire.dledger.codes import VoteResult
+from wire.dledger.rpc import (
     HeartBeatRequest,
     HeartBeatResponse,
     Response,

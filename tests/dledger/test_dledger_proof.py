@@ -7,7 +7,7 @@ from election_kit import Kit
 from actors.dledger.core.election_effects import Effects
 from actors.dledger.core.leader_proof import Proven
 from actors.dledger.core.member_state import TERM_NONE, Role
-from wire.dledger_codes import ResponseCode
+from wire.dledger.codes import ResponseCode
 
 OK = ResponseCode.SUCCESS
 TERM = 5

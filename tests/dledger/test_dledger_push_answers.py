@@ -27,8 +27,8 @@ from actors.dledger.replication.push_bodies import push_answer
 from actors.dledger.rpc.peer_messages import GetTaking, Taking
 from actors.errors import OutcomeUnknown
 from actors.events.dledger import CommittedRose, PeerNotUnderstood
-from wire.dledger_codes import PushType, RequestCode, ResponseCode, VoteResult
-from wire.dledger_rpc import PushEntryRequest, PushEntryResponse, VoteResponse, decode_response
+from wire.dledger.codes import PushType, RequestCode, ResponseCode, VoteResult
+from wire.dledger.rpc import PushEntryRequest, PushEntryResponse, VoteResponse, decode_response
 
 P, C = PushType, ResponseCode
 GOLDEN = Path(__file__).parents[1] / "golden" / "dledger" / "push-answers.ndjson"

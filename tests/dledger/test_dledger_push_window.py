@@ -12,8 +12,8 @@ from actors.dledger.core.push_window import HOLD_S, PushWindow, UnderWay
 from actors.dledger.core.settings import PushSettings
 from actors.events.dledger import RoleChanged
 from actors.sim.network import NetworkOptions
-from wire.dledger_codes import PushType as P
-from wire.dledger_codes import ResponseCode
+from wire.dledger.codes import PushType as P
+from wire.dledger.codes import ResponseCode
 
 ENTRY = 1 << 10
 LEAST = 16 * ENTRY

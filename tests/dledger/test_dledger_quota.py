@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from dispatch_kit import MIB, Kit
 
-from wire.dledger_codes import PushType as P
-from wire.dledger_codes import ResponseCode as C
+from wire.dledger.codes import PushType as P
+from wire.dledger.codes import ResponseCode as C
 
 
 @pytest.mark.checklist(19, of="dledger")

@@ -13,7 +13,7 @@ from actors.dledger.core.intake_effects import StoreChange
 from actors.dledger.core.member_state import Role
 from actors.dledger.core.settings import STRICT, CompatSettings
 from actors.dledger.core.votes import Pause
-from wire.dledger_codes import PushType
+from wire.dledger.codes import PushType
 
 SEEDS = 10
 

@@ -12,7 +12,7 @@ from actors.dledger.core.member_state import LedgerEnd, Role, SavedVote
 from actors.dledger.core.settings import ElectionSettings
 from actors.dledger.core.votes import VoteAnswer, VoteAsked, VoteRound
 from actors.trees.ledger_places import election_settings
-from wire.dledger_codes import VoteResult as V
+from wire.dledger.codes import VoteResult as V
 
 RAFT = ElectionSettings(raft_votes=True)
 LED_BY_N1 = SavedVote(term=5, voted_for="n1")

@@ -11,7 +11,7 @@ from replay_differences import DIFFERENCES, Difference
 from replay_kit import Replay, Story, told
 from replay_rows import Answer, rows
 
-from wire.dledger_entry import Entry, new_entry
+from wire.dledger.entry import Entry, new_entry
 
 SERIES = golden.SCENARIOS[:10]
 """One group's life; the last two are groups of their own."""

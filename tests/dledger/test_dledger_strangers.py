@@ -15,7 +15,7 @@ from rpc_kit import ADDRESSES, STRANGER, Client, answer_frame, calling, serving
 from actors.dledger.leader_board import LATELY_S, STRANGERS_MAX, Strangers
 from actors.dledger.rpc.peer import UNHEARD_TOLD
 from actors.dledger.rpc.peer_messages import GetLink, Link
-from wire.dledger_rpc import HeartBeatResponse
+from wire.dledger.rpc import HeartBeatResponse
 
 TURNED_AWAY = f"ends each connection at once: its cluster file may not name {ADDRESSES['n1']}"
 

@@ -18,8 +18,8 @@ from actors.dledger.election.election_requests import _Beat
 from actors.dledger.election.peer_signs import PeerSigns
 from actors.dledger.rpc.rpc_messages import Answered, Sender
 from actors.events.dledger import RPCAnswerRefused, RPCFrameRefused, TermRefused
-from wire.dledger_codes import ResponseCode, VoteResult
-from wire.dledger_rpc import (
+from wire.dledger.codes import ResponseCode, VoteResult
+from wire.dledger.rpc import (
     HeartBeatRequest,
     HeartBeatResponse,
     PushEntryRequest,

@@ -12,8 +12,8 @@ from actors.dledger.core.election_effects import Effects, SendTransfer, Transfer
 from actors.dledger.core.member_state import LedgerEnd, Role
 from actors.dledger.core.settings import ElectionSettings
 from actors.dledger.core.transfer import TransferAsked
-from wire.dledger_codes import ResponseCode as C
-from wire.dledger_codes import VoteResult as V
+from wire.dledger.codes import ResponseCode as C
+from wire.dledger.codes import VoteResult as V
 
 TO_N1 = TransferAsked(token=7, transferer="n0", transferee="n1", term=5)
 TO_US = TransferAsked(token=8, transferer="n1", transferee="n0", term=5, index=9)

@@ -11,8 +11,8 @@ from actors.dledger.core.member_state import LedgerEnd, Role
 from actors.dledger.core.settings import TRANSFER_TIMEOUT_S, ElectionSettings
 from actors.dledger.core.transfer import TransferAsked
 from actors.log_types import Membership
-from wire.dledger_codes import ResponseCode as C
-from wire.dledger_codes import VoteResult as V
+from wire.dledger.codes import ResponseCode as C
+from wire.dledger.codes import VoteResult as V
 
 
 def ask(kit: Kit, index: int) -> tuple[TransferAnswer, ...]:

@@ -17,7 +17,7 @@ from actors.dledger.core.votes import (
     judge,
 )
 from actors.log_types import Membership
-from wire.dledger_codes import VoteResult as V
+from wire.dledger.codes import VoteResult as V
 
 OWN = LedgerEnd(index=7, term=3)
 

@@ -30,8 +30,8 @@ from actors.events.dledger import (
     SnapshotSaved,
 )
 from actors.sim.disk import SimDisk, SimSyncer
-from wire.dledger_codes import ResponseCode
-from wire.dledger_rpc import InstallSnapshotRequest
+from wire.dledger.codes import ResponseCode
+from wire.dledger.rpc import InstallSnapshotRequest
 
 
 def emptied(group: Group, name: str) -> None:

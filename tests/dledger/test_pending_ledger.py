@@ -8,7 +8,7 @@ from actors.dledger.core.intake_effects import StoreChange
 from actors.dledger.replication.pending_ledger import PendingLedger
 from actors.storage.dledger.entry_window import EntryWindow
 from actors.storage.dledger.memory_ledger import MemoryEntries, MemoryLedger, MemoryReader
-from wire.dledger_entry import Entry, decode_entries, new_entry
+from wire.dledger.entry import Entry, decode_entries, new_entry
 
 FILE_BYTES = 1 << 16
 

@@ -33,9 +33,9 @@ from actors.dledger.rpc.stream import (
 )
 from actors.events.dledger import RPCConnectionClosed
 from actors.runtime.pool import Pool
-from wire.dledger_codes import RequestCode
-from wire.dledger_entry import BODY_BYTES_MAX, Entry, new_entry
-from wire.dledger_rpc import (
+from wire.dledger.codes import RequestCode
+from wire.dledger.entry import BODY_BYTES_MAX, Entry, new_entry
+from wire.dledger.rpc import (
     AppendEntryRequest,
     GetEntriesRequest,
     GetEntriesResponse,
@@ -43,7 +43,7 @@ from wire.dledger_rpc import (
     PushEntryRequest,
     VoteRequest,
 )
-from wire.remoting import FLAG_ONEWAY, FRAME_BYTES_MAX, Header, encode_frame
+from wire.remoting.frame import FLAG_ONEWAY, FRAME_BYTES_MAX, Header, encode_frame
 
 MIB = 1 << 20
 SOON_S = REST_TIMEOUT_S / 3

@@ -23,15 +23,15 @@ from actors.dledger.rpc.stream import CLOSED_BY_PEER, DOES_NOT_READ, IDLE_S, SPE
 from actors.events.dledger import RPCConnectionClosed, RPCConnectionOpened, RPCConnectionRefused
 from actors.events.runtime import ActorCrashed
 from actors.runtime.accepting import FULL, UNKNOWN_ADDRESS
-from wire.dledger_codes import RequestCode
-from wire.dledger_rpc import (
+from wire.dledger.codes import RequestCode
+from wire.dledger.rpc import (
     AppendEntryRequest,
     HeartBeatRequest,
     MetadataResponse,
     PushEntryRequest,
     VoteRequest,
 )
-from wire.remoting import FRAME_BYTES_MAX, Header, encode_frame
+from wire.remoting.frame import FRAME_BYTES_MAX, Header, encode_frame
 
 MIB = 1 << 20
 

@@ -25,8 +25,8 @@ from actors.dledger.rpc.server import RPCServer
 from actors.env.protocols import Address, Stream
 from actors.events.dledger import RPCConnectionOpened, RPCConnectionRefused
 from actors.runtime.accepting import UNOWNED_MAX, Admitted
-from wire.dledger_codes import RequestCode
-from wire.dledger_rpc import AppendEntryRequest
+from wire.dledger.codes import RequestCode
+from wire.dledger.rpc import AppendEntryRequest
 
 STORM = 500
 """Connections each second."""

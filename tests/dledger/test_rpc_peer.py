@@ -19,8 +19,8 @@ from actors.events.dledger import (
     RPCPeerLost,
 )
 from actors.events.runtime import ActorCrashed
-from wire.dledger_codes import RequestCode
-from wire.dledger_rpc import (
+from wire.dledger.codes import RequestCode
+from wire.dledger.rpc import (
     AppendEntryRequest,
     AppendEntryResponse,
     HeartBeatRequest,
@@ -31,7 +31,7 @@ from wire.dledger_rpc import (
     VoteRequest,
     VoteResponse,
 )
-from wire.remoting import Header, encode_frame
+from wire.remoting.frame import Header, encode_frame
 
 OK = HeartBeatResponse(code=200)
 

@@ -28,8 +28,8 @@ from actors.dledger.rpc.routing import Directory
 from actors.dledger.rpc.rpc_messages import Asked, AskedAppends
 from actors.errors import ConfigError
 from actors.events.dledger import RPCConnectionClosed, RPCFrameRefused, RPCListening
-from wire.dledger_codes import RequestCode
-from wire.dledger_rpc import (
+from wire.dledger.codes import RequestCode
+from wire.dledger.rpc import (
     AppendEntryRequest,
     AppendEntryResponse,
     GetEntriesRequest,
@@ -42,7 +42,7 @@ from wire.dledger_rpc import (
     encode_body,
     request_code_of,
 )
-from wire.remoting import FLAG_ONEWAY, Header, SerializeType, encode_frame
+from wire.remoting.frame import FLAG_ONEWAY, Header, SerializeType, encode_frame
 
 
 @pytest.mark.parametrize("cls", REQUESTS, ids=lambda cls: cls.__name__)

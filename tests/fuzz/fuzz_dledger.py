@@ -9,22 +9,18 @@ import struct
 from fuzz_engine import Target
 from fuzz_wire import files_of
 
-from wire import (
-    buffer,
-    dledger_entry,
-    dledger_files,
-    dledger_push_rpc,
-    dledger_rpc,
-    dledger_scan,
-    remoting,
-    tolerant_json,
-)
-from wire.dledger_codes import RequestCode
+from wire import buffer
+from wire.dledger import entry as dledger_entry
+from wire.dledger import files as dledger_files
+from wire.dledger import push_rpc, rpc, scan
+from wire.dledger.codes import RequestCode
 from wire.errors import IncompleteData, RemoteProtocolError
-from wire.scanned import Stop
+from wire.files.scanned import Stop
+from wire.remoting import frame as remoting
+from wire.remoting import tolerant_json
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden" / "dledger"
-SPOKEN = tuple(code for code in RequestCode if dledger_rpc.request_code(code) is code)
+SPOKEN = tuple(code for code in RequestCode if rpc.request_code(code) is code)
 REMOTE = (RemoteProtocolError,)
 
 
@@ -80,17 +76,17 @@ def repair_lengths(data: bytearray) -> None:
 def requests(data: bytes) -> object:
     """The first byte says which request; what is read is written and read again alike."""
     code = SPOKEN[data[0] % len(SPOKEN)] if data else SPOKEN[0]
-    found, loose = dledger_rpc.decode_request(code, data[1:])
-    assert dledger_rpc.decode_request(code, dledger_rpc.encode_body(found)) == (found, False)
-    if isinstance(found, dledger_rpc.PushEntryRequest):
+    found, loose = rpc.decode_request(code, data[1:])
+    assert rpc.decode_request(code, rpc.encode_body(found)) == (found, False)
+    if isinstance(found, rpc.PushEntryRequest):
         assert found.count == len(found.entries)
     return loose or None
 
 
 def responses(data: bytes) -> object:
     code = SPOKEN[data[0] % len(SPOKEN)] if data else SPOKEN[0]
-    found, loose = dledger_rpc.decode_response(code, data[1:])
-    assert dledger_rpc.decode_response(code, dledger_rpc.encode_body(found)) == (found, False)
+    found, loose = rpc.decode_response(code, data[1:])
+    assert rpc.decode_response(code, rpc.encode_body(found)) == (found, False)
     return loose or None
 
 
@@ -114,7 +110,7 @@ def _bodies(kind: str) -> tuple[bytes, ...]:
 
 def entries(data: bytes) -> object:
     """The scan accepts exactly what the exact reading accepts, and never raises."""
-    heads, scanned = dledger_scan.scan(data)
+    heads, scanned = scan.scan(data)
     at = 0
     for head in heads:
         entry = dledger_entry.decode_entry(data, at)
@@ -124,7 +120,7 @@ def entries(data: bytes) -> object:
         assert dledger_entry.encode_entry(entry) == data[at : at + entry.size]
         at += entry.size
     assert scanned.end == at
-    assert len(dledger_scan.scan(data, pos=0, index=0)[0]) <= len(heads)
+    assert len(scan.scan(data, pos=0, index=0)[0]) <= len(heads)
     try:
         dledger_entry.decode_entry(data, at)
     except IncompleteData:
@@ -168,8 +164,8 @@ def ledger_checkpoint(data: bytes) -> object:
 
 
 _FRAMES = files_of(remoting, buffer, tolerant_json)
-_BODIES = files_of(dledger_rpc, dledger_push_rpc, tolerant_json)
-_ENTRIES = files_of(dledger_entry, dledger_scan)
+_BODIES = files_of(rpc, push_rpc, tolerant_json)
+_ENTRIES = files_of(dledger_entry, scan)
 _TOKENS = (
     b"null", b"[" * 40, b'"\\ud800"', b"1e999", b'"5"', b"\xed\xa0\x80", b'"TERM":', b'"type":1,',
     b'"later":{},', b'"body":"aGk"', b"9223372036854775808", b"-_",

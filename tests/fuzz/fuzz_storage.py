@@ -41,9 +41,9 @@ from actors.storage.layout import StoreLayout
 from actors.storage.queue_files import QueueGap
 from actors.storage.queue_units import QUEUE_OFFSET_LAST
 from actors.storage.tools import manifest
-from wire import index_file
-from wire.commitlog import RecordHead, scan_heads, segment_name
-from wire.consume_queue import encode_unit
+from wire.files import index_file
+from wire.files.commit_log import RecordHead, scan_heads, segment_name
+from wire.files.consume_queue import encode_unit
 
 LAYOUT = StoreLayout("/d")
 SEGMENT = 4096

@@ -9,13 +9,13 @@ from types import ModuleType
 
 from fuzz_engine import Target
 
-from wire import (
-    api,
-    api_gather,
-    buffer,
+from wire import buffer
+from wire.api import frames as api
+from wire.api import gather
+from wire.errors import IncompleteData, RemoteProtocolError
+from wire.files import (
     checkpoint,
     consume_queue,
-    ha_classic,
     hosts,
     index_file,
     message_record,
@@ -23,9 +23,9 @@ from wire import (
     record_scan,
     shown_record,
 )
-from wire.errors import IncompleteData, RemoteProtocolError
-from wire.record_encoder import RecordEncoder, encode_blank
-from wire.record_scan import Stop
+from wire.files.record_encoder import RecordEncoder, encode_blank
+from wire.files.record_scan import Stop
+from wire.ha import classic
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden" / "classic"
 HOST = ("127.0.0.1", 10911)
@@ -92,7 +92,7 @@ def reports(data: bytes) -> object:
 
 
 def _last_report(chunks: list[bytes]) -> int | None:
-    decoder, last = ha_classic.ReportDecoder(), None
+    decoder, last = classic.ReportDecoder(), None
     for chunk in chunks:
         decoder.receive_data(chunk)
         found = decoder.last_report()
@@ -108,14 +108,14 @@ def frames(data: bytes) -> object:
 
 
 def _frames(chunks: list[bytes]) -> tuple[list[object], str]:
-    decoder = ha_classic.FrameDecoder()
+    decoder = classic.FrameDecoder()
     found: list[object] = []
     body = bytearray()
     try:
         for chunk in chunks:
             decoder.receive_data(chunk)
-            while (event := decoder.next_event()) is not ha_classic.NEED_DATA:
-                if isinstance(event, ha_classic.FrameData):
+            while (event := decoder.next_event()) is not classic.NEED_DATA:
+                if isinstance(event, classic.FrameData):
                     body += event.data
                 else:
                     found.append((event, bytes(body)))
@@ -135,11 +135,11 @@ def _outcome(run: Callable[[], object]) -> object:
 
 
 def requests(data: bytes) -> object:
-    return _messages(data, api.decode_request, api_gather.decode_requests)
+    return _messages(data, api.decode_request, gather.decode_requests)
 
 
 def answers(data: bytes) -> object:
-    return _messages(data, api.decode_answer, api_gather.decode_answers)
+    return _messages(data, api.decode_answer, gather.decode_answers)
 
 
 def _messages(
@@ -178,7 +178,7 @@ _ANSWERS = (
 def _encoded(frames_: tuple[api.Request | api.Answer, ...]) -> tuple[bytes, ...]:
     binary = [api.encode(frame) for frame in frames_]
     text = [api.encode(frame, text=True) for frame in frames_]
-    arrays = (api_gather.gathered(binary), api_gather.gathered(text))
+    arrays = (gather.gathered(binary), gather.gathered(text))
     return tuple(
         each if isinstance(each, bytes) else each.encode() for each in (*binary, *text, *arrays)
     )
@@ -274,11 +274,11 @@ def index_parts(data: bytes) -> object:
 
 
 REMOTE = (RemoteProtocolError,)
-_HA = files_of(ha_classic, buffer)
-_API = files_of(api, api_gather)
+_HA = files_of(classic, buffer)
+_API = files_of(api, gather)
 _LOG = files_of(message_record, record_scan, shown_record, properties, hosts)
 _INDEX_SEED = index_file.encode_index_header(index_file.IndexHeader()) + b"\0\0\0\1" + b"\0" * 20
-_FRAMES = ha_classic.encode_frame_header(0, 5) + b"bytes" + ha_classic.encode_frame_header(5, 0)
+_FRAMES = classic.encode_frame_header(0, 5) + b"bytes" + classic.encode_frame_header(5, 0)
 _LONG_MIN = (-(2**63)).to_bytes(8, signed=True)
 _UNITS = consume_queue.FILLER_UNIT + consume_queue.encode_unit(0, 91, 7)
 _LOG_TOKENS = (

@@ -22,7 +22,7 @@ from actors.ha.core.slave_table import SlaveTable
 from actors.ha.core.states import DIVERGED_AFTER, Lost
 from actors.ha.core.transfer_progress import Frame, Heartbeat, TransferProgress, Wait
 from actors.sim.world import open_world
-from wire.ha_classic import encode_frame_header
+from wire.ha.classic import encode_frame_header
 
 UPSTREAM = classic_dialect("upstream")
 COMPAT = 'compat = "upstream"'

@@ -12,7 +12,7 @@ from actors.ha.core.report_progress import ReportProgress
 from actors.ha.core.sent_mark import SentMark
 from actors.ha.core.slave_progress import Effects, SlaveProgress
 from actors.ha.core.transfer_progress import Expired, Frame, Heartbeat, TransferProgress
-from wire.ha_classic import ReportDecoder
+from wire.ha.classic import ReportDecoder
 
 FILE = 64
 

@@ -9,7 +9,7 @@ from promotion_kit import planned
 
 from actors.ha.core.promotion import Plan, Refusal, decide, handed_over
 from actors.log_types import GroupState, Reign
-from wire.api_base import NUMBER_MAX
+from wire.api.base import NUMBER_MAX
 
 DEAD = {"n0": "connection refused"}
 

@@ -20,7 +20,7 @@ from actors.ha.core.states import (
     Trigger,
     after,
 )
-from wire.ha_classic import FRAME_BODY_MAX, encode_frame_header
+from wire.ha.classic import FRAME_BODY_MAX, encode_frame_header
 
 FILE = 1000
 

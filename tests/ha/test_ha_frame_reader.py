@@ -11,7 +11,7 @@ from actors.ha.client_messages import raw_append
 from actors.ha.core.slave_progress import Append
 from actors.ha.frame_reader import TURN_BYTES, FrameReader
 from actors.sim.held import SimHeld
-from wire.ha_classic import FrameMeter, encode_frame_header
+from wire.ha.classic import FrameMeter, encode_frame_header
 
 LARGE = 100
 

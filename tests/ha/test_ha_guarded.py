@@ -22,7 +22,7 @@ from actors.ha.role_messages import (
     Verified,
     Verify,
 )
-from wire.ha_classic import encode_frame_header
+from wire.ha.classic import encode_frame_header
 
 LOG = bytes(n % 251 for n in range(SEGMENT))
 FITS = Verified(fits=True)

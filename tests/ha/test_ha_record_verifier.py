@@ -19,7 +19,7 @@ from actors.ha.record_verifier import RecordVerifier
 from actors.sim.disk import SimDisk
 from actors.storage.commit_log import segment_path
 from actors.storage.log_reader import LogReader, OffsetGone
-from wire.record_encoder import RecordEncoder, encode_blank, fits_in_segment
+from wire.files.record_encoder import RecordEncoder, encode_blank, fits_in_segment
 
 HOST = ("127.0.0.1", 1)
 CONFIG = cluster(

@@ -17,7 +17,7 @@ from actors.env import Address, Listener
 from actors.events import ha as events
 from actors.ha import ha_client
 from actors.ha.core.states import HAConnectionState, Lost
-from wire.ha_classic import FRAME_BODY_MAX, encode_frame_header
+from wire.ha.classic import FRAME_BODY_MAX, encode_frame_header
 
 LOG = bytes(range(250)) * 40
 SYNCED = cluster()

@@ -21,8 +21,8 @@ from interop_ledger_wire import ADDRESSES, GROUP
 from actors.sim.linear.judge import Finding, judge_log
 from actors.sim.linear.log import Append, ReadLog, Shown
 from actors.sim.linear.operations import Operation
-from wire.dledger_codes import ResponseCode
-from wire.dledger_rpc import (
+from wire.dledger.codes import ResponseCode
+from wire.dledger.rpc import (
     AppendEntryRequest,
     AppendEntryResponse,
     GetEntriesRequest,

@@ -13,7 +13,7 @@ from interop_java_dledger import JavaDLedger
 from interop_ledger_files import LedgerFiles
 from interop_processes import PeerFailed, Process, Processes, wait_for
 
-from wire.dledger_rpc import (
+from wire.dledger.rpc import (
     AppendEntryRequest,
     AppendEntryResponse,
     GetEntriesRequest,
@@ -30,7 +30,7 @@ from wire.dledger_rpc import (
     request_code_of,
 )
 from wire.errors import RemoteProtocolError
-from wire.remoting import NEED_DATA, Decoder, Header, encode_frame
+from wire.remoting.frame import NEED_DATA, Decoder, Header, encode_frame
 
 GROUP = "ledger"
 ADDRESSES = {"n0": "127.0.0.1", "n1": "127.0.0.2", "n2": "127.0.0.3"}

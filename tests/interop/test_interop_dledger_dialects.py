@@ -17,7 +17,7 @@ from interop_nodes import status_of
 from interop_processes import TEST_S, Processes, wait_for
 from interop_versions import beside
 
-from wire.dledger_rpc import AppendEntryRequest, AppendEntryResponse
+from wire.dledger.rpc import AppendEntryRequest, AppendEntryResponse
 
 pytestmark = [pytest.mark.interop, pytest.mark.real_io, pytest.mark.timeout(TEST_S, func_only=True)]
 

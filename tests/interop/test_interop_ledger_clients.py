@@ -11,9 +11,9 @@ import pytest
 from interop_ledger_clients import Clients
 from interop_processes import wait_for
 
-from wire.dledger_codes import ResponseCode
-from wire.dledger_entry import Entry
-from wire.dledger_rpc import (
+from wire.dledger.codes import ResponseCode
+from wire.dledger.entry import Entry
+from wire.dledger.rpc import (
     AppendEntryRequest,
     AppendEntryResponse,
     GetEntriesRequest,

@@ -15,11 +15,11 @@ from actors.pipeline.sources.options import Options, read_options
 from actors.pipeline.sources.plan import batch_parts
 from actors.pipeline.sources.rows import batches
 from actors.pipeline.sources.stretches import Reading
-from wire.commitlog import RecordEncoder, encode_blank, encode_properties, segment_name
-from wire.dledger_entry import encode_blank as encode_ledger_blank
-from wire.dledger_entry import encode_entry, encode_index, new_entry
-from wire.dledger_entry import fits_in_file as entry_fits
-from wire.record_encoder import fits_in_segment
+from wire.dledger.entry import encode_blank as encode_ledger_blank
+from wire.dledger.entry import encode_entry, encode_index, new_entry
+from wire.dledger.entry import fits_in_file as entry_fits
+from wire.files.commit_log import RecordEncoder, encode_blank, encode_properties, segment_name
+from wire.files.record_encoder import fits_in_segment
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 HOST = ("127.0.0.1", 10911)

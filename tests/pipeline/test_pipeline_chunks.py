@@ -17,12 +17,12 @@ from sources_kit import GOLDEN, HOST
 from actors.pipeline.sources.cells import time_cells
 from actors.pipeline.sources.entry_chunk import ENTRY_COLUMNS, Behind, find_entries
 from actors.pipeline.sources.message_chunk import MESSAGE_COLUMNS, find_messages
-from wire.commitlog import RecordEncoder, decode_record, encode_blank, scan
-from wire.dledger_entry import decode_entry, encode_entry, new_entry
-from wire.dledger_entry import encode_blank as ledger_blank
-from wire.dledger_scan import scan as scan_ledger
-from wire.message_record import RECORD_BYTES_MAX
-from wire.scanned import Stop
+from wire.dledger.entry import decode_entry, encode_entry, new_entry
+from wire.dledger.entry import encode_blank as ledger_blank
+from wire.dledger.scan import scan as scan_ledger
+from wire.files.commit_log import RecordEncoder, decode_record, encode_blank, scan
+from wire.files.message_record import RECORD_BYTES_MAX
+from wire.files.scanned import Stop
 
 SEGMENTS = sorted(GOLDEN.glob("classic/*/*/commitlog/*"))
 LEDGERS = sorted(GOLDEN.glob("dledger/store-*/data/*"))

@@ -26,7 +26,7 @@ from actors.pipeline.sources.mistakes import SourceError
 from actors.pipeline.sources.plan import batch_parts
 from actors.pipeline.sources.rows import batches
 from actors.pipeline.sources.stretches import Reading
-from wire.commitlog import encode_blank
+from wire.files.commit_log import encode_blank
 
 BODIES = [b"%03d" % number * (number % 90 + 1) for number in range(100)]
 

@@ -18,7 +18,7 @@ from sources_kit import SEGMENT, START_MS, LedgerWriter, LogWriter, damage_in, m
 from actors.pipeline.sources.formats import COMMIT_LOG, DLEDGER, Format
 from actors.pipeline.sources.log_stream import LogStreamReader
 from actors.pipeline.sources.mistakes import SourceError
-from wire.dledger_entry import encode_entry, encode_index, new_entry
+from wire.dledger.entry import encode_entry, encode_index, new_entry
 
 BODIES = [b"%03d" % number * (number % 90 + 1) for number in range(100)]
 

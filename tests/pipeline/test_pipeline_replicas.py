@@ -45,7 +45,7 @@ from actors.pipeline.audits.data_stores import (
 from actors.pipeline.places import Place
 from actors.pipeline.sources.formats import COMMIT_LOG
 from actors.pipeline.verdicts import CheckedLog
-from wire.dledger_entry import encode_entry, new_entry
+from wire.dledger.entry import encode_entry, new_entry
 
 A, B, C = (0, 11, 0), (0, 12, 500), (1, 13, 400)
 

@@ -17,8 +17,8 @@ from intake_kit import Ledger, entry
 from actors.dledger.core.intake import Intake
 from actors.dledger.core.intake_effects import IntakeEffects, Pushed
 from actors.dledger.core.settings import CompatSettings, PushSettings
-from wire.dledger_codes import PushType
-from wire.dledger_entry import Entry
+from wire.dledger.codes import PushType
+from wire.dledger.entry import Entry
 
 
 def _entry(text: str) -> Entry:

@@ -16,7 +16,7 @@ from actors.dledger.core.dispatch import Dispatch
 from actors.dledger.core.push_effects import DispatchEffects, Push, PushAnswer
 from actors.dledger.core.settings import CompatSettings, PushSettings
 from actors.events.dledger import DispatcherChanged, PeerNotUnderstood
-from wire.dledger_codes import PushType, ResponseCode
+from wire.dledger.codes import PushType, ResponseCode
 
 SHOWN_MAX = 6
 """So many pushes that follow on each other are shown each; more as one line."""

@@ -21,7 +21,7 @@ from actors.dledger.core.member_state import MemberState, Role, SavedVote
 from actors.dledger.core.settings import CompatSettings, ElectionSettings
 from actors.dledger.core.transfer import TransferAsked
 from actors.dledger.core.votes import VoteAnswer, VoteAsked
-from wire.dledger_codes import ResponseCode, VoteResult
+from wire.dledger.codes import ResponseCode, VoteResult
 
 
 class Member:

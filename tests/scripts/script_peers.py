@@ -9,7 +9,7 @@ import trio
 
 from actors.env import Stream
 from actors.sim.sockets import HostNetwork
-from wire.commitlog import RecordEncoder
+from wire.files.commit_log import RecordEncoder
 
 RECORD_BYTES = 200
 BODY_BYTES = 103

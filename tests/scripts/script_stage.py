@@ -27,7 +27,7 @@ from actors.sim.world import World
 from actors.storage.commit_log import segment_bases, segment_path
 from actors.storage.layout import StoreLayout
 from actors.trees.classic import GroupPaths
-from wire.commitlog import RecordHead, scan_heads
+from wire.files.commit_log import RecordHead, scan_heads
 
 GROUP = "orders"
 READ_BYTES = 1 << 20

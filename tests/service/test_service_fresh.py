@@ -7,7 +7,7 @@ import trio
 
 from actors.api.failures import RequestRefused
 from actors.sim.cluster import SimCluster
-from wire import api
+from wire.api import frames
 
 pytest_plugins = ["actors.sim.plugin"]
 GROUP = "orders"
@@ -27,7 +27,7 @@ async def test_a_slave_that_gets_nothing_waits_for_it_so_long(cluster: SimCluste
         pytest.raises(RequestRefused, match="n2 has not got within 3 s what was ack") as caught,
     ):
         await log.read(last, fresh=True)
-    assert caught.value.error == api.ERROR_NOT_AVAILABLE
+    assert caught.value.error == frames.ERROR_NOT_AVAILABLE
     assert (await log.read(0)).records, "what it has it shows"
     await cluster.converged(GROUP)
     assert [record.position for record in (await log.read(last, fresh=True)).records] == [last]

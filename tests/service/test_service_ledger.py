@@ -17,7 +17,7 @@ from actors.errors import Closed, NotMaster, TooLarge
 from actors.log_types import Message
 from actors.runtime import ActorRef
 from actors.sim.cluster import SimCluster, classic_config
-from wire import api
+from wire.api import frames
 
 pytest_plugins = ["actors.sim.plugin"]
 GROUP = "ledger"
@@ -243,7 +243,7 @@ async def test_a_follower_that_gets_nothing_waits_for_it_so_long(cluster: SimClu
         pytest.raises(RequestRefused, match=r"what n\d had committed") as caught,
     ):
         await log.read(last, fresh=True)
-    assert caught.value.error == api.ERROR_NOT_AVAILABLE
+    assert caught.value.error == frames.ERROR_NOT_AVAILABLE
     assert (await log.read(0)).records, "what it has it shows"
     await trio.sleep(20.0)
     assert [record.position for record in (await log.read(last, fresh=True)).records] == [last]

@@ -17,7 +17,7 @@ from actors.sim.disk import SimDisk
 from actors.storage.dledger.layout import LedgerLayout
 from actors.storage.dledger.mending import FIELDS, NO_SUM
 from actors.storage.mending import GoodRange
-from wire.dledger_entry import ENTRY_HEAD_BYTES
+from wire.dledger.entry import ENTRY_HEAD_BYTES
 
 pytest_plugins = ["actors.sim.plugin"]
 GROUP = "ledger"

@@ -24,8 +24,8 @@ from actors.sim.history import (
     line,
 )
 from actors.sim.world import SimEvent
-from wire.hosts import Host
-from wire.record_encoder import RecordEncoder, encode_blank
+from wire.files.hosts import Host
+from wire.files.record_encoder import RecordEncoder, encode_blank
 
 HOST: Host = ("10.0.0.1", 10911)
 SEGMENT = 4096

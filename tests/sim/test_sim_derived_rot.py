@@ -20,7 +20,7 @@ from actors.storage import dispatcher_messages as messages
 from actors.storage.derived_scrubber import SUSPECTS_S
 from actors.storage.layout import StoreLayout
 from actors.storage.queue_files import list_queues
-from wire.consume_queue import UNIT_BYTES
+from wire.files.consume_queue import UNIT_BYTES
 
 GROUP = "orders"
 PAGE = 4096

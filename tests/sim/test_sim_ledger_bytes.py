@@ -16,7 +16,7 @@ from actors.sim.dledger.members import DATA_FILE_BYTES, ledger_config
 from actors.storage.commit_log import segment_path
 from actors.storage.dledger.sums import SUM_BYTES, sums_at, sums_file_bytes
 from actors.storage.dledger.term_files import TermVote, write_term
-from wire.dledger_entry import BLANK_MAGIC
+from wire.dledger.entry import BLANK_MAGIC
 
 
 class Oldest(random.Random):

@@ -25,7 +25,7 @@ from actors.sim.history import (
 from actors.sim.world import SimEvent, open_world
 from actors.storage.commit_log import segment_path
 from actors.storage.dledger.term_files import TermVote
-from wire.dledger_entry import encode_blank, encode_entry, new_entry
+from wire.dledger.entry import encode_blank, encode_entry, new_entry
 
 GROUP = ledger_config(3, {"g0": {}}).ledger_groups_of("n0")[0]
 

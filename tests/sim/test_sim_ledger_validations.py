@@ -14,7 +14,7 @@ from actors.sim.dledger.validations import (
 )
 from actors.sim.history import AppendRefused, AppendUnknown, Observation
 from actors.sim.linear.judge import judge_log
-from wire.dledger_entry import IndexRecord
+from wire.dledger.entry import IndexRecord
 
 ENTRIES = {index: entry(index) for index in range(2, 5)}
 RECORDS = {index: IndexRecord(1, 100 * index, 49, index, 1) for index in ENTRIES}

@@ -13,7 +13,7 @@ from actors.ha.core.role_effects import RoleState
 from actors.storage.dispatcher_messages import LookupQueue, QueueUnits
 from actors.storage.queue_files import list_queues
 from actors.storage.scrubber_messages import RECHECK_S
-from wire.consume_queue import UNIT_BYTES
+from wire.files.consume_queue import UNIT_BYTES
 
 QUEUE_OFFSET, SIZE, MAGIC, BODY_LENGTH = 21, 1, 4, 84
 """Into a record: a high byte of its queue offset, its size, and fields without which no record can

@@ -31,7 +31,7 @@ from actors.sim.liveness import (
     QueuesBounded,
 )
 from actors.sim.survival import AcknowledgedIsOnDisks, FurthestHolds
-from wire.record_encoder import encode_blank
+from wire.files.record_encoder import encode_blank
 
 ACK = acknowledged(0, 300)
 

@@ -28,9 +28,9 @@ from actors.sim.underived import DERIVED_DAMAGED, Damaged, damaged
 from actors.sim.validations import Operation, StoredLog
 from actors.sim.world import open_world
 from actors.storage.event_reader import BootSummary
-from wire.commitlog import Record, decode_record, encode_record, scan_heads
-from wire.index_file import IndexUnit, index_keys, key_hash
-from wire.message_record import body_crc
+from wire.files.commit_log import Record, decode_record, encode_record, scan_heads
+from wire.files.index_file import IndexUnit, index_keys, key_hash
+from wire.files.message_record import body_crc
 
 SLOTS = 7
 

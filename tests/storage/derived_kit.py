@@ -8,7 +8,7 @@ from actors.env import Env
 from actors.sim.disk import EPOCH_MS, SimDisk
 from actors.storage.derived_files import DerivedFiles
 from actors.storage.layout import StoreLayout
-from wire.commitlog import RecordHead
+from wire.files.commit_log import RecordHead
 
 LAYOUT = StoreLayout(ROOT)
 

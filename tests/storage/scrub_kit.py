@@ -22,7 +22,7 @@ from actors.storage.log_reader import LogReader
 from actors.storage.queue_files import QueueKey
 from actors.storage.queue_scrub import QueueScrub
 from actors.storage.record_proof import RecordProof
-from wire.consume_queue import UNIT_BYTES
+from wire.files.consume_queue import UNIT_BYTES
 
 COUNT = 900
 """Units: four pages and a half, of one queue."""

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from actors.env.local_disk import LocalDisk
 from actors.storage.commit_log import CommitLog
-from wire.commitlog import RecordEncoder, encode_properties, fits_in_segment
+from wire.files.commit_log import RecordEncoder, encode_properties, fits_in_segment
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden" / "classic"
 GOLDEN_SEGMENT = 65536

@@ -21,7 +21,7 @@ from actors.storage.layout import StoreLayout
 from actors.storage.log_reader import LogReader
 from actors.storage.opening import OpenedStore, open_store
 from actors.storage.side_file import SideFile
-from wire.commitlog import decode_record
+from wire.files.commit_log import decode_record
 
 S = 4096
 

@@ -25,7 +25,7 @@ from actors.storage.commit_log import CommitLog, segment_path
 from actors.storage.derived_files import DerivedFiles, Flush, Put
 from actors.storage.layout import StoreLayout
 from actors.storage.opening import OpenedStore, close_store, open_store
-from wire.commitlog import BLANK_BYTES, encode_blank, scan_heads
+from wire.files.commit_log import BLANK_BYTES, encode_blank, scan_heads
 
 S = 4096
 LAYOUT = StoreLayout(ROOT)

@@ -20,7 +20,7 @@ from actors.storage.queue_files import (
     scan_queue,
 )
 from actors.storage.queue_units import is_safe_topic
-from wire.consume_queue import FILLER_SIZE
+from wire.files.consume_queue import FILLER_SIZE
 
 FOLDER = LAYOUT.consume_queue
 

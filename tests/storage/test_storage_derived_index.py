@@ -14,7 +14,7 @@ from actors.sim.disk_faults import Operation
 from actors.storage import index_file
 from actors.storage.dispatch_state import DispatchState
 from actors.storage.index_files import IndexDamaged, IndexFiles, local_name
-from wire.index_file import index_key, key_hash, unit_position
+from wire.files.index_file import index_key, key_hash, unit_position
 
 
 def index(disk: SimDisk, units: int = 6) -> IndexFiles:

@@ -31,8 +31,8 @@ from store_kit import Kit, running, sim_disk, small_group
 from actors.events import store as events
 from actors.log_types import Message
 from actors.storage.derived_mends import EntryMend, HeaderMend, SlotMend, UnitMend
-from wire.consume_queue import FILLER_UNIT, UNIT_BYTES, encode_unit
-from wire.index_file import HEADER_BYTES, slot_position, unit_position
+from wire.files.consume_queue import FILLER_UNIT, UNIT_BYTES, encode_unit
+from wire.files.index_file import HEADER_BYTES, slot_position, unit_position
 
 PAGE = 4096
 

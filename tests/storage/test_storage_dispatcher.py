@@ -19,7 +19,7 @@ from actors.runtime import RestartIntensityExceeded
 from actors.sim.disk import SimDisk
 from actors.storage import dispatcher
 from actors.storage.pacing import Pacing
-from wire.commitlog import encode_blank
+from wire.files.commit_log import encode_blank
 
 S = 4096
 

@@ -18,7 +18,7 @@ from actors.storage import dispatcher
 from actors.storage.pacing import Pacing
 from actors.storage.small_files import lower_logics_offset, read_checkpoint, write_checkpoint
 from actors.storage.store_messages import LogGrew
-from wire.commitlog import Checkpoint
+from wire.files.commit_log import Checkpoint
 
 
 async def test_a_stop_derives_and_flushes_what_was_just_written(autojump_clock: Any) -> None:

@@ -20,8 +20,8 @@ from actors.storage.group_commit import AHEAD_MAX_MS
 from actors.storage.layout import StoreLayout
 from actors.storage.queue_units import QUEUE_OFFSET_LAST, QUEUE_OFFSET_MAX
 from actors.storage.small_files import write_checkpoint
-from wire.checkpoint import Checkpoint
-from wire.commitlog import RecordHead, scan_heads, segment_name
+from wire.files.checkpoint import Checkpoint
+from wire.files.commit_log import RecordHead, scan_heads, segment_name
 
 LONG_MAX = 2**63 - 1
 FIELDS = {"queue_offset": (20, 8), "store_ts": (56, 8)}

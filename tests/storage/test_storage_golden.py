@@ -15,8 +15,8 @@ from actors.config import ClassicGroup
 from actors.env.local_disk import LocalDisk
 from actors.log_types import Message
 from actors.storage.log_reader import LogReader
-from wire.commitlog import decode_properties, decode_record
-from wire.message_record import has_queue_unit
+from wire.files.commit_log import decode_properties, decode_record
+from wire.files.message_record import has_queue_unit
 
 pytestmark = pytest.mark.real_io
 STORES = [("5.3.3", "master"), ("5.3.3", "slave"), ("5.3.3", "late"), ("4.9.7", "master")]

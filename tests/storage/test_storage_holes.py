@@ -15,8 +15,8 @@ from actors.sim.disk import SimDisk
 from actors.storage.commit_log import CommitLog, segment_path
 from actors.storage.page_seal import HEAD_BYTES_MAX, PAGE_BYTES, bytes_to_seal
 from actors.storage.recovery import Found, find_end
-from wire.commitlog import BLANK_BYTES, Record, encode_blank, encode_record
-from wire.message_record import body_crc, encode_topic
+from wire.files.commit_log import BLANK_BYTES, Record, encode_blank, encode_record
+from wire.files.message_record import body_crc, encode_topic
 
 S = 4 * PAGE_BYTES
 FILES = 2

@@ -34,8 +34,8 @@ from actors.sim.disk import SimDisk
 from actors.storage import index_scrub
 from actors.storage.derived_mends import EntryMend, SlotMend
 from actors.storage.index_alignment import anchors
-from wire.consume_queue import UNIT_BYTES
-from wire.index_file import (
+from wire.files.consume_queue import UNIT_BYTES
+from wire.files.index_file import (
     HEADER_BYTES,
     INDEX_UNIT_BYTES,
     IndexUnit,

@@ -21,7 +21,7 @@ from actors.storage.tools import check_queues
 from actors.storage.tools.check import CheckOptions, check_store
 from actors.storage.tools.steps import finish
 from actors.storage.tools.target import find_target
-from wire.consume_queue import decode_units
+from wire.files.consume_queue import decode_units
 
 FOLDER = "/data/commitlog"
 BODIES = [b"x"] * 25_000

@@ -28,8 +28,8 @@ from actors.storage.store_version import (
     FoundFiles,
     number_of,
 )
-from wire.commitlog import Checkpoint, scan_heads
-from wire.index_file import key_hash, tag_key
+from wire.files.commit_log import Checkpoint, scan_heads
+from wire.files.index_file import key_hash, tag_key
 
 GONE = (
     "consumequeue: {} queues of {} records are not there, consumequeue/{} first: their topics were"

@@ -24,7 +24,7 @@ from actors.storage.layout import StoreLayout
 from actors.storage.opening import close_store, open_store
 from actors.storage.small_files import read_checkpoint, write_checkpoint
 from actors.storage.stepping import stepped
-from wire.commitlog import Checkpoint, scan_heads
+from wire.files.commit_log import Checkpoint, scan_heads
 
 LAYOUT = StoreLayout(ROOT)
 

@@ -19,7 +19,7 @@ from actors.sim.disk import DiskOptions, SimDisk
 from actors.sim.held import SimHeld
 from actors.storage import raw_session
 from actors.storage.page_seal import PAGE_BYTES
-from wire.commitlog import BLANK_BYTES, encode_blank
+from wire.files.commit_log import BLANK_BYTES, encode_blank
 
 S = 4 * PAGE_BYTES
 END = PAGE_BYTES - 40

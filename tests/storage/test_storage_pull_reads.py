@@ -19,9 +19,9 @@ from actors.storage import pull_service, store
 from actors.storage.commit_log import CommitLog
 from actors.storage.pull_service import NotARecord, Pulled, PullService, Unreadable
 from actors.storage.scrubber_messages import CopyState
-from wire.commitlog import RECORD_BYTES_MAX
-from wire.message_record import decode_record
-from wire.record_scan import Stop, scan
+from wire.files.commit_log import RECORD_BYTES_MAX
+from wire.files.message_record import decode_record
+from wire.files.record_scan import Stop, scan
 
 S = 4096
 

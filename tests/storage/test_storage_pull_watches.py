@@ -12,7 +12,7 @@ from actors.runtime import Actor, ActorRef, ChildSpec, SupervisorSpec, open_syst
 from actors.sim.disk import SimDisk
 from actors.storage import pull_service, store
 from actors.storage.pull_service import PullService
-from wire.commitlog import RECORD_BYTES_MAX
+from wire.files.commit_log import RECORD_BYTES_MAX
 
 
 @attrs.define

@@ -16,7 +16,7 @@ from actors.storage.expiry import Cleaner
 from actors.storage.given_up import GivenUp, delete_first
 from actors.storage.opening import OpenedStore, open_store
 from actors.storage.queue_heads import NextOffsets
-from wire.commitlog import scan_heads
+from wire.files.commit_log import scan_heads
 
 SEGMENT: Final = 4096
 RECORD_MAX: Final = 300

@@ -8,7 +8,7 @@ from actors.errors import CorruptLog
 from actors.log_types import Batch, Message, NewRecord, StoredBatch
 from actors.storage.append_batch import AppendEncoder
 from actors.storage.records import decoded
-from wire.dledger_entry import encode_entry, has_body, new_entry
+from wire.dledger.entry import encode_entry, has_body, new_entry
 
 START = 5000
 

@@ -12,7 +12,7 @@ from actors.errors import CorruptLog
 from actors.storage import recovery
 from actors.storage.commit_log import CommitLog
 from actors.storage.digests import RANGE_BYTES
-from wire.commitlog import Checkpoint, encode_blank
+from wire.files.commit_log import Checkpoint, encode_blank
 
 pytestmark = pytest.mark.real_io
 S = 4096

@@ -21,7 +21,7 @@ from actors.runtime import ActorDown
 from actors.sim.disk import EPOCH_MS
 from actors.sim.held import SimHeld
 from actors.storage import append_batch, group_commit, growth, store
-from wire.commitlog import decode_record, scan
+from wire.files.commit_log import decode_record, scan
 
 S = 4096
 HOUR_MS = 3_600_000

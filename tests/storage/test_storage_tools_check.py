@@ -35,8 +35,8 @@ from actors.storage.tools.check import CheckOptions, check_store
 from actors.storage.tools.findings import FINDINGS_MAX, StoreReport
 from actors.storage.tools.steps import finish
 from actors.storage.tools.target import find_target
-from wire.commitlog import Stop, scan
-from wire.consume_queue import encode_unit
+from wire.files.commit_log import Stop, scan
+from wire.files.consume_queue import encode_unit
 
 
 def real(path: pathlib.Path, **options: Any) -> StoreReport:

@@ -10,7 +10,7 @@ import pytest
 from tools_kit import GROUP, LAYOUT, checked, node_disk, read_all, write_at
 
 from actors.sim.disk import SimDisk
-from wire.index_file import (
+from wire.files.index_file import (
     IndexUnit,
     decode_index_header,
     decode_index_unit,

@@ -40,7 +40,7 @@ from actors.storage.tools.truncate import (
     plan_truncation,
     truncate_store,
 )
-from wire.commitlog import scan
+from wire.files.commit_log import scan
 
 KEPT = f"{LAYOUT.root}/truncated"
 

@@ -13,7 +13,7 @@ from tools_kit import LAYOUT, S, checked, node_disk, write_at
 
 from actors.sim.disk import SimDisk
 from actors.storage.tools.walk import Ending, FileEnd, read_file
-from wire.commitlog import encode_blank
+from wire.files.commit_log import encode_blank
 
 FOLDER = "/log"
 PATH = f"{FOLDER}/{0:020d}"

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wire import api
-from wire.api_base import NUMBER_MAX
+from wire.api import frames
+from wire.api.base import NUMBER_MAX
 from wire.errors import LocalProtocolError, RemoteProtocolError
 
 names = st.text(min_size=1, max_size=255)
-ids = st.integers(0, api.ID_MAX)
-positions = st.integers(0, api.POSITION_MAX)
+ids = st.integers(0, frames.ID_MAX)
+positions = st.integers(0, frames.POSITION_MAX)
 numbers = st.integers(0, NUMBER_MAX)
-granted = st.integers(1, api.CREDIT_MAX)
+granted = st.integers(1, frames.CREDIT_MAX)
 pairs = st.lists(st.tuples(st.text(), st.text()), max_size=3).map(tuple)
 texts = st.lists(st.text(), max_size=3).map(tuple)
 int64s = st.integers(-(2**63), 2**63 - 1)
@@ -27,7 +27,7 @@ values = st.recursive(
 )
 objects = st.dictionaries(st.text(), values, max_size=4)
 new_records = st.binary(max_size=300) | st.builds(
-    api.NewMessage,
+    frames.NewMessage,
     body=st.binary(max_size=300),
     topic=st.none() | names,
     tags=st.text(),
@@ -36,7 +36,7 @@ new_records = st.binary(max_size=300) | st.builds(
     queue_id=st.integers(0, 2**31 - 1),
 )
 stored = st.builds(
-    api.StoredRecord,
+    frames.StoredRecord,
     position=positions,
     next_position=positions,
     topic=st.text(),
@@ -50,47 +50,47 @@ stored = st.builds(
     born_timestamp_ms=int64s,
 )
 requests = st.one_of(
-    st.builds(api.Hello, id=ids, version=st.integers(1, 65_535), name=names),
+    st.builds(frames.Hello, id=ids, version=st.integers(1, 65_535), name=names),
     st.builds(
-        api.Append,
+        frames.Append,
         id=ids,
         group=names,
         records=st.lists(new_records, min_size=1, max_size=5).map(tuple),
     ),
     st.builds(
-        api.Read,
+        frames.Read,
         id=ids,
         group=names,
         start=positions,
-        max_bytes=st.integers(1, api.READ_BYTES_MAX),
+        max_bytes=st.integers(1, frames.READ_BYTES_MAX),
         fresh=st.booleans(),
     ),
     st.builds(
-        api.Tail,
+        frames.Tail,
         id=ids,
         group=names,
         start=st.none() | positions,
-        max_bytes=st.integers(1, api.READ_BYTES_MAX),
+        max_bytes=st.integers(1, frames.READ_BYTES_MAX),
         credit_bytes=granted,
     ),
-    st.builds(api.Grant, id=ids, credit=granted),
-    st.builds(api.Cancel, id=ids),
-    st.builds(api.GetOffsets, id=ids, group=names),
-    st.builds(api.WatchOffsets, id=ids, group=names),
-    st.builds(api.GetStatus, id=ids),
-    st.builds(api.GetTree, id=ids),
-    st.builds(api.TailEvents, id=ids, credit_lines=granted),
-    st.builds(api.Promote, id=ids, group=names, node=st.none() | names, force=st.booleans()),
-    st.builds(api.Stop, id=ids),
-    st.builds(api.GetGroup, id=ids, group=names),
-    st.builds(api.WatchGroup, id=ids, group=names),
+    st.builds(frames.Grant, id=ids, credit=granted),
+    st.builds(frames.Cancel, id=ids),
+    st.builds(frames.GetOffsets, id=ids, group=names),
+    st.builds(frames.WatchOffsets, id=ids, group=names),
+    st.builds(frames.GetStatus, id=ids),
+    st.builds(frames.GetTree, id=ids),
+    st.builds(frames.TailEvents, id=ids, credit_lines=granted),
+    st.builds(frames.Promote, id=ids, group=names, node=st.none() | names, force=st.booleans()),
+    st.builds(frames.Stop, id=ids),
+    st.builds(frames.GetGroup, id=ids, group=names),
+    st.builds(frames.WatchGroup, id=ids, group=names),
     st.builds(
-        api.Fence,
+        frames.Fence,
         id=ids,
         group=names,
         number=st.integers(1, NUMBER_MAX),
         on=st.booleans(),
-        token=st.integers(0, api.POSITION_MAX),
+        token=st.integers(0, frames.POSITION_MAX),
         by=names,
         master=names,
         again=st.booleans(),
@@ -98,21 +98,21 @@ requests = st.one_of(
         force=st.booleans(),
     ),
     st.builds(
-        api.Record,
+        frames.Record,
         id=ids,
         group=names,
         number=st.integers(1, NUMBER_MAX),
         master=names,
         force=st.booleans(),
     ),
-    st.builds(api.Resync, id=ids, group=names),
-    st.builds(api.Transfer, id=ids, group=names, node=st.none() | names),
-    st.builds(api.Repair, id=ids, group=names, source=st.none() | names),
-    st.builds(api.GetRange, id=ids, group=names, start=positions),
+    st.builds(frames.Resync, id=ids, group=names),
+    st.builds(frames.Transfer, id=ids, group=names, node=st.none() | names),
+    st.builds(frames.Repair, id=ids, group=names, source=st.none() | names),
+    st.builds(frames.GetRange, id=ids, group=names, start=positions),
 )
 answers = st.one_of(
     st.builds(
-        api.Welcome,
+        frames.Welcome,
         id=ids,
         version=int64s,
         cluster=st.text(),
@@ -125,7 +125,7 @@ answers = st.one_of(
         in_flight_bytes_max=int64s,
     ),
     st.builds(
-        api.Appended,
+        frames.Appended,
         id=ids,
         first=positions,
         last=positions,
@@ -135,7 +135,7 @@ answers = st.one_of(
         durability=st.text(),
     ),
     st.builds(
-        api.Batch,
+        frames.Batch,
         id=ids,
         records=st.lists(stored, max_size=3).map(tuple),
         next=positions,
@@ -145,7 +145,7 @@ answers = st.one_of(
         cost_bytes=positions,
     ),
     st.builds(
-        api.Stored,
+        frames.Stored,
         id=ids,
         start=positions,
         data=st.binary(max_size=300),
@@ -158,7 +158,7 @@ answers = st.one_of(
         cost_bytes=positions,
     ),
     st.builds(
-        api.Offsets,
+        frames.Offsets,
         id=ids,
         min=positions,
         written=positions,
@@ -167,7 +167,7 @@ answers = st.one_of(
         master=st.none() | st.text(),
     ),
     st.builds(
-        api.Group,
+        frames.Group,
         id=ids,
         group=st.text(),
         cluster=st.text(),
@@ -181,7 +181,7 @@ answers = st.one_of(
         master=st.text(),
         history=st.lists(
             st.builds(
-                api.Reign, number=numbers, token=positions, master=st.text(), start=positions
+                frames.Reign, number=numbers, token=positions, master=st.text(), start=positions
             ),
             max_size=3,
         ).map(tuple),
@@ -192,24 +192,24 @@ answers = st.one_of(
         high_water=positions,
         unanswered=positions,
     ),
-    st.builds(api.Resynced, id=ids, value=objects),
-    st.builds(api.Transferred, id=ids, value=objects),
-    st.builds(api.Repaired, id=ids, value=objects),
+    st.builds(frames.Resynced, id=ids, value=objects),
+    st.builds(frames.Transferred, id=ids, value=objects),
+    st.builds(frames.Repaired, id=ids, value=objects),
     st.builds(
-        api.Range,
+        frames.Range,
         id=ids,
         start=positions,
         data=st.binary(min_size=1, max_size=100),
         digest=st.integers(0, 2**32 - 1),
     ),
-    st.builds(api.Status, id=ids, value=objects),
-    st.builds(api.Tree, id=ids, value=objects),
-    st.builds(api.Events, id=ids, lines=texts, missed=positions),
-    st.builds(api.Promoted, id=ids, value=objects),
-    st.builds(api.Stopping, id=ids),
-    st.builds(api.Ended, id=ids),
+    st.builds(frames.Status, id=ids, value=objects),
+    st.builds(frames.Tree, id=ids, value=objects),
+    st.builds(frames.Events, id=ids, lines=texts, missed=positions),
+    st.builds(frames.Promoted, id=ids, value=objects),
+    st.builds(frames.Stopping, id=ids),
+    st.builds(frames.Ended, id=ids),
     st.builds(
-        api.Failed,
+        frames.Failed,
         id=st.none() | ids,
         error=names,
         message=st.text(),
@@ -221,20 +221,20 @@ answers = st.one_of(
 
 
 @given(requests, st.booleans())
-def test_requests_survive(frame: api.Request, text: bool) -> None:
-    data = api.encode(frame, text=text)
+def test_requests_survive(frame: frames.Request, text: bool) -> None:
+    data = frames.encode(frame, text=text)
     assert isinstance(data, str) == text
-    assert api.decode_request(data) == frame
+    assert frames.decode_request(data) == frame
 
 
 @given(answers, st.booleans())
-def test_answers_survive(frame: api.Answer, text: bool) -> None:
-    assert api.decode_answer(api.encode(frame, text=text)) == frame
+def test_answers_survive(frame: frames.Answer, text: bool) -> None:
+    assert frames.decode_answer(frames.encode(frame, text=text)) == frame
 
 
 @given(st.binary(max_size=200) | st.text(max_size=200))
 def test_junk_is_the_peers_error(data: bytes | str) -> None:
-    for decode in (api.decode_request, api.decode_answer):
+    for decode in (frames.decode_request, frames.decode_answer):
         try:
             decode(data)
         except RemoteProtocolError:
@@ -243,9 +243,9 @@ def test_junk_is_the_peers_error(data: bytes | str) -> None:
 
 @given(requests | answers, st.data())
 def test_damaged_frames_decode_or_are_the_peers_error(
-    frame: api.Request | api.Answer, data: st.DataObject
+    frame: frames.Request | frames.Answer, data: st.DataObject
 ) -> None:
-    whole = api.encode(frame)
+    whole = frames.encode(frame)
     assert isinstance(whole, bytes)
     place = data.draw(st.integers(0, len(whole) - 1))
     damaged = [
@@ -254,7 +254,7 @@ def test_damaged_frames_decode_or_are_the_peers_error(
         whole + whole[:place],
     ]
     for each in damaged:
-        for decode in (api.decode_request, api.decode_answer):
+        for decode in (frames.decode_request, frames.decode_answer):
             try:
                 decode(each)
             except RemoteProtocolError:
@@ -299,28 +299,30 @@ def test_damaged_frames_decode_or_are_the_peers_error(
 )
 def test_a_request_that_breaks_the_format_is_refused(junk: bytes | str) -> None:
     with pytest.raises(RemoteProtocolError, match="unreadable request"):
-        api.decode_request(junk)
+        frames.decode_request(junk)
 
 
 def test_too_many_records_are_refused() -> None:
-    frame = api.Append(id=1, group="g", records=(b"",) * api.RECORDS_PER_APPEND_MAX)
-    assert api.decode_request(api.encode(frame)) == frame
-    more = api.Append(id=1, group="g", records=(b"",) * (api.RECORDS_PER_APPEND_MAX + 1))
+    frame = frames.Append(id=1, group="g", records=(b"",) * frames.RECORDS_PER_APPEND_MAX)
+    assert frames.decode_request(frames.encode(frame)) == frame
+    more = frames.Append(id=1, group="g", records=(b"",) * (frames.RECORDS_PER_APPEND_MAX + 1))
     with pytest.raises(RemoteProtocolError, match="length <= 16384"):
-        api.decode_request(api.encode(more))
+        frames.decode_request(frames.encode(more))
 
 
 @pytest.mark.parametrize("text", [False, True])
 def test_frames_are_bounded_both_ways(text: bool) -> None:
     body = 4 << 20
-    frame = api.Append(id=1, group="g", records=(bytes(body),))
-    assert api.decode_request(api.encode(frame, text=text)) == frame, "upstream's largest fits"
+    frame = frames.Append(id=1, group="g", records=(bytes(body),))
+    assert frames.decode_request(frames.encode(frame, text=text)) == frame, (
+        "upstream's largest fits"
+    )
     with pytest.raises(LocalProtocolError, match=r"Append of .* is above"):
-        api.encode(api.Append(id=1, group="g", records=(bytes(body),) * 2), text=text)
+        frames.encode(frames.Append(id=1, group="g", records=(bytes(body),) * 2), text=text)
     large: Any = "x" if text else b"x"
-    for decode in (api.decode_request, api.decode_answer):
+    for decode in (frames.decode_request, frames.decode_answer):
         with pytest.raises(RemoteProtocolError, match="is above"):
-            decode(large * (api.FRAME_BYTES_MAX + 1))
+            decode(large * (frames.FRAME_BYTES_MAX + 1))
 
 
 @pytest.mark.parametrize(
@@ -329,12 +331,12 @@ def test_frames_are_bounded_both_ways(text: bool) -> None:
 )
 def test_what_cannot_be_encoded_is_our_error(value: object, text: bool) -> None:
     with pytest.raises(LocalProtocolError, match="cannot encode Status"):
-        api.encode(api.Status(id=1, value={"x": value}), text=text)
+        frames.encode(frames.Status(id=1, value={"x": value}), text=text)
 
 
 def test_the_bytes_are_as_documented() -> None:
-    frame = api.Append(id=7, group="orders", records=(b"hello",))
-    assert api.encode(frame) == (
+    frame = frames.Append(id=7, group="orders", records=(b"hello",))
+    assert frames.encode(frame) == (
         b"\x84" + b"\xa4type" + b"\xa6append" + b"\xa2id" + b"\x07" + b"\xa5group" + b"\xa6orders"
         b"\xa7records" + b"\x91" + b"\xc4\x05hello"
     )
@@ -342,22 +344,22 @@ def test_the_bytes_are_as_documented() -> None:
 
 def test_the_json_is_as_documented() -> None:
     line = next(
-        line.strip("`") for line in (api.__doc__ or "").splitlines() if line.startswith("`{")
+        line.strip("`") for line in (frames.__doc__ or "").splitlines() if line.startswith("`{")
     )
-    frame = api.decode_request(line)
-    message = api.NewMessage(b"body", "topic", "tag", ("key",), (("a", "b"),), 0)
-    assert frame == api.Append(id=7, group="orders", records=(b"hello", message))
-    assert json.loads(api.encode(frame, text=True)) == json.loads(line)
+    frame = frames.decode_request(line)
+    message = frames.NewMessage(b"body", "topic", "tag", ("key",), (("a", "b"),), 0)
+    assert frame == frames.Append(id=7, group="orders", records=(b"hello", message))
+    assert json.loads(frames.encode(frame, text=True)) == json.loads(line)
 
 
 def test_the_tail_of_a_message_may_be_left_out() -> None:
-    frame = api.decode_request('{"type":"append","id":1,"group":"g","records":[["YQ=="]]}')
-    assert frame == api.Append(id=1, group="g", records=(api.NewMessage(b"a"),))
+    frame = frames.decode_request('{"type":"append","id":1,"group":"g","records":[["YQ=="]]}')
+    assert frame == frames.Append(id=1, group="g", records=(frames.NewMessage(b"a"),))
 
 
 def test_unknown_keys_are_skipped() -> None:
-    frame = api.decode_request('{"type":"stop","later":[{"x":1}],"id":1}')
-    assert frame == api.Stop(id=1)
+    frame = frames.decode_request('{"type":"stop","later":[{"x":1}],"id":1}')
+    assert frame == frames.Stop(id=1)
 
 
 def _tag(cls: type[msgspec.Struct]) -> str:
@@ -365,12 +367,12 @@ def _tag(cls: type[msgspec.Struct]) -> str:
 
 
 def test_every_frame_is_documented() -> None:
-    rows = [line for line in (api.__doc__ or "").splitlines() if line.startswith("| ")]
+    rows = [line for line in (frames.__doc__ or "").splitlines() if line.startswith("| ")]
     first_cells = {
         name.strip() for row in rows for name in row.split("|")[1].split(",") if name.strip()
     }
-    for cls in api.Request.__args__:
+    for cls in frames.Request.__args__:
         assert _tag(cls) in first_cells, f"{cls.__name__} is missing in the table of requests"
-    text = "\n".join(rows) + (api.__doc__ or "")
-    for cls in api.Answer.__args__:
+    text = "\n".join(rows) + (frames.__doc__ or "")
+    for cls in frames.Answer.__args__:
         assert _tag(cls) in text, f"{cls.__name__} is not told of"

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wire import api, api_gather
+from wire.api import frames as api
+from wire.api import gather
 from wire.errors import LocalProtocolError, RemoteProtocolError
 
-MAX = api_gather.FRAMES_PER_MESSAGE_MAX
+MAX = gather.FRAMES_PER_MESSAGE_MAX
 requests = st.builds(
     api.Append,
     id=st.integers(0, api.ID_MAX),
@@ -21,20 +22,20 @@ answers = st.builds(api.Ended, id=st.integers(0, api.ID_MAX))
 
 @given(st.lists(requests, min_size=1, max_size=30), st.booleans())
 def test_requests_survive_together(frames: list[api.Request], text: bool) -> None:
-    data = api_gather.gathered([api.encode(frame, text=text) for frame in frames])
+    data = gather.gathered([api.encode(frame, text=text) for frame in frames])
     assert isinstance(data, str) == text
-    assert api_gather.decode_requests(data) == tuple(frames)
+    assert gather.decode_requests(data) == tuple(frames)
 
 
 @given(st.lists(answers, min_size=1, max_size=30), st.booleans())
 def test_answers_survive_together(frames: list[api.Answer], text: bool) -> None:
-    data = api_gather.gathered([api.encode(frame, text=text) for frame in frames])
-    assert api_gather.decode_answers(data) == tuple(frames)
+    data = gather.gathered([api.encode(frame, text=text) for frame in frames])
+    assert gather.decode_answers(data) == tuple(frames)
 
 
 @given(st.binary(max_size=200) | st.text(max_size=200))
 def test_junk_is_the_peers_error(data: bytes | str) -> None:
-    for decode in (api_gather.decode_requests, api_gather.decode_answers):
+    for decode in (gather.decode_requests, gather.decode_answers):
         try:
             decode(data)
         except RemoteProtocolError:
@@ -45,7 +46,7 @@ def test_junk_is_the_peers_error(data: bytes | str) -> None:
 def test_damaged_messages_decode_or_are_the_peers_error(
     frames: list[api.Request], data: st.DataObject
 ) -> None:
-    whole = api_gather.gathered([api.encode(frame) for frame in frames])
+    whole = gather.gathered([api.encode(frame) for frame in frames])
     assert isinstance(whole, bytes)
     place = data.draw(st.integers(0, len(whole) - 1))
     for each in (
@@ -54,38 +55,38 @@ def test_damaged_messages_decode_or_are_the_peers_error(
         whole + whole[:place],
     ):
         try:
-            api_gather.decode_requests(each)
+            gather.decode_requests(each)
         except RemoteProtocolError:
             continue
 
 
 def test_one_frame_is_a_message_of_its_own() -> None:
     frame = api.encode(api.Stop(id=1))
-    assert api_gather.gathered([frame]) == frame
+    assert gather.gathered([frame]) == frame
 
 
 def test_the_bytes_are_as_documented() -> None:
     frame = api.encode(api.Stop(id=1))
     assert isinstance(frame, bytes)
-    assert api_gather.gathered([frame, frame]) == b"\xdc\x00\x02" + frame + frame
+    assert gather.gathered([frame, frame]) == b"\xdc\x00\x02" + frame + frame
     short = b"\x92" + frame + frame
-    assert api_gather.decode_requests(short) == (api.Stop(id=1), api.Stop(id=1))
-    text = api_gather.gathered([api.encode(api.Stop(id=1), text=True)] * 2)
+    assert gather.decode_requests(short) == (api.Stop(id=1), api.Stop(id=1))
+    text = gather.gathered([api.encode(api.Stop(id=1), text=True)] * 2)
     assert json.loads(text) == [{"type": "stop", "id": 1}] * 2
 
 
 @pytest.mark.parametrize("text", [False, True])
 def test_messages_are_bounded_both_ways(text: bool) -> None:
     frame = api.encode(api.Stop(id=1), text=text)
-    assert len(api_gather.decode_requests(api_gather.gathered([frame] * MAX))) == MAX
+    assert len(gather.decode_requests(gather.gathered([frame] * MAX))) == MAX
     for count in (0, MAX + 1):
         with pytest.raises(LocalProtocolError, match=f"a message of {count} frames"):
-            api_gather.gathered([frame] * count)
+            gather.gathered([frame] * count)
     large = api.encode(api.Append(id=1, group="g", records=(bytes(4 << 20),)), text=text)
     with pytest.raises(LocalProtocolError, match="are above"):
-        api_gather.gathered([large, large])
+        gather.gathered([large, large])
     longest = "x" * (api.FRAME_BYTES_MAX + 1)
-    for decode in (api_gather.decode_requests, api_gather.decode_answers):
+    for decode in (gather.decode_requests, gather.decode_answers):
         with pytest.raises(RemoteProtocolError, match="is above"):
             decode(longest)
 
@@ -106,6 +107,6 @@ def test_messages_are_bounded_both_ways(text: bool) -> None:
 )
 def test_a_message_that_breaks_the_format_is_refused(junk: bytes | str) -> None:
     with pytest.raises(RemoteProtocolError, match="unreadable request"):
-        api_gather.decode_requests(junk)
+        gather.decode_requests(junk)
     with pytest.raises(RemoteProtocolError, match="unreadable answer"):
-        api_gather.decode_answers(junk)
+        gather.decode_answers(junk)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from wire.api_proof import CHALLENGE_BYTES, CHALLENGE_HEADER, PROOF_BYTES, Handshake, challenge_of
+from wire.api.proof import CHALLENGE_BYTES, CHALLENGE_HEADER, PROOF_BYTES, Handshake, challenge_of
 
 SECRET = b"s" * 32
 SHAKE = Handshake(cluster="demo", node="n0", name="member n1", challenge=b"c" * 32, nonce=b"n" * 32)

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wire.checkpoint import CHECKPOINT_BYTES, Checkpoint, decode_checkpoint, encode_checkpoint
-from wire.commitlog import segment_name, segment_offset
-from wire.consume_queue import (
+from wire.errors import LocalProtocolError, RemoteProtocolError
+from wire.files.checkpoint import CHECKPOINT_BYTES, Checkpoint, decode_checkpoint, encode_checkpoint
+from wire.files.commit_log import segment_name, segment_offset
+from wire.files.consume_queue import (
     FILLER_UNIT,
     UNIT_BYTES,
     decode_unit,
@@ -15,9 +16,8 @@ from wire.consume_queue import (
     is_filler,
     is_used,
 )
-from wire.errors import LocalProtocolError, RemoteProtocolError
-from wire.hosts import Host, decode_host, decode_message_id, encode_host, encode_message_id
-from wire.index_file import (
+from wire.files.hosts import Host, decode_host, decode_message_id, encode_host, encode_message_id
+from wire.files.index_file import (
     IndexHeader,
     IndexUnit,
     decode_index_header,

@@ -7,15 +7,14 @@ import msgspec
 import pytest
 from msgspec import Struct
 
-from wire import dledger_rpc, remoting
+from wire.dledger import rpc
 from wire.errors import RemoteProtocolError
-from wire.tolerant_json import TolerantDecoder
+from wire.remoting import frame
+from wire.remoting.tolerant_json import TolerantDecoder
 
 CLASSES: dict[str, type[Struct]] = {
-    name: getattr(dledger_rpc, name)
-    for name in dledger_rpc.__all__
-    if name.startswith(tuple("AGHILMPV"))
-} | {"RemotingCommand": remoting.Header}
+    name: getattr(rpc, name) for name in rpc.__all__ if name.startswith(tuple("AGHILMPV"))
+} | {"RemotingCommand": frame.Header}
 
 NULL_KEEPS_DEFAULT = "Java keeps the default for null, an empty or a null text; here it is refused"
 NOT_TEXT = "Java makes text of a number; here it is refused"

@@ -8,7 +8,7 @@ import golden_dledger as golden
 import msgspec
 import pytest
 
-from wire.dledger_entry import (
+from wire.dledger.entry import (
     BLANK_BYTES,
     BLANK_MAGIC,
     BODY_BYTES_MAX,
@@ -33,7 +33,7 @@ from wire.dledger_entry import (
     new_entry,
     place,
 )
-from wire.dledger_scan import EntryHead, Stop, index_record, scan
+from wire.dledger.scan import EntryHead, Stop, index_record, scan
 from wire.errors import IncompleteData, LocalProtocolError, RemoteProtocolError
 
 VECTOR = bytes.fromhex(

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wire.dledger_entry import (
+from wire.dledger.entry import (
     INDEX_BYTES,
     Entry,
     IndexRecord,
@@ -17,7 +17,7 @@ from wire.dledger_entry import (
     encode_index,
     new_entry,
 )
-from wire.dledger_scan import EntryHead, Stop, scan
+from wire.dledger.scan import EntryHead, Stop, scan
 
 
 def chain(count: int, *, index: int = 0, term: int = 1, pos: int = 0) -> tuple[Entry, ...]:

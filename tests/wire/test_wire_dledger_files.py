@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wire.dledger_files import (
+from wire.dledger.files import (
     TEXT_BYTES_MAX,
     LedgerCheckpoint,
     TermAndVote,

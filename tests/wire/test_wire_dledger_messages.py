@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wire.dledger_codes import PushType, RequestCode, VoteResult
-from wire.dledger_entry import Entry
-from wire.dledger_rpc import (
+from wire.dledger.codes import PushType, RequestCode, VoteResult
+from wire.dledger.entry import Entry
+from wire.dledger.rpc import (
     PushEntryRequest,
     Request,
     Response,

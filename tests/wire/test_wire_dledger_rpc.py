@@ -8,16 +8,16 @@ from typing import Any
 import golden_dledger as golden
 import pytest
 
-from wire.dledger_codes import (
+from wire.dledger.codes import (
     PushType,
     RequestCode,
     ResponseCode,
     VoteResult,
     response_code,
 )
-from wire.dledger_entry import Entry, new_entry
-from wire.dledger_push_rpc import encode_batch
-from wire.dledger_rpc import (
+from wire.dledger.entry import Entry, new_entry
+from wire.dledger.push_rpc import encode_batch
+from wire.dledger.rpc import (
     AppendEntryRequest,
     AppendEntryResponse,
     GetEntriesResponse,
@@ -37,7 +37,7 @@ from wire.dledger_rpc import (
     request_code_of,
 )
 from wire.errors import LocalProtocolError, RemoteProtocolError
-from wire.remoting import REPLY_CODE, Decoder, Frame, Language
+from wire.remoting.frame import REPLY_CODE, Decoder, Frame, Language
 
 SPOKEN = tuple(code for code in RequestCode if request_code(code) is code)
 BASE: dict[str, Any] = {

@@ -7,8 +7,9 @@ import attrs
 import golden_classic as golden
 import pytest
 
-from wire.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
-from wire.commitlog import (
+from wire.errors import IncompleteData, RemoteProtocolError
+from wire.files.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
+from wire.files.commit_log import (
     Record,
     RecordEncoder,
     RecordHead,
@@ -25,9 +26,8 @@ from wire.commitlog import (
     segment_name,
     segment_offset,
 )
-from wire.consume_queue import FILLER_UNIT, UNIT_BYTES, encode_unit
-from wire.errors import IncompleteData, RemoteProtocolError
-from wire.index_file import (
+from wire.files.consume_queue import FILLER_UNIT, UNIT_BYTES, encode_unit
+from wire.files.index_file import (
     IndexHeader,
     IndexUnit,
     decode_index_header,
@@ -43,7 +43,7 @@ from wire.index_file import (
     slot_position,
     unit_position,
 )
-from wire.properties import encode_properties
+from wire.files.properties import encode_properties
 
 QUEUE_FILE_BYTES, SLOTS, UNITS = 2000, 50, 200
 stores = pytest.mark.parametrize(("version", "node"), golden.STORES)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wire.errors import LocalProtocolError, RemoteProtocolError
-from wire.ha_classic import (
+from wire.ha.classic import (
     FRAME_BODY_MAX,
     FRAME_HEADER_BYTES,
     NEED_DATA,

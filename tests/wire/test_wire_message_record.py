@@ -7,8 +7,8 @@ import attrs
 import pytest
 
 from wire.errors import IncompleteData, LocalProtocolError, RemoteProtocolError
-from wire.hosts import Host
-from wire.message_record import (
+from wire.files.hosts import Host
+from wire.files.message_record import (
     BODY_BYTES_MAX,
     MAGIC_V1,
     MAGIC_V2,
@@ -20,9 +20,9 @@ from wire.message_record import (
     encode_record,
     has_queue_unit,
 )
-from wire.properties import encode_properties
-from wire.record_encoder import RecordEncoder
-from wire.record_scan import Stop, scan, scan_heads
+from wire.files.properties import encode_properties
+from wire.files.record_encoder import RecordEncoder
+from wire.files.record_scan import Stop, scan, scan_heads
 
 V4: Host = ("10.1.2.3", 10911)
 V4_BYTES = bytes((10, 1, 2, 3, 0, 0, 0x2A, 0x9F))

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wire.errors import LocalProtocolError
-from wire.properties import (
+from wire.files.properties import (
     DELAY_LEVELS_MS,
     PROPERTIES_BYTES_MAX,
     decode_properties,

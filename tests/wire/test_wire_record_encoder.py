@@ -1,10 +1,10 @@
 import pytest
 
 from wire.errors import LocalProtocolError
-from wire.hosts import Host
-from wire.message_record import BODY_BYTES_MAX, RECORD_BYTES_MAX, decode_record
-from wire.record_encoder import BLANK_BYTES, RecordEncoder, encode_blank, fits_in_segment
-from wire.record_scan import scan
+from wire.files.hosts import Host
+from wire.files.message_record import BODY_BYTES_MAX, RECORD_BYTES_MAX, decode_record
+from wire.files.record_encoder import BLANK_BYTES, RecordEncoder, encode_blank, fits_in_segment
+from wire.files.record_scan import scan
 
 V4: Host = ("127.0.0.1", 10911)
 FIELDS = {"queue_id": 0, "queue_offset": 0, "physical_offset": 0, "store_ts": 0, "born_ts": 0}

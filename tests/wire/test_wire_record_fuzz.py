@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wire.errors import IncompleteData, RemoteProtocolError
-from wire.message_record import Record, body_crc, decode_record, encode_record
-from wire.record_scan import Stop, scan, scan_heads
-from wire.shown_record import ShownRecord, decode_shown
+from wire.files.message_record import Record, body_crc, decode_record, encode_record
+from wire.files.record_scan import Stop, scan, scan_heads
+from wire.files.shown_record import ShownRecord, decode_shown
 
 ints = st.integers(-(2**31), 2**31 - 1)
 longs = st.integers(-(2**63), 2**63 - 1)

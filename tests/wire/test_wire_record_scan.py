@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wire.hosts import Host
-from wire.properties import encode_properties
-from wire.record_encoder import RecordEncoder, encode_blank
-from wire.record_scan import RecordHead, Scanned, Stop, scan, scan_heads, walk
+from wire.files.hosts import Host
+from wire.files.properties import encode_properties
+from wire.files.record_encoder import RecordEncoder, encode_blank
+from wire.files.record_scan import RecordHead, Scanned, Stop, scan, scan_heads, walk
 
 HOST: Host = ("127.0.0.1", 10911)
 

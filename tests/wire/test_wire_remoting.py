@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wire import remoting
-from wire.dledger_codes import RequestCode
-from wire.dledger_rpc import request_code
+from wire.dledger.codes import RequestCode
+from wire.dledger.rpc import request_code
 from wire.errors import LocalProtocolError, RemoteProtocolError
-from wire.remoting import (
+from wire.remoting import frame as remoting
+from wire.remoting.frame import (
     FLAG_ONEWAY,
     FLAG_REPLY,
     FRAME_BYTES_MAX,

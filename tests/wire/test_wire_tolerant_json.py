@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from wire import tolerant_json
 from wire.errors import RemoteProtocolError
-from wire.tolerant_json import Int, Long, TolerantDecoder, always
+from wire.remoting import tolerant_json
+from wire.remoting.tolerant_json import Int, Long, TolerantDecoder, always
 
 
 class Colour(enum.Enum):

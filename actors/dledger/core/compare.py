@@ -15,7 +15,7 @@ from __future__ import annotations
 import attrs
 
 from actors.dledger.core.push_effects import PushAnswer
-from wire.dledger_codes import ResponseCode
+from wire.dledger.codes import ResponseCode
 
 
 @attrs.frozen(kw_only=True)

@@ -39,7 +39,7 @@ from actors.dledger.core.push_effects import DispatcherState as DispatcherState
 from actors.dledger.core.push_window import PushWindow, UnderWay
 from actors.dledger.core.settings import STRICT, CompatSettings, PushSettings
 from actors.events import dledger as events
-from wire.dledger_codes import PushType, ResponseCode
+from wire.dledger.codes import PushType, ResponseCode
 
 
 @attrs.define

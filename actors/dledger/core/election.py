@@ -49,7 +49,7 @@ from actors.dledger.core.transfer import (
 )
 from actors.dledger.core.votes import Judgement, Pause, VoteAnswer, VoteAsked, judge
 from actors.events import dledger as events
-from wire.dledger_codes import ResponseCode, VoteResult
+from wire.dledger.codes import ResponseCode, VoteResult
 
 
 @attrs.define(kw_only=True)

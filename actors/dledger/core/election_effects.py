@@ -7,7 +7,7 @@ import attrs
 from actors.dledger.core.leader_proof import Proven
 from actors.dledger.core.member_state import LedgerEnd, Role, SavedVote
 from actors.dledger.core.votes import VoteAnswer
-from wire.dledger_codes import ResponseCode
+from wire.dledger.codes import ResponseCode
 
 
 @attrs.frozen(kw_only=True)

@@ -18,7 +18,7 @@ import enum
 import attrs
 
 from actors.dledger.core.member_state import MemberState, Role
-from wire.dledger_codes import ResponseCode
+from wire.dledger.codes import ResponseCode
 
 
 class Heard(enum.Enum):

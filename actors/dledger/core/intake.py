@@ -44,8 +44,8 @@ from actors.dledger.core.push_effects import PushAnswer
 from actors.dledger.core.settings import STRICT, CompatSettings, PushSettings
 from actors.dledger.core.waiting_pushes import WaitingPushes
 from actors.events import dledger as events
-from wire.dledger_codes import PushType, ResponseCode
-from wire.dledger_entry import Entry
+from wire.dledger.codes import PushType, ResponseCode
+from wire.dledger.entry import Entry
 
 
 @attrs.define(kw_only=True)

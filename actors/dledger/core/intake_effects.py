@@ -9,8 +9,8 @@ import attrs
 
 from actors.dledger.core.member_state import INDEX_NONE
 from actors.dledger.core.push_effects import PushAnswer
-from wire.dledger_codes import PushType, ResponseCode
-from wire.dledger_entry import Entry, entry_problem
+from wire.dledger.codes import PushType, ResponseCode
+from wire.dledger.entry import Entry, entry_problem
 
 
 class LedgerView(Protocol):

@@ -13,7 +13,7 @@ import attrs
 
 from actors.dledger.core.push_effects import PushAnswer
 from actors.dledger.core.settings import PushSettings
-from wire.dledger_codes import ResponseCode
+from wire.dledger.codes import ResponseCode
 
 REFUSALS_TOLD: Final = 3
 """Of one entry, in a row: before that a peer may have begun a new session in between."""

@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import Final
 
 from actors.dledger.core.push_effects import Push, PushAnswer
-from wire.dledger_codes import ResponseCode
+from wire.dledger.codes import ResponseCode
 
 _COUNTED: Final = (ResponseCode.SUCCESS, ResponseCode.INCONSISTENT_STATE)
 """What says something of the peer's log."""

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import attrs
 
-from wire.dledger_codes import PushType, ResponseCode
+from wire.dledger.codes import PushType, ResponseCode
 
 
 class DispatcherState(enum.IntEnum):

@@ -6,8 +6,8 @@ dledger-all-0.3.1.2; specification sections 2.3 and 2.4.
 
 from __future__ import annotations
 
-from wire.dledger_codes import ResponseCode
-from wire.dledger_rpc import Request, Response, request_code_of, response_class
+from wire.dledger.codes import ResponseCode
+from wire.dledger.rpc import Request, Response, request_code_of, response_class
 
 
 def refusal(request: Request, code: ResponseCode, leader: str) -> Response:

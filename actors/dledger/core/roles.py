@@ -37,7 +37,7 @@ from actors.dledger.core.transfer import PeersHeard, TakeOver, TransferOut, reac
 from actors.dledger.core.votes import ParseResult, Pause, VoteAnswer, VoteAsked, VoteRound, judge
 from actors.events import dledger as events
 from actors.log_types import Membership
-from wire.dledger_codes import ResponseCode, VoteResult
+from wire.dledger.codes import ResponseCode, VoteResult
 
 
 @attrs.define(kw_only=True)

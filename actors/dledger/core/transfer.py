@@ -31,7 +31,7 @@ from actors.dledger.core.member_state import (
     Role,
 )
 from actors.dledger.core.settings import ElectionSettings
-from wire.dledger_codes import ResponseCode
+from wire.dledger.codes import ResponseCode
 
 
 @attrs.frozen(kw_only=True)

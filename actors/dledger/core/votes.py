@@ -37,7 +37,7 @@ import enum
 import attrs
 
 from actors.dledger.core.member_state import LedgerEnd, MemberState, Role, SavedVote
-from wire.dledger_codes import VoteResult
+from wire.dledger.codes import VoteResult
 
 
 @attrs.frozen(kw_only=True)

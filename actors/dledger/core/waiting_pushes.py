@@ -14,7 +14,7 @@ from typing import TypeAlias
 import attrs
 
 from actors.dledger.core.intake_effects import Pushed
-from wire.dledger_codes import ResponseCode
+from wire.dledger.codes import ResponseCode
 
 Refused: TypeAlias = tuple[Pushed, ResponseCode]
 

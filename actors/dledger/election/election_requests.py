@@ -25,8 +25,8 @@ from actors.dledger.core.transfer import TransferAsked
 from actors.dledger.core.votes import VoteAnswer, VoteAsked
 from actors.dledger.rpc.rpc_messages import Answered, Call, Sender
 from actors.runtime import ActorRef
-from wire.dledger_codes import ResponseCode, VoteResult, response_code
-from wire.dledger_rpc import (
+from wire.dledger.codes import ResponseCode, VoteResult, response_code
+from wire.dledger.rpc import (
     HeartBeatRequest,
     HeartBeatResponse,
     LeadershipTransferRequest,

@@ -20,8 +20,8 @@ from actors.dledger.rpc.refusal_log import RefusalLog
 from actors.dledger.rpc.rpc_messages import Answered, Sender
 from actors.events.dledger import TermRefused
 from actors.storage.dledger.term_files import NEW_VOTE
-from wire.dledger_codes import ResponseCode, VoteResult, response_code
-from wire.dledger_rpc import HeartBeatResponse, Response, VoteResponse
+from wire.dledger.codes import ResponseCode, VoteResult, response_code
+from wire.dledger.rpc import HeartBeatResponse, Response, VoteResponse
 
 _MEANT: Final = {
     ResponseCode.UNKNOWN_GROUP: "its group has another name",

@@ -57,7 +57,7 @@ from actors.runtime import Actor, ActorDown, ActorRef, AskTimeout, MailboxSpec, 
 from actors.storage.dledger import store
 from actors.storage.dledger.term_files import TermVote
 from actors.storage.pull_messages import IDLE_NEWS_WITHIN_S, NEWS_WITHIN_S
-from wire.dledger_rpc import (
+from wire.dledger.rpc import (
     HeartBeatRequest,
     LeadershipTransferRequest,
     MetadataRequest,

@@ -20,9 +20,9 @@ from actors.storage.dledger.snapshots import (
     SnapshotFolder,
     Writer,
 )
-from wire.dledger_codes import ResponseCode
-from wire.dledger_entry import INDEX_MAX
-from wire.dledger_rpc import InstallSnapshotRequest
+from wire.dledger.codes import ResponseCode
+from wire.dledger.entry import INDEX_MAX
+from wire.dledger.rpc import InstallSnapshotRequest
 
 
 @attrs.define

@@ -45,8 +45,8 @@ from actors.storage.dledger.snapshots import (
 )
 from actors.storage.room import Room
 from actors.storage.stepping import stepped
-from wire.dledger_codes import ResponseCode
-from wire.dledger_rpc import InstallSnapshotRequest, InstallSnapshotResponse, Response
+from wire.dledger.codes import ResponseCode
+from wire.dledger.rpc import InstallSnapshotRequest, InstallSnapshotResponse, Response
 
 MAILBOX_CAPACITY: Final = 1024
 MAILBOX_BYTES: Final = 32 << 20

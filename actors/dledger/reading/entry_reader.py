@@ -41,9 +41,9 @@ from actors.storage.pull_messages import (
 )
 from actors.storage.pull_messages import Read as Read
 from actors.storage.pull_messages import WatchOffsets as WatchOffsets
-from wire.dledger_codes import ResponseCode
-from wire.dledger_entry import Entry, decode_entry
-from wire.dledger_rpc import GetEntriesRequest, GetEntriesResponse
+from wire.dledger.codes import ResponseCode
+from wire.dledger.entry import Entry, decode_entry
+from wire.dledger.rpc import GetEntriesRequest, GetEntriesResponse
 
 
 @attrs.frozen(kw_only=True)

@@ -16,8 +16,8 @@ from actors.dledger.replication.append_waits import AppendWait, RPCAnswer, RPCAn
 from actors.dledger.rpc.rpc_messages import Asked
 from actors.errors import NotStored
 from actors.log_types import BEHIND_FAILED
-from wire.dledger_entry import ENTRY_HEAD_BYTES
-from wire.dledger_rpc import AppendEntryRequest
+from wire.dledger.entry import ENTRY_HEAD_BYTES
+from wire.dledger.rpc import AppendEntryRequest
 
 GROUP_BYTES: Final = 1 << 20
 """Appends are given to the store in groups of about so many bytes: a follower's sync of the first

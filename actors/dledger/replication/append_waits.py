@@ -10,8 +10,8 @@ from actors.dledger.replication import outcomes
 from actors.dledger.replication.append_messages import Committed
 from actors.log_types import Chain
 from actors.runtime import ReplyTo
-from wire.dledger_codes import ResponseCode
-from wire.dledger_rpc import AppendEntryRequest, AppendEntryResponse, Response
+from wire.dledger.codes import ResponseCode
+from wire.dledger.rpc import AppendEntryRequest, AppendEntryResponse, Response
 
 
 class Answers(Protocol):

@@ -36,8 +36,8 @@ from actors.storage.dledger import store
 from actors.storage.dledger.entry_window import EntryWindow
 from actors.storage.dledger.ledger import IndexGone
 from actors.storage.dledger.snapshots import CHUNK_BYTES, Reader, Snapshot
-from wire.dledger_codes import PushType, ResponseCode, response_code
-from wire.dledger_rpc import InstallSnapshotRequest, InstallSnapshotResponse, PushEntryRequest
+from wire.dledger.codes import PushType, ResponseCode, response_code
+from wire.dledger.rpc import InstallSnapshotRequest, InstallSnapshotResponse, PushEntryRequest
 
 MAILBOX_CAPACITY: Final = 4096
 """Answers, most of them: one to each push that is under way."""

@@ -46,8 +46,8 @@ from actors.runtime import Actor, ActorDown, ActorRef, MailboxSpec, ReplyTo, Sto
 from actors.storage.dledger import store
 from actors.storage.dledger.ledger import EntryRefused, NotInSequence
 from actors.storage.dledger.store_messages import LedgerGrew
-from wire.dledger_codes import PushType
-from wire.dledger_rpc import InstallSnapshotRequest, PushEntryRequest, Response
+from wire.dledger.codes import PushType
+from wire.dledger.rpc import InstallSnapshotRequest, PushEntryRequest, Response
 
 MAILBOX_CAPACITY: Final = 1024
 WAITING_MAX: Final = 1024

@@ -19,8 +19,8 @@ from actors.dledger.replication.push_bodies import push_response
 from actors.dledger.rpc.refusal_log import RefusalLog
 from actors.dledger.rpc.rpc_messages import Sender
 from actors.events.dledger import PeerNotUnderstood
-from wire.dledger_codes import ResponseCode
-from wire.dledger_rpc import PushEntryRequest, Response
+from wire.dledger.codes import ResponseCode
+from wire.dledger.rpc import PushEntryRequest, Response
 
 SENDS_NOTHING: Final = "sends what holds no entry, as a leader of another dialect does"
 

@@ -24,7 +24,7 @@ from actors.errors import (
     TooLarge,
     TriologError,
 )
-from wire.dledger_codes import ResponseCode
+from wire.dledger.codes import ResponseCode
 
 E = TypeVar("E", bound=TriologError)
 

@@ -14,7 +14,7 @@ from actors.dledger.core.member_state import INDEX_NONE
 from actors.storage.dledger.compare import is_equal
 from actors.storage.dledger.entry_window import EntryWindow
 from actors.storage.dledger.ledger import IndexGone
-from wire.dledger_entry import Entry
+from wire.dledger.entry import Entry
 
 
 @attrs.define

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from actors.dledger.core.intake_effects import Pushed
 from actors.dledger.core.push_effects import PushAnswer
-from wire.dledger_codes import PushType, ResponseCode, response_code
-from wire.dledger_rpc import (
+from wire.dledger.codes import PushType, ResponseCode, response_code
+from wire.dledger.rpc import (
     InstallSnapshotRequest,
     InstallSnapshotResponse,
     PushEntryRequest,

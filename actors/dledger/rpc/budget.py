@@ -22,8 +22,8 @@ import trio
 
 from actors.dledger.rpc.stream import RECEIVE_BYTES, SMALL_BYTES, STEP_FRAMES
 from actors.runtime.pool import Pool
-from wire.dledger_rpc import GetEntriesResponse, Response
-from wire.remoting import FRAME_BYTES_MAX
+from wire.dledger.rpc import GetEntriesResponse, Response
+from wire.remoting.frame import FRAME_BYTES_MAX
 
 RECEIVED_BYTES: Final = 64 << 20
 """Frames of all connections, and answers to them. A connection waits for room with less than twice

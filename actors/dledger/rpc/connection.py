@@ -36,7 +36,7 @@ from actors.dledger.rpc.stream import IDLE_S, FrameStream, Received, StreamEnded
 from actors.env.protocols import Stream
 from actors.events import dledger as events
 from actors.runtime import Actor, MailboxFull, MailboxSpec, ReplyTo, StopReason, describe
-from wire.dledger_rpc import (
+from wire.dledger.rpc import (
     AppendEntryRequest,
     GetEntriesRequest,
     Request,
@@ -46,7 +46,7 @@ from wire.dledger_rpc import (
     request_code,
 )
 from wire.errors import LocalProtocolError, RemoteProtocolError
-from wire.remoting import (
+from wire.remoting.frame import (
     REMOTING_CODE_NOT_SUPPORTED,
     REMOTING_SYSTEM_BUSY,
     REMOTING_SYSTEM_ERROR,

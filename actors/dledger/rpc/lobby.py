@@ -18,7 +18,7 @@ import attrs
 import trio
 
 from actors.env.protocols import Address, Held, ReceiveHalf, SendHalf, Stream
-from wire.remoting import Decoder
+from wire.remoting.frame import Decoder
 
 FREE_BURST: Final = 256
 """Connections of one address that need not speak first: as many as a port has places."""

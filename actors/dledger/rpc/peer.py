@@ -38,8 +38,8 @@ from actors.dledger.rpc.stream import (
 from actors.env.protocols import Address, Network, Stream
 from actors.events import dledger as events
 from actors.runtime import Actor, MailboxSpec, StopReason
-from wire.dledger_codes import RequestCode
-from wire.dledger_rpc import (
+from wire.dledger.codes import RequestCode
+from wire.dledger.rpc import (
     AppendEntryRequest,
     InstallSnapshotRequest,
     PushEntryRequest,
@@ -50,7 +50,7 @@ from wire.dledger_rpc import (
     request_code_of,
 )
 from wire.errors import LocalProtocolError, RemoteProtocolError
-from wire.remoting import REPLY_CODE, Frame, Header, encode_frame
+from wire.remoting.frame import REPLY_CODE, Frame, Header, encode_frame
 
 CONNECT_TIMEOUT_S: Final = 3.0
 """Upstream: connectTimeoutMillis."""

@@ -12,8 +12,8 @@ from actors.dledger.core.member_state import TERM_MAX
 from actors.dledger.core.refusals import refusal
 from actors.dledger.rpc.rpc_messages import Services
 from actors.runtime import ActorRef
-from wire.dledger_codes import ResponseCode
-from wire.dledger_rpc import (
+from wire.dledger.codes import ResponseCode
+from wire.dledger.rpc import (
     AppendEntryRequest,
     GetEntriesRequest,
     HeartBeatRequest,

@@ -12,11 +12,11 @@ from msgspec import Raw
 
 from actors.dledger.leader_board import LeaderBoard
 from actors.runtime import ActorRef, ReplyTo
-from wire.dledger_rpc import AppendEntryRequest, Request, Response
+from wire.dledger.rpc import AppendEntryRequest, Request, Response
 
 
 class Base(TypedDict):
-    """The fields that every request between members begins with; see `wire.dledger_body`."""
+    """The fields that every request between members begins with; see `wire.dledger.body`."""
 
     group: str
     leader_id: str

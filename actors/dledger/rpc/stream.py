@@ -18,7 +18,7 @@ import attrs
 import trio
 
 from actors.env.protocols import ReceiveHalf, SendHalf, Stream
-from wire.remoting import Decoder, Frame
+from wire.remoting.frame import Decoder, Frame
 
 RECEIVE_BYTES: Final = 256 << 10
 """Read at once: some 1,700 small frames, 5 ms of decoding."""

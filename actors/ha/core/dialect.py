@@ -12,7 +12,7 @@ from typing import Protocol
 import attrs
 
 from actors.ha.core.start_rule import FirstByte, LastFile, StartRule
-from wire import ha_classic
+from wire.ha import classic
 
 
 class Dialect(Protocol):
@@ -34,13 +34,13 @@ class Dialect(Protocol):
 
     def encode_report(self, offset_bytes: int) -> bytes: ...
     def encode_frame_header(self, offset_bytes: int, size_bytes: int) -> bytes: ...
-    def report_decoder(self) -> ha_classic.ReportDecoder:
+    def report_decoder(self) -> classic.ReportDecoder:
         """A new decoder for one connection, master side."""
 
-    def frame_decoder(self) -> ha_classic.FrameDecoder:
+    def frame_decoder(self) -> classic.FrameDecoder:
         """A new decoder for one connection, slave side."""
 
-    def frame_meter(self) -> ha_classic.FrameMeter:
+    def frame_meter(self) -> classic.FrameMeter:
         """Beside it, for the task that reads the stream."""
 
 
@@ -51,23 +51,23 @@ class ClassicDialect:
     start_rule: StartRule = attrs.field(factory=FirstByte)
     upstream: bool = False
     name = "classic"
-    frame_header_bytes = ha_classic.FRAME_HEADER_BYTES
-    frame_body_max_bytes = ha_classic.FRAME_BODY_MAX
+    frame_header_bytes = classic.FRAME_HEADER_BYTES
+    frame_body_max_bytes = classic.FRAME_BODY_MAX
 
     def encode_report(self, offset_bytes: int) -> bytes:
-        return ha_classic.encode_report(offset_bytes)
+        return classic.encode_report(offset_bytes)
 
     def encode_frame_header(self, offset_bytes: int, size_bytes: int) -> bytes:
-        return ha_classic.encode_frame_header(offset_bytes, size_bytes)
+        return classic.encode_frame_header(offset_bytes, size_bytes)
 
-    def report_decoder(self) -> ha_classic.ReportDecoder:
-        return ha_classic.ReportDecoder()
+    def report_decoder(self) -> classic.ReportDecoder:
+        return classic.ReportDecoder()
 
-    def frame_decoder(self) -> ha_classic.FrameDecoder:
-        return ha_classic.FrameDecoder()
+    def frame_decoder(self) -> classic.FrameDecoder:
+        return classic.FrameDecoder()
 
-    def frame_meter(self) -> ha_classic.FrameMeter:
-        return ha_classic.FrameMeter()
+    def frame_meter(self) -> classic.FrameMeter:
+        return classic.FrameMeter()
 
 
 def classic_dialect(compat: str | None) -> ClassicDialect:

@@ -20,7 +20,7 @@ from actors.ha.core.reigns import Comparison, Kind, compare, line
 from actors.ha.core.role_checks import reigned
 from actors.ha.core.role_part import LEAP_MAX
 from actors.log_types import GroupState, Reign
-from wire.api_base import NUMBER_MAX
+from wire.api.base import NUMBER_MAX
 
 
 @attrs.frozen(kw_only=True)

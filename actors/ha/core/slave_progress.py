@@ -30,7 +30,7 @@ from actors.ha.core.dialect import Dialect
 from actors.ha.core.extent import LogExtent
 from actors.ha.core.states import Lost
 from wire.errors import RemoteProtocolError
-from wire.ha_classic import (
+from wire.ha.classic import (
     NEED_DATA,
     FrameData,
     FrameDecoder,

@@ -1,6 +1,6 @@
 """All entries in a stretch of a DLedger data file, and their fields as columns.
 
-Layout: `wire.dledger_entry`. What is accepted is what `wire.dledger_scan.scan` accepts, which also
+Layout: `wire.dledger.entry`. What is accepted is what `wire.dledger.scan.scan` accepts, which also
 says why there are no more; a test holds the two together.
 """
 
@@ -24,9 +24,9 @@ from actors.pipeline.sources.cells import (
     steps,
 )
 from wire.crc import crc32
-from wire.dledger_entry import ENTRY_BYTES_MAX, ENTRY_HEAD_BYTES, MAGIC_NORMAL
-from wire.dledger_scan import scan
-from wire.scanned import Scanned
+from wire.dledger.entry import ENTRY_BYTES_MAX, ENTRY_HEAD_BYTES, MAGIC_NORMAL
+from wire.dledger.scan import scan
+from wire.files.scanned import Scanned
 
 _SIZE = struct.Struct(">4xi").unpack_from
 _MAGIC: Final = re.compile(b"(?=" + re.escape(MAGIC_NORMAL.to_bytes(4, "big")) + b")")

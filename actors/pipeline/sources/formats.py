@@ -34,7 +34,7 @@ from actors.pipeline.sources.message_chunk import (
     message_candidates,
 )
 from actors.pipeline.sources.unfinished import entry_unfinished, message_unfinished
-from wire.scanned import Scanned
+from wire.files.scanned import Scanned
 
 
 class Chunk(Protocol):

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyarrow import fs as pafs
 
 from actors.pipeline.sources.mistakes import SourceError
-from wire.commitlog import segment_offset
+from wire.files.commit_log import segment_offset
 
 LOST_AND_FOUND: Final = "lost+found"
 """The file system's own folder in its root, into which only its owner may look."""

@@ -1,8 +1,8 @@
 """All message records in a stretch of commit log, and their fields as columns.
 
-Layout: `wire.message_record`. What is accepted is what `wire.record_scan.scan` accepts, which also
-says why there are no more; a test holds the two together. A body whose CRC is wrong does not end
-the stretch here: its record is marked, for its size is right and the next one follows it.
+Layout: `wire.files.message_record`. What is accepted is what `wire.files.record_scan.scan` accepts,
+which also says why there are no more; a test holds the two together. A body whose CRC is wrong does
+not end the stretch here: its record is marked, for its size is right and the next one follows it.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from actors.pipeline.sources.cells import (
     time_cells,
     told_cells,
 )
-from wire.commitlog import scan
 from wire.crc import crc32
-from wire.hosts import decode_host
-from wire.message_record import (
+from wire.files.commit_log import scan
+from wire.files.hosts import decode_host
+from wire.files.message_record import (
     CRC_MASK,
     MAGIC_V1,
     MAGIC_V2,
@@ -39,8 +39,8 @@ from wire.message_record import (
     TOPIC_BYTES_MAX,
     TOPIC_BYTES_MAX_V1,
 )
-from wire.properties import PROPERTIES_BYTES_MAX
-from wire.scanned import Scanned
+from wire.files.properties import PROPERTIES_BYTES_MAX
+from wire.files.scanned import Scanned
 
 _SIZE = struct.Struct(">i").unpack_from
 _BODY_AT: Final = 88  # with two IPv4 hosts

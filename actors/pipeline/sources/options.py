@@ -24,7 +24,7 @@ from typing import Final
 import attrs
 
 from actors.pipeline.sources.mistakes import SourceError
-from wire.message_record import RECORD_BYTES_MAX
+from wire.files.message_record import RECORD_BYTES_MAX
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"

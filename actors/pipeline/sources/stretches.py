@@ -15,7 +15,7 @@ import attrs
 from actors.pipeline.sources.entry_chunk import Behind
 from actors.pipeline.sources.formats import Chunk, Format
 from actors.pipeline.sources.log_files import Log, LogFolder, Segment
-from wire.scanned import Scanned, Stop
+from wire.files.scanned import Scanned, Stop
 
 CHUNK_BYTES: Final = 4 << 20
 """Read at once: some ten thousand small records, and what a batch of Arrow's should hold."""

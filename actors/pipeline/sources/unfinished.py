@@ -19,7 +19,7 @@ from actors.pipeline.sources.entry_chunk import Entries
 from actors.pipeline.sources.log_files import Log, LogFolder, Segment
 from actors.pipeline.sources.message_chunk import Messages
 from actors.pipeline.sources.mistakes import SourceError
-from wire.dledger_entry import INDEX_BYTES, INDEX_RECORD, MAGIC_NORMAL
+from wire.dledger.entry import INDEX_BYTES, INDEX_RECORD, MAGIC_NORMAL
 
 _DATA: Final = "/data"
 _INDEX: Final = "/index"

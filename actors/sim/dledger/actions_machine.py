@@ -21,7 +21,7 @@ from actors.sim.history import MachineDid
 from actors.sim.script import Fault
 from actors.sim.world import SimEvent
 from actors.storage.dledger.snapshots import INSTALLED, TAKEN
-from wire.dledger_snapshot import DATA, folder_name
+from wire.dledger.snapshot import DATA, folder_name
 
 TAKING_WAIT_S: Final = 15.0
 OUTGROW_S: Final = 30.0

@@ -12,7 +12,7 @@ from actors.sim.dledger.members import SimGroups
 from actors.storage.commit_log import segment_bases, segment_path
 from actors.storage.dledger.layout import LedgerLayout
 from actors.storage.dledger.term_files import FILE_BYTES_MAX, TermVote
-from wire.dledger_entry import (
+from wire.dledger.entry import (
     BLANK_MAGIC,
     ENTRY_HEAD,
     ENTRY_HEAD_BYTES,
@@ -20,7 +20,7 @@ from wire.dledger_entry import (
     INDEX_RECORD,
     MAGIC_NORMAL,
 )
-from wire.dledger_files import decode_currterm
+from wire.dledger.files import decode_currterm
 from wire.errors import RemoteProtocolError
 
 BLANK_HEAD_BYTES: Final = 8

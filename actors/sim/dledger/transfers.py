@@ -13,11 +13,11 @@ from actors.sim.action import PairAction
 from actors.sim.dledger.runner import LedgerRunner
 from actors.sim.script import Fault
 from actors.sim.world import SimEvent
-from wire.dledger_codes import RequestCode, ResponseCode
-from wire.dledger_election_rpc import LeadershipTransferRequest
-from wire.dledger_rpc import decode_response, encode_body
+from wire.dledger.codes import RequestCode, ResponseCode
+from wire.dledger.election_rpc import LeadershipTransferRequest
+from wire.dledger.rpc import decode_response, encode_body
 from wire.errors import RemoteProtocolError
-from wire.remoting import NEED_DATA, Decoder, Header, encode_frame
+from wire.remoting.frame import NEED_DATA, Decoder, Header, encode_frame
 
 ANSWER_S: Final = 5.0
 

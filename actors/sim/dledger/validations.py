@@ -24,8 +24,8 @@ from actors.sim.linear.judge import judge_log
 from actors.sim.linear.log import Append, ReadLog, Shown
 from actors.sim.linear.operations import Operation
 from actors.storage.commit_log import segment_bases, segment_path
-from wire.dledger_entry import BLANK_BYTES, INDEX_BYTES, IndexRecord, decode_index
-from wire.dledger_scan import Stop, index_record, scan
+from wire.dledger.entry import BLANK_BYTES, INDEX_BYTES, IndexRecord, decode_index
+from wire.dledger.scan import Stop, index_record, scan
 
 TOLD_MAX: Final = 3
 

@@ -19,7 +19,7 @@ from actors.storage.dledger.ledger import (
 )
 from actors.storage.dledger.sums import CHECK_MASK, SUM_RECORD
 from wire.crc import crc32
-from wire.dledger_entry import (
+from wire.dledger.entry import (
     BLANK_BYTES,
     ENTRY_HEAD,
     ENTRY_HEAD_BYTES,

@@ -5,7 +5,7 @@ Upstream: openmessaging/dledger, DLedgerEntry.java, equals (0.3.1.2): all but th
 
 from __future__ import annotations
 
-from wire.dledger_entry import Entry
+from wire.dledger.entry import Entry
 
 
 def is_equal(ours: Entry, theirs: Entry) -> bool:

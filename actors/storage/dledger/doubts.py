@@ -14,7 +14,7 @@ import attrs
 from actors.errors import StorageError
 from actors.storage.dledger.entry_window import EntrySource
 from actors.storage.dledger.ledger import FileGone
-from wire.dledger_entry import IndexRecord
+from wire.dledger.entry import IndexRecord
 
 
 @attrs.frozen

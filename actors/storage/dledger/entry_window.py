@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from actors.storage.dledger.ledger import IndexGone
 from actors.storage.dledger.recent import RecentEntries
-from wire.dledger_entry import Entry, IndexRecord, decode_entries
+from wire.dledger.entry import Entry, IndexRecord, decode_entries
 
 AHEAD_BYTES: Final = 256 << 10
 """Read at once: some hundred entries for the price of one."""

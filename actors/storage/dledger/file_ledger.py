@@ -45,8 +45,8 @@ from actors.storage.expiry import Cleaner
 from actors.storage.found_bytes import sync_file
 from actors.storage.replacing import Replaced
 from actors.storage.room import NO_ROOM_CODES, NoRoom
-from wire.dledger_entry import ENTRY_HEAD_BYTES, Entry
-from wire.dledger_files import LedgerCheckpoint
+from wire.dledger.entry import ENTRY_HEAD_BYTES, Entry
+from wire.dledger.files import LedgerCheckpoint
 
 
 def open_ledger(

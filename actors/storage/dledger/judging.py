@@ -34,8 +34,8 @@ from actors.storage.dledger.term_files import (
     read_term,
 )
 from actors.storage.path_kinds import check_kinds
-from wire.dledger_entry import INDEX_BYTES
-from wire.dledger_scan import EntryHead
+from wire.dledger.entry import INDEX_BYTES
+from wire.dledger.scan import EntryHead
 
 DATA_KEY = "data_file_bytes"
 INDEX_KEY = "index_file_bytes"

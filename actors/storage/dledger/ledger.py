@@ -23,7 +23,7 @@ from actors.errors import LogFull, StorageError, TooLarge, TriologError
 from actors.events.store import RangeRepaired
 from actors.log_types import Membership
 from actors.storage.dledger.term_files import TermVote
-from wire.dledger_entry import Entry
+from wire.dledger.entry import Entry
 
 __all__ = [
     "NONE",

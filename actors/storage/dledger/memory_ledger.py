@@ -40,7 +40,7 @@ from actors.storage.dledger.term_files import (
     settle_term,
     write_term,
 )
-from wire.dledger_entry import DATA_FILE_BYTES, ENTRY_HEAD_BYTES, Entry, IndexRecord, decode_index
+from wire.dledger.entry import DATA_FILE_BYTES, ENTRY_HEAD_BYTES, Entry, IndexRecord, decode_index
 
 MEMORY_BYTES_MAX = 1 << 30
 """An append beyond it is refused."""

@@ -29,7 +29,7 @@ from actors.storage.mending import GoodRange
 from actors.storage.room import why_failed
 from actors.storage.set_aside import keep_bytes
 from wire.crc import crc32
-from wire.dledger_entry import IndexRecord, decode_entries, decode_entry
+from wire.dledger.entry import IndexRecord, decode_entries, decode_entry
 from wire.errors import IncompleteData, RemoteProtocolError
 
 LOOK_BYTES: Final = (1 << 20, 32 << 10, 0)

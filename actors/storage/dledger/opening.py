@@ -54,9 +54,9 @@ from actors.storage.dledger.term_files import (
     write_term,
 )
 from actors.storage.found_bytes import sync_found, write_again
-from wire.dledger_entry import INDEX_BYTES, encode_blank
-from wire.dledger_files import LedgerCheckpoint
-from wire.dledger_scan import EntryHead
+from wire.dledger.entry import INDEX_BYTES, encode_blank
+from wire.dledger.files import LedgerCheckpoint
+from wire.dledger.scan import EntryHead
 
 _LOGGER = logging.getLogger("triolog.storage")
 

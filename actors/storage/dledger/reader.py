@@ -24,7 +24,7 @@ from actors.storage.dledger.settings import LedgerSettings
 from actors.storage.dledger.sums import SUM_BYTES, all_known, contradicted, sums_at, sums_file_bytes
 from actors.storage.dledger.term_files import README
 from actors.storage.log_reader import LogReader, OffsetGone
-from wire.dledger_entry import (
+from wire.dledger.entry import (
     ENTRY_BYTES_MAX,
     ENTRY_HEAD_BYTES,
     ENTRY_PLACE,

@@ -18,8 +18,8 @@ import attrs
 from msgspec import Raw
 
 from actors.storage.dledger.ledger import AppendedEntries
-from wire.dledger_entry import ENTRY_HEAD_BYTES, MAGIC_NORMAL, Entry
-from wire.dledger_push_rpc import encode_batch
+from wire.dledger.entry import ENTRY_HEAD_BYTES, MAGIC_NORMAL, Entry
+from wire.dledger.push_rpc import encode_batch
 
 RECENT_BYTES_MAX: Final = 4 << 20
 """Kept, at the least what was appended last: a dispatcher sends it at once, or is far behind."""

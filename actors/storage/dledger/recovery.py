@@ -33,13 +33,13 @@ from actors.storage.dledger.per_index import PerIndexFiles
 from actors.storage.dledger.sums import SUM_BYTES, all_known, stored_sums, sums_of
 from actors.storage.dledger.term_files import TERM_MAX, read_checkpoint
 from actors.storage.dledger.walk import FileEnd, Piece, read_file
-from wire.dledger_entry import (
+from wire.dledger.entry import (
     BLANK_BYTES,
     BLANK_MAGIC,
     ENTRY_HEAD_BYTES,
     encode_index_records,
 )
-from wire.dledger_scan import EntryHead, index_record, scan
+from wire.dledger.scan import EntryHead, index_record, scan
 
 FILES_SCANNED = 3
 """Upstream's: so many files from the end are believed least."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import attrs
 
 from actors.storage.expiry import HOUR_MS, Expiry
-from wire.dledger_entry import (
+from wire.dledger.entry import (
     BLANK_BYTES,
     DATA_FILE_BYTES,
     ENTRY_HEAD_BYTES,

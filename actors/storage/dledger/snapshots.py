@@ -1,5 +1,5 @@
 """Snapshots of a state machine on disk: folders `snapshot/snapshot_<index>`, each with `data` and
-`snapshot_meta` (`wire.dledger_snapshot`).
+`snapshot_meta` (`wire.dledger.snapshot`).
 
 Upstream: openmessaging/dledger, snapshot/SnapshotManager.java, FileSnapshotStore.java, tag 0.4.0.
 
@@ -22,7 +22,7 @@ from actors.env.protocols import Disk, File
 from actors.errors import LogFull, StorageError, TriologError
 from actors.storage.room import NO_ROOM_CODES
 from wire.crc import crc32
-from wire.dledger_snapshot import (
+from wire.dledger.snapshot import (
     DATA,
     META,
     META_BYTES_MAX,

@@ -52,7 +52,7 @@ from actors.storage.dledger.store_messages import Unsubscribe as Unsubscribe
 from actors.storage.stepping import stepped
 from actors.storage.syncer import Settle, Written, may_close_clean
 from actors.storage.syncer import SyncDone as SyncDone
-from wire.dledger_entry import ENTRY_HEAD_BYTES, entry_bytes_max
+from wire.dledger.entry import ENTRY_HEAD_BYTES, entry_bytes_max
 
 MAILBOX_CAPACITY = 4096
 HELD_MAX = 4096

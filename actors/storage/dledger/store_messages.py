@@ -14,7 +14,7 @@ from actors.storage.dledger.ledger import AppendedEntries, LedgerStore
 from actors.storage.dledger.term_files import TermVote
 from actors.storage.mending import Mended
 from actors.storage.syncer import SyncDone
-from wire.dledger_entry import ENTRY_HEAD_BYTES, Entry
+from wire.dledger.entry import ENTRY_HEAD_BYTES, Entry
 
 NO_SESSION = -1
 """None was opened yet."""

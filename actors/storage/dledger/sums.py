@@ -23,8 +23,8 @@ from typing import Final
 
 from actors.storage.dledger.per_index import PerIndexFiles
 from wire.crc import crc32
-from wire.dledger_entry import INDEX_BYTES
-from wire.dledger_scan import EntryHead
+from wire.dledger.entry import INDEX_BYTES
+from wire.dledger.scan import EntryHead
 
 SUM_BYTES: Final = 8
 CHECK_MASK: Final = 0xA5C35A3C

@@ -3,7 +3,7 @@
 Upstream: openmessaging/dledger, MemberState.java (persistTerm, loadTerm), DLedgerMmapFileStore.java
 (persistCheckPoint), IOUtils.java (0.3.1.2); specification section 3.4.
 
-The texts themselves: `wire.dledger_files`.
+The texts themselves: `wire.dledger.files`.
 
 Differs:
 - A vote is on the disk before the call returns, and so is a checkpoint; see `replacing`. Upstream
@@ -28,7 +28,7 @@ from actors.errors import CorruptLog, LogFull
 from actors.storage.found_bytes import sync_file
 from actors.storage.replacing import Replaced, keep_spare, replace_file, settle_spares
 from actors.storage.room import NoRoom, why_no_room
-from wire.dledger_files import (
+from wire.dledger.files import (
     LedgerCheckpoint,
     TermAndVote,
     decode_currterm,

@@ -13,8 +13,8 @@ import attrs
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog
 from actors.storage.commit_log import segment_path
-from wire.dledger_entry import BLANK_BYTES
-from wire.dledger_scan import EntryHead, Scanned, Stop, scan
+from wire.dledger.entry import BLANK_BYTES
+from wire.dledger.scan import EntryHead, Scanned, Stop, scan
 
 READ_BYTES = 4 << 20
 """A piece has so many bytes at most, or those of one entry if that is longer."""

@@ -29,8 +29,8 @@ from actors.storage.tools.steps import Step, Work, labelled
 from actors.storage.tools.target import GroupStore, log_bases, odd_files, size_of
 from actors.storage.tools.walk import FileEnd, Piece, read_file
 from actors.storage.truncation import REMOVE
-from wire.commitlog import scan_heads
-from wire.index_file import index_file_bytes
+from wire.files.commit_log import scan_heads
+from wire.files.index_file import index_file_bytes
 
 NOTHING = -1
 EVERYTHING = 1 << 62

@@ -19,9 +19,9 @@ from actors.storage.index_files import is_index_name
 from actors.storage.tools.findings import MENDED_BY_NODE, Findings
 from actors.storage.tools.queue_ranges import Summed
 from actors.storage.tools.target import size_of
-from wire.commitlog import RecordHead
 from wire.errors import RemoteProtocolError
-from wire.index_file import (
+from wire.files.commit_log import RecordHead
+from wire.files.index_file import (
     HEADER_BYTES,
     INDEX_UNIT_BYTES,
     SLOT_BYTES,
@@ -34,7 +34,7 @@ from wire.index_file import (
     tag_key,
     unit_position,
 )
-from wire.message_record import SYS_FLAG_TRANSACTION, TRANSACTION_ROLLBACK
+from wire.files.message_record import SYS_FLAG_TRANSACTION, TRANSACTION_ROLLBACK
 
 UNITS_READ = 200_000
 _UNIT = struct.Struct(">iqii")

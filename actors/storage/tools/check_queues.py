@@ -23,9 +23,9 @@ from actors.storage.queue_units import QUEUE_OFFSET_MAX, is_safe_topic, queue_he
 from actors.storage.tools.findings import FINDINGS_MAX, MENDED_BY_NODE, Findings
 from actors.storage.tools.queue_ranges import QueueRange, Summed
 from actors.storage.tools.target import GroupStore, size_of
-from wire.commitlog import RecordHead, has_queue_unit, segment_name, segment_offset
-from wire.consume_queue import UNIT_BYTES, decode_unit, decode_units, encode_unit, is_filler
-from wire.properties import LIGHT_QUEUE_PREFIX, SCHEDULE_TOPIC
+from wire.files.commit_log import RecordHead, has_queue_unit, segment_name, segment_offset
+from wire.files.consume_queue import UNIT_BYTES, decode_unit, decode_units, encode_unit, is_filler
+from wire.files.properties import LIGHT_QUEUE_PREFIX, SCHEDULE_TOPIC
 
 HANDLES_MAX = 64
 READ_BYTES = UNIT_BYTES * 200_000

@@ -17,8 +17,8 @@ from actors.storage.side_file import SideFileDamaged, read_side_file
 from actors.storage.tools.manifest import BackedUpFile, BackedUpGroup, BackedUpLedger
 from actors.storage.tools.steps import Step, Work
 from actors.storage.tools.walk import READ_BYTES
-from wire.commitlog import segment_offset
 from wire.crc import crc32
+from wire.files.commit_log import segment_offset
 
 PART = ".part"
 NOTHING = -1

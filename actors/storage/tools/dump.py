@@ -32,8 +32,8 @@ from actors.storage.commit_log import segment_path
 from actors.storage.tools.steps import Step, Work
 from actors.storage.tools.target import GroupStore, log_bases
 from actors.storage.tools.walk import Ending, FileEnd, Piece, read_file
-from wire.commitlog import RecordHead, decode_record, scan_heads
-from wire.properties import KEYS, TAGS
+from wire.files.commit_log import RecordHead, decode_record, scan_heads
+from wire.files.properties import KEYS, TAGS
 
 
 @attrs.frozen(kw_only=True)

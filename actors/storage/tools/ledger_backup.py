@@ -37,7 +37,7 @@ from actors.storage.tools.ledger_files import LedgerFiles, find_end, settings_of
 from actors.storage.tools.manifest import BackedUpLedger, write_synced
 from actors.storage.tools.steps import Step, Work, labelled
 from actors.storage.tools.target import GroupLedger, Target, log_bases, odd_files
-from wire.dledger_snapshot import DATA, META, META_BYTES_MAX, folder_name, index_of
+from wire.dledger.snapshot import DATA, META, META_BYTES_MAX, folder_name, index_of
 
 USE = "to read, or to begin the whole group anew; never for a member that joins it again"
 AGAIN = "if its log began anew, or expired, while it was copied, run it again"

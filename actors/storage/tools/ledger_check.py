@@ -39,8 +39,8 @@ from actors.storage.tools.ledger_small import check_snapshots, check_term, read_
 from actors.storage.tools.ledger_sums import SumsCheck
 from actors.storage.tools.steps import Step, Work, labelled
 from actors.storage.tools.target import GroupLedger, odd_in
-from wire.dledger_entry import INDEX_BYTES
-from wire.dledger_scan import EntryHead
+from wire.dledger.entry import INDEX_BYTES
+from wire.dledger.scan import EntryHead
 
 EVERYTHING = 1 << 62
 

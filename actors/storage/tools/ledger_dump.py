@@ -30,8 +30,8 @@ from actors.storage.tools.dump import Dumped, Wanted, body_fields
 from actors.storage.tools.ledger_files import LedgerFiles, known_sums
 from actors.storage.tools.steps import Step, Work
 from actors.storage.tools.target import GroupLedger
-from wire.dledger_entry import ENTRY_HEAD_BYTES
-from wire.dledger_scan import EntryHead
+from wire.dledger.entry import ENTRY_HEAD_BYTES
+from wire.dledger.scan import EntryHead
 
 
 def dump_ledger(

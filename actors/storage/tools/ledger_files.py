@@ -21,7 +21,7 @@ from actors.storage.log_reader import OffsetGone
 from actors.storage.side_file import SideFileDamaged
 from actors.storage.tools.steps import Step, Work, labelled
 from actors.storage.tools.target import GroupLedger, log_bases, odd_in
-from wire.dledger_entry import DATA_FILE_BYTES, INDEX_BYTES, INDEX_FILE_BYTES
+from wire.dledger.entry import DATA_FILE_BYTES, INDEX_BYTES, INDEX_FILE_BYTES
 
 NOTHING = -1
 COPY_AGAIN = "make another backup"

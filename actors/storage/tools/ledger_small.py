@@ -26,7 +26,7 @@ from actors.storage.dledger.term_files import (
 from actors.storage.tools.findings import Findings, LedgerReport
 from actors.storage.tools.steps import Step, Work, labelled
 from actors.storage.tools.target import GroupLedger
-from wire.dledger_files import decode_ledger_checkpoint
+from wire.dledger.files import decode_ledger_checkpoint
 from wire.errors import RemoteProtocolError
 
 

@@ -14,7 +14,7 @@ from actors.storage.dledger.recovery import Found
 from actors.storage.dledger.sums import SUM_BYTES, all_known
 from actors.storage.tools.findings import LedgerReport
 from actors.storage.tools.ledger_files import LedgerFiles
-from wire.dledger_scan import EntryHead
+from wire.dledger.scan import EntryHead
 
 NAMED_MAX = 5
 """Records that are named; the others are counted."""

@@ -31,7 +31,7 @@ from actors.storage.layout import StoreLayout, may_be_group
 from actors.storage.path_kinds import is_folder
 from actors.storage.tools.manifest import Manifest, is_incomplete, read_manifest
 from actors.storage.tools.roots import check_paths, is_ledger, is_member
-from wire.message_record import RECORD_BYTES_MAX, RECORD_OVERHEAD_MAX
+from wire.files.message_record import RECORD_BYTES_MAX, RECORD_OVERHEAD_MAX
 
 EXPECTED = "expected a node's data directory, a store root (commitlog/ or data/) or a backup"
 T = TypeVar("T", "GroupStore", "GroupStore | GroupLedger")

@@ -32,8 +32,8 @@ from actors.storage.tools.manifest import write_synced
 from actors.storage.tools.steps import Step, Work, labelled
 from actors.storage.tools.target import GroupStore, log_bases, size_of
 from actors.storage.tools.walk import READ_BYTES, Ending, read_file, used_bytes
-from wire.commitlog import segment_name
-from wire.index_file import INDEX_UNIT_BYTES, index_file_bytes
+from wire.files.commit_log import segment_name
+from wire.files.index_file import INDEX_UNIT_BYTES, index_file_bytes
 
 PART = ".part"
 NOTHING = -1

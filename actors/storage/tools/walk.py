@@ -15,7 +15,7 @@ from actors.env.protocols import Disk
 from actors.storage.commit_log import segment_path
 from actors.storage.recovery import is_beginning
 from actors.storage.truncation import is_zero, written_chunks
-from wire.commitlog import RECORD_BYTES_MAX, Scanned, Stop, scan
+from wire.files.commit_log import RECORD_BYTES_MAX, Scanned, Stop, scan
 
 READ_BYTES = 4 << 20
 

@@ -18,7 +18,7 @@ from actors.storage.dledger.file_ledger import FileLedger, open_ledger
 from actors.storage.dledger.layout import LedgerLayout
 from actors.storage.dledger.ledger import LedgerStore
 from actors.storage.dledger.settings import LedgerSettings
-from wire.dledger_entry import Entry, decode_entry, new_entry, place
+from wire.dledger.entry import Entry, decode_entry, new_entry, place
 
 GOLDEN = pathlib.Path(__file__).parents[2] / "golden" / "dledger"
 ROOT = "/data/n0/groups/ledger"

@@ -13,7 +13,7 @@ from actors.errors import StorageError
 from actors.sim.disk import SimFile
 from actors.storage.dledger import store
 from actors.storage.dledger.term_files import read_checkpoint
-from wire.dledger_files import decode_ledger_checkpoint
+from wire.dledger.files import decode_ledger_checkpoint
 
 
 async def test_the_committed_index_is_written_beside_the_loop(

@@ -10,7 +10,7 @@ from actors.sim.disk import SimDisk
 from actors.storage.dledger.ledger import BelowCommitted, LedgerStore
 from actors.storage.dledger.memory_ledger import MemoryLedger
 from actors.storage.dledger.term_files import read_checkpoint, write_checkpoint
-from wire.dledger_files import LedgerCheckpoint
+from wire.dledger.files import LedgerCheckpoint
 
 
 def patched(disk: SimDisk, at: int, data: bytes) -> None:

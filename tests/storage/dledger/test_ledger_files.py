@@ -34,7 +34,7 @@ from actors.storage.dledger.ledger import (
     WrongPlace,
 )
 from actors.storage.dledger.memory_ledger import MemoryLedger
-from wire.dledger_entry import decode_entry
+from wire.dledger.entry import decode_entry
 
 
 @pytest.mark.checklist(2, of="dledger")

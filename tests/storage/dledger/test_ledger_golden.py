@@ -27,7 +27,7 @@ from actors.env.local_disk import LocalDisk
 from actors.storage.dledger.layout import LedgerLayout
 from actors.storage.dledger.ledger import TermVote
 from actors.storage.dledger.term_files import read_checkpoint, write_term
-from wire.dledger_files import LedgerCheckpoint
+from wire.dledger.files import LedgerCheckpoint
 
 pytestmark = pytest.mark.real_io
 STORES = ("store-n0", "store-n1", "store-n2", "store-divergent")

@@ -12,7 +12,7 @@ from ledger_store_kit import Kit, running
 from store_tree import dying
 
 from actors.sim.disk import SimDisk
-from wire.dledger_entry import new_entry, place
+from wire.dledger.entry import new_entry, place
 
 FILE = 4096
 Log = list[tuple[int, int, bytes]]

@@ -24,7 +24,7 @@ from actors.storage.dledger.ledger import BelowCommitted, LedgerStore, TermVote
 from actors.storage.dledger.memory_ledger import MemoryLedger
 from actors.storage.dledger.recovery import first_entry
 from actors.storage.expiry import HOUR_MS
-from wire.dledger_entry import decode_entry, new_entry, place
+from wire.dledger.entry import decode_entry, new_entry, place
 
 MACHINE = settings(max_examples=60, stateful_step_count=40, deadline=None)
 SIZES = [0, 1, 7, 40, 300, 464, 512, 900, 1500, 4040]

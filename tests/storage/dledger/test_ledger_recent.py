@@ -13,8 +13,8 @@ from actors.storage.dledger.entry_window import EntryWindow
 from actors.storage.dledger.ledger import IndexGone, LedgerStore
 from actors.storage.dledger.reader import EntryReader
 from actors.storage.dledger.recent import RecentEntries
-from wire.dledger_entry import decode_entries
-from wire.dledger_push_rpc import encode_batch
+from wire.dledger.entry import decode_entries
+from wire.dledger.push_rpc import encode_batch
 
 BODIES = [bytes([65 + number % 26]) * (number % 700) for number in range(60)]
 

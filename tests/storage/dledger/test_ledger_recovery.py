@@ -27,7 +27,7 @@ from actors.storage.dledger import batches, recovery
 from actors.storage.dledger.ledger import TermVote
 from actors.storage.dledger.mark import Mark
 from actors.storage.dledger.term_files import LostVote
-from wire.dledger_entry import encode_blank, encode_entry
+from wire.dledger.entry import encode_blank, encode_entry
 
 
 def patched(disk: SimDisk, offset: int, data: bytes) -> None:

@@ -22,8 +22,8 @@ from actors.storage.path_kinds import kind_of
 from actors.storage.side_file import SideFile
 from actors.storage.tools.check import CheckOptions
 from actors.storage.tools.ledger_check import check_ledger
-from wire.dledger_entry import encode_entry, new_entry
-from wire.dledger_files import LedgerCheckpoint, encode_ledger_checkpoint
+from wire.dledger.entry import encode_entry, new_entry
+from wire.dledger.files import LedgerCheckpoint, encode_ledger_checkpoint
 
 DATA, INDEX, SUMS = LAYOUT.commit_log, LAYOUT.index, LAYOUT.sums
 MARKED_FILE = 5 * FILE

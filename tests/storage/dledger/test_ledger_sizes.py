@@ -8,7 +8,7 @@ from ledger_kit import INDEX_FILE, LAYOUT, fresh, opened, sim_disk
 from actors.errors import ConfigError
 from actors.sim.disk import SimDisk
 from actors.storage.dledger.sums import SUM_BYTES
-from wire.dledger_entry import INDEX_BYTES
+from wire.dledger.entry import INDEX_BYTES
 
 
 def files_of(disk: SimDisk) -> dict[str, bytes]:

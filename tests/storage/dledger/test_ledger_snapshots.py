@@ -19,7 +19,7 @@ from actors.storage.dledger.snapshots import (
     SnapshotFolder,
 )
 from actors.storage.found_bytes import sync_file
-from wire.dledger_snapshot import SnapshotMeta, decode_meta, encode_meta, index_of
+from wire.dledger.snapshot import SnapshotMeta, decode_meta, encode_meta, index_of
 from wire.errors import RemoteProtocolError
 
 ROOT = "/data/n0/groups/ledger/snapshot"

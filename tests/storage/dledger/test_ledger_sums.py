@@ -9,7 +9,7 @@ from ledger_tools_kit import checked
 from actors.errors import CorruptLog
 from actors.sim.disk import SimDisk
 from actors.storage.dledger.sums import SUM_BYTES, sums_at
-from wire.dledger_entry import encode_entry, new_entry
+from wire.dledger.entry import encode_entry, new_entry
 
 BODIES = [bytes([97 + n]) * 300 for n in range(4)]
 ENTRIES = [(n, 1, body) for n, body in enumerate(BODIES)]

@@ -17,7 +17,7 @@ from actors.storage.dledger.member_opening import open_member
 from actors.storage.tools.check import CheckOptions
 from actors.storage.tools.findings import LedgerReport
 from actors.storage.tools.ledger_check import check_ledger
-from wire.dledger_files import LedgerCheckpoint, encode_ledger_checkpoint
+from wire.dledger.files import LedgerCheckpoint, encode_ledger_checkpoint
 
 DATA, INDEX = LAYOUT.commit_log, LAYOUT.index
 STEP = 97

@@ -10,7 +10,7 @@ from actors.storage.dledger.entry_window import EntryWindow
 from actors.storage.dledger.ledger import IndexGone, IndexNotThere, LedgerStore
 from actors.storage.dledger.memory_ledger import MemoryEntries, MemoryLedger, MemoryReader
 from actors.storage.dledger.reader import EntryReader
-from wire.dledger_entry import decode_entries, encode_entries_into
+from wire.dledger.entry import decode_entries, encode_entries_into
 from wire.errors import IncompleteData, RemoteProtocolError
 
 BODIES = [bytes([65 + number % 26]) * (number % 700) for number in range(60)]

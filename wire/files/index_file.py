@@ -36,8 +36,8 @@ from typing import Final, NamedTuple
 import attrs
 
 from wire.errors import LocalProtocolError, RemoteProtocolError
-from wire.message_record import Buffer
-from wire.properties import java_string_hash
+from wire.files.message_record import Buffer
+from wire.files.properties import java_string_hash
 
 HEADER_BYTES: Final = 40
 SLOT_BYTES: Final = 4

@@ -1,10 +1,10 @@
-"""Bodies of what clients ask DLedger nodes: METADATA, APPEND, GET. See `wire.dledger_rpc`."""
+"""Bodies of what clients ask DLedger nodes: METADATA, APPEND, GET. See `wire.dledger.rpc`."""
 
 from __future__ import annotations
 
-from wire.dledger_body import BaseFields, Body
-from wire.dledger_entry import Entry
-from wire.tolerant_json import Int, Long, always
+from wire.dledger.body import BaseFields, Body
+from wire.dledger.entry import Entry
+from wire.remoting.tolerant_json import Int, Long, always
 
 
 class MetadataRequest(BaseFields, frozen=True, kw_only=True):

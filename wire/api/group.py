@@ -1,4 +1,4 @@
-"""Frames by which the members of a group agree on its master; `wire.api` has them in its tables.
+"""Frames by which the members of a group agree on its master; `frames` has them in its tables.
 
 A reign is an array: number (of the promotion, 0: the cluster file's master), token (0 for what is
 older than reigns), master, start (position where the log ended when it began).
@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from wire.api_base import (
+from wire.api.base import (
     NAME_CHARS_MAX,
     NUMBER_MAX,
     POSITION_MAX,

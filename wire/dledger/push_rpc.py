@@ -1,4 +1,4 @@
-"""Bodies of PUSH in dialect L and of INSTALL_SNAPSHOT. See `wire.dledger_rpc`."""
+"""Bodies of PUSH in dialect L and of INSTALL_SNAPSHOT. See `wire.dledger.rpc`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import force_setattr
 
-from wire.dledger_body import BaseFields, Body
-from wire.dledger_codes import PushType
-from wire.dledger_entry import Entry
-from wire.tolerant_json import Int, Long, always
+from wire.dledger.body import BaseFields, Body
+from wire.dledger.codes import PushType
+from wire.dledger.entry import Entry
+from wire.remoting.tolerant_json import Int, Long, always
 
 _size = attrgetter("size")
 _encode = msgspec.json.Encoder().encode

@@ -6,7 +6,7 @@ Carrier: WebSocket messages. A binary message is one MessagePack map, a text mes
 with the same keys and values (bytes as Base64). The node answers in the encoding of the `hello`;
 one connection uses one encoding.
 
-From version 2 on a message may also hold many frames: `wire.api_gather`.
+From version 2 on a message may also hold many frames: `wire.api.gather`.
 
 Binary frame, by byte (MessagePack; all lengths big-endian):
 
@@ -29,13 +29,13 @@ Requests, and what answers each (`failed` is possible for all):
 |---|---|---|
 | hello | version, name, nonce, proof | welcome: the first frame of each connection, and only that |
 | append | group, records, chain | appended; in order, none behind a failed one of its chain |
-| read | group, start, max_bytes, fresh | batch, or stored: see `wire.api_batch` |
+| read | group, start, max_bytes, fresh | batch, or stored: see `wire.api.batch` |
 | tail | group, start (null: end), max_bytes, credit_bytes | batch or stored, many, for credit |
 | grant | credit (more bytes or lines that may be sent); `id` of the subscription | none |
 | cancel | `id` of the subscription | ended |
 | get_offsets | group | offsets |
 | watch_offsets | group | offsets, at once and after changes; the newest replaces unsent ones |
-| get_group | group | group: what the node is in that group, see `wire.api_group` |
+| get_group | group | group: what the node is in that group, see `wire.api.group` |
 | watch_group | group | group, at once and when the node's part changes, not for growth alone |
 | fence | group, number, on | group: the master takes no appends until the promotion is over |
 | record | group, number, master, token, force | group, once the node acts by that promotion |
@@ -52,43 +52,37 @@ Requests, and what answers each (`failed` is possible for all):
 below. A frame that cannot be read is answered by one `failed` (`id` null, error `BadFrame`) and a
 close with code 1002.
 
-Over TCP a node sends a challenge with its half of the opening handshake (`wire.api_proof`). Who
+Over TCP a node sends a challenge with its half of the opening handshake (`wire.api.proof`). Who
 proves to have the cluster's secret may ask anything there, others may only read (`READS`); the node
 proves itself in its welcome.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct
 
-from wire.api_base import ID_MAX as ID_MAX
-from wire.api_base import NAME_CHARS_MAX as NAME_CHARS_MAX
-from wire.api_base import POSITION_MAX as POSITION_MAX
-from wire.api_base import Count, Frame, Id, Name, Pairs, Position
-from wire.api_batch import Batch as Batch
-from wire.api_batch import ReadAnswer as ReadAnswer
-from wire.api_batch import Stored as Stored
-from wire.api_batch import StoredRecord as StoredRecord
-from wire.api_greeting import Hello as Hello
-from wire.api_greeting import Welcome as Welcome
-from wire.api_group import Fence as Fence
-from wire.api_group import GetGroup as GetGroup
-from wire.api_group import Group as Group
-from wire.api_group import Record as Record
-from wire.api_group import Reign as Reign
-from wire.api_group import Resync as Resync
-from wire.api_group import Resynced as Resynced
-from wire.api_group import Transfer as Transfer
-from wire.api_group import Transferred as Transferred
-from wire.api_group import WatchGroup as WatchGroup
-from wire.api_repair import RANGE_BYTES_MAX as RANGE_BYTES_MAX
-from wire.api_repair import GetRange as GetRange
-from wire.api_repair import Range as Range
-from wire.api_repair import Repair as Repair
-from wire.api_repair import Repaired as Repaired
+from wire.api.base import ID_MAX as ID_MAX
+from wire.api.base import NAME_CHARS_MAX as NAME_CHARS_MAX
+from wire.api.base import POSITION_MAX as POSITION_MAX
+from wire.api.base import Count, Frame, Id, Name, Pairs, Position
+from wire.api.batch import Batch as Batch
+from wire.api.batch import ReadAnswer as ReadAnswer
+from wire.api.batch import Stored as Stored
+from wire.api.batch import StoredRecord as StoredRecord
+from wire.api.group import Fence as Fence
+from wire.api.group import GetGroup as GetGroup
+from wire.api.group import Group as Group
+from wire.api.group import Record as Record
+from wire.api.group import Reign as Reign
+from wire.api.group import Resync as Resync
+from wire.api.group import Resynced as Resynced
+from wire.api.group import Transfer as Transfer
+from wire.api.group import Transferred as Transferred
+from wire.api.group import WatchGroup as WatchGroup
+from wire.api.proof import PROOF_BYTES
 from wire.errors import LocalProtocolError, RemoteProtocolError
 
 PROTOCOL_VERSION = 3
@@ -117,6 +111,78 @@ ERROR_PERMISSION = "PermissionDenied"
 
 Credit: TypeAlias = Annotated[int, Meta(ge=1, le=CREDIT_MAX)]
 ReadBytes: TypeAlias = Annotated[int, Meta(ge=1, le=READ_BYTES_MAX)]
+
+
+Proof: TypeAlias = Annotated[bytes, Meta(max_length=PROOF_BYTES)]
+
+
+RANGE_BYTES_MAX: Final = 4 << 20
+"""Of the log, in one answer: the largest entry of a DLedger group. A range of a classic group has
+64 KiB, and one digest."""
+
+
+class GetRange(Frame, frozen=True, kw_only=True, tag="get_range"):
+    """The range of a classic group's log that holds byte `start`, or what is synced of it; the
+    DLedger entry `start`.
+    """
+
+    id: Id
+    group: Name
+    start: Position
+
+
+class Range(Frame, frozen=True, kw_only=True, tag="range"):
+    """`start`: of the range. `digest`: CRC-32 of `data`, as it was when that was written, or its
+    records were parsed.
+    """
+
+    id: Id
+    start: Position
+    data: Annotated[bytes, Meta(min_length=1, max_length=RANGE_BYTES_MAX)]
+    digest: Annotated[int, Meta(ge=0, le=2**32 - 1)]
+
+
+class Repair(Frame, frozen=True, kw_only=True, tag="repair"):
+    """`source`: the member that is to give the bytes; null: any that has them."""
+
+    id: Id
+    group: Name
+    source: Name | None = None
+
+
+class Repaired(Frame, frozen=True, kw_only=True, tag="repaired"):
+    id: Id
+    value: dict[str, Any]
+
+
+class Hello(Frame, frozen=True, kw_only=True, tag="hello", omit_defaults=True):
+    """`version`: the highest that the client speaks. `name`: who it says it is, shown in events and
+    the tree. `nonce`, `proof`: empty for who has no secret, see `wire.api.proof`.
+    """
+
+    id: Id
+    version: Annotated[int, Meta(ge=1, le=65_535)]
+    name: Name
+    nonce: Proof = b""
+    proof: Proof = b""
+
+
+class Welcome(Frame, frozen=True, kw_only=True, tag="welcome", omit_defaults=True):
+    """`version`: the one both speak from now on. The limits are what this node accepts from this
+    connection. `proof`: the node's, to who has proved itself.
+    """
+
+    id: Id
+    version: int
+    cluster: str
+    node: str
+    boot: int
+    groups: tuple[str, ...]
+    frame_bytes_max: int
+    records_per_append_max: int
+    in_flight_requests_max: int
+    in_flight_bytes_max: int
+    proof: Proof = b""
 
 
 class NewMessage(Struct, frozen=True, array_like=True):

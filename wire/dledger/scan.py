@@ -1,7 +1,7 @@
 """Scanning a stretch of a DLedger data file: which entries are in it, where they stop, and why.
 
 Upstream: openmessaging/dledger, store/file/DLedgerMmapFileStore.java, recover, tag
-dledger-all-0.3.1.2. Layout: `wire.dledger_entry`. One pass, one tuple per entry, no body is copied.
+dledger-all-0.3.1.2. Layout: `wire.dledger.entry`. One pass, one tuple per entry, no body is copied.
 
 Differs:
 - An entry above ENTRY_BYTES_MAX is corrupt: upstream cannot have written it.
@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from wire.dledger_entry import (
+from wire.dledger.entry import (
     BLANK_BYTES,
     BLANK_MAGIC,
     ENTRY_BYTES_MAX,
@@ -26,8 +26,8 @@ from wire.dledger_entry import (
     decode_entry,
 )
 from wire.errors import IncompleteData, RemoteProtocolError
-from wire.scanned import Scanned as Scanned
-from wire.scanned import Stop as Stop
+from wire.files.scanned import Scanned as Scanned
+from wire.files.scanned import Stop as Stop
 
 _HEAD = struct.Struct(">iiqqq12xi")
 _MAGIC_SIZE = struct.Struct(">ii")

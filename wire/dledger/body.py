@@ -1,10 +1,10 @@
-"""What all bodies of DLedger's requests and replies are built from; see `wire.dledger_rpc`."""
+"""What all bodies of DLedger's requests and replies are built from; see `wire.dledger.rpc`."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
-from wire.tolerant_json import Int, Long, always
+from wire.remoting.tolerant_json import Int, Long, always
 
 
 class Body(
@@ -19,7 +19,7 @@ class Body(
 
     Fields that every body has:
 
-    - code: outcome, see `wire.dledger_codes.response_code`; 200 in requests.
+    - code: outcome, see `wire.dledger.codes.response_code`; 200 in requests.
     - group: the group's name.
     - leader_id: who leads, as far as the sender knows; in a VOTE the candidate.
     - local_id: the sender. remote_id: whom it is for.

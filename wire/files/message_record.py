@@ -27,7 +27,7 @@ for two IPv4 hosts. B, T, P: lengths of body, topic, properties. t: 1 in version
 | 88+B     | t     | t     | topicLength               | T                             | 0 .. 127* |
 | 88+B+t   | T     | UTF-8 | topic                     |                               |           |
 | 88+B+t+T | 2     | short | propertiesLength          | P                             | 15 bits   |
-| 90+B+t+T | P     | UTF-8 | properties                | `wire.properties`             |           |
+| 90+B+t+T | P     | UTF-8 | properties                | `properties`                  |           |
 
 Size: 90 + (h - 8) + (g - 8) + B + t + T + P. bodyCRC is 0 if B is 0. *: 0 .. 32767 in version 2.
 
@@ -47,8 +47,8 @@ import attrs
 
 from wire.crc import crc32
 from wire.errors import IncompleteData, LocalProtocolError, RemoteProtocolError
-from wire.hosts import HOST_BYTES_IPV4, Host, decode_host, encode_host, encode_message_id
-from wire.properties import (
+from wire.files.hosts import HOST_BYTES_IPV4, Host, decode_host, encode_host, encode_message_id
+from wire.files.properties import (
     PROPERTIES_BYTES_MAX,
     PROPERTY_CRC_BYTES,
     decode_properties,
@@ -300,7 +300,7 @@ def encode_topic(topic: str, version: int | None = None) -> tuple[int, bytes]:
 
 def encode_record(record: Record) -> bytes:
     """The bytes of `record`: the inverse of `decode_record`. One at a time; for batches use
-    `wire.record_encoder`.
+    `wire.files.record_encoder`.
 
     Raises:
         LocalProtocolError: a field is out of range, or `size` or the host bits are not its own.

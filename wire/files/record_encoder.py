@@ -1,6 +1,6 @@
 """Encoding many records of one topic into one buffer: the master's write path.
 
-Layout and upstream: `wire.message_record`. What stays the same from record to record (hosts, magic,
+Layout and upstream: `message_record`. What stays the same from record to record (hosts, magic,
 topic) is prepared once; each record then costs one `pack`, one CRC and four appends.
 
 Differs: upstream encodes each message in the producer's thread and stamps it again under the lock.
@@ -13,8 +13,8 @@ from typing import Final
 
 from wire.crc import crc32
 from wire.errors import LocalProtocolError
-from wire.hosts import HOST_BYTES_IPV4, Host, encode_host
-from wire.message_record import (
+from wire.files.hosts import HOST_BYTES_IPV4, Host, encode_host
+from wire.files.message_record import (
     BLANK_MAGIC,
     BODY_BYTES_MAX,
     CRC_MASK,
@@ -25,7 +25,7 @@ from wire.message_record import (
     SYS_FLAG_HOSTS,
     encode_topic,
 )
-from wire.properties import (
+from wire.files.properties import (
     PROPERTIES_BYTES_MAX,
     PROPERTY_CRC_BYTES,
     VALUE_END,

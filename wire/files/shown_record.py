@@ -1,7 +1,7 @@
 """What a reader is shown of a message record: a client decodes every record that it reads.
 
 `decode_record` gives every field, and finds out where they lie by itself; this takes a third of the
-time. Layout: see `wire.message_record`.
+time. Layout: see `wire.files.message_record`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from wire.crc import crc32
 from wire.errors import RemoteProtocolError
-from wire.message_record import CRC_MASK, MAGIC_V1, topic_text
+from wire.files.message_record import CRC_MASK, MAGIC_V1, topic_text
 
 # magic, bodyCRC, queueId, queueOffset, physicalOffset, bornTimestamp, storeTimestamp, bodyLength,
 # by sysFlag >> 4 & 3: which hosts have 20 bytes, the born host's (1), the store host's (2).
@@ -24,7 +24,7 @@ _FLAGS_AT: Final = 39
 
 
 class ShownRecord(NamedTuple):
-    """Fields as `wire.message_record.Record` has them."""
+    """Fields as `wire.files.message_record.Record` has them."""
 
     physical_offset: int
     queue_id: int

@@ -1,4 +1,4 @@
-"""What all frames of the API socket are built from; see `wire.api`."""
+"""What all frames of the API socket are built from; see `wire.api.frames`."""
 
 from __future__ import annotations
 

@@ -2,15 +2,15 @@
 
 Two forms of the same. `batch` has every record taken apart, for text and for clients of versions 1
 and 2. `stored`, from version 3 on and in binary alone, has the bytes as the log's files hold them
-(`wire.message_record`, `wire.dledger_entry`), for the client to take apart and to check: a node
-would spend some 20 us on each record of a batch, and half a microsecond on one of these.
+(`wire.files.message_record`, `wire.dledger.entry`), for the client to take apart and to check: a
+node would spend some 20 us on each record of a batch, and half a microsecond on one of these.
 """
 
 from __future__ import annotations
 
 from msgspec import Struct
 
-from wire.api_base import Count, Frame, Id, Pairs, Position
+from wire.api.base import Count, Frame, Id, Pairs, Position
 
 VERSION_STORED = 3
 """Of the protocol: before it, a client knows `batch` alone."""

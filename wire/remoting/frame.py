@@ -10,8 +10,8 @@ Frame:
 | 0      | 4         | int   | length       | L: bytes behind this field    | 4 .. 16 777 212 |
 | 4      | 1         | byte  | encoding     | of the header: SerializeType  | 0, 1            |
 | 5      | 3         | int24 | headerLength | H                             | 1 .. L - 4      |
-| 8      | H         | raw   | header       | `wire.remoting_header`        |                 |
-| 8+H    | L - 4 - H | raw   | body         | JSON, see `wire.dledger_rpc`  |                 |
+| 8      | H         | raw   | header       | `wire.remoting.header`        |                 |
+| 8+H    | L - 4 - H | raw   | body         | JSON, see `wire.dledger.rpc`  |                 |
 
 **JSON headers only** on DLedger's ports: every DLedger code is above 32767, which the binary
 header's short does not hold. 51004 arrives as -14532, and finds nobody who serves it, here as in
@@ -39,15 +39,15 @@ from wire.buffer import NEED_DATA as NEED_DATA
 from wire.buffer import NeedData as NeedData
 from wire.buffer import ReceiveBuffer
 from wire.errors import LocalProtocolError, RemoteProtocolError
-from wire.remoting_header import FLAG_ONEWAY as FLAG_ONEWAY
-from wire.remoting_header import FLAG_REPLY as FLAG_REPLY
-from wire.remoting_header import REPLY_CODE as REPLY_CODE
-from wire.remoting_header import Header as Header
-from wire.remoting_header import Language as Language
-from wire.remoting_header import SerializeType as SerializeType
-from wire.remoting_header import decode_header as decode_header
-from wire.remoting_header import encode_header
-from wire.remoting_header import reply_header as reply_header
+from wire.remoting.header import FLAG_ONEWAY as FLAG_ONEWAY
+from wire.remoting.header import FLAG_REPLY as FLAG_REPLY
+from wire.remoting.header import REPLY_CODE as REPLY_CODE
+from wire.remoting.header import Header as Header
+from wire.remoting.header import Language as Language
+from wire.remoting.header import SerializeType as SerializeType
+from wire.remoting.header import decode_header as decode_header
+from wire.remoting.header import encode_header
+from wire.remoting.header import reply_header as reply_header
 
 FRAME_BYTES_MAX: Final = 16 << 20
 """The whole frame, length word included. Upstream: com.rocketmq.remoting.frameMaxLength."""
@@ -69,7 +69,7 @@ class Frame(Struct, frozen=True):
 
     Attributes:
         body: b"" where there is none.
-        loose: whether the header needed fastjson's tolerance, see `wire.tolerant_json`.
+        loose: whether the header needed fastjson's tolerance, see `wire.remoting.tolerant_json`.
     """
 
     header: Header

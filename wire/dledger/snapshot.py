@@ -23,7 +23,7 @@ import msgspec
 
 from wire.crc import crc32
 from wire.errors import RemoteProtocolError
-from wire.tolerant_json import Long
+from wire.remoting.tolerant_json import Long
 
 FOLDER: Final = "snapshot"
 PREFIX: Final = "snapshot_"

@@ -5,14 +5,14 @@ dledger-all-0.3.1.2; INSTALL_SNAPSHOT from dledger-all-0.4.0. Upstream's class n
 
 | Code  | RequestCode         | Request, response     | Module                      |
 |-------|---------------------|-----------------------|-----------------------------|
-| 50000 | METADATA            | Metadata...           | `wire.dledger_client_rpc`   |
-| 50001 | APPEND              | AppendEntry...        | `wire.dledger_client_rpc`   |
-| 50002 | GET                 | GetEntries...         | `wire.dledger_client_rpc`   |
-| 51001 | VOTE                | Vote...               | `wire.dledger_election_rpc` |
-| 51002 | HEART_BEAT          | HeartBeat...          | `wire.dledger_election_rpc` |
-| 51004 | PUSH                | PushEntry...          | `wire.dledger_push_rpc`     |
-| 51005 | LEADERSHIP_TRANSFER | LeadershipTransfer... | `wire.dledger_election_rpc` |
-| 51006 | INSTALL_SNAPSHOT    | InstallSnapshot...    | `wire.dledger_push_rpc`     |
+| 50000 | METADATA            | Metadata...           | `wire.dledger.client_rpc`   |
+| 50001 | APPEND              | AppendEntry...        | `wire.dledger.client_rpc`   |
+| 50002 | GET                 | GetEntries...         | `wire.dledger.client_rpc`   |
+| 51001 | VOTE                | Vote...               | `wire.dledger.election_rpc` |
+| 51002 | HEART_BEAT          | HeartBeat...          | `wire.dledger.election_rpc` |
+| 51004 | PUSH                | PushEntry...          | `wire.dledger.push_rpc`     |
+| 51005 | LEADERSHIP_TRANSFER | LeadershipTransfer... | `wire.dledger.election_rpc` |
+| 51006 | INSTALL_SNAPSHOT    | InstallSnapshot...    | `wire.dledger.push_rpc`     |
 
 PULL (51003) and USER_DEFINE_REQUEST (59999) have no bodies here: they are answered by
 REMOTING_CODE_NOT_SUPPORTED.
@@ -20,7 +20,8 @@ REMOTING_CODE_NOT_SUPPORTED.
 Bytes: UTF-8 JSON, keys in alphabetical order, null left out, numbers always written, byte arrays as
 Base64 with padding: what Java writes for the same object, but for characters that fastjson escapes
 in its own way (controls, U+007F, U+2028), which only a name could hold. Readers, Java's too, ignore
-unknown keys and keep a default for missing ones. How far a body may stray: `wire.tolerant_json`.
+unknown keys and keep a default for missing ones. How far a body may stray:
+`wire.remoting.tolerant_json`.
 
 An entry must say all of body, index, magic, pos, size and term: Java takes 0 for what is missing,
 and stores it.
@@ -48,8 +49,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from wire.dledger_body import Body
-from wire.dledger_client_rpc import (
+from wire.dledger.body import Body
+from wire.dledger.client_rpc import (
     AppendEntryRequest,
     AppendEntryResponse,
     GetEntriesRequest,
@@ -57,8 +58,8 @@ from wire.dledger_client_rpc import (
     MetadataRequest,
     MetadataResponse,
 )
-from wire.dledger_codes import RequestCode
-from wire.dledger_election_rpc import (
+from wire.dledger.codes import RequestCode
+from wire.dledger.election_rpc import (
     HeartBeatRequest,
     HeartBeatResponse,
     LeadershipTransferRequest,
@@ -66,7 +67,7 @@ from wire.dledger_election_rpc import (
     VoteRequest,
     VoteResponse,
 )
-from wire.dledger_push_rpc import (
+from wire.dledger.push_rpc import (
     InstallSnapshotRequest,
     InstallSnapshotResponse,
     PushEntryRequest,
@@ -74,7 +75,7 @@ from wire.dledger_push_rpc import (
     with_batch,
 )
 from wire.errors import LocalProtocolError, RemoteProtocolError
-from wire.tolerant_json import TolerantDecoder
+from wire.remoting.tolerant_json import TolerantDecoder
 
 __all__ = [
     "AppendEntryRequest",

@@ -1,7 +1,7 @@
 """Scanning a stretch of commit log: which records are in it, where they stop, and why.
 
 Upstream: apache/rocketmq, store/.../CommitLog.java, checkMessageAndReturnSize, as recovery and
-dispatch use it, 5.3.3. Layout: `wire.message_record`.
+dispatch use it, 5.3.3. Layout: `wire.files.message_record`.
 
 One pass, no object per record but one tuple. `scan` is for recovery and for acknowledging what was
 received; `scan_heads` also gives what a dispatcher needs for consume queue and index. Both accept
@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from wire.crc import crc32
 from wire.errors import IncompleteData, RemoteProtocolError
-from wire.message_record import (
+from wire.files.message_record import (
     BLANK_MAGIC,
     CRC_MASK,
     MAGIC_V1,
@@ -32,7 +32,7 @@ from wire.message_record import (
     property_crc_fits,
     topic_text,
 )
-from wire.properties import (
+from wire.files.properties import (
     DELAY,
     DELAY_LEVELS_MS,
     INNER_BASE,
@@ -51,9 +51,9 @@ from wire.properties import (
     light_queues,
     tags_code_of_bytes,
 )
-from wire.record_encoder import BLANK_BYTES
-from wire.scanned import Scanned as Scanned
-from wire.scanned import Stop as Stop
+from wire.files.record_encoder import BLANK_BYTES
+from wire.files.scanned import Scanned as Scanned
+from wire.files.scanned import Stop as Stop
 
 
 class RecordHead(NamedTuple):

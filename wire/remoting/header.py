@@ -1,4 +1,4 @@
-"""Headers of RocketMQ's remoting frames, in both encodings; see `wire.remoting`.
+"""Headers of RocketMQ's remoting frames, in both encodings; see `wire.remoting.frame`.
 
 Upstream: apache/rocketmq, remoting/.../protocol/RemotingCommand.java, RocketMQSerializable.java,
 LanguageCode.java, 4.9.4.
@@ -28,7 +28,7 @@ import msgspec
 from msgspec import Struct
 
 from wire.errors import LocalProtocolError, RemoteProtocolError
-from wire.tolerant_json import Int, TolerantDecoder, always
+from wire.remoting.tolerant_json import Int, TolerantDecoder, always
 
 FLAG_REPLY: Final = 1
 FLAG_ONEWAY: Final = 2

@@ -1,4 +1,4 @@
-"""Many frames of `wire.api` in one WebSocket message, from version 2 of the protocol on.
+"""Many frames of `wire.api.frames` in one WebSocket message, from version 2 of the protocol on.
 
 Either side gathers what it has to send anyway, for a message costs ten times what a small frame
 does. The frames mean what they would mean one after the other; a `hello` and its `welcome` are
@@ -9,7 +9,7 @@ Binary message of many frames, by byte (MessagePack):
 | Offset | Width | Type | Field | Meaning |
 |---|---|---|---|---|
 | 0 | 3 | 0xdc + 2 bytes | array header | n, 1 to FRAMES_PER_MESSAGE_MAX (also read: 0x90+n) |
-| 3 | .. | maps | frames | n of them, each as in `wire.api` |
+| 3 | .. | maps | frames | n of them, each as in `wire.api.frames` |
 
 As text it is a JSON array of the frames' objects. All of it is at most FRAME_BYTES_MAX.
 """
@@ -21,7 +21,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from wire import api
+from wire.api import frames as api
 from wire.errors import LocalProtocolError, RemoteProtocolError
 
 VERSION_GATHERED = 2

@@ -2,7 +2,7 @@
 
 Upstream: openmessaging/dledger, entry/DLedgerEntry.java, DLedgerEntryCoder.java,
 store/file/DLedgerMmapFileStore.java, MmapFileList.java, tag dledger-all-0.3.1.2. Reading a stretch
-of a data file: `wire.dledger_scan`. The same entry as JSON: `wire.dledger_rpc`.
+of a data file: `wire.dledger.scan`. The same entry as JSON: `wire.dledger.rpc`.
 
 Entry, big-endian, ENTRY_HEAD_BYTES + n bytes:
 
@@ -56,7 +56,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import astuple
 
 from wire.errors import IncompleteData, LocalProtocolError, RemoteProtocolError
-from wire.tolerant_json import Int
+from wire.remoting.tolerant_json import Int
 
 ENTRY_HEAD_BYTES: Final = 48
 INDEX_BYTES: Final = 32

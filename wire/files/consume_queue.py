@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from wire.errors import LocalProtocolError, RemoteProtocolError
-from wire.message_record import Buffer
+from wire.files.message_record import Buffer
 
 UNIT_BYTES: Final = 20
 FILLER_SIZE: Final = 0x7FFFFFFF

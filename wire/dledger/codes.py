@@ -11,7 +11,7 @@ from typing import Final
 
 
 class RequestCode(enum.IntEnum):
-    """What a request asks for. Every one is above 32767, see `wire.remoting`."""
+    """What a request asks for. Every one is above 32767, see `wire.remoting.frame`."""
 
     METADATA = 50000
     APPEND = 50001

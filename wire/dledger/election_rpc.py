@@ -1,10 +1,10 @@
-"""Bodies of VOTE, HEART_BEAT and LEADERSHIP_TRANSFER. See `wire.dledger_rpc`."""
+"""Bodies of VOTE, HEART_BEAT and LEADERSHIP_TRANSFER. See `wire.dledger.rpc`."""
 
 from __future__ import annotations
 
-from wire.dledger_body import BaseFields, Body
-from wire.dledger_codes import VoteResult
-from wire.tolerant_json import Int, Long, always
+from wire.dledger.body import BaseFields, Body
+from wire.dledger.codes import VoteResult
+from wire.remoting.tolerant_json import Int, Long, always
 
 
 class VoteRequest(Body, frozen=True, kw_only=True):

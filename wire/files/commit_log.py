@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from wire.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from wire.errors import LocalProtocolError
-from wire.hosts import Host, decode_message_id, encode_message_id
-from wire.message_record import (
+from wire.files.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
+from wire.files.hosts import Host, decode_message_id, encode_message_id
+from wire.files.message_record import (
     BODY_BYTES_MAX,
     RECORD_BYTES_MAX,
     Record,
@@ -27,15 +27,15 @@ from wire.message_record import (
     encode_record,
     has_queue_unit,
 )
-from wire.properties import (
+from wire.files.properties import (
     decode_properties,
     encode_properties,
     java_string_hash,
     queue_tags_code,
     tags_code,
 )
-from wire.record_encoder import BLANK_BYTES, RecordEncoder, encode_blank, fits_in_segment
-from wire.record_scan import RecordHead, Scanned, Stop, scan, scan_heads
+from wire.files.record_encoder import BLANK_BYTES, RecordEncoder, encode_blank, fits_in_segment
+from wire.files.record_scan import RecordHead, Scanned, Stop, scan, scan_heads
 
 __all__ = [
     "BLANK_BYTES",

@@ -1,0 +1,1 @@
+"""Bytes of RocketMQ's HA protocols."""
