@@ -30,8 +30,7 @@ from actors.ha.ha_client import PENDING_BYTES
 from actors.storage.dledger import recent
 from actors.storage.group_commit import GROUP_BYTES
 from actors.storage.group_kind import group_kind_problems, inner_kind_problems
-from actors.storage.identity import read_identity
-from actors.storage.node_files import kind_problems
+from actors.storage.identity import kind_problems, read_identity
 
 
 def check(config: ClusterConfig, disk: Disk, trees: dict[str, str], *, as_json: bool) -> Answer:

@@ -17,8 +17,6 @@ from actors.env import Env
 from actors.storage import queue_ends
 from actors.storage.begun_anew import NEVER, read_begun_anew, write_begun_anew
 from actors.storage.consume_queue import ConsumeQueues
-from actors.storage.derived_work import Flush as Flush
-from actors.storage.derived_work import Put as Put
 from actors.storage.dispatch_state import UNKNOWN_COUNT, DispatchState, known_count
 from actors.storage.index_files import IndexDamaged, IndexFiles, is_index_name
 from actors.storage.layout import StoreLayout
@@ -38,6 +36,44 @@ from actors.storage.store_version import (
 )
 from wire.files.commit_log import Checkpoint, RecordHead
 from wire.files.message_record import has_queue_unit
+
+
+@attrs.frozen(kw_only=True)
+class Flush:
+    """What one flush makes durable.
+
+    Attributes:
+        paths: files to sync.
+        state: true once they are.
+        checkpoint: the same for Java.
+    """
+
+    paths: tuple[str, ...]
+    state: DispatchState
+    checkpoint: Checkpoint
+
+    def with_later(self, later: Flush | None) -> Flush:
+        """Both, where the sync of the first may not have begun."""
+        if later is None:
+            return self
+        return attrs.evolve(later, paths=(*self.paths, *later.paths))
+
+
+@attrs.define
+class Put:
+    """What became of records that were put.
+
+    Attributes:
+        refused: no queue can take them.
+        repeated: an older record has their queue offset, so no unit leads to them.
+        begun: records that their queue began anew with.
+        units_count: units of older records that were dropped for these.
+    """
+
+    refused: list[RecordHead] = attrs.field(factory=list)
+    repeated: list[RecordHead] = attrs.field(factory=list)
+    begun: list[RecordHead] = attrs.field(factory=list)
+    units_count: int = 0
 
 
 @attrs.define(kw_only=True)

@@ -8,7 +8,7 @@ from typing import assert_never
 from actors.env.protocols import SYNC_PATHS_MAX, Disk, Syncer
 from actors.errors import CorruptLog, StorageError
 from actors.events import store as events
-from actors.storage.derived_work import Flush, Put
+from actors.storage.derived_files import Flush, Put
 from wire.files.commit_log import Scanned, Stop
 
 

@@ -34,11 +34,8 @@ from actors.log_types import Forgot, GroupRecord, Membership, Reign
 from actors.storage import event_files
 from actors.storage.layout import StoreLayout, may_be_group
 from actors.storage.ledger_shape import LedgerShape, next_shapes
-from actors.storage.node_files import events_path as events_path
-from actors.storage.node_files import identity_path as identity_path
-from actors.storage.node_files import kind_problems
-from actors.storage.path_kinds import check_kinds, is_bare, is_folder
-from actors.storage.replacing import Replaced, replace_file, settle_spares
+from actors.storage.path_kinds import check_kinds, is_bare, is_folder, wrong_kinds
+from actors.storage.replacing import Replaced, replace_file, settle_spares, spare_path
 from wire.api.base import NUMBER_MAX, POSITION_MAX
 
 FORMAT_VERSION: Final = 1
@@ -66,6 +63,38 @@ UNREADABLE: Final = (
 NEW_RECORD: Final = GroupRecord(forgot="all")
 """Of a group that the node has never been in, as far as it knows."""
 FORGOT: Final[Mapping[object, Forgot]] = {"": "", "log": "log", "all": "all"}
+
+
+def identity_path(directory: str) -> str:
+    """Where a node's identity is kept."""
+    return f"{directory}/identity.json"
+
+
+def events_path(directory: str) -> str:
+    """Where a node's events are kept."""
+    return f"{directory}/events"
+
+
+def kind_problems(
+    disk: Disk, path: str, groups: Iterable[str], *, sockets: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """What of a node's directory is not of the kind that a start expects, a line each.
+
+    Args: sockets: files that it listens on. Raises: OSError.
+    """
+    layouts = [StoreLayout(f"{path}/groups/{group}") for group in groups]
+    events = (events_path(path), f"{events_path(path)}/{event_files.FORMAT}")
+    return wrong_kinds(
+        disk,
+        folders=(path, f"{path}/groups", *events, *(f for each in layouts for f in each.folders)),
+        files=(
+            identity_path(path),
+            spare_path(identity_path(path)),
+            f"{path}/lock",
+            *(file for each in layouts for file in each.files),
+        ),
+        sockets=sockets,
+    )
 
 
 @attrs.frozen(kw_only=True)

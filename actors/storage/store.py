@@ -32,7 +32,6 @@ from actors.storage import expiry, given_up, store_messages
 from actors.storage.append_batch import AppendEncoder
 from actors.storage.commit_log import CommitLog
 from actors.storage.group_commit import GroupCommit, Placed
-from actors.storage.growth import Growth
 from actors.storage.layout import StoreLayout
 from actors.storage.opening import close_store, open_store
 from actors.storage.page_seal import PageSeal
@@ -65,6 +64,56 @@ from wire.files.commit_log import Host
 MAILBOX_CAPACITY = 4096
 MARK_SYNC_S = 1.0
 """The synced mark is itself synced at most so much later."""
+
+
+SUBSCRIBERS_MAX = 1024
+
+
+@attrs.define
+class _Subscriber:
+    wanted: Subscribe
+    told: LogGrew
+
+
+@attrs.define
+class Growth:
+    """Who is told that the log of one store has grown, and how soon, for most need not wake for each
+    append. In the order in which they came first.
+    """
+
+    _subscribers: dict[str, _Subscriber] = attrs.field(factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all subscribers, in the order in which they are told."""
+        return tuple(self._subscribers)
+
+    async def subscribe(self, message: Subscribe, now: LogGrew) -> None:
+        """Add, or replace, a subscriber; it is told the present range at once."""
+        living = {name: s for name, s in self._subscribers.items() if s.wanted.subscriber.alive}
+        self._subscribers = living  # the killed say no goodbye
+        self._subscribers[message.name] = _Subscriber(message, now)
+        assert len(self._subscribers) <= SUBSCRIBERS_MAX
+        await message.subscriber.tell(now)
+
+    def unsubscribe(self, name: str) -> None:
+        """No more news. Harmless for the unknown."""
+        self._subscribers.pop(name, None)
+
+    async def tell(self, now: LogGrew) -> None:
+        """The log's range is another one. First those who are only left a note."""
+        prompt = []
+        for subscriber in self._subscribers.values():
+            wanted, told = subscriber.wanted, subscriber.told
+            if wanted.synced_only and now == attrs.evolve(told, written_bytes=now.written_bytes):
+                continue
+            subscriber.told = now
+            if wanted.within_s > 0.0:
+                wanted.subscriber.leave(now, within_s=wanted.within_s)
+            else:
+                prompt.append(wanted.subscriber)
+        for each in prompt:
+            await each.tell(now)
 
 
 @attrs.frozen(kw_only=True)

@@ -32,8 +32,8 @@ from actors.runtime import (
 from actors.sim.network import NetworkOptions, SimNetwork
 from actors.storage import pull_service, scrubber_messages, store
 from actors.storage.commit_log import segment_path
-from actors.storage.growth import Growth
 from actors.storage.pull_messages import NEWS_WITHIN_S
+from actors.storage.store import Growth
 from actors.trees.classic import GroupPlace, master_ha, slave_ha
 
 SEGMENT = 4096

@@ -9,7 +9,7 @@ import attrs
 import trio
 
 from actors.runtime import Actor, ChildSpec, MailboxSpec, SupervisorSpec, open_system
-from actors.storage.growth import Growth
+from actors.storage.store import Growth
 from actors.storage.store_messages import LogGrew, Subscribe
 
 Heard = list[tuple[float, Any]]

@@ -9,7 +9,7 @@ dledger-all-0.3.1.2; apache/rocketmq, remoting/netty/NettyRemotingServer.java, 4
 Differs: listens on the node's own address only; who comes from an address that is no member's is
 turned away, counted, and named once in the log `triolog.dledger`; the number of open connections is
 bounded, and what they hold together. Clients make way; while too many come from one address, the
-next ones have to speak before they become connections (`rpc_lobby`).
+next ones have to speak before they become connections (`lobby`).
 """
 
 from __future__ import annotations
