@@ -19,7 +19,8 @@ from actors.config import ClusterConfig, changes, settings
 from actors.config.check import MemoryBound, memory, ports, render, warnings
 from actors.config.guarantees import guarantee_of
 from actors.dledger.machine import state_machine_caller
-from actors.dledger.rpc import budget, peer
+from actors.dledger.rpc import peer
+from actors.remoting import budget
 from actors.dledger.rpc.server import CONNECTIONS_MAX
 from actors.env.local_secrets import LocalSecretStore
 from actors.env.permissions import loose_in

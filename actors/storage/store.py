@@ -77,8 +77,8 @@ class _Subscriber:
 
 @attrs.define
 class Growth:
-    """Who is told that the log of one store has grown, and how soon, for most need not wake for each
-    append. In the order in which they came first.
+    """Who is told that the log of one store has grown, in the order in which they came first, and
+    how soon: most need not wake for each append.
     """
 
     _subscribers: dict[str, _Subscriber] = attrs.field(factory=dict)

@@ -13,7 +13,7 @@ import trio
 
 from actors.dledger.core.election_effects import RoleChanged
 from actors.dledger.core.member_state import Role
-from actors.dledger.core.open_calls import IN_FLIGHT_MAX, OpenCalls
+from actors.remoting.open_calls import IN_FLIGHT_MAX, OpenCalls
 from actors.dledger.leader_board import LeaderBoard
 from actors.dledger.rpc.peer import RPCPeer
 from actors.dledger.rpc.refusal_log import RefusalLog

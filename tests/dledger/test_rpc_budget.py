@@ -11,20 +11,20 @@ import pytest
 import trio
 from rpc_kit import Client, ServerKit, answer_at_once, frame_of, keep, request, serving, success
 
-from actors.dledger.rpc import budget as rpc_budget
+from actors.remoting import budget as rpc_budget
 from actors.dledger.rpc import connection as rpc_connection
 from actors.dledger.rpc import server
-from actors.dledger.rpc.budget import (
+from actors.dledger.rpc.connection import read_cost_bytes
+from actors.remoting.budget import (
     OWN_BYTES,
     READ_BYTES,
     RECEIVED_BYTES,
     RESERVED_BYTES,
     RPCBudget,
-    read_cost_bytes,
 )
 from actors.dledger.rpc.connection import READS_MAX
 from actors.dledger.rpc.rpc_messages import Asked
-from actors.dledger.rpc.stream import (
+from actors.remoting.stream import (
     CLOSED_BY_PEER,
     IDLE_S,
     REST_TIMEOUT_S,

@@ -10,7 +10,7 @@ import trio
 import trio.testing
 from rpc_kit import frame_of, request, serving
 
-from actors.dledger.rpc.lobby import (
+from actors.remoting.lobby import (
     CROWDED,
     FIRST_BYTES,
     FIRST_WORD_S,

@@ -10,7 +10,7 @@ import trio
 from rpc_kit import PORT, Client, PeerKit, answer_frame, calling, request
 
 from actors.dledger.rpc.peer import CONNECT_TIMEOUT_S, RECONNECT_MAX_S
-from actors.dledger.rpc.stream import IDLE_S
+from actors.remoting.stream import IDLE_S
 from actors.env.protocols import Listener
 from actors.events.dledger import (
     RPCAnswerRefused,

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rpc_kit import frame_of, lan, request
 
-from actors.dledger.core.open_calls import OPAQUE_MAX, STALE_MIN, OpenCalls
-from actors.dledger.rpc.stream import (
+from actors.remoting.open_calls import OPAQUE_MAX, STALE_MIN, OpenCalls
+from actors.remoting.stream import (
     DOES_NOT_READ,
     SEND_BYTES,
     SEND_TIMEOUT_S,

@@ -3,7 +3,7 @@
 Every request goes to the part of the member that serves it; answers leave in whatever order they
 come, those that are there together in one piece. Reading stops while too much is unanswered or
 unsent, so a peer that does not read stops its own requests and nothing else; or while all
-connections of the port together hold too much (`rpc_budget`).
+connections of the port together hold too much (`remoting.budget`).
 
 Upstream: openmessaging/dledger, DLedgerRpcNettyService.processRequest, dledger-all-0.3.1.2;
 apache/rocketmq, remoting/netty/NettyRemotingAbstract.processRequestCommand, 4.9.4.
@@ -29,16 +29,17 @@ from typing import Final, TypeAlias, assert_never
 import attrs
 import trio
 
-from actors.dledger.rpc.budget import RPCBudget, Share
+from actors.remoting.budget import RPCBudget, Share
 from actors.dledger.rpc.routing import OF_MEMBERS, Directory, no_room, server_of
 from actors.dledger.rpc.rpc_messages import Asked, AskedAppends, Services
-from actors.dledger.rpc.stream import IDLE_S, FrameStream, Received, StreamEnded, frame_bytes
+from actors.remoting.stream import IDLE_S, SMALL_BYTES, FrameStream, Received, StreamEnded, frame_bytes
 from actors.env.protocols import Stream
 from actors.events import dledger as events
 from actors.runtime import Actor, MailboxFull, MailboxSpec, ReplyTo, StopReason, describe
 from wire.dledger.rpc import (
     AppendEntryRequest,
     GetEntriesRequest,
+    GetEntriesResponse,
     Request,
     Response,
     decode_request,
@@ -85,6 +86,14 @@ class _IdleDue:
 
 
 _Inbox: TypeAlias = Received | StreamEnded | _AnswersReady | _IdleDue
+
+
+def read_cost_bytes(answer: Response) -> int:
+    """What an answer to a GET holds while it is encoded: entries, and a third more as Base64."""
+    if not isinstance(answer, GetEntriesResponse) or not answer.entries:
+        return 0
+    size_bytes = sum(each.size for each in answer.entries)
+    return size_bytes + size_bytes * 4 // 3 + SMALL_BYTES
 
 
 @attrs.define
@@ -318,7 +327,9 @@ class RPCConnection(Actor[_Inbox]):
         self._unanswered_bytes -= size_bytes
         if refuse is not None:
             self._reads -= 1
-            if not (isinstance(answer, Exception) or header.is_oneway or self._share.read(answer)):
+            if not (isinstance(answer, Exception) or header.is_oneway) and not self._share.read(
+                read_cost_bytes(answer)
+            ):
                 answer = refuse()
         self._answer(header, answer)
 
@@ -372,7 +383,7 @@ class RPCConnection(Actor[_Inbox]):
         else:
             self._work_bytes += len(frame)
             self._frames.put(frame)
-        self._share.encoded(answer, len(frame))
+        self._share.encoded(read_cost_bytes(answer), len(frame))
 
     def _put(self, header: Header, code: int, remark: str) -> None:
         # What a peer sent may stand in the remark, also what is no text.

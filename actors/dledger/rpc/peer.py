@@ -22,13 +22,13 @@ import attrs
 import trio
 
 from actors.dledger.core.member_state import TERM_MAX
-from actors.dledger.core.open_calls import OpenCalls
+from actors.remoting.open_calls import OpenCalls
 from actors.dledger.replication.push_bodies import entries_bytes
 from actors.dledger.rpc.peer_messages import GetLink, Link
 from actors.dledger.rpc.refusal_log import RefusalLog
 from actors.dledger.rpc.rpc_messages import Answered as Answered
 from actors.dledger.rpc.rpc_messages import Call as Call
-from actors.dledger.rpc.stream import (
+from actors.remoting.stream import (
     DOES_NOT_READ,
     IDLE_S,
     FrameStream,

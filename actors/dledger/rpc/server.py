@@ -21,9 +21,9 @@ from typing import Final
 
 import attrs
 
-from actors.dledger.rpc.budget import RPCBudget
+from actors.remoting.budget import RPCBudget
 from actors.dledger.rpc.connection import RPCConnection
-from actors.dledger.rpc.lobby import Lobby
+from actors.remoting.lobby import Lobby
 from actors.dledger.rpc.routing import Directory
 from actors.dledger.rpc.rpc_messages import Services
 from actors.env.protocols import Listener, Network, Stream

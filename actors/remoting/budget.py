@@ -1,7 +1,7 @@
 """The bytes that all connections at one port share, as `api.budget` has them for a node's API.
 
 Two pools. What peers and clients send, and what of their answers they have not taken, counts with
-the first from where it exceeds what each connection has of its own; answers to GETs count with the
+the first from where it exceeds what each connection has of its own; answers to reads count with the
 second. A large frame gets its whole room when its head is read, so two that are half read never
 wait for each other; who has got it and stalls is cut off. What is whole is given back when it is
 answered, for which nobody waits here. Who takes nothing of its answers is cut off likewise.
@@ -20,9 +20,8 @@ from typing import Final
 import attrs
 import trio
 
-from actors.dledger.rpc.stream import RECEIVE_BYTES, SMALL_BYTES, STEP_FRAMES
+from actors.remoting.stream import RECEIVE_BYTES, SMALL_BYTES, STEP_FRAMES
 from actors.runtime.pool import Pool
-from wire.dledger.rpc import GetEntriesResponse, Response
 from wire.remoting.frame import FRAME_BYTES_MAX
 
 RECEIVED_BYTES: Final = 64 << 20
@@ -31,7 +30,7 @@ its own bound and one largest frame, which is what members leave of it."""
 RESERVED_BYTES: Final = FRAME_BYTES_MAX
 """Of those, for members alone."""
 READ_BYTES: Final = 64 << 20
-"""Entries that were read for GETs, and their frames until they are sent: a dozen of the largest."""
+"""Entries that were read, and their frames until they are sent: a dozen of the largest."""
 OWN_BYTES: Final = 256 << 10
 """What each connection has without asking: votes and heart-beats, frames up to SMALL_BYTES."""
 MADE_WAY: Final = "made way for another: it was the client that had been quiet for the longest"
@@ -47,14 +46,6 @@ def memory_bytes(connections: int) -> int:
     """
     own_bytes = RECEIVE_BYTES + OWN_BYTES + STEP_ANSWERS_BYTES
     return RECEIVED_BYTES + READ_BYTES + FRAME_BYTES_MAX + connections * own_bytes
-
-
-def read_cost_bytes(answer: Response) -> int:
-    """What an answer to a GET holds while it is encoded: entries, and a third more as Base64."""
-    if not isinstance(answer, GetEntriesResponse) or not answer.entries:
-        return 0
-    size_bytes = sum(each.size for each in answer.entries)
-    return size_bytes + size_bytes * 4 // 3 + SMALL_BYTES
 
 
 @attrs.frozen
@@ -81,13 +72,13 @@ class Share:
     """What one connection holds of both.
 
     Args:
-        held_bytes: what is told and unanswered, or answered and unsent, without answers to GETs.
+        held_bytes: what is told and unanswered, or answered and unsent, without answers to reads.
 
     Attributes:
         end: closes the connection, for that reason.
         is_member: it comes first.
         active_s: when it last began to wait for bytes.
-        unsent_read_bytes: at most so much of what is unsent are answers to GETs.
+        unsent_read_bytes: at most so much of what is unsent are answers to reads.
     """
 
     _budget: RPCBudget
@@ -154,17 +145,17 @@ class Share:
 
     # What goes.
 
-    def read(self, answer: Response) -> bool:
-        """Whether there is room for the answer to a GET, which is encoded next."""
-        cost_bytes = read_cost_bytes(answer)
+    def read(self, cost_bytes: int) -> bool:
+        """Whether there is room for an answer to a read, which holds so much while it is encoded
+        next.
+        """
         if cost_bytes and not self._budget.read.take_now(cost_bytes):
             return False
         self._answering_bytes += cost_bytes
         return True
 
-    def encoded(self, answer: Response, frame_bytes: int) -> None:
+    def encoded(self, cost_bytes: int, frame_bytes: int) -> None:
         """It is a frame of so many bytes that waits to be sent; 0: it is none."""
-        cost_bytes = read_cost_bytes(answer)
         if cost_bytes:
             kept_bytes = min(frame_bytes, cost_bytes)
             self._answering_bytes -= cost_bytes
