@@ -20,7 +20,6 @@ from actors.config.check import MemoryBound, memory, ports, render, warnings
 from actors.config.guarantees import guarantee_of
 from actors.dledger.machine import state_machine_caller
 from actors.dledger.rpc import peer
-from actors.remoting import budget
 from actors.dledger.rpc.server import CONNECTIONS_MAX
 from actors.env.local_secrets import LocalSecretStore
 from actors.env.permissions import loose_in
@@ -28,6 +27,7 @@ from actors.env.pipes import CONNECTION_BYTES_MAX
 from actors.env.protocols import Disk
 from actors.errors import ConfigError
 from actors.ha.ha_client import PENDING_BYTES
+from actors.remoting import budget
 from actors.storage.dledger import recent
 from actors.storage.group_commit import GROUP_BYTES
 from actors.storage.group_kind import group_kind_problems, inner_kind_problems

@@ -13,13 +13,13 @@ import trio
 
 from actors.dledger.core.election_effects import RoleChanged
 from actors.dledger.core.member_state import Role
-from actors.remoting.open_calls import IN_FLIGHT_MAX, OpenCalls
 from actors.dledger.leader_board import LeaderBoard
 from actors.dledger.rpc.peer import RPCPeer
 from actors.dledger.rpc.refusal_log import RefusalLog
 from actors.dledger.rpc.rpc_messages import Answered, Asked, Call, Services
 from actors.dledger.rpc.server import RPCServerSettings, rpc_server
 from actors.env.protocols import Address, Listener, Network, ReceiveHalf, SendHalf, Stream
+from actors.remoting.open_calls import IN_FLIGHT_MAX, OpenCalls
 from actors.runtime import (
     Actor,
     ActorRef,

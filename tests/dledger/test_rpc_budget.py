@@ -11,10 +11,12 @@ import pytest
 import trio
 from rpc_kit import Client, ServerKit, answer_at_once, frame_of, keep, request, serving, success
 
-from actors.remoting import budget as rpc_budget
 from actors.dledger.rpc import connection as rpc_connection
 from actors.dledger.rpc import server
-from actors.dledger.rpc.connection import read_cost_bytes
+from actors.dledger.rpc.connection import READS_MAX, read_cost_bytes
+from actors.dledger.rpc.rpc_messages import Asked
+from actors.events.dledger import RPCConnectionClosed
+from actors.remoting import budget as rpc_budget
 from actors.remoting.budget import (
     OWN_BYTES,
     READ_BYTES,
@@ -22,8 +24,6 @@ from actors.remoting.budget import (
     RESERVED_BYTES,
     RPCBudget,
 )
-from actors.dledger.rpc.connection import READS_MAX
-from actors.dledger.rpc.rpc_messages import Asked
 from actors.remoting.stream import (
     CLOSED_BY_PEER,
     IDLE_S,
@@ -31,7 +31,6 @@ from actors.remoting.stream import (
     SMALL_BYTES,
     STALLS,
 )
-from actors.events.dledger import RPCConnectionClosed
 from actors.runtime.pool import Pool
 from wire.dledger.codes import RequestCode
 from wire.dledger.entry import BODY_BYTES_MAX, Entry, new_entry

@@ -16,12 +16,12 @@ from rpc_kit import (
 )
 
 from actors.dledger.rpc import connection, server
-from actors.remoting.budget import MADE_WAY
 from actors.dledger.rpc.connection import IDLE, UNANSWERED_BYTES_MAX, UNSENT_BYTES_MAX
 from actors.dledger.rpc.rpc_messages import Asked
-from actors.remoting.stream import CLOSED_BY_PEER, DOES_NOT_READ, IDLE_S, SPEAKS_TLS
 from actors.events.dledger import RPCConnectionClosed, RPCConnectionOpened, RPCConnectionRefused
 from actors.events.runtime import ActorCrashed
+from actors.remoting.budget import MADE_WAY
+from actors.remoting.stream import CLOSED_BY_PEER, DOES_NOT_READ, IDLE_S, SPEAKS_TLS
 from actors.runtime.accepting import FULL, UNKNOWN_ADDRESS
 from wire.dledger.codes import RequestCode
 from wire.dledger.rpc import (

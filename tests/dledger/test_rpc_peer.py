@@ -10,7 +10,6 @@ import trio
 from rpc_kit import PORT, Client, PeerKit, answer_frame, calling, request
 
 from actors.dledger.rpc.peer import CONNECT_TIMEOUT_S, RECONNECT_MAX_S
-from actors.remoting.stream import IDLE_S
 from actors.env.protocols import Listener
 from actors.events.dledger import (
     RPCAnswerRefused,
@@ -19,6 +18,7 @@ from actors.events.dledger import (
     RPCPeerLost,
 )
 from actors.events.runtime import ActorCrashed
+from actors.remoting.stream import IDLE_S
 from wire.dledger.codes import RequestCode
 from wire.dledger.rpc import (
     AppendEntryRequest,

@@ -29,12 +29,19 @@ from typing import Final, TypeAlias, assert_never
 import attrs
 import trio
 
-from actors.remoting.budget import RPCBudget, Share
 from actors.dledger.rpc.routing import OF_MEMBERS, Directory, no_room, server_of
 from actors.dledger.rpc.rpc_messages import Asked, AskedAppends, Services
-from actors.remoting.stream import IDLE_S, SMALL_BYTES, FrameStream, Received, StreamEnded, frame_bytes
 from actors.env.protocols import Stream
 from actors.events import dledger as events
+from actors.remoting.budget import RPCBudget, Share
+from actors.remoting.stream import (
+    IDLE_S,
+    SMALL_BYTES,
+    FrameStream,
+    Received,
+    StreamEnded,
+    frame_bytes,
+)
 from actors.runtime import Actor, MailboxFull, MailboxSpec, ReplyTo, StopReason, describe
 from wire.dledger.rpc import (
     AppendEntryRequest,

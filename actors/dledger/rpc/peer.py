@@ -22,12 +22,14 @@ import attrs
 import trio
 
 from actors.dledger.core.member_state import TERM_MAX
-from actors.remoting.open_calls import OpenCalls
 from actors.dledger.replication.push_bodies import entries_bytes
 from actors.dledger.rpc.peer_messages import GetLink, Link
 from actors.dledger.rpc.refusal_log import RefusalLog
 from actors.dledger.rpc.rpc_messages import Answered as Answered
 from actors.dledger.rpc.rpc_messages import Call as Call
+from actors.env.protocols import Address, Network, Stream
+from actors.events import dledger as events
+from actors.remoting.open_calls import OpenCalls
 from actors.remoting.stream import (
     DOES_NOT_READ,
     IDLE_S,
@@ -35,8 +37,6 @@ from actors.remoting.stream import (
     Received,
     StreamEnded,
 )
-from actors.env.protocols import Address, Network, Stream
-from actors.events import dledger as events
 from actors.runtime import Actor, MailboxSpec, StopReason
 from wire.dledger.codes import RequestCode
 from wire.dledger.rpc import (

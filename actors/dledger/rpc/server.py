@@ -21,14 +21,14 @@ from typing import Final
 
 import attrs
 
-from actors.remoting.budget import RPCBudget
 from actors.dledger.rpc.connection import RPCConnection
-from actors.remoting.lobby import Lobby
 from actors.dledger.rpc.routing import Directory
 from actors.dledger.rpc.rpc_messages import Services
 from actors.env.protocols import Listener, Network, Stream
 from actors.errors import ConfigError
 from actors.events import dledger as events
+from actors.remoting.budget import RPCBudget
+from actors.remoting.lobby import Lobby
 from actors.runtime import ChildSpec, DynamicSpec, Restart, Strategy, SupervisorSpec
 from actors.runtime.accepting import UNKNOWN_ADDRESS, UNOWNED_MAX, Accepting, Admitted
 
