@@ -7,7 +7,7 @@ two a queue may have begun anew, or an entry may have been added.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -18,7 +18,6 @@ from actors.storage.room import NO_ROOM_CODES
 from wire.files.index_file import (
     SLOT_BYTES,
     IndexHeader,
-    decode_slot,
     encode_index_header,
     encode_slot,
     slot_position,
@@ -73,7 +72,8 @@ class SlotMend:
     Attributes:
         name: of the file.
         slot: which one.
-        found, wanted: unit numbers; `wanted` is the newest below `units_next`.
+        found: what it says, also what no slot may say.
+        wanted: number of the newest unit below `units_next`.
     """
 
     name: int
@@ -106,8 +106,12 @@ class HeaderMend:
 Mend: TypeAlias = UnitMend | EntryMend | SlotMend | HeaderMend
 
 
-CHAIN_MAX = 4096
+MENDS_MAX: Final = 4096
+"""Written again at once; what is more is found again in the next round."""
+CHAIN_MAX: Final = 4096
 """Entries that may have been added since a slot was looked at; with more it is looked at again."""
+_NewestSince: TypeAlias = dict[tuple[int, int], dict[int, int]]
+"""By name of an index file and number of a unit: see `IndexFile.newest_since`."""
 
 
 def mend_in_room(
@@ -136,6 +140,7 @@ def apply_mends(
     meant; or a file of it is not there. Raises: OSError.
     """
     gap: QueueGap | None = None
+    newest_since: _NewestSince = {}
     for mend in mends:
         if isinstance(mend, UnitMend):
             where = f"consumequeue/{mend.topic}/{mend.queue_id}"
@@ -150,13 +155,16 @@ def apply_mends(
                 continue
         else:
             where = f"index/{mend.name:017d}"
-            is_so = _mend_index(index, mend)
+            is_so = _mend_index(index, mend, newest_since)
         if is_so:
             done[where] = done.get(where, 0) + 1
     return gap
 
 
-def _mend_index(index: IndexFiles, mend: EntryMend | SlotMend | HeaderMend) -> bool:
+def _mend_index(
+    index: IndexFiles, mend: EntryMend | SlotMend | HeaderMend, newest_since: _NewestSince
+) -> bool:
+    """`newest_since`: read once for all slots of a file."""
     each = index.file(mend.name)
     if each is None:
         return False
@@ -169,14 +177,15 @@ def _mend_index(index: IndexFiles, mend: EntryMend | SlotMend | HeaderMend) -> b
                 return False
             index.patch(each, mend.wanted, at)
         case SlotMend():
-            wanted = mend.wanted
             at, added = slot_position(mend.slot), each.header.units_next - mend.units_next
-            if added > CHAIN_MAX or decode_slot(each.file.pread(at, SLOT_BYTES)) != mend.found:
+            is_so = int.from_bytes(each.file.pread(at, SLOT_BYTES), "big", signed=True)
+            if not 0 <= added <= CHAIN_MAX or is_so != mend.found:
                 return False
-            for unit in range(mend.units_next, each.header.units_next):
-                if each.unit(unit).key_hash % each.slots == mend.slot:
-                    wanted = unit
-            if wanted == mend.found:
+            since = mend.name, mend.units_next
+            if since not in newest_since:
+                newest_since[since] = each.newest_since(mend.units_next)
+            wanted = newest_since[since].get(mend.slot, mend.wanted)
+            if wanted == is_so:
                 return False
             index.patch(each, encode_slot(wanted), at)
         case HeaderMend():

@@ -21,7 +21,7 @@ from actors.config import ClassicGroup
 from actors.env import Env
 from actors.runtime import Actor, ActorRef, ReplyTo, StopReason
 from actors.storage.begun_anew import read_begun_anew
-from actors.storage.derived_mends import EntryMend, Mend, UnitMend
+from actors.storage.derived_mends import MENDS_MAX, EntryMend, Mend, UnitMend
 from actors.storage.derived_walk import DerivedWalk
 from actors.storage.dispatcher_messages import (
     GetScrubRange,
@@ -45,8 +45,6 @@ SUSPECTS_S: Final = 5.0
 SHARE_INVERSE: Final = 16
 """Small records take more time than bytes: it takes one part in so many of it at the most."""
 ASK_TIMEOUT_S: Final = 30.0
-MENDS_MAX: Final = 4096
-"""Written again at once; what is more is found again in the next round."""
 
 
 @attrs.frozen(kw_only=True)

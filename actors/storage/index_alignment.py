@@ -8,33 +8,60 @@ data.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Generator, Sequence
 from typing import TypeAlias
 
 Entry: TypeAlias = tuple[int, int]
 """Hash and offset."""
 _Chain: TypeAlias = tuple[int, int, "_Chain | None"]
 
+EQUAL_MAX = 4
+"""Places that are all tried for one entry. A record that names a key more often has so many equal
+entries: those are paired from both ends, for the time would grow with the square of their number.
+"""
+ENTRIES_PER_STEP = 128
+"""Looked at between two turns of others: some 2 us each, with few places to try."""
 
-def anchors(due: Sequence[Entry], stored: Sequence[Entry]) -> list[tuple[int, int]]:
-    """The most pairs of places, ascending in both, at which the same entry is due and stored.
 
-    The time that it takes grows little faster than the length, as long as few entries are equal.
+def anchors(
+    due: Sequence[Entry], stored: Sequence[Entry]
+) -> Generator[None, None, list[tuple[int, int]]]:
+    """The most pairs of places, ascending in both, at which the same entry is due and stored; among
+    more than EQUAL_MAX equal entries that are damaged in two places there may be fewer.
+
+    The time that it takes grows little faster than the length. Yields after every few entries.
     """
     places: dict[Entry, list[int]] = {}
-    for at in reversed(range(len(due))):
-        places.setdefault(due[at], []).append(at)
+    for at, entry in enumerate(due, 1):
+        places.setdefault(entry, []).append(at - 1)
+        if at % ENTRIES_PER_STEP == 0:
+            yield
+    counts, seen = Counter(stored), Counter[Entry]()
+    yield
     ends: list[int] = []  # by length: the lowest place in `due` at which so many pairs can end
     chains: list[_Chain] = []
     for at, entry in enumerate(stored):
-        for place in places.get(entry, ()):
+        for place in _candidates(places.get(entry, ()), seen[entry], counts[entry]):
             length = bisect_left(ends, place)
             chain = (place, at, chains[length - 1] if length else None)
             ends[length : length + 1] = [place]
             chains[length : length + 1] = [chain]
+        seen[entry] += 1
+        if at % ENTRIES_PER_STEP == 0:
+            yield
     found: list[tuple[int, int]] = []
     last = chains[-1] if chains else None
     while last is not None:
         place, at, last = last
         found.append((place, at))
     return found[::-1]
+
+
+def _candidates(places: Sequence[int], number: int, count: int) -> Sequence[int]:
+    """Where the equal entry `number` of `count` that are stored may be due, the last first."""
+    if len(places) <= EQUAL_MAX:
+        return places[::-1]
+    behind = len(places) - count + number
+    tried = sorted({number, behind}, reverse=True)
+    return [places[each] for each in tried if 0 <= each < len(places)]

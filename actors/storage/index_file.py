@@ -151,6 +151,15 @@ class IndexFile:
         """What a unit says, of any number from 1 to `units`."""
         return decode_index_unit(self.file.pread(unit_position(unit, self.slots), INDEX_UNIT_BYTES))
 
+    def newest_since(self, first: int) -> dict[int, int]:
+        """By slot, the newest of the units that were added from number `first` on."""
+        start, end = (unit_position(each, self.slots) for each in (first, self.header.units_next))
+        data = self.file.pread(start, end - start)
+        return {
+            unit[0] % self.slots: number
+            for number, unit in enumerate(_UNIT.iter_unpack(data), first)
+        }
+
     def add(self, hashed: int, head: RecordHead) -> None:
         """Write a unit and its slot. The header in the file stays as it is."""
         header, unit, slot = self.header, self.header.units_next, hashed % self.slots

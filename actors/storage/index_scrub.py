@@ -24,8 +24,8 @@ from typing import NamedTuple
 import attrs
 
 from actors.env.protocols import Disk, File
-from actors.storage.derived_mends import EntryMend, HeaderMend, Mend, SlotMend
-from actors.storage.index_alignment import Entry, anchors
+from actors.storage.derived_mends import MENDS_MAX, EntryMend, HeaderMend, Mend, SlotMend
+from actors.storage.index_alignment import ENTRIES_PER_STEP, Entry, anchors
 from actors.storage.index_files import is_index_name
 from actors.storage.record_proof import RecordProof
 from wire.errors import RemoteProtocolError
@@ -48,8 +48,6 @@ from wire.files.message_record import SYS_FLAG_TRANSACTION, TRANSACTION_ROLLBACK
 
 RECORDS_PER_STEP = 32
 """After so many records others get a turn: one costs some 30 us."""
-ENTRIES_PER_STEP = 128
-"""The same for entries: one costs some 5 us."""
 UNITS_READ = 1024
 """Read at once: 20 KiB."""
 AHEAD = 512
@@ -60,6 +58,8 @@ HELD_MAX = 4096
 its beginning, but before the log's begin in several rounds."""
 SLOTS_PER_STEP = 1 << 16
 """Compared between two turns of others."""
+WRONG_PER_STEP = 1 << 10
+"""The same where they are not what they should be: one costs some 3 us."""
 _NO_UNIT = bytes(INDEX_UNIT_BYTES)
 
 
@@ -146,7 +146,10 @@ class IndexScrub:
             return found
         try:
             for number, head in enumerate(heads, 1):
-                self._due += [_Due(key_hash(key), head) for key in self._keys(head)]
+                for key in self._keys(head):
+                    self._due.append(_Due(key_hash(key), head))
+                    if len(self._due) % ENTRIES_PER_STEP == 0:
+                        yield  # one record may have thousands
                 if number % RECORDS_PER_STEP == 0:
                     yield
             yield from self._look_ahead(found)
@@ -247,10 +250,9 @@ class IndexScrub:
         due, stored = self._due, self._stored
         at, place = yield from self._same(0, 0, found)
         if at < len(due):
-            pairs = anchors(
+            pairs = yield from anchors(
                 [each.entry for each in due[at:]], [each.entry for each in stored[place:]]
             )
-            yield
             for ahead, behind in [(at + one, place + other) for one, other in pairs]:
                 if ahead < at or behind < place:
                     continue  # an equal one came first
@@ -313,11 +315,11 @@ class IndexScrub:
         self._newest_head = at.last = due.head
         if at.unit == 1:
             at.first = due.head
-        if stored.entry != due.entry:
+        if stored.entry != due.entry or stored.unit.seconds < 0:  # which no writer leaves
             unit = self._wanted(at, due)
         else:
             unit = stored.unit
-            at.begin_ts = at.begin_ts or due.head.store_ts - 1000 * unit.seconds
+            at.begin_ts = at.begin_ts or max(0, due.head.store_ts - 1000 * unit.seconds)
         self._chain(at, stored, unit, due.head, found)
 
     def _wanted(self, at: _At, due: _Due) -> IndexUnit:
@@ -433,23 +435,29 @@ class IndexScrub:
             file = self._open(at.name)
             if file is None:
                 return
-            part = array("i")
-            part.frombytes(
-                file.pread(HEADER_BYTES + SLOT_BYTES * first, SLOT_BYTES * len(expected))
-            )
+            data = file.pread(HEADER_BYTES + SLOT_BYTES * first, SLOT_BYTES * len(expected))
+            self.read_bytes += len(data)
+            if len(data) < SLOT_BYTES * len(expected):
+                return
+            part = array("i", data)
             part.byteswap()
-            self.read_bytes += SLOT_BYTES * len(part)
             if part != expected:
-                for slot, (is_so, due) in enumerate(zip(part, expected, strict=True), first):
-                    if is_so != due and not self._was_added(at, slot, is_so):
-                        found.append(
-                            SlotMend(
-                                name=at.name, slot=slot, found=is_so, wanted=due, units_next=at.unit
-                            )
-                        )
+                yield from self._slots(at, first, part, expected, found)
             yield
         if at.last is not None:
             self._check_header(at, found, used, is_full=is_full)
+
+    def _slots(
+        self, at: _At, first: int, part: array[int], expected: array[int], found: list[Mend]
+    ) -> Generator[None, None, None]:
+        """What is wrong of some slots, the first of which is number `first`, up to MENDS_MAX."""
+        for slot, (is_so, due) in enumerate(zip(part, expected, strict=True), first):
+            if is_so != due and len(found) < MENDS_MAX and not self._was_added(at, slot, is_so):
+                found.append(
+                    SlotMend(name=at.name, slot=slot, found=is_so, wanted=due, units_next=at.unit)
+                )
+            if slot % WRONG_PER_STEP == 0:
+                yield
 
     def _was_added(self, at: _At, slot: int, unit: int) -> bool:
         """Whether the slot leads to an entry that was not there yet when it was looked at."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 import errno
 import random
 import struct
+from bisect import bisect_left
 from typing import Any
 
 import attrs
@@ -30,17 +31,20 @@ from scrub_kit import (
 from storage_kit import finish
 from store_kit import Kit
 
-from actors.sim.disk import SimDisk
-from actors.storage import index_scrub
+from actors.log_types import Message
+from actors.sim.disk import SimDisk, SimFile
+from actors.storage import index_alignment, index_scrub
 from actors.storage.derived_mends import EntryMend, SlotMend
 from actors.storage.index_alignment import anchors
 from wire.files.consume_queue import UNIT_BYTES
 from wire.files.index_file import (
     HEADER_BYTES,
     INDEX_UNIT_BYTES,
+    SLOT_BYTES,
     IndexUnit,
     decode_index_header,
     decode_index_unit,
+    decode_slot,
     encode_index_unit,
     slot_position,
     unit_position,
@@ -99,6 +103,72 @@ async def test_zeros_that_begin_within_an_entry(autojump_clock: object, byte: in
         path, at = place_of(kit, 400, TAG)
         assert entry_of(kit, 400, TAG).key_hash == entry_of(kit, 0, TAG).key_hash
         await is_found_and_mended(kit, path, bytes(PAGE), at + byte)
+
+
+@pytest.mark.parametrize("field", [0, 4, 12, 16])
+@pytest.mark.parametrize("record", [0, 300, COUNT - 1])
+async def test_a_field_that_became_negative(
+    autojump_clock: object, record: int, field: int
+) -> None:
+    """Hash, offset, seconds and link of an entry."""
+    async with filled() as kit:
+        path, at = place_of(kit, record, OWN)
+        await is_found_and_mended(kit, path, negative(content(kit, path), at + field), at + field)
+
+
+@pytest.mark.parametrize("is_used", [True, False])
+async def test_a_slot_that_became_negative(autojump_clock: object, is_used: bool) -> None:
+    async with filled() as kit:
+        path = index_file(kit)
+        data = content(kit, path)
+        places = map(slot_position, range(SLOTS))
+        at = next(each for each in places if (decode_slot(data, each) > 0) == is_used)
+        await is_found_and_mended(kit, path, negative(data, at), at)
+
+
+def negative(data: bytes, at: int) -> bytes:
+    """The byte there, with its first bit set."""
+    return bytes([data[at] | 1 << 7])
+
+
+async def test_slots_of_a_file_are_mended_with_one_reading_of_what_was_added(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with filled() as kit:
+        path = index_file(kit, 2)
+        damage(kit, path, bytes(SLOTS * SLOT_BYTES), HEADER_BYTES)
+        found = await found_by_a_round(kit)
+        assert len(found) > 100
+        messages = [Message("t", b"", keys=f"late{n}") for n in range(50)]
+        await kit.append(*messages)
+        await kit.dispatched((await kit.range()).written_bytes)
+        reads: list[int] = []
+        pread = SimFile.pread
+
+        def counted(file: SimFile, at: int, size: int) -> bytes:
+            reads.append(at)
+            return pread(file, at, size)
+
+        monkeypatch.setattr(SimFile, "pread", counted)
+        assert (await mend(kit, found)).count > 100
+        monkeypatch.undo()
+        assert len(reads) <= len(found) + 1
+        assert await found_by_a_round(kit) == []
+        for number in (0, COUNT - 1):
+            assert len(await kit.by_key("t", f"k{number}")) == 1
+        assert len(await kit.by_key("t", "late49")) == 1
+
+
+async def test_more_slots_than_are_mended_at_once(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_scrub, "MENDS_MAX", 100)
+    async with filled() as kit:
+        before = content(kit, index_file(kit))
+        damage(kit, index_file(kit), bytes(SLOTS * SLOT_BYTES), HEADER_BYTES)
+        while found := await found_by_a_round(kit):
+            assert (await mend(kit, found)).count == len(found) <= 100
+        assert content(kit, index_file(kit)) == before
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -336,5 +406,23 @@ async def test_entries_that_stand_there_twice(autojump_clock: object) -> None:
     ],
 )
 def test_anchors(due: str, stored: str, expected: list[Any]) -> None:
-    found = anchors(*([(ord(each), 0) for each in text] for text in (due, stored)))
+    found = finish(anchors(*([(ord(each), 0) for each in text] for text in (due, stored))))
     assert found == expected
+
+
+def test_the_work_for_equal_entries_does_not_grow_with_its_square(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As of a record that names a key a thousand times, one of whose entries is damaged."""
+    tried: list[int] = []
+
+    def counted(ends: list[int], place: int) -> int:
+        tried.append(place)
+        return bisect_left(ends, place)
+
+    monkeypatch.setattr(index_alignment, "bisect_left", counted)
+    count, damaged = 1000, 300
+    due = [(7, 7)] * count
+    stored = [*due[:damaged], (0, 0), *due[damaged + 1 :]]
+    assert len(finish(anchors(due, stored))) == count - 1
+    assert len(tried) <= 2 * count
