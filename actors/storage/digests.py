@@ -145,6 +145,18 @@ class Digests:
                 file.pwrite(bytes(ENTRY_BYTES), (start - base) // RANGE_BYTES * ENTRY_BYTES)
                 self._dirty[file.path] = None
 
+    def keep(self, start: int) -> None:
+        """Make the digest durable of the range that begins there, if it has one and the disk can:
+        what an earlier process has written of it may not be yet. For damage that was found, which
+        parsing need not find again.
+        """
+        base = start - start % self.segment_bytes
+        with suppress(OSError):
+            file = self._file(base, create=False)
+            if file is not None:
+                file.sync()
+                self._disk.sync_dir(self.folder)
+
     def save(self) -> None:
         """Try again to write down what could not be."""
         for start, digest in tuple(self._unsaved.items()):

@@ -397,9 +397,12 @@ class Scrubber(Actor[_Inbox]):
             self.ctx.timers.start("recheck", RECHECK_S, _RecheckDue())
         if now == self._told and not always:
             return
-        self._file.write(tuple(rot.start for rot in now))
         before, self._told = self._told, now
         known = {rot.start for rot in before}
+        for rot in now:
+            if rot.start not in known:
+                self._check.digests.keep(rot.start)
+        self._file.write(tuple(rot.start for rot in now))
         for rot in now:
             if rot.start not in known:
                 found = events.RotFound(first_bytes=rot.start, next_bytes=rot.end, why=rot.reason)

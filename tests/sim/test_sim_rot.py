@@ -184,6 +184,32 @@ async def test_a_damaged_slave_does_not_count(autojump_clock: object) -> None:
         await node.promote(GROUP, "n1", force=False)
 
 
+async def test_a_loss_of_power_does_not_forget_what_was_found(
+    autojump_clock: object,
+) -> None:
+    """Nor by which digest, which a process that was killed may not have made durable: a head reads
+    well, for no CRC covers it.
+    """
+    async with filled(0, copies=2) as on:
+        await on.cluster.kill("n1")
+        on.world.node("n1").disk.rmtree(on.layout("n1").digests)
+        await on.cluster.start("n1")
+        await trio.sleep(SYNC_S / 2)
+        await on.cluster.kill("n1")
+        await on.cluster.start("n1")
+        on.flip("n1", SEGMENT + HEAD)
+        await trio.sleep(ROUND_FIRST_S + 2.0)
+        assert len(on.events("n1", events.RotFound)) == 1
+        await on.world.power_loss("n1")
+        await on.cluster.start("n1")
+        await trio.sleep(2 * RECHECK_S)
+        assert on.view("n1").state is RoleState.DAMAGED
+        assert on.events("n1", events.RotMended) == []
+        on.flip("n1", SEGMENT + HEAD)
+        await trio.sleep(2 * RECHECK_S)
+        assert on.view("n1").damage == ""
+
+
 async def test_no_scrub_without_a_rate(autojump_clock: object) -> None:
     async with filled(scrub_bytes_per_s=0) as on:
         on.flip("n1", SEGMENT + HEAD)
