@@ -213,10 +213,7 @@ class ClassicPart:
         if fresh:
             await self._wait_fresh()
         try:
-            pulled = await self._pulled(
-                lambda reply: pull_service.Read(start=start, max_bytes=max_bytes, reply_to=reply),
-                Pulled,
-            )
+            pulled = await self._read(start, max_bytes)
         except pull_service.NotARecord as error:
             raise RequestRefused(frames.ERROR_BAD_REQUEST, str(error)) from error
         except pull_service.Unreadable as error:  # another member may have it whole
@@ -233,6 +230,24 @@ class ClassicPart:
             end=offsets.written,
             lag_bytes=max(0, offsets.acknowledged - held),
         )
+
+    async def _read(self, start: int, max_bytes: int) -> Pulled:
+        """Whether a record began at `start`, and is damaged, the scrubber knows once it has looked:
+        it is asked behind the doubt that it was told.
+
+        Raises: NotARecord; Unreadable; Closed.
+        """
+
+        def request(reply: ReplyTo[Pulled]) -> pull_service.Read:
+            return pull_service.Read(start=start, max_bytes=max_bytes, reply_to=reply)
+
+        try:
+            return await self._pulled(request, Pulled)
+        except pull_service.NotARecord:
+            await asked(
+                self.node, self.scrubber, lambda reply: GetScrubbed(reply_to=reply), Scrubbed
+            )
+            return await self._pulled(request, Pulled)
 
     async def _wait_fresh(self) -> None:
         """Wait until this node shows all that was acknowledged before, whoever was master then.

@@ -232,7 +232,8 @@ class PullService(Actor[Message]):
 
     def _not_a_record(self, start: int, stopped: Scanned) -> Exception:
         """Where a file begins, or a filler, a record begins too, or another file follows."""
-        reason = stopped.reason or stopped.stop.name
+        unwritten = stopped.stop is Stop.UNWRITTEN
+        reason = "nothing is written there" if unwritten else stopped.reason or stopped.stop.name
         if stopped.stop is Stop.BLANK:
             return Unreadable(f"the filler at {start} does not end where its file ends")
         if start in (self._log.min_bytes, self._file_end(start) - self._reader.segment_bytes):

@@ -24,6 +24,10 @@ from actors.storage.approval import HOLDS_S
 from actors.storage.scrubber import ROUND_FIRST_S, ROUND_PAUSE_S, SYNC_S
 from actors.storage.scrubber_messages import RECHECK_S
 from actors.storage.side_file import SideFile
+from wire.api import frames
+
+MAGIC = 5
+"""Into a record: what shows that one begins there."""
 
 
 @pytest.mark.parametrize("place", [HEAD, BODY])
@@ -306,3 +310,29 @@ async def test_the_checker_objects_to_a_damaged_copy(autojump_clock: object) -> 
         assert list(checker.see(seen)) == []
         on.flip("n1", start)
         on.atlas.repair("n0")
+
+
+@pytest.mark.parametrize("full", [True, False])
+async def test_a_reader_that_comes_to_a_damaged_head_is_not_told_it_was_wrong(
+    autojump_clock: object, full: bool
+) -> None:
+    """So a client goes on with another node. Nobody knows of the damage before."""
+    async with filled(scrub_bytes_per_s=0) as on:
+        log = on.cluster.log(GROUP)
+        place = (await log.read(SEGMENT)).records[2].position
+        if not full:
+            place = (await log.append([b"in a range without a digest"])).first
+        on.flip("n0", place + MAGIC)
+        for _ in range(2):
+            with pytest.raises(RequestRefused, match="of its log are damaged") as found:
+                await log.read(place)
+            assert found.value.error == frames.ERROR_NOT_AVAILABLE
+        on.flip("n0", place + MAGIC)
+
+
+async def test_who_asks_for_what_no_record_begins_with_is_told_so(autojump_clock: object) -> None:
+    async with filled(scrub_bytes_per_s=0) as on:
+        with pytest.raises(RequestRefused, match="no record begins at 21") as found:
+            await on.cluster.log(GROUP).read(21)
+        assert found.value.error == frames.ERROR_BAD_REQUEST
+        assert on.events("n0", events.RotFound) == []
