@@ -49,7 +49,7 @@ class Digests:
     Attributes:
         folder: absolute path.
         segment_bytes: size of a file of the log.
-        reads_only: nothing is written or made.
+        reads_only: nothing is written or made; what is put is kept in memory.
     """
 
     _disk: Disk
@@ -122,7 +122,7 @@ class Digests:
         """Write down what a range is; where that fails it is kept in memory for a while."""
         base = start - start % self.segment_bytes
         try:
-            file = self._file(base, create=True)
+            file = None if self.reads_only else self._file(base, create=True)
             if file is not None:
                 entry = _ENTRY.pack(digest, _guard(start, digest))
                 file.pwrite(entry, (start - base) // RANGE_BYTES * ENTRY_BYTES)

@@ -10,6 +10,7 @@ itself. There is no upstream.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import attrs
@@ -115,17 +116,24 @@ class DispatchChecks:
         return True
 
 
-def compared_alone(check: LogCheck, start: int, end: int) -> Steps[int]:
+def compared_alone(
+    check: LogCheck, start: int, end: int, is_late: Callable[[], bool]
+) -> Steps[int]:
     """How far the bytes from `start` on are what was written, `end` at most, where no scrubber can
     be asked: files without digests are parsed. As the scrubber does, it takes a last range that is
     not complete for good: the start has parsed it, or this process has written it.
 
+    Args:
+        is_late: asked between two steps of a few milliseconds; if so, what was seen is given.
+
     Raises: OffsetGone.
     """
     until = yield from check.check(start, end)
-    while until < end and check.is_unknown(until):
+    while until < end and check.is_unknown(until) and not is_late():
         before = until
-        yield from check.digest_file(until - until % check.digests.segment_bytes)
+        walk = check.walk_anew(until - until % check.digests.segment_bytes)
+        while not (walk.broken or is_late()) and (yield from check.step(walk)):
+            pass
         until = yield from check.check(before, end)
         if until == before:
             break  # it is damaged

@@ -196,26 +196,25 @@ class Dispatcher(Actor[_Inbox]):
             own_from_bytes=None,
         )
         try:
-            while await self._dispatch_slice() or await self._compare_alone(check):
+            while await self._dispatch_slice() or await self._compare_alone(check, until_s):
                 if self.ctx.now_s() >= until_s:
-                    self._limit_bytes = self._at_bytes
+                    break
                 await trio.lowlevel.checkpoint()
         finally:
             check.digests.close()
-        if self._may_read() < self._limit_bytes:
+        if self.ctx.now_s() >= until_s or self._may_read() < self._limit_bytes:
             self._limit_bytes = self._at_bytes  # not all was seen: the abort file stays
 
-    async def _compare_alone(self, check: LogCheck) -> bool:
+    async def _compare_alone(self, check: LogCheck, until_s: float) -> bool:
         """Whether that leaves more to dispatch."""
-        now_s = self.ctx.now_s()
-        start = self._checks.begin_ask(self._at_bytes, now_s)
+        start = self._checks.begin_ask(self._at_bytes, self.ctx.now_s())
         if start is None:
             return False
-        until = start
+        until, end = start, start + CHECK_BYTES
         with suppress(OffsetGone):
-            steps = compared_alone(check, start, start + CHECK_BYTES)
+            steps = compared_alone(check, start, end, lambda: self.ctx.now_s() >= until_s)
             until = await answered(steps, self.env.run_beside)
-        is_bad = until == start
+        is_bad, now_s = until == start, self.ctx.now_s()
         outcome = Checked(until_bytes=until, rotten=is_bad, compared_s=now_s)
         self._checks.answered(start, outcome, now_s)
         return not is_bad

@@ -37,6 +37,7 @@ from actors.storage.stepping import answered, stepped
 from wire.files.commit_log import scan
 
 DAMAGED: Final = "its own bytes there are damaged"
+NOT_PARSED: Final = "it has not parsed all before these bytes yet: ask again"
 MEND_BYTES_MAX: Final = 16 << 20
 """Written at once: the ranges of one record, of the largest that a group may have and its ends."""
 
@@ -214,8 +215,12 @@ class Mender:
         check = self.check
         try:
             good_end = yield from check.check_undigested(self.undigested())
-            if min(good_end, check.undamaged(start, end)) < end:
+            if check.undamaged(start, end) < end:
                 return GoodRange(start=start, refused=DAMAGED)
+            if good_end < end:
+                is_known = any(rot.start <= good_end < rot.end for rot in check.rotten.values())
+                refused = DAMAGED if is_known else NOT_PARSED
+                return GoodRange(start=start, refused=refused)
             data = check.reader.read(start, end - start, end)
         except (OffsetGone, OSError) as error:
             return GoodRange(start=start, refused=f"it cannot read them: {error}")

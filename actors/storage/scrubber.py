@@ -317,7 +317,9 @@ class Scrubber(Actor[_Inbox]):
         message.reply_to.send(Checked(until_bytes=until, rotten=stops, compared_s=now_s))
 
     def _have_digested(self, walk: Walk) -> None:
-        self._to_digest.setdefault(walk.base, walk)
+        queued = self._to_digest.get(walk.base)
+        if queued is None or (walk.parses and not queued.parses):
+            self._to_digest[walk.base] = walk
         self.ctx.self_ref.offer(_DigestOn())
 
     async def _digest_on(self) -> None:

@@ -155,3 +155,16 @@ def test_a_new_file_that_was_synced_outlives_a_loss_of_power() -> None:
     digests.close()
     disk.power_loss(random.Random(1))
     assert opened(disk).get(SEGMENT + RANGE_BYTES) == SEGMENT + RANGE_BYTES + 7
+
+
+def test_who_only_reads_keeps_what_is_put_in_memory() -> None:
+    disk = SimDisk(random.Random(0))
+    filled(disk).close()
+    disk.unlink(f"{FOLDER}/{SEGMENT:020d}")
+    reader = Digests(disk, FOLDER, SEGMENT, reads_only=True)
+    reader.put(SEGMENT, 5)
+    reader.put(0, 6)
+    assert (reader.get(SEGMENT), reader.get(0)) == (5, 6)
+    reader.close()
+    assert disk.listdir(FOLDER) == [f"{0:020d}"]
+    assert opened(disk).get(0) == 7

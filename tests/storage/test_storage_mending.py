@@ -11,6 +11,7 @@ import pytest
 from mending_kit import END, LAYOUT, SEGMENT, Held
 from storage_kit import finish
 
+from actors.storage import log_check
 from actors.storage.commit_log import segment_path
 from actors.storage.digests import RANGE_BYTES, digest_of
 from actors.storage.log_check import ROTTEN_MAX, Rot
@@ -372,6 +373,15 @@ async def test_what_is_synced_of_a_range_is_given_once_it_was_parsed() -> None:
     assert await held.give(END + 5) == GoodRange(start=END, data=data, digest=digest_of(data))
     held.spoil(held.places[-1][0] + 200)
     assert (await held.give(END)).refused == "its own bytes there are damaged"
+
+
+async def test_what_lies_too_far_behind_the_last_digest_is_not_called_damaged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(log_check, "UNDIGESTED_BYTES", 1)
+    held = Held.made().with_end()
+    assert (await held.give(END + 5)).refused.startswith("it has not parsed all before these")
+    assert await held.find() == ()
 
 
 async def test_a_digest_of_damaged_bytes_is_forgotten() -> None:
