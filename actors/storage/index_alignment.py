@@ -55,7 +55,26 @@ def anchors(
     while last is not None:
         place, at, last = last
         found.append((place, at))
-    return found[::-1]
+    return _spread(due, found[::-1])
+
+
+def _spread(due: Sequence[Entry], pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same, but of equal entries those that are due as far behind the pair before as they are
+    stored: so what is missing is missing where a damaged one stands.
+    """
+    number, before = 0, (-1, -1)
+    while number < len(pairs):
+        place, at = pairs[number]
+        by, end = before[0] + at - before[1] - place, number + 1
+        if by > 0:
+            while end < len(pairs) and due[pairs[end][0]] == due[place]:
+                end += 1
+            behind = pairs[end][0] if end < len(pairs) else len(due)
+            moved = [(each + by, where) for each, where in pairs[number:end]]
+            if moved[-1][0] < behind and all(due[each] == due[place] for each, _ in moved):
+                pairs[number:end] = moved
+        number, before = end, pairs[end - 1]
+    return pairs
 
 
 def _candidates(places: Sequence[int], number: int, count: int) -> Sequence[int]:

@@ -12,8 +12,10 @@ from typing import Any
 
 import attrs
 import pytest
+import trio
 from scrub_kit import (
     COUNT,
+    GROUP,
     SLOTS,
     UNITS,
     content,
@@ -29,7 +31,7 @@ from scrub_kit import (
     walk_of,
 )
 from storage_kit import finish
-from store_kit import Kit
+from store_kit import Kit, running, sim_disk, small_group
 
 from actors.log_types import Message
 from actors.sim.disk import SimDisk, SimFile
@@ -114,6 +116,21 @@ async def test_a_field_that_became_negative(
     async with filled() as kit:
         path, at = place_of(kit, record, OWN)
         await is_found_and_mended(kit, path, negative(content(kit, path), at + field), at + field)
+
+
+@pytest.mark.parametrize("count", [2, 3, 50])
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+async def test_an_entry_of_a_key_that_a_record_names_more_than_once(
+    autojump_clock: object, count: int, share: float
+) -> None:
+    async with running(sim_disk(), small_group(**GROUP)) as kit:
+        await kit.append(Message("t", b"", keys="before"))
+        await kit.append(Message("t", b"", keys="often " * count))
+        await kit.append(Message("t", b"", keys="behind"))
+        await kit.dispatched((await kit.range()).written_bytes)
+        await trio.sleep(2)  # all is flushed
+        at = unit_position(2 + round(share * (count - 1)), SLOTS)
+        await is_found_and_mended(kit, index_file(kit), bytes(8), at)
 
 
 @pytest.mark.parametrize("is_used", [True, False])
@@ -403,6 +420,13 @@ async def test_entries_that_stand_there_twice(autojump_clock: object) -> None:
         ("abcd", "bcda", [(1, 0), (2, 1), (3, 2)]),
         ("aab", "aab", [(0, 0), (1, 1), (2, 2)]),
         ("ab", "aab", [(0, 1), (1, 2)]),
+        ("aaa", "a0a", [(0, 0), (2, 2)]),
+        ("aaaa", "a0aa", [(0, 0), (2, 2), (3, 3)]),
+        ("aaaab", "0aa0b", [(1, 1), (2, 2), (4, 4)]),
+        ("aab", "xaab", [(0, 1), (1, 2), (2, 3)]),
+        ("abab", "ab0b", [(0, 0), (1, 1), (3, 3)]),
+        ("aaaaaaa", "aaaa0aa", [(0, 0), (1, 1), (2, 2), (3, 3), (5, 5), (6, 6)]),
+        ("aaaaaaa", "0aaaaaa", [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6)]),
     ],
 )
 def test_anchors(due: str, stored: str, expected: list[Any]) -> None:
