@@ -318,9 +318,12 @@ class LogCheck:
                 start, behind = self.digests.range_at(place)
                 rot = Rot(start, behind, f"offset {place}: {reason}")
                 while start < reach and self.digests.get(start) is not None:
-                    start = self.digests.range_at(start)[1]  # it is compared with that
-                if start < min(reach, end):
-                    self._note_record(attrs.evolve(rot, start=start, end=end), place)
+                    start = self.digests.range_at(start)[1]
+                good_end = yield from self.check(place, min(start, reach))
+                if good_end < min(start, reach):
+                    pass  # its digest tells of it
+                elif start == rot.start:
+                    self._note_record(attrs.evolve(rot, end=end), place)
                 else:
                     self._note_digested(rot, reach, place)
                 return place

@@ -192,8 +192,9 @@ def test_damage_that_no_digest_tells_of_is_found_by_its_records(number: int, wit
     assert begins < 2 * RANGE_BYTES
     finish(log.check.check_undigested(begins))
     (rot,) = log.check.rotten.values()
-    assert (rot.start, rot.end) == (2 * RANGE_BYTES, end)
-    assert log.check.undamaged(0, 4 * RANGE_BYTES) == 2 * RANGE_BYTES
+    start = log.check.digests.range_at(log.places[number][0])[0]  # a digest may be of damage, too
+    assert (rot.start, rot.end) == (start, end)
+    assert log.check.undamaged(0, 4 * RANGE_BYTES) == start
     # A master's walk goes on behind it, and says nothing of it.
     log.check.limit_bytes, log.check.own_from_bytes = 4 * RANGE_BYTES, 0
     walk = log.check.walk_from(0)
@@ -206,8 +207,8 @@ def test_damage_that_no_digest_tells_of_is_found_by_its_records(number: int, wit
     assert log.check.healed == set()
     log.flip(0, place)
     finish(log.check.look_again())
-    assert log.check.healed == {2 * RANGE_BYTES}
-    log.check.confirm([2 * RANGE_BYTES])
+    assert log.check.healed == {start}
+    log.check.confirm([start])
     assert log.check.rotten == log.check.by_records == {}
 
 

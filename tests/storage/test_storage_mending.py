@@ -340,6 +340,25 @@ async def test_a_damaged_head_is_mended_where_there_is_no_digest(place: int) -> 
     assert held.now(END, end) == held.original(END, end)
 
 
+async def test_a_record_that_ends_behind_the_last_digest_is_mended_from_its_beginning() -> None:
+    """Its damage lies where a master has digested it, so the digest is forgotten."""
+    held = Held.made()
+    place, size = held.places[2]
+    assert place < RANGE_BYTES < place + size
+    held.spoil(place + 200)
+    held.check.digests.put(0, digest_of(held.now(0, RANGE_BYTES)))
+    for start in range(RANGE_BYTES, END, RANGE_BYTES):
+        held.check.digests.forget(start)
+    assert finish(held.check.check_undigested(place)) == place
+    ((start, rot),) = held.check.rotten.items()
+    assert start == rot.start == 0
+    assert rot.end >= place + size
+    assert await held.mend(0, held.original(0, rot.end)) == Mended()
+    held.settle()
+    held.mender.synced(held.to_sync[0], done=True)
+    assert held.check.rotten == {}
+
+
 async def test_two_good_records_that_differ_are_not_mended() -> None:
     """No CRC covers a queue id: nobody knows whose is the right one."""
     held = Held.made().with_end()
