@@ -2,12 +2,15 @@
 others go on from what the same life of a node has shown.
 
 Times are places in the history. An entry's index is that of its record's last byte, so that a log
-that is acknowledged up to the middle of a record does not show it. Of a batch its receipt tells
-where the last record ends; the others stand before that, in whatever place they are read.
+that is acknowledged up to the middle of a record does not show it. A node that is promoted then may
+cut that off, so such an end counts as that of the last whole record that anybody has seen by then.
+Of a batch its receipt tells where the last record ends; the others stand before that, in whatever
+place they are read.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from collections.abc import Iterator, Sequence
 
 import attrs
@@ -40,7 +43,7 @@ def client_operations(
     ]
     asked: dict[int, tuple[int, AppendAsked]] = {}
     answered: set[int] = set()
-    lives = _Lives(group)
+    lives, ends = _Lives(group), [0]  # where records end, as far as anybody has seen
     for place, seen in enumerate(observations):
         lives.see(place, seen)
         match seen:
@@ -48,6 +51,8 @@ def client_operations(
                 asked[number] = place, seen
             case AppendAnswered(operation=number, receipt=receipt):
                 kept = receipt is not None and receipt.next <= _kept_below(cuts, place)
+                if receipt is not None:
+                    _note(ends, receipt.next)
                 called, append = asked[number]
                 answered.add(number)
                 end = receipt.next if receipt is not None and kept else None
@@ -56,8 +61,10 @@ def client_operations(
                 called, append = asked[number]
                 answered.add(number)
                 yield from _appended(append, called, place, None)
-            case RecordsRead():
-                yield _read(seen, place, lives, _kept_below(cuts, seen.asked))
+            case RecordsRead(batch=batch):
+                for record in batch.records:
+                    _note(ends, record.next_position)
+                yield _read(seen, place, lives, _kept_below(cuts, seen.asked), ends)
             case _:
                 pass
     for number, (called, append) in asked.items():
@@ -90,12 +97,20 @@ def _appended(append: AppendAsked, called: int, place: int, end: int | None) -> 
         )
 
 
-def _read(seen: RecordsRead, place: int, lives: _Lives, below: float) -> Operation:
+def _note(ends: list[int], end: int) -> None:
+    if ends[bisect_right(ends, end) - 1] != end:
+        insort(ends, end)
+
+
+def _read(
+    seen: RecordsRead, place: int, lives: _Lives, below: float, ends: Sequence[int]
+) -> Operation:
     batch = seen.batch
     start = seen.start
     if start < lives.begin:  # it may have been passed over what has expired
         start = batch.records[0].position if batch.records else batch.next
     end = min(batch.acknowledged - batch.lag_bytes, below)
+    end = ends[bisect_right(ends, end) - 1]
     entries = tuple(
         (record.next_position - 1, record.body)
         for record in batch.records
@@ -107,7 +122,7 @@ def _read(seen: RecordsRead, place: int, lives: _Lives, below: float) -> Operati
         action=ReadLog(start=start, fresh=seen.fresh, session=lives.of(seen)),
         called=seen.asked,
         returned=place,
-        result=Shown(entries=entries, next=int(shown_to), end=int(end)),
+        result=Shown(entries=entries, next=shown_to, end=end),
     )
 
 

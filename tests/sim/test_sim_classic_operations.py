@@ -89,6 +89,20 @@ def test_half_of_a_record_is_none() -> None:
     assert "called after" in found(*ONE, asked(2, b"two"), answered(2, 100), read(4, 150, b"one"))
 
 
+def test_an_end_within_a_record_may_be_cut_off() -> None:
+    """By a promotion of who holds no more; what was acknowledged stays, and others may follow."""
+    within = read(2, 150, b"one", node="n2", fresh=False)
+    assert found(*ONE, within, read(3, 100, b"one", node="n1")) == ""
+    shorter = attrs.evolve(record(100, b"two"), next_position=140)
+    behind = read(4, 140, node="n1", fresh=False)
+    assert isinstance(behind, RecordsRead)
+    batch = attrs.evolve(behind.batch, records=(shorter,), next=140)
+    seen = attrs.evolve(behind, batch=batch, start=100)
+    assert found(*ONE, within, read(3, 100, b"one", node="n1"), asked(2, b"two"), seen) == ""
+    late = (read(4, 350, b"one", b"two", b"three"), read(5, 250, b"one", b"two", node="n1"))
+    assert "stands before" in found(*TWO, *late)
+
+
 def test_other_reads_of_one_life_go_on() -> None:
     late = read(4, 300, b"one", b"two", b"three", fresh=False)
     back = read(5, 100, b"one", fresh=False)
