@@ -67,7 +67,8 @@ def _ignore(path: str, incarnation: int, event: object) -> None:
 
 def ended_how(config: ClusterConfig, node: str) -> str:
     """How a node that does not run has ended, by the last word of its own events. For people;
-    "" if it was asked to stop, had no time for a word, or has lived elsewhere."""
+    "" if it was asked to stop, had no time for a word, or has lived elsewhere.
+    """
     # Here, as few look for it, and all would wait for it.
     from actors.events.codec import EventFormatError
     from actors.events.sink import ORDERED

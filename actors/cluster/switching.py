@@ -93,7 +93,10 @@ async def open_node(config: ClusterConfig, node: str, connect: Connect) -> Async
         NoPlace: it takes no more clients now.
     """
     if not await _runs(config, node, connect):
-        raise ConfigError(f"{config.path}: expected node {node} to run, found nobody there")
+        raise ConfigError(
+            f"{config.path}: expected node {node} to run, found nobody there; start it, and if it"
+            f" ends at once, `python -m actors.storage check {config.node_dir(node)}` says why"
+        )
     enter = partial(connect, node)
     async with with_place(enter, config.answer_timeout_s, node) as api:
         yield api

@@ -544,5 +544,5 @@ def damage_text(rotten: tuple[Rot, ...], folder: str) -> str:
     if not rotten:
         return ""
     first, more = rotten[0], len(rotten) - 1
-    others = f", and {more} more ranges" if more else ""
+    others = f", and {more} more range{'s' * (more > 1)}" if more else ""
     return f"{folder}: bytes {first.start} to {first.end} are damaged ({first.reason}){others}"
