@@ -31,12 +31,11 @@ from actors.storage.range_reading import Found, Reading, Span, read_changed, rea
 from actors.storage.recovery import is_beginning
 from actors.storage.side_file import VALUES_MAX, SideFile, SideFileDamaged
 from wire.files.commit_log import Stop, scan
+from wire.files.message_record import SIZE_BYTES
 
 ROTTEN_MAX: Final = VALUES_MAX - 1
 """Ranges that are remembered and told; what is found beyond them is found again, and leaves no more
 than they do."""
-SIZE_BYTES: Final = 4
-"""A record begins with its size."""
 PARSE_BYTES: Final = 256 << 10
 """Parsed on the loop, in 2 ms if its records are small; then everybody has a turn."""
 STEP_BYTES: Final = 1 << 20
@@ -319,12 +318,10 @@ class LogCheck:
                 rot = Rot(start, behind, f"offset {place}: {reason}")
                 while start < reach and self.digests.get(start) is not None:
                     start = self.digests.range_at(start)[1]
-                good_end = yield from self.check(place, min(start, reach))
-                if good_end < min(start, reach):
-                    pass  # its digest tells of it
-                elif start == rot.start:
+                known_end = min(start, reach)  # so much of the record has digests
+                if start == rot.start:
                     self._note_record(attrs.evolve(rot, end=end), place)
-                else:
+                elif (yield from self.check(place, known_end)) == known_end:
                     self._note_digested(rot, reach, place)
                 return place
             at = end

@@ -29,12 +29,13 @@ from actors.runtime import ReplyTo
 from actors.storage.commit_log import segment_path
 from actors.storage.digests import RANGE_BYTES, digest_of
 from actors.storage.layout import StoreLayout
-from actors.storage.log_check import ROTTEN_MAX, SIZE_BYTES, LogCheck, Rot, Steps, Walk
+from actors.storage.log_check import ROTTEN_MAX, LogCheck, Rot, Steps, Walk
 from actors.storage.log_reader import OffsetGone
 from actors.storage.room import why_failed
 from actors.storage.set_aside import keep_bytes
 from actors.storage.stepping import answered, stepped
 from wire.files.commit_log import scan
+from wire.files.message_record import SIZE_BYTES
 
 DAMAGED: Final = "its own bytes there are damaged"
 NOT_PARSED: Final = "it has not parsed all before these bytes yet: ask again"

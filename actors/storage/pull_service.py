@@ -38,11 +38,10 @@ from actors.storage.pull_messages import Watches
 from actors.storage.pull_messages import WatchOffsets as WatchOffsets
 from actors.storage.recovery import is_beginning
 from actors.storage.scrubber_messages import CopyState, Doubt
+from wire.files.message_record import SIZE_BYTES
 from wire.files.record_scan import Scanned, Stop, scan, walk
 
 _ASK_TIMEOUT_S: Final = 5.0
-SIZE_BYTES: Final = 4
-"""A record begins with its size."""
 
 
 @attrs.frozen(kw_only=True)

@@ -11,6 +11,7 @@ from actors.storage.queue_files import QueueKey, Unit
 from actors.storage.queue_units import light_heads
 from wire.files.commit_log import RecordHead, scan_heads
 from wire.files.consume_queue import is_filler
+from wire.files.message_record import SIZE_BYTES
 from wire.files.properties import SCHEDULE_TOPIC
 
 UNITS_PER_STEP = 64
@@ -18,7 +19,6 @@ UNITS_PER_STEP = 64
 EXTENDED_BELOW = -(1 << 31)
 """A smaller tags code is an address in `consumequeue_ext`, where there is one (upstream:
 ConsumeQueueExt.isExtAddr)."""
-_SIZE_BYTES = 4
 
 
 @attrs.define(kw_only=True)
@@ -37,10 +37,10 @@ class RecordProof:
 
     def head_at(self, offset: int) -> RecordHead | None:
         """Of the record that begins there; None if none does. Raises: OSError."""
-        if not self.min_bytes <= offset <= self.limit_bytes - _SIZE_BYTES:
+        if not self.min_bytes <= offset <= self.limit_bytes - SIZE_BYTES:
             return None
         try:
-            size = int.from_bytes(self.reader.read(offset, _SIZE_BYTES, self.limit_bytes), "big")
+            size = int.from_bytes(self.reader.read(offset, SIZE_BYTES, self.limit_bytes), "big")
             if size > self.record_bytes_max:
                 return None
             data = self.reader.read(offset, size, self.limit_bytes)

@@ -62,6 +62,8 @@ MAGIC_V2: Final = 0xDAA320AB  # from 5.1.0 on; older brokers and clients cannot 
 BLANK_MAGIC: Final = 0xCBD43194
 
 # maxMessageSize's default, and what upstream allows for the rest of a record.
+SIZE_BYTES: Final = 4
+"""A record begins with its size."""
 BODY_BYTES_MAX: Final = 4 * 1024 * 1024
 RECORD_OVERHEAD_MAX: Final = 64 * 1024
 RECORD_BYTES_MAX: Final = BODY_BYTES_MAX + RECORD_OVERHEAD_MAX
