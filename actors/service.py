@@ -25,11 +25,11 @@ from actors.api.credentials import Credentials, MemberNetwork, prepare
 from actors.api.handle import NodeIdentity
 from actors.api.server import api_child
 from actors.api.socket_file import api_socket_path
-from actors.config import ClassicGroup, ClusterConfig
+from actors.config import ClassicGroup, ClusterConfig, Group
 from actors.env import Env
 from actors.env.real import real_env
 from actors.errors import ConfigError, TriologError
-from actors.events.node import NodeStarted
+from actors.events.node import GroupConfigured, NodeStarted
 from actors.events.runtime import ActorCrashed, ActorStarted
 from actors.events.sink import ORDERED, EventSink
 from actors.ha.role_board import RoleBoard
@@ -37,7 +37,6 @@ from actors.ha.role_parts import RoleParts, first_view
 from actors.log_types import GroupRecord
 from actors.node.directory import check_masters, take_directory
 from actors.node.node import Node
-from actors.node.promises import configured
 from actors.runtime import (
     Actor,
     Backoff,
@@ -370,3 +369,16 @@ def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]
             yield from _leaves(error)
         else:
             yield error
+
+
+def configured(group: Group) -> GroupConfigured:
+    """What a group promises by its configuration."""
+    return GroupConfigured(
+        mode=group.mode,
+        members=group.members,
+        java_members=group.java_nodes,
+        sure_copies=group.sure_copies,
+        durability=group.durability,
+        store=group.store,
+        upstream=group.as_upstream,
+    )

@@ -22,7 +22,7 @@ from actors.client.race import Race, open_race
 from actors.client.reigns import Claim, claim_of, newest, not_led
 from actors.client.silence import ConnectTo, Silence
 from actors.client.targets import connect_node, node_order
-from actors.config import ClusterConfig, DLedgerGroup
+from actors.config import ClusterConfig
 from actors.env.protocols import Network, SecretStore
 from actors.errors import (
     Closed,
@@ -236,10 +236,8 @@ def wait_s_of(config: ClusterConfig, group: str) -> float:
 
     Until members answer, and in a DLedger group first until they miss the leader that was.
     """
-    found = config.groups[group]
-    if not isinstance(found, DLedgerGroup):
-        return config.answer_timeout_s
-    return config.answer_timeout_s + found.heartbeat_interval_s * found.heartbeat_leaks
+    election = config.groups[group].election
+    return config.answer_timeout_s + (election.missed_after_s if election is not None else 0.0)
 
 
 def members_of(

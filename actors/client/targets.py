@@ -21,8 +21,8 @@ from actors.client.arguments import TARGETS
 from actors.client.connection import CONNECT_TIMEOUT_S, Client, connect
 from actors.client.places import NoPlace, with_place
 from actors.client.race import open_race
-from actors.config import ClassicGroup, ClusterConfig, load
-from actors.config.strict import one_of, suggestion
+from actors.config import ClusterConfig, load
+from actors.config.problems import one_of, suggestion
 from actors.env.local_disk import lock_holder
 from actors.env.local_secrets import LocalSecretStore
 from actors.env.protocols import Address, Network, SecretStore
@@ -115,8 +115,8 @@ def node_order(config: ClusterConfig, group: str | None, *, master_only: bool) -
             )
     wanted = [config.groups[group]] if group is not None else list(config.groups.values())
     members = [node for one in wanted for node in one.members]
-    masters = [one.master for one in wanted if isinstance(one, ClassicGroup)]
-    nodes = dict.fromkeys([*masters, *members])
+    takers = [node for one in wanted for node in one.members if one.role_of(node).appends]
+    nodes = dict.fromkeys([*takers, *members])
     return tuple(node for node in nodes if node in config.python_nodes)
 
 

@@ -24,7 +24,7 @@ from actors.cluster.explain import EXIT_USAGE, explain
 from actors.collector import collect_less
 from actors.config import ClusterConfig, DLedgerGroup, Group, load
 from actors.config.command_line import OutputFailed, complain, say, with_output
-from actors.config.strict import one_of
+from actors.config.problems import one_of
 from actors.env import Env
 from actors.env.local_disk import LocalDisk
 from actors.env.tcp import TcpNetwork

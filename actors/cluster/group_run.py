@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from actors.cluster.view import ClusterView, FeedView
-from actors.config.check import size
+from actors.config.sizes import size
 
 
 @attrs.frozen(kw_only=True)

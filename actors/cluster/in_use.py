@@ -5,7 +5,7 @@ And whether the limits of this process allow the files that the nodes write.
 
 from __future__ import annotations
 
-from actors.config import ClusterConfig, DLedgerGroup
+from actors.config import ClusterConfig
 from actors.config.check import ports
 from actors.env.local_disk import lock_holder
 from actors.env.tcp import TcpNetwork
@@ -56,15 +56,12 @@ def _refuse_small_limit(config: ClusterConfig, nodes: tuple[str, ...]) -> None:
         return
     problems = []
     for group in config.groups.values():
-        if isinstance(group, DLedgerGroup):
-            kept = group.store != "memory"
-            key, wanted = "data_file_bytes", group.data_file_bytes if kept else 0
-        else:
-            key, wanted = "segment_bytes", group.segment_bytes
-        if wanted > limit and set(group.members) & set(nodes):
+        file = group.largest_file
+        if file is not None and file.size_bytes > limit and set(group.members) & set(nodes):
             problems.append(
-                f"{config.path}: key groups.{group.name}.{key}: expected at most {limit}, the"
-                f" largest file that this process may write (ulimit -f), found {wanted}"
+                f"{config.path}: key groups.{group.name}.{file.key}: expected at most {limit}, the"
+                " largest file that this process may write (ulimit -f), found"
+                f" {file.size_bytes}"
             )
     if problems:
         raise ConfigError(tuple(problems))

@@ -24,7 +24,7 @@ from actors.cluster.ledger_summary import LedgerSummary, ledger_summary
 from actors.cluster.links import ANSWERING, Links
 from actors.cluster.summary import GroupSummary, Summary, fenced, group_summary, refusals
 from actors.cluster.view import ClusterView, NodeView
-from actors.config import ClusterConfig, DLedgerGroup
+from actors.config import ClassicGroup, ClusterConfig
 from actors.config.command_line import stop_signals
 from actors.readable import readable
 
@@ -395,7 +395,7 @@ class Run:
             seconds = sum(feed.seconds for feed in self._feeds if feed.group == group.name)
             if not members:
                 continue
-            if isinstance(group, DLedgerGroup):
+            if not isinstance(group, ClassicGroup):
                 groups.append(ledger_summary(view, group.name, members, seconds, now_s))
                 continue
             found = group_summary(view, group.name, members, group.master, seconds, now_s)

@@ -29,7 +29,7 @@ from actors.cluster.rates import RateMeter, Rates
 from actors.cluster.run import Feeding, Reader, Run
 from actors.cluster.terminal import frame, plain_lines
 from actors.cluster.view import ClusterView
-from actors.config import ClusterConfig, DLedgerGroup, Group
+from actors.config import ClusterConfig, Group
 from actors.config.command_line import complain, say
 from actors.config.guarantees import guarantee_of
 from actors.env.local_disk import LocalDisk
@@ -188,8 +188,8 @@ def feeding_of(
     if not groups:
         if arguments.feed is None:
             return None
-        kinds = {isinstance(group, DLedgerGroup) for group in config.groups.values()}
-        who = " or ".join("member" if elects else "master" for elects in sorted(kinds))
+        roles = (group.role_of(each) for group in config.groups.values() for each in group.members)
+        who = " or ".join(sorted({role.name for role in roles if role.appends}))
         raise ConfigError(
             f"--feed: expected a group's {who} among the nodes that run here, found"
             f" {', '.join(nodes)}"
@@ -217,19 +217,30 @@ def _fed_from(
     anywhere: bool,
 ) -> str | None:
     """The node that has to answer before the group is fed from here; None: it is not."""
-    if isinstance(group, DLedgerGroup):
-        members = [node for node in group.members if node in config.python_nodes]
-        wanted = members if anywhere else members[:1]
-        return next((node for node in wanted if node in nodes), None)
-    return next((node for node in (present[group.name], group.master) if node in nodes), None)
+    ours = [node for node in _takers(group) if node in config.python_nodes]
+    if group.election is not None:
+        wanted = ours if anywhere else ours[:1]
+    else:
+        wanted = [present[group.name], *ours]
+    return next((node for node in wanted if node in nodes), None)
+
+
+def _takers(group: Group) -> list[str]:
+    """Who takes appends by the cluster file, or may be elected to."""
+    return [node for node in group.members if group.role_of(node).appends]
 
 
 def present_masters(config: ClusterConfig, nodes: tuple[str, ...], disk: Disk) -> dict[str, str]:
-    """Each group's master by the newest promotion that these nodes remember, or by the file.
+    """Of groups that do not elect it, the master by the newest promotion that these nodes remember,
+    or by the file.
 
     Raises: ConfigError: an identity file that is none.
     """
-    newest = {group.name: (0, group.master) for group in config.classic_groups.values()}
+    newest = {
+        group.name: (0, _takers(group)[0])
+        for group in config.groups.values()
+        if group.election is None
+    }
     for node in nodes:
         identity = None
         with suppress(OSError):  # the node's start says it
@@ -282,14 +293,14 @@ class _FeedPlan:
                     record=record,
                     first_line=line,
                     rate_per_s=self.rate_per_s,
-                    takes_empty=_takes_empty(group),
+                    takes_empty=group.takes_empty,
                 )
             )
             targets.append(send)
             lines.append(line)
         shared = len(descriptors) < len(targets)
         sharing = [targets] if shared else [[target] for target in targets]
-        empty = [shared or _takes_empty(group) for group in groups]
+        empty = [shared or group.takes_empty for group in groups]
         longest = min(group.body_bytes_max for group in self.groups)
         readers: list[Reader] = [
             partial(
@@ -340,12 +351,7 @@ class _FeedPlan:
 
 def _election_s(group: Group) -> float:
     """How long an election may take: of two campaigns. Masters are not elected."""
-    if not isinstance(group, DLedgerGroup):
+    election = group.election
+    if election is None:
         return math.inf
-    missed_s = group.heartbeat_interval_s * group.heartbeat_leaks
-    return missed_s + 2 * group.vote_interval_max_s
-
-
-def _takes_empty(group: Group) -> bool:
-    """Whether an empty record is one: where it opens a term, readers pass it over."""
-    return not isinstance(group, DLedgerGroup) or group.opens_term_with != "empty"
+    return election.missed_after_s + 2 * election.campaign_max_s

@@ -18,7 +18,7 @@ from actors.cluster.cells import STATE_NARROW_CHARS, STATE_WIDE_CHARS, STYLES, c
 from actors.cluster.ledger_terminal import ledger_line, ledger_lines, ledger_table
 from actors.cluster.rates import Rates
 from actors.cluster.view import ClusterView, FeedView, GroupView, NodeView, SlaveView, TreeView
-from actors.config.check import size
+from actors.config.sizes import size
 
 TREE_COLUMN_CHARS = 24
 """Below this width per node, trees stand below each other."""

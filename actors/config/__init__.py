@@ -6,8 +6,9 @@ and `guarantee_of`.
 
 from __future__ import annotations
 
-from actors.config.classic import ClassicGroup, Durability
+from actors.config.classic import ClassicGroup
 from actors.config.dledger import DLedgerGroup
+from actors.config.group import Durability, Group
 from actors.config.load import load, loads, validate
 from actors.config.members import MasterNode, MemberNode, NodeKind, SlaveNode
 from actors.config.model import (
@@ -16,7 +17,6 @@ from actors.config.model import (
     EventsConfig,
     EventsPolicy,
     FeedConfig,
-    Group,
 )
 from actors.config.settings import changes, settings, stated
 

@@ -10,15 +10,12 @@ from ipaddress import ip_address
 
 import attrs
 
-from actors.config.bounds import RECONNECT_FIRST_S
-from actors.config.classic import ClassicGroup
-from actors.config.dledger import DLedgerGroup
-from actors.config.fresh_reads import confirmed_by
+from actors.config.group import Group
 from actors.config.guarantees import guarantee_of
-from actors.config.model import ClusterConfig, Group
+from actors.config.kinds import KINDS, kind_of
+from actors.config.model import ClusterConfig
+from actors.config.sizes import size
 from wire.api import frames
-
-_UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
 @attrs.frozen(kw_only=True)
@@ -55,29 +52,18 @@ class MemoryBound:
     size_bytes: int
 
 
-def size(count_bytes: int) -> str:
-    """Bytes for people: `64 MiB`, `1.5 GiB`, `300 bytes`."""
-    for unit, name in _UNITS:
-        if count_bytes >= unit:
-            return f"{count_bytes / unit:.4g} {name}"
-    return f"{count_bytes} bytes"
-
-
 def ports(config: ClusterConfig) -> tuple[PortUse, ...]:
-    """Every TCP port that our nodes will listen on. Only a master listens for slaves."""
+    """Every TCP port that our nodes will listen on."""
     uses = []
     for node in config.python_nodes:
+        shared: dict[tuple[int, str], list[str]] = {}
+        for group in config.groups_of(node):
+            if group.role_of(node).listens:
+                port = (group.port, kind_of(group).callers)
+                shared.setdefault(port, []).append(group.name)
         wanted = [
-            (group.port, f"slaves of {group.name}", f"groups.{group.name}.port")
-            for group in config.classic_groups_of(node)
-            if group.master == node
-        ]
-        shared: dict[int, list[str]] = {}
-        for ledger in config.ledger_groups_of(node):
-            shared.setdefault(ledger.port, []).append(ledger.name)
-        wanted += [
-            (port, f"members and clients of {', '.join(names)}", f"groups.{names[0]}.port")
-            for port, names in shared.items()
+            (port, f"{callers} of {', '.join(names)}", f"groups.{names[0]}.port")
+            for (port, callers), names in shared.items()
         ]
         if config.api_port is not None:
             wanted.append((config.api_port, "API, from the members' addresses only", "api_port"))
@@ -96,11 +82,10 @@ def memory(config: ClusterConfig) -> tuple[MemoryBound, ...]:
     bounds = []
     for node in config.python_nodes:
         for group in config.groups_of(node):
-            append = isinstance(group, DLedgerGroup) or group.master == node
-            receive = isinstance(group, DLedgerGroup) or group.master != node
+            role = group.role_of(node)
             for key, held in (
-                ("append_pending_bytes", append and group.append_pending_bytes),
-                ("receive_pending_bytes", receive and group.receive_pending_bytes),
+                ("append_pending_bytes", role.appends and group.append_pending_bytes),
+                ("receive_pending_bytes", role.receives and group.receive_pending_bytes),
             ):
                 if held:
                     what = f"{group.name}: {key}, waiting and in work"
@@ -176,7 +161,7 @@ def _columns(rows: Iterable[tuple[str, ...]]) -> list[str]:
 def _head(config: ClusterConfig) -> str:
     rows = []
     for node, address in config.nodes.items():
-        roles = [f"{_role(group, node)} of {group.name}" for group in config.groups_of(node)]
+        roles = [f"{group.role_of(node).name} of {group.name}" for group in config.groups_of(node)]
         kind = "" if node in config.python_nodes else "Java, not run here: "
         rows.append((node, address, kind + (", ".join(roles) or "in no group")))
     return "\n".join(
@@ -195,86 +180,22 @@ def _head(config: ClusterConfig) -> str:
 
 
 def _receivers(config: ClusterConfig) -> str:
-    kinds = {isinstance(group, DLedgerGroup) for group in config.groups.values()}
-    return " and ".join("followers" if elects else "slaves" for elects in sorted(kinds))
-
-
-def _role(group: Group, node: str) -> str:
-    if isinstance(group, DLedgerGroup):
-        return "member"
-    return "master" if group.master == node else "slave"
+    used = {group.mode for group in config.groups.values()}
+    return " and ".join(kind.copiers for mode, kind in KINDS.items() if mode in used)
 
 
 def _group(group: Group) -> str:
-    promise = guarantee_of(group)
+    kind, promise = kind_of(group), guarantee_of(group)
     rows = [
         ("kind", promise.mode),
         ("an append returns when", promise.returns_when),
         ("and then survives", promise.holds_after),
-        ("a fresh read", confirmed_by(group)),
+        ("a fresh read", kind.fresh_read(group)),
         ("an append waits", f"at most {group.append_timeout_s:g} s, then its outcome is unknown"),
-        *(_ledger_rows(group) if isinstance(group, DLedgerGroup) else _classic_rows(group)),
+        *kind.rows(group),
         ("a record", f"holds at most {size(group.body_bytes_max)}"),
     ]
     return "\n".join([f"group {group.name}", *_columns(rows)])
-
-
-def _ledger_rows(group: DLedgerGroup) -> list[tuple[str, str]]:
-    leak_s = group.heartbeat_interval_s * group.heartbeat_leaks
-    quota = group.push_quota_bytes_per_s
-    return [
-        (
-            "a leader",
-            f"sends a heartbeat every {group.heartbeat_interval_s:g} s; after {leak_s:g} s without"
-            " one, members elect another",
-        ),
-        (
-            "a campaign",
-            f"begins {group.vote_interval_min_s:g} to {group.vote_interval_max_s:g} s later",
-        ),
-        (
-            "pushes",
-            f"at most {group.pending_max} unanswered to each member, "
-            + (f"{size(quota)}/s to one far behind" if quota else "no rate limit"),
-        ),
-        (
-            "files",
-            f"{size(group.data_file_bytes)} each, deleted {group.file_reserved_time_h} h after the"
-            " last write"
-            if group.store == "file"
-            else "none: the log is in memory",
-        ),
-    ]
-
-
-def _classic_rows(group: ClassicGroup) -> list[tuple[str, str]]:
-    limit = group.max_ha_transfer_bytes_per_s
-    return [
-        (
-            "an idle link",
-            f"has a heartbeat every {group.ha_send_heartbeat_interval_s:g} s"
-            f" and ends after {group.ha_housekeeping_interval_s:g} s of silence",
-        ),
-        (
-            "a slave connects",
-            f"within {group.connect_timeout_s:g} s, {_again(group.reconnect_interval_s)}",
-        ),
-        (
-            "frames",
-            f"at most {size(group.frame_bytes)}, "
-            + (f"{size(limit)}/s for each slave" if limit else "no rate limit"),
-        ),
-        (
-            "files",
-            f"{size(group.segment_bytes)} each, deleted {group.file_reserved_time_h} h after the"
-            f" last write; appends are refused above {group.disk_full_ratio:.0%} of the disk",
-        ),
-    ]
-
-
-def _again(interval_s: float) -> str:
-    first_s = min(RECONNECT_FIRST_S, interval_s)
-    return f"again after {first_s:g} s, then after twice as long each time, up to {interval_s:g} s"
 
 
 def _ports(config: ClusterConfig, sockets: Mapping[str, str]) -> str:

@@ -7,20 +7,22 @@ what upstream spreads over brokerRole, totalReplicas, inSyncReplicas and flushDi
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import attrs
 
 from actors.config import bounds
 from actors.config.bounds import INTERVAL, PORT, EachWithin, Within
+from actors.config.group import Durability, LargestFile, Role, StoreType
 from actors.config.members import MasterNode, SlaveNode, master_node, slave_nodes
 from wire.files.message_record import RECORD_BYTES_MAX, RECORD_OVERHEAD_MAX
 
-Durability: TypeAlias = Literal["synced", "written"]
 AckPolicyName: TypeAlias = Literal["copies", "4.x", "5.x"]
 
 MIB = 1 << 20
 MESSAGE_BYTES_DEFAULT = 4 * MIB
+_MASTER: Final = Role(name="master", listens=True, appends=True, receives=False)
+_SLAVE: Final = Role(name="slave", listens=False, appends=False, receives=True)
 
 
 def _default_copies(group: Any) -> int:
@@ -245,6 +247,34 @@ class ClassicGroup:
             return 2
         varies = self.all_ack_in_sync_state_set or self.enable_auto_in_sync_replicas
         return self.min_in_sync_replicas if varies else self.in_sync_replicas
+
+    @property
+    def store(self) -> StoreType:
+        """Its log is in files."""
+        return "file"
+
+    @property
+    def as_upstream(self) -> bool:
+        """Whether it follows upstream's looser rules."""
+        return self.compat is not None
+
+    @property
+    def takes_empty(self) -> bool:
+        """An empty record is one like others."""
+        return True
+
+    @property
+    def election(self) -> None:
+        """Who is master is an operator's word."""
+
+    @property
+    def largest_file(self) -> LargestFile:
+        """A segment of the commit log."""
+        return LargestFile(key="segment_bytes", size_bytes=self.segment_bytes)
+
+    def role_of(self, node: str) -> Role:
+        """Master or slave by the cluster file: only a master listens, for slaves."""
+        return _MASTER if node == self.master else _SLAVE
 
     @property
     def strict_sync(self) -> bool:

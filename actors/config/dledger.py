@@ -7,13 +7,13 @@ Differs: one file for the whole cluster; units stand in the names; every value i
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import attrs
 
 from actors.config import bounds
 from actors.config.bounds import INTERVAL, PORT, EachWithin, Within
-from actors.config.classic import MIB, Durability
+from actors.config.group import Durability, Election, LargestFile, Role, StoreType
 from actors.config.members import MemberNode, member_nodes
 from wire.dledger.entry import (
     BLANK_BYTES,
@@ -24,8 +24,9 @@ from wire.dledger.entry import (
     INDEX_FILE_BYTES,
 )
 
-StoreType: TypeAlias = Literal["file", "memory"]
+MIB = 1 << 20
 TermEntry: TypeAlias = Literal["empty", "none"]
+_MEMBER: Final = Role(name="member", listens=True, appends=True, receives=True)
 
 
 @attrs.frozen(kw_only=True)
@@ -224,6 +225,40 @@ class DLedgerGroup:
     def quorum(self) -> int:
         """Members that make a decision."""
         return len(self.member_nodes) // 2 + 1
+
+    @property
+    def sure_copies(self) -> int:
+        """Nodes that hold whatever was acknowledged, at least."""
+        return self.quorum
+
+    @property
+    def as_upstream(self) -> bool:
+        """Whether it follows one of upstream's looser rules."""
+        return self.compat is not None or self.opens_term_with == "none"
+
+    @property
+    def takes_empty(self) -> bool:
+        """Where an empty entry opens a term, readers pass empty ones over."""
+        return self.opens_term_with != "empty"
+
+    @property
+    def election(self) -> Election:
+        """Members elect a leader once they have missed so many heartbeats."""
+        return Election(
+            missed_after_s=self.heartbeat_interval_s * self.heartbeat_leaks,
+            campaign_max_s=self.vote_interval_max_s,
+        )
+
+    @property
+    def largest_file(self) -> LargestFile | None:
+        """A data file, if it has any."""
+        if self.store == "memory":
+            return None
+        return LargestFile(key="data_file_bytes", size_bytes=self.data_file_bytes)
+
+    def role_of(self, node: str) -> Role:
+        """All members are alike."""
+        return _MEMBER
 
     @property
     def votes_as_raft(self) -> bool:

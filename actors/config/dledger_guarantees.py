@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from actors.config.dledger import DLedgerGroup
+from actors.config.kind import Guarantee
 
 _JUDGES = ("CommittedIsOnQuorum", "CommittedNeverLost", "AcknowledgedIsCommitted")
 _MEMORY_JUDGES = ("LogMatching", "AcknowledgedIsCommitted", "ReadsOnlyCommitted")
@@ -17,25 +18,6 @@ _ONE_POWER_LOSS = (
     "not power loss, even of one node: it may come back without what it vouched for, and an entry"
     " is lost if a majority without it elects before that node has caught up"
 )
-
-
-@attrs.frozen(kw_only=True)
-class Guarantee:
-    """One promise.
-
-    Attributes:
-        mode: which groups it is for.
-        returns_when: what has happened when an append returns.
-        holds_after: what may happen then without losing the record.
-        notes: what an operator has to know besides, one sentence each.
-        judges: the checkers of `actors.sim` that a group which breaks it does not pass.
-    """
-
-    mode: str
-    returns_when: str
-    holds_after: str
-    notes: tuple[str, ...] = ()
-    judges: tuple[str, ...] = ()
 
 
 def ledger_guarantee(group: DLedgerGroup) -> Guarantee:

@@ -7,7 +7,7 @@ from itertools import combinations
 
 from actors.config.bounds import NODES_MAX
 from actors.config.dledger import DLedgerGroup
-from actors.config.strict import Problem, describe, suggestion
+from actors.config.problems import Problem, describe, suggestion
 
 LOW_HIGH = (
     ("vote_interval_min_s", "vote_interval_max_s"),

@@ -1,4 +1,4 @@
-"""How many members have to confirm a fresh read, and that in words for `check`.
+"""How many members of a classic group have to confirm a fresh read, and that in words for `check`.
 
 Why so many: `actors.ha.core.freshness`.
 """
@@ -6,8 +6,6 @@ Why so many: `actors.ha.core.freshness`.
 from __future__ import annotations
 
 from actors.config.classic import ClassicGroup
-from actors.config.dledger import DLedgerGroup
-from actors.config.model import Group
 
 
 def others_needed(*, nodes: int, copies: int, java_copies: int = 0, forced: bool = False) -> int:
@@ -39,10 +37,8 @@ def others_of(group: ClassicGroup, *, forced: bool = False) -> int:
     )
 
 
-def confirmed_by(group: Group) -> str:
+def confirmed_by(group: ClassicGroup) -> str:
     """Who confirms a fresh read of the group."""
-    if isinstance(group, DLedgerGroup):
-        return f"is confirmed by the leader and a majority, {_ledger(group)}, asked since it came"
     if group.master_node.kind == "java":
         return f"is refused: {group.master} is a Java broker and cannot be asked"
     others, needed = len(can_be_asked(group)) - 1, others_of(group)
@@ -56,8 +52,3 @@ def confirmed_by(group: Group) -> str:
     asked = f"{needed} of {others} others, asked since it came"
     forced = "" if needed == others else "; after `promote --force` by all"
     return f"is confirmed by the node that is read and {asked}{forced}"
-
-
-def _ledger(group: DLedgerGroup) -> str:
-    members = len(group.members)
-    return f"{members // 2 + 1} of {members} members"

@@ -18,7 +18,7 @@ from cattrs import BaseValidationError
 from actors.config import semantics, strict
 from actors.config.bounds import CONFIG_BYTES_MAX
 from actors.config.model import ClusterConfig, DemoConfig
-from actors.config.strict import KeyPath, Problem
+from actors.config.problems import KeyPath, Problem, describe
 from actors.errors import ConfigError
 
 
@@ -108,14 +108,14 @@ def _names_in_another_encoding(config: ClusterConfig) -> list[Problem]:
         names["demo", "feed", "file"] = config.demo.feed.file
     expected = f"a name in ASCII while the locale's encoding is {encoding} (or set LC_ALL=C.UTF-8)"
     return [
-        Problem(key, expected, strict.describe(name))
+        Problem(key, expected, describe(name))
         for key, name in names.items()
         if encoding != "utf-8" and not name.isascii()
     ]
 
 
 def _printable(file: str) -> str:
-    return file if file.isprintable() else strict.describe(file)
+    return file if file.isprintable() else describe(file)
 
 
 def _one_line(error: ValueError) -> str:

@@ -18,9 +18,9 @@ from actors.config import bounds
 from actors.config.bounds import INTERVAL, PATH, PORT, Within
 from actors.config.classic import ClassicGroup
 from actors.config.dledger import DLedgerGroup
+from actors.config.group import Group
 
 EventsPolicy: TypeAlias = Literal["drop", "stop"]
-Group: TypeAlias = ClassicGroup | DLedgerGroup
 
 FORMAT_VERSION = 1
 

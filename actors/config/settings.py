@@ -10,9 +10,10 @@ from typing import Any
 
 import attrs
 
+from actors.config.group import Group
 from actors.config.members import MasterNode, MemberNode, SlaveNode
-from actors.config.model import ClusterConfig, Group
-from actors.config.strict import dotted
+from actors.config.model import ClusterConfig
+from actors.config.problems import dotted
 
 _NOT_KEPT = frozenset({"path", "data_dir", "demo", "name"})
 """Where the file and the data lie, what only the command reads, and what a table's key says."""

@@ -8,10 +8,7 @@ still known.
 
 from __future__ import annotations
 
-import difflib
-import json
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, get_args, get_origin
 
 import attrs
@@ -26,21 +23,12 @@ from cattrs import (
 )
 from cattrs.gen import make_dict_structure_fn, override
 
-from actors.config.bounds import (
-    FOUND_CHARS_MAX,
-    NAME,
-    Mismatch,
-    Rule,
-    address_of,
-)
-from actors.config.classic import ClassicGroup
-from actors.config.dledger import DLedgerGroup
+from actors.config.bounds import NAME, Mismatch, Rule, address_of
+from actors.config.group import Group
+from actors.config.kinds import KINDS
 from actors.config.members import MasterNode, MemberNode, SlaveNode
-from actors.config.model import ClusterConfig, DemoConfig, EventsConfig, FeedConfig, Group
-
-KeyPath = tuple[str | int, ...]
-NOTHING = object()
-"""What is found where a required key is missing."""
+from actors.config.model import ClusterConfig, DemoConfig, EventsConfig, FeedConfig
+from actors.config.problems import NOTHING, KeyPath, Problem, describe, suggestion
 
 MEMBER_EXPECTED = 'a node\'s name or { node = "NAME", kind = "java" }'
 _KINDS: dict[type, str] = {
@@ -50,78 +38,10 @@ _KINDS: dict[type, str] = {
     str: "a string",
 }
 _MEMBERS = (MasterNode, MemberNode, SlaveNode)
-_MODES: dict[str, type[Group]] = {"classic": ClassicGroup, "dledger": DLedgerGroup}
+MODE_DEFAULT = "classic"
+"""Of a group whose table does not name its mode."""
 _SELF_NAME = "name "
 """Stands for a key `name` inside a group, which is none: the group's name is its table's key."""
-
-
-@attrs.frozen
-class Problem:
-    """One thing that is wrong with a file.
-
-    Attributes:
-        key: where; () for the whole file.
-        expected: in words.
-        found: in words.
-        depends_on: other keys whose values led to it.
-    """
-
-    key: KeyPath
-    expected: str
-    found: str
-    depends_on: tuple[KeyPath, ...] = ()
-
-    def line(self, file: str) -> str:
-        """The one line that the user reads."""
-        return f"{file}: key {dotted(self.key)}: expected {self.expected}, found {self.found}"
-
-
-def dotted(key: KeyPath) -> str:
-    """The key as it would be written in TOML, with list positions in brackets."""
-    out = ""
-    for part in key:
-        if isinstance(part, int):
-            out += f"[{part}]"
-        else:
-            bare = re.fullmatch(r"[A-Za-z0-9_-]+", part)
-            out += ("." if out else "") + (part if bare else describe(part))
-    return out
-
-
-def describe(found: object) -> str:
-    """A found value in TOML's spelling, on one line and not too long."""
-    match found:
-        case bool():
-            return "true" if found else "false"
-        case str():
-            text = json.dumps(found, ensure_ascii=not found.isprintable())
-        case Mapping():
-            return "a table"
-        case list() | tuple():
-            text = "[" + ", ".join(describe(one) for one in found[:8])
-            text += ", ...]" if len(found) > 8 else "]"
-        case int() if abs(found) >= 10**FOUND_CHARS_MAX:
-            return f"an integer of more than {FOUND_CHARS_MAX} digits"
-        case _ if found is NOTHING:
-            return "nothing"
-        case _:
-            text = str(found)
-    return text if len(text) <= FOUND_CHARS_MAX else text[: FOUND_CHARS_MAX - 3] + "..."
-
-
-def suggestion(word: str, known: Any) -> str:
-    """` (did you mean X?)`, or nothing if no known word is near, or only one is known."""
-    if len(known) == 1:
-        return ""
-    near = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.6)
-    return f" (did you mean {near[0]}?)" if near else ""
-
-
-def one_of(word: str, known: Sequence[str]) -> str:
-    """What was expected where `word` was found: `one of n0, n1 (did you mean n1?)`, or `n0`."""
-    if len(known) == 1:
-        return known[0]
-    return f"one of {', '.join(known)}{suggestion(word, known)}"
 
 
 def _scalar(kind: type) -> Callable[[Any, Any], Any]:
@@ -160,8 +80,9 @@ class _Strict:
             register(scalar, _scalar(scalar))
         self.converter.register_structure_hook_func(lambda kind: origin(kind) is Literal, _literal)
         self.converter.register_structure_hook_func(lambda kind: origin(kind) is tuple, self._tuple)
-        for cls in (*_MEMBERS, *_MODES.values(), EventsConfig, FeedConfig, DemoConfig):
+        for cls in (*_MEMBERS, EventsConfig, FeedConfig, DemoConfig):
             register(cls, self._table(cls))
+        self._group_tables: dict[type, Callable[[Any, Any], Any]] = {}
         register(
             ClusterConfig,
             self._table(ClusterConfig, nodes=self._nodes, groups=self._groups),
@@ -219,18 +140,21 @@ class _Strict:
             NAME(None, None, name)
             return name, self._group(name, dict(_require_table(table)))
 
-        return dict(_each(_require_table(value).items(), ClassicGroup, group))
+        return dict(_each(_require_table(value).items(), Group, group))
 
     def _group(self, name: str, table: dict[str, Any]) -> Group:
-        mode = table.get("mode", "classic")
-        if not isinstance(mode, str) or mode not in _MODES:
-            expected = " or ".join(describe(known) for known in _MODES)
-            hint = suggestion(mode, _MODES) if isinstance(mode, str) else ""
+        mode = table.get("mode", MODE_DEFAULT)
+        if not isinstance(mode, str) or mode not in KINDS:
+            expected = " or ".join(describe(known) for known in KINDS)
+            hint = suggestion(mode, KINDS) if isinstance(mode, str) else ""
             error = Mismatch(expected + hint, mode)
             error.add_note(AttributeValidationNote("mode", "mode", str))
-            raise ClassValidationError("mode", [error], ClassicGroup)
+            raise ClassValidationError("mode", [error], KINDS[MODE_DEFAULT].group)
         given = {_SELF_NAME: table.pop("name")} if "name" in table else {}
-        group: Group = self.converter.structure({**table, **given, "name": name}, _MODES[mode])
+        cls = KINDS[mode].group
+        if cls not in self._group_tables:
+            self._group_tables[cls] = self._table(cls)
+        group: Group = self._group_tables[cls]({**table, **given, "name": name}, cls)
         return group
 
 
@@ -286,9 +210,9 @@ def problems_of(error: BaseException, key: KeyPath = ()) -> list[Problem]:
 def _unknown(table: KeyPath, extra: str, cls: type[Any] | None) -> Problem:
     """A key that `cls` does not have; one that only groups of another mode have is called so."""
     key = (*table, extra.strip())
-    for mode, owner in _MODES.items():
-        if cls in _MODES.values() and cls is not owner and extra in _keys_of(owner):
-            here = next(name for name, group in _MODES.items() if group is cls)
+    here = next((mode for mode, kind in KINDS.items() if kind.group is cls), None)
+    for mode, kind in KINDS.items():
+        if here not in (None, mode) and extra in _keys_of(kind.group):
             return Problem(key, f"a key of {here} groups", f"one of {mode} groups")
     known = _keys_of(cls) if cls else set()
     return Problem(key, "a known key" + suggestion(extra, known), "an unknown one")
@@ -309,8 +233,9 @@ def _noted(error: Exception, parent: BaseException, key: KeyPath) -> list[Proble
 
 
 def _keys_of(cls: type[Any]) -> set[str]:
-    hidden = {ClassicGroup: "name", DLedgerGroup: "name", ClusterConfig: "path"}.get(cls)
-    return {field.alias for field in attrs.fields(cls)} - {hidden}
+    is_group = any(kind.group is cls for kind in KINDS.values())
+    hidden = {"name"} if is_group else {"path"} if cls is ClusterConfig else set()
+    return {field.alias for field in attrs.fields(cls)} - hidden
 
 
 def structure(table: Mapping[str, Any]) -> ClusterConfig:

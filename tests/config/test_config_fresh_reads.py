@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from actors.config import load, loads
+from actors.config.dledger_kind import DLEDGER
 from actors.config.fresh_reads import confirmed_by
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -68,5 +69,5 @@ def test_no_java_broker_confirms_one() -> None:
 
 
 def test_a_majority_confirms_one_of_a_dledger_group() -> None:
-    found = confirmed_by(load(EXAMPLES / "3node.toml").groups["ledger"])
+    found = DLEDGER.fresh_read(load(EXAMPLES / "3node.toml").groups["ledger"])
     assert found.startswith("is confirmed by the leader and a majority, 2 of 3 members")

@@ -29,7 +29,7 @@ from actors.config import ClusterConfig, DLedgerGroup
 from actors.events.codec import LineEncoder
 from actors.events.node import NodeStarted, NodeStopped
 from actors.log_types import Receipt
-from actors.node.promises import configured
+from actors.service import configured
 from actors.sim import simulation, validations
 from actors.sim.disk import SimDisk
 from actors.sim.dledger import simulation as ledger_simulation

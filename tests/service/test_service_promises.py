@@ -10,7 +10,7 @@ import actors
 from actors.config import loads
 from actors.env.local_disk import LocalDisk
 from actors.events.node import GroupConfigured
-from actors.node.promises import configured
+from actors.service import configured
 from actors.storage.event_reader import read_events
 
 CLASSIC = """

@@ -16,7 +16,7 @@ from typing import TypeAlias, TypeVar
 
 import attrs
 
-from actors.config.strict import dotted, suggestion
+from actors.config.problems import dotted, suggestion
 from actors.env.protocols import Disk, FileLock, LockedByOther, LockedByUs
 from actors.errors import ConfigError
 from actors.storage.commit_log import segment_bases, segment_path

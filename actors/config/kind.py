@@ -1,0 +1,59 @@
+"""What the cluster file needs to know of a mode: one value for each, in `kinds`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Generic, TypeVar
+
+import attrs
+
+from actors.config.group import Group
+from actors.config.problems import Problem
+
+G = TypeVar("G", bound=Group)
+
+
+@attrs.frozen(kw_only=True)
+class Guarantee:
+    """One promise.
+
+    Attributes:
+        mode: which groups it is for.
+        returns_when: what has happened when an append returns.
+        holds_after: what may happen then without losing the record.
+        notes: what an operator has to know besides, one sentence each.
+        judges: the checkers of `actors.sim` that a group which breaks it does not pass.
+    """
+
+    mode: str
+    returns_when: str
+    holds_after: str
+    notes: tuple[str, ...] = ()
+    judges: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class ConfigKind(Generic[G]):
+    """A mode, as far as configuration goes.
+
+    Attributes:
+        group: the class of its groups: a frozen attrs class whose fields are the table's keys.
+        copiers: what the nodes that copy are called, in the plural.
+        callers: who connects to the group's port.
+        shares_port: its groups may have one port of a node in common.
+        problems: what no single key can show, given all nodes' addresses by name.
+        guarantee: what an answered append of a group means.
+        guarantees: the rows of the README's table: the promises of every kind of such group.
+        fresh_read: who confirms a fresh read, as the rest of a sentence that begins "a fresh read".
+        rows: further lines about a group for `check`: subject and rest of the sentence.
+    """
+
+    group: type[G]
+    copiers: str
+    callers: str
+    shares_port: bool
+    problems: Callable[[G, Mapping[str, str]], Iterable[Problem]]
+    guarantee: Callable[[G], Guarantee]
+    guarantees: Callable[[], tuple[Guarantee, ...]]
+    fresh_read: Callable[[G], str]
+    rows: Callable[[G], list[tuple[str, str]]]
