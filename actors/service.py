@@ -25,17 +25,16 @@ from actors.api.credentials import Credentials, MemberNetwork, prepare
 from actors.api.handle import NodeIdentity
 from actors.api.server import api_child
 from actors.api.socket_file import api_socket_path
-from actors.config import ClassicGroup, ClusterConfig, Group
+from actors.config import ClusterConfig, Group
 from actors.env import Env
 from actors.env.real import real_env
 from actors.errors import ConfigError, TriologError
 from actors.events.node import GroupConfigured, NodeStarted
 from actors.events.runtime import ActorCrashed, ActorStarted
 from actors.events.sink import ORDERED, EventSink
-from actors.ha.role_board import RoleBoard
-from actors.ha.role_parts import RoleParts, first_view
-from actors.log_types import GroupRecord
-from actors.node.directory import check_masters, take_directory
+from actors.node.directory import check_groups, take_directory
+from actors.node.kind import NodeContext
+from actors.node.kinds import KINDS
 from actors.node.node import Node
 from actors.runtime import (
     Actor,
@@ -47,8 +46,7 @@ from actors.runtime import (
 )
 from actors.state_machine import Machines
 from actors.storage import event_log
-from actors.storage.identity import NEW_RECORD, NodeDirectory, events_path
-from actors.trees.ledger_places import member_notes
+from actors.storage.identity import NodeDirectory, events_path
 from actors.trees.node import node_tree
 from actors.version import VERSION
 
@@ -174,7 +172,7 @@ class _OpenNode(AbstractAsyncContextManager[Node]):
         async with AsyncExitStack() as stack:
             directory = take_directory(config, self._name, env)
             stack.callback(directory.close)
-            check_masters(config, self._name, directory)
+            check_groups(config, self._name, directory)
             prepare(config, env.secret_store)
             node = await _start(config, self._name, env, directory, self._machines, stack)
             # Last in, first out; and whatever becomes of it, the tree is stopped behind it.
@@ -205,12 +203,13 @@ def _check_node(config: ClusterConfig, name: str, machines: Machines) -> None:
         raise ConfigError(
             f"{config.path or 'the configuration'}: node {name!r} is a Java broker, not ours to run"
         )
-    ledgers = [group.name for group in config.ledger_groups_of(name)]
+    takers = [each.name for each in config.groups_of(name) if KINDS[each.mode].takes_machines]
     for group in machines:
-        if group not in ledgers:
+        if group not in takers:
+            modes = " or ".join(mode for mode, kind in KINDS.items() if kind.takes_machines)
             raise ConfigError(
-                f"{config.path or 'the configuration'}: a state machine for {group!r}; the dledger"
-                f" groups of {name!r} are: {', '.join(ledgers) or 'none'}"
+                f"{config.path or 'the configuration'}: a state machine for {group!r}; the {modes}"
+                f" groups of {name!r} are: {', '.join(takers) or 'none'}"
             )
 
 
@@ -282,37 +281,16 @@ def new_node(
     )
     identity = NodeIdentity(cluster=config.name, node=name, boot=boot, groups=groups)
     socket_path = api_socket_path(config.node_dir(name))
-    roles = {
-        group.name: _role_parts(config, group, name, directory)
-        for group in config.classic_groups_of(name)
-    }
-    notes = {} if directory is None else member_notes(config, name, directory)
     network = MemberNetwork(env.network, Credentials.of(config, env.secret_store))
-    return Node(config, identity, socket_path, sink, network, env.rng, roles, notes), sink
-
-
-def _role_parts(
-    config: ClusterConfig, group: ClassicGroup, node: str, directory: NodeDirectory | None
-) -> RoleParts:
-    def record() -> GroupRecord:
-        return directory.record(group.name) if directory is not None else NEW_RECORD
-
-    def remember(new: GroupRecord) -> None:
-        if directory is not None:
-            directory.update(group.name, new)
-
-    async def note(new: GroupRecord) -> None:
-        if directory is not None:
-            await directory.update_beside(group.name, new)
-
-    view = first_view(config, group, node, record())
-    return RoleParts(
-        file_master=group.master,
-        record=record,
-        remember=remember,
-        note=note,
-        board=RoleBoard(view),
+    context = NodeContext(
+        config=config, identity=identity, network=network, rng=env.rng, directory=directory
     )
+    by_mode = {
+        mode: kind.groups(context, found)
+        for mode, kind in KINDS.items()
+        if (found := tuple(each for each in config.groups_of(name) if each.mode == mode))
+    }
+    return Node(config, identity, socket_path, sink, by_mode), sink
 
 
 def build_tree(
@@ -323,19 +301,10 @@ def build_tree(
     events = event_log.child_spec(
         sink, env.disk, events_path(folder), config.events, partial(_now_us, env)
     )
-    api = api_child(node, env, config, folder, node.boards)
-    return node_tree(
-        config,
-        node.name,
-        env,
-        registry,
-        roles=node.roles,
-        boards=node.boards,
-        machines=machines,
-        member_notes=node.member_notes,
-        before=(events,),
-        after=(api,),
-    )
+    links = tuple(link for groups in node.groups.values() for link in groups.links())
+    api = api_child(node, env, config, folder, links)
+    trees = [groups.trees(env, registry, machines or {}) for groups in node.groups.values()]
+    return node_tree(trees, before=(events,), after=(api,))
 
 
 def _now_us(env: Env) -> int:

@@ -10,7 +10,6 @@ from typing import Any, Protocol
 import attrs
 
 from actors.events.sink import EventLines, EventSubscription
-from actors.ha.role_board import RoleBoard
 from actors.log import AppendOutcome
 from actors.log_types import Chain, Claim, Found, GroupState, NewRecord, Offsets, Receipt
 from actors.storage.mending import GoodRange
@@ -81,9 +80,6 @@ class NodeHandle(Protocol):
 
     async def promote(self, group: str, node: str | None, force: bool) -> dict[str, Any]:
         """Make `node` (None: the furthest) master of the group."""
-
-    def board(self, group: str) -> RoleBoard:
-        """What its role keeper publishes of this node's part in the group."""
 
     async def group_state(self, group: str) -> GroupState:
         """What this node is in the group at this moment, with its range at this moment.

@@ -14,7 +14,6 @@ Differs from upstream: there slaves show whatever they have, also what a failove
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import TypeAlias, assert_never
 
 import attrs
@@ -289,7 +288,7 @@ def link_child(
     door: MasterDoor,
     network: MemberNetwork,
     retry_s: float,
-    board: Callable[[], RoleBoard],
+    board: RoleBoard,
 ) -> ChildSpec:
     """One link.
 
@@ -298,7 +297,7 @@ def link_child(
         member: the other one.
         door: how to reach it.
         retry_s: the longest pause between two attempts.
-        board: gives what this node itself is in the group, at each start of the link.
+        board: what this node itself is in the group.
     """
     return ChildSpec(
         name=f"{group}-{member}",
@@ -309,7 +308,7 @@ def link_child(
             door=door,
             network=network,
             retry_s=retry_s,
-            board=board(),
+            board=board,
         ),
         backoff=RESTART_BACKOFF,
     )

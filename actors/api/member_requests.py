@@ -10,7 +10,6 @@ import trio
 from actors.api.convert_group import from_claim, to_group_state
 from actors.api.credentials import MemberNetwork
 from actors.api.frame_socket import SocketClosed
-from actors.api.handle import NodeIdentity
 from actors.api.member_session import member_session
 from actors.api.server import master_door
 from actors.config import ClusterConfig
@@ -19,15 +18,13 @@ from wire.api import frames
 
 
 class OwnPart(Protocol):
-    """The asking node itself: a part of `NodeHandle`."""
+    """The asking node's own part in the group."""
 
-    identity: NodeIdentity
-
-    async def group_state(self, group: str) -> GroupState: ...
-    async def fence(self, group: str, claim: Claim, on: bool) -> GroupState: ...
-    async def record(
-        self, group: str, number: int, master: str, token: int, force: bool
-    ) -> GroupState: ...
+    @property
+    def node(self) -> str: ...
+    async def group_state(self) -> GroupState: ...
+    async def fence(self, claim: Claim, on: bool) -> GroupState: ...
+    async def record(self, number: int, master: str, token: int, force: bool) -> GroupState: ...
 
 
 RECORD_TIMEOUT_S = 30.0
@@ -53,13 +50,13 @@ class Members:
     async def state(self, node: str) -> GroupState:
         """What the node is in the group now."""
         if node == self._name:
-            return await self.own.group_state(self.group)
+            return await self.own.group_state()
         return await self._ask(node, frames.GetGroup(id=1, group=self.group))
 
     async def fence(self, node: str, claim: Claim, on: bool) -> GroupState:
         """See `NodeHandle.fence`."""
         if node == self._name:
-            return await self.own.fence(self.group, claim, on)
+            return await self.own.fence(claim, on)
         request = from_claim(1, self.group, claim, on=on)
         return await self._ask(node, request)
 
@@ -68,7 +65,7 @@ class Members:
     ) -> GroupState:
         """See `NodeHandle.record`."""
         if node == self._name:
-            return await self.own.record(self.group, number, master, token, force)
+            return await self.own.record(number, master, token, force)
         request = frames.Record(
             id=1, group=self.group, number=number, master=master, token=token, force=force
         )
@@ -76,7 +73,7 @@ class Members:
 
     @property
     def _name(self) -> str:
-        return self.own.identity.node
+        return self.own.node
 
     async def _ask(
         self,

@@ -2,8 +2,8 @@
 
     /n0/api                     rest_for_one
       connections               dynamic, one temporary actor per client
-      links                     one_for_one, per group and other member of ours: a MemberLink, or
-                                in a synced DLedger group a DurabilityWatch
+      links                     one_for_one, what the groups have there: per other member of ours a
+                                MemberLink, or in a synced DLedger group a DurabilityWatch
       unix_socket               AcceptSocket on DATA_DIR/NODE/api.sock
       tcp_socket                AcceptSocket on api_port, if there is one
 
@@ -18,19 +18,16 @@ from functools import partial
 
 import trio
 
-from actors.api import durability_watch
 from actors.api.accept_socket import AcceptSocket, Endpoint, TcpEndpoint, UnixEndpoint
 from actors.api.budget import Budget
 from actors.api.connection import Connection
 from actors.api.credentials import Credentials, Gate, MemberNetwork
 from actors.api.handle import NodeHandle
 from actors.api.limits import ApiLimits, limits_of
-from actors.api.member_link import link_child
 from actors.api.member_session import MasterDoor
 from actors.api.places import Places
 from actors.api.socket_file import api_socket_path, remove_pointer
 from actors.config.model import ClusterConfig
-from actors.dledger.leader_board import LeaderBoard
 from actors.env.protocols import Address, Env, Network, Stream
 from actors.runtime import ChildSpec, DynamicSpec, Restart, Strategy, SupervisorSpec
 
@@ -45,14 +42,14 @@ def api_child(
     env: Env,
     config: ClusterConfig,
     node_dir: str,
-    boards: Mapping[str, LeaderBoard] | None = None,
+    links: tuple[ChildSpec, ...] = (),
 ) -> ChildSpec:
     """The API as the last child of a node's root, so that its doors close first.
 
     Args:
         handle: the node itself.
         node_dir: the node's data directory, absolute; it exists.
-        boards: by DLedger group, what the node is in it; None: nobody reads them.
+        links: what else runs here for the node's groups: connections to other members.
     """
     node = handle.identity.node
     address = config.nodes[node]
@@ -63,34 +60,6 @@ def api_child(
     if config.api_port is not None:
         gate = partial(network.credentials.gate, node, frozenset(members))
         tcp = TcpEndpoint(host=address, port=config.api_port, allowed=members, gate=gate)
-    links = tuple(
-        link_child(
-            node=node,
-            group=group.name,
-            member=member,
-            door=master_door(config, member, address),
-            network=network,
-            retry_s=group.reconnect_interval_s,
-            board=partial(handle.board, group.name),
-        )
-        for group in config.classic_groups_of(node)
-        for member in group.members
-        if member != node and member not in group.java_nodes
-    )
-    watches = tuple(
-        durability_watch.watch_child(
-            node=node,
-            group=group.name,
-            member=member,
-            door=master_door(config, member, address),
-            network=network,
-            board=boards[group.name],
-        )
-        for group in config.ledger_groups_of(node)
-        for member in group.members
-        if durability_watch.is_watched(group) and member != node
-        if member not in group.java_nodes and boards is not None
-    )
     spec = api_spec(
         env.network,
         handle,
@@ -99,7 +68,7 @@ def api_child(
             before=partial(remove_pointer, env.disk, node_dir),
         ),
         tcp=tcp,
-        links=links + watches,
+        links=links,
         limits=limits_of(config, node),
         members={each: config.nodes[each] for each in config.python_nodes},
     )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import attrs
 import trio
 
+from actors.api.credentials import MemberNetwork
 from actors.api.failures import RequestRefused
-from actors.api.handle import AppendOutcome
+from actors.api.handle import AppendOutcome, NodeIdentity
 from actors.config import ClassicGroup, ClusterConfig
 from actors.errors import Closed, NotEnoughReplicas, NotMaster, NotStored
 from actors.ha import connection_state, role_messages
@@ -18,22 +20,21 @@ from actors.ha.core.states import HAConnectionState
 from actors.ha.role_board import RoleBoard
 from actors.log_types import BEHIND_FAILED, Chain, NewRecord, Offsets, Receipt, StoredBatch
 from actors.node.append import AppendReply
-from actors.node.part import STATE_LOOK_S, STATUS_TIMEOUT_S, GroupCounts, asked
+from actors.node.classic_member import NOT_LOOKED, ClassicMember
+from actors.node.classic_repair import ClassicRepair, log_range
+from actors.node.part import STATE_LOOK_S, STATUS_TIMEOUT_S, asked
 from actors.node.status import group_status, unseen_status
-from actors.runtime import ActorError, ActorRef, Registry, ReplyTo
-from actors.storage import mending, pull_service, store
+from actors.runtime import ActorError, Registry, ReplyTo
+from actors.storage import pull_service, store
 from actors.storage.derived_scrubber import GetMended, MendedSoFar, mended_text
-from actors.storage.dispatcher_messages import Rederive
+from actors.storage.mending import GoodRange
 from actors.storage.pull_service import Pulled
-from actors.storage.room import NO_ROOM
 from actors.storage.scrub_progress import GetScrubbed, Scrubbed
 from actors.storage.store_messages import LogRange
 from actors.trees.classic import GroupPaths
 from wire.api import frames
 
 R = TypeVar("R")
-NOT_LOOKED = Offsets(min=0, written=0, synced=0, acknowledged=0, master=None)
-NO_RANGE = LogRange(min_bytes=0, written_bytes=0, synced_bytes=0, segment_bytes=0, folder="")
 
 
 class ClassicReply(AppendReply[store.Appended]):
@@ -53,46 +54,31 @@ class ClassicReply(AppendReply[store.Appended]):
 
 
 @attrs.define(eq=False, kw_only=True)
-class ClassicPart:
-    """See the module's text; an `actors.node.part.Part`.
+class ClassicPart(ClassicMember):
+    """See the module's text."""
 
-    Attributes:
-        file_group: as the cluster file has it.
-        board: what this node is in the group.
-        repairing: somebody mends its log now.
-    """
-
-    config: ClusterConfig
-    file_group: ClassicGroup
-    node: str
-    board: RoleBoard
-    store: ActorRef[store.Message]
-    pull: ActorRef[pull_service.Message]
-    state: ActorRef[connection_state.Message]
-    keeper: ActorRef[role_messages.Message]
-    scrubber: ActorRef[mending.Message | GetScrubbed]
-    dispatcher: ActorRef[Rederive]
-    derived_scrubber: ActorRef[GetMended]
-    counts: GroupCounts = attrs.Factory(GroupCounts)
     _led: dict[str, ClassicGroup] = attrs.Factory(dict)  # by master: at most its members
     _in_vain: RoleView | None = None  # it stayed this for as long as an append may wait
-    repairing: bool = False
     _looked: Offsets = NOT_LOOKED
     _stopping: bool = False
 
     @staticmethod
     def of(
         config: ClusterConfig,
+        identity: NodeIdentity,
+        network: MemberNetwork,
+        rng: random.Random,
         group: ClassicGroup,
-        node: str,
         board: RoleBoard,
         registry: Registry,
     ) -> ClassicPart:
-        paths = GroupPaths(f"/{node}/{group.name}")
+        paths = GroupPaths(f"/{identity.node}/{group.name}")
         return ClassicPart(
             config=config,
+            identity=identity,
+            network=network,
+            rng=rng,
             file_group=group,
-            node=node,
             board=board,
             store=registry.ref(paths.store),
             derived_scrubber=registry.ref(paths.derived_scrubber),
@@ -102,25 +88,6 @@ class ClassicPart:
             scrubber=registry.ref(paths.scrubber),
             dispatcher=registry.ref(paths.dispatcher),
         )
-
-    @property
-    def is_open(self) -> bool:
-        """See `Part`."""
-        return self.board.is_open
-
-    @property
-    def name(self) -> str:
-        return self.file_group.name
-
-    @property
-    def is_master(self) -> bool:
-        """Whether this node is the group's master, open or not."""
-        return self.board.view.role is Role.MASTER
-
-    @property
-    def master(self) -> str:
-        """The group's master, as far as this node acts."""
-        return self.board.view.master
 
     @property
     def group(self) -> ClassicGroup:
@@ -283,35 +250,7 @@ class ClassicPart:
             )
             raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
 
-    async def wait_acknowledged(self, above: int) -> Offsets:
-        """See `NodeHandle.wait_acknowledged`."""
-        return await self._watch(above=above)
-
-    async def wait_offsets(self, known: Offsets | None) -> Offsets:
-        """See `NodeHandle.wait_offsets`."""
-        return await self._watch(known=known)
-
-    async def _watch(self, *, known: Offsets | None = None, above: int = -1) -> Offsets:
-        return await self._pulled(
-            lambda reply: pull_service.WatchOffsets(known=known, above=above, reply_to=reply),
-            Offsets,
-        )
-
-    async def _pulled(self, make: Callable[[ReplyTo[R]], pull_service.Message], kind: type[R]) -> R:
-        """Raises: Closed, which says why the group's tree waits for room, if it does."""
-        try:
-            return await asked(self.node, self.pull, make, kind)
-        except Closed as error:
-            if not self.waits_for_room:
-                raise
-            raise Closed(f"{self.node}: {self.name} opens: {self.board.view.reason}") from error
-
     # ---- looking ----
-
-    @property
-    def waits_for_room(self) -> bool:
-        """Whether that is what `board` gives as the reason; the group's tree may wait for it."""
-        return self.board.view.reason.startswith(NO_ROOM)
 
     async def status(self) -> dict[str, Any]:
         """What `NodeHandle.status` says of the group."""
@@ -397,3 +336,13 @@ class ClassicPart:
         return ", ".join(
             f"{node} lacks {lag} bytes of {self.name}" for node, lag in lags.items() if lag > 0
         )
+
+    # ---- mending ----
+
+    async def log_range(self, start: int) -> GoodRange:
+        """See `NodeHandle.log_range`."""
+        return await log_range(self, start)
+
+    async def repair_from(self, names: tuple[str, ...]) -> dict[str, Any]:
+        """See `Part`."""
+        return await ClassicRepair(self, await self.group_state(), names).run()

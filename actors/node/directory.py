@@ -5,8 +5,9 @@ from __future__ import annotations
 from actors.config import ClusterConfig, settings
 from actors.env import Env
 from actors.errors import ConfigError, NoRoomToStart
+from actors.node.kinds import KINDS
 from actors.storage.group_kind import check_group_kinds, warn_of_others
-from actors.storage.identity import NodeDirectory, identity_path, open_directory
+from actors.storage.identity import NodeDirectory, open_directory
 from actors.storage.room import NO_ROOM_CODES, why_no_room
 
 
@@ -36,15 +37,7 @@ def take_directory(config: ClusterConfig, name: str, env: Env) -> NodeDirectory:
     return directory
 
 
-def check_masters(config: ClusterConfig, name: str, directory: NodeDirectory) -> None:
-    """A promotion outlives the file that it was made under: whom it named may have been removed."""
-    for group in config.classic_groups_of(name):
-        record = directory.record(group.name)
-        master = record.promotion_master
-        if master and master not in group.members:
-            raise ConfigError(
-                f"{config.path or 'the configuration'}: key groups.{group.name}: expected {master}"
-                f" among its members, whom promotion {record.promotion_number} made master"
-                f" ({identity_path(directory.path)}), found {', '.join(group.members)}:"
-                " put it back, and promote another one before it leaves"
-            )
+def check_groups(config: ClusterConfig, name: str, directory: NodeDirectory) -> None:
+    """Look at the groups in the light of what the node remembers. Raises: ConfigError."""
+    for group in config.groups_of(name):
+        KINDS[group.mode].check(config, group, directory)

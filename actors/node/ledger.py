@@ -18,15 +18,12 @@ from actors.api.member_session import LOST, ask_fresh, lost_text
 from actors.api.server import master_door
 from actors.config import ClusterConfig, DLedgerGroup
 from actors.dledger.leader_board import LeaderBoard
-from actors.dledger.reading.entry_reader import GetEntry, Inspect
 from actors.dledger.replication.append_messages import (
     Append,
     Committed,
     GetReadIndex,
-    GetWatermarks,
     ReadIndex,
 )
-from actors.dledger.rpc.rpc_messages import Asked
 from actors.dledger.session_messages import LeaderProven, ProveLeader
 from actors.errors import Closed, NotMaster, NotStored, TriologError
 from actors.log_types import (
@@ -39,10 +36,13 @@ from actors.log_types import (
     StoredBatch,
 )
 from actors.node.append import AppendReply
+from actors.node.ledger_member import LedgerMember
 from actors.node.ledger_peers import LedgerPeers
-from actors.node.part import GroupCounts, asked
-from actors.runtime import ActorError, ActorRef, Registry
-from actors.storage.dledger.store_messages import Mend
+from actors.node.ledger_repair import LedgerRepair, entry_range
+from actors.node.part import asked
+from actors.node.transfer import transfer_leader
+from actors.runtime import ActorError, Registry
+from actors.storage.mending import GoodRange
 from actors.storage.pull_messages import Pulled, Read, WatchOffsets
 from actors.trees.ledger_places import LedgerPaths
 from wire.api import frames
@@ -74,30 +74,9 @@ class LedgerReply(AppendReply[Committed]):
 
 
 @attrs.define(eq=False, kw_only=True)
-class LedgerPart:
-    """See the module's text; an `actors.node.part.Part`.
+class LedgerPart(LedgerMember):
+    """See the module's text."""
 
-    Attributes:
-        board: what this member is in the group.
-        checker: takes appends.
-        maintainer: knows whether this member leads, and hands over.
-        reader: takes reads.
-        store: takes what mends the log; `repairing`: somebody does that now.
-        peers: says what the member knows of the others.
-    """
-
-    config: ClusterConfig
-    network: MemberNetwork
-    group: DLedgerGroup
-    node: str
-    board: LeaderBoard
-    checker: ActorRef[Append | GetWatermarks | GetReadIndex]
-    maintainer: ActorRef[ProveLeader | Asked]
-    reader: ActorRef[Read | WatchOffsets | Inspect | GetEntry]
-    store: ActorRef[Mend]
-    peers: LedgerPeers
-    counts: GroupCounts = attrs.Factory(GroupCounts)
-    repairing: bool = False
     _stopping: bool = False
 
     @staticmethod
@@ -122,11 +101,6 @@ class LedgerPart:
             store=registry.ref(paths.store),
             peers=LedgerPeers.of(group, node, registry),
         )
-
-    @property
-    def is_open(self) -> bool:
-        """See `Part`."""
-        return self.board.is_open
 
     # ---- appending ----
 
@@ -355,3 +329,17 @@ class LedgerPart:
         offsets = await self.wait_offsets(None)
         left = offsets.written - offsets.acknowledged
         return f"a majority lacks {left} entries of {self.group.name}" if left > 0 else ""
+
+    # ---- mending, and handing over ----
+
+    async def log_range(self, start: int) -> GoodRange:
+        """See `NodeHandle.log_range`."""
+        return await entry_range(self, start)
+
+    async def repair_from(self, names: tuple[str, ...]) -> dict[str, Any]:
+        """See `Part`."""
+        return await LedgerRepair(self, names).run()
+
+    async def transfer_leader(self, node: str | None) -> dict[str, Any]:
+        """See `NodeHandle.transfer_leader`."""
+        return await transfer_leader(self, node)

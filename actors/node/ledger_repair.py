@@ -15,7 +15,7 @@ from actors.api.failures import RequestRefused
 from actors.api.member_session import LOST, ask_range, lost_text
 from actors.api.server import master_door
 from actors.dledger.reading.entry_reader import GetEntry, Inspect
-from actors.node.ledger import LedgerPart
+from actors.node.ledger_member import LedgerMember
 from actors.node.part import asked
 from actors.storage.dledger.mending import Inspected
 from actors.storage.dledger.store_messages import Mend
@@ -23,7 +23,7 @@ from actors.storage.mending import GoodRange, Mended
 from wire.api import frames
 
 
-async def entry_range(part: LedgerPart, index: int) -> GoodRange:
+async def entry_range(part: LedgerMember, index: int) -> GoodRange:
     """See `NodeHandle.log_range`."""
     found = await asked(
         part.node, part.reader, lambda reply: GetEntry(index=index, reply_to=reply), GoodRange
@@ -41,7 +41,7 @@ class LedgerRepair:
         names: whom to ask, in this order.
     """
 
-    part: LedgerPart
+    part: LedgerMember
     names: tuple[str, ...]
 
     async def run(self) -> dict[str, Any]:

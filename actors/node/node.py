@@ -5,29 +5,24 @@ Every call becomes a message to an actor of the node; `Node` keeps nothing but c
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 import trio
 
-from actors.api.credentials import MemberNetwork
 from actors.api.failures import RequestRefused
 from actors.api.handle import AppendOutcome, EventSubscription, NodeIdentity
 from actors.config import ClusterConfig, stated
-from actors.dledger.leader_board import LeaderBoard
 from actors.errors import UnknownName
 from actors.events.sink import EventSink
-from actors.ha.role_parts import RoleParts
 from actors.log import Log
-from actors.log_types import Chain, Found, NewRecord, Offsets, Receipt
-from actors.node.classic import ClassicPart
-from actors.node.ledger import LedgerPart
-from actors.node.roles import NodeRoles
+from actors.log_types import Chain, Claim, Found, GroupState, NewRecord, Offsets, Receipt
+from actors.node.kind import NodeGroups
+from actors.node.part import Part
 from actors.node.status import tree_json
 from actors.runtime import Registry
 from actors.runtime.system import System
-from actors.storage.dledger.member_opening import MemberNote
+from actors.storage.mending import GoodRange
 from wire.api import frames
 
 R = TypeVar("R")
@@ -37,16 +32,14 @@ STATUS_TIMEOUT_S: Final = 5.0
 DRAIN_LOOK_S: Final = 0.02
 
 
-class Node(NodeRoles):
+class Node:
     """A running node. Made by `open_node` and `serve`; implements `actors.api.handle.NodeHandle`.
 
     Attributes:
         config: the cluster's configuration.
         identity: cluster, node, boot number, groups.
         api_path: the Unix socket that it serves its API on.
-        roles: what each classic group's role keeper is made of.
-        member_notes: by DLedger group, what the node knows of its member.
-        boards: what this node is in each DLedger group.
+        groups: what the node does for its groups, by mode.
         drains_for: whom its ordered stop waits for at the moment, for people; "": for nobody.
     """
 
@@ -56,22 +49,15 @@ class Node(NodeRoles):
         identity: NodeIdentity,
         api_path: str,
         sink: EventSink,
-        network: MemberNetwork,
-        rng: random.Random,
-        roles: Mapping[str, RoleParts],
-        member_notes: Mapping[str, MemberNote],
+        groups: Mapping[str, NodeGroups],
     ) -> None:
-        super().__init__(config, network, rng)
+        self.config = config
         self.identity = identity
         self.api_path = api_path
         self._sink = sink
-        self.roles = roles
-        self.member_notes = member_notes
-        self.boards = {
-            group.name: LeaderBoard() for group in config.ledger_groups_of(identity.node)
-        }
-        groups = config.groups_of(identity.node)
-        self._settings = {group.name: stated(group) for group in groups}
+        self.groups = groups
+        self._parts: dict[str, Part] = {}
+        self._settings = {group.name: stated(group) for group in config.groups_of(identity.node)}
         self._system: System | None = None
         self._stopping = False
         self.drains_for = ""
@@ -95,9 +81,17 @@ class Node(NodeRoles):
             raise UnknownName(self.name, "group", group, self._parts)
         return Log(self, group)
 
+    def part(self, group: str) -> Part:
+        """The group on this node. Raises: RequestRefused: the node is no member of it."""
+        part = self._parts.get(group)
+        if part is None:
+            text = f"{self.name} is no member of group {group!r}"
+            raise RequestRefused(frames.ERROR_UNKNOWN_GROUP, text)
+        return part
+
     def is_open(self, group: str) -> bool:
         """Whether this node takes appends of the group at this moment."""
-        return self._part(group).is_open
+        return self.part(group).is_open
 
     # ---- appending ----
 
@@ -109,25 +103,25 @@ class Node(NodeRoles):
         chain: Chain | None = None,
     ) -> None:
         """See `NodeHandle.submit`."""
-        await self._part(group).submit(records, on_done, chain)
+        await self.part(group).submit(records, on_done, chain)
 
     async def append(self, group: str, records: tuple[NewRecord, ...]) -> Receipt:
         """See `Log.append`."""
-        return await self._part(group).append(records)
+        return await self.part(group).append(records)
 
     # ---- reading ----
 
     async def read(self, group: str, start: int, max_bytes: int, fresh: bool) -> Found:
         """See `NodeHandle.read`."""
-        return await self._part(group).read(start, max_bytes, fresh)
+        return await self.part(group).read(start, max_bytes, fresh)
 
     async def wait_acknowledged(self, group: str, above: int) -> Offsets:
         """See `NodeHandle.wait_acknowledged`."""
-        return await self._part(group).wait_acknowledged(above)
+        return await self.part(group).wait_acknowledged(above)
 
     async def wait_offsets(self, group: str, known: Offsets | None) -> Offsets:
         """See `NodeHandle.wait_offsets`."""
-        return await self._part(group).wait_offsets(known)
+        return await self.part(group).wait_offsets(known)
 
     # ---- looking ----
 
@@ -155,6 +149,37 @@ class Node(NodeRoles):
             return self._sink.subscribe()
         except RuntimeError as error:
             raise RequestRefused(frames.ERROR_NOT_AVAILABLE, str(error)) from error
+
+    # ---- who takes appends, and mending: see `NodeHandle` for each ----
+
+    async def promote(self, group: str, node: str | None, force: bool) -> dict[str, Any]:
+        return await self.part(group).promote(node, force)
+
+    async def resync(self, group: str) -> dict[str, Any]:
+        return await self.part(group).resync()
+
+    async def transfer_leader(self, group: str, node: str | None) -> dict[str, Any]:
+        return await self.part(group).transfer_leader(node)
+
+    async def group_state(self, group: str) -> GroupState:
+        return await self.part(group).group_state()
+
+    async def wait_group_state(self, group: str, known: GroupState | None) -> GroupState:
+        return await self.part(group).wait_group_state(known)
+
+    async def fence(self, group: str, claim: Claim, on: bool) -> GroupState:
+        return await self.part(group).fence(claim, on)
+
+    async def record(
+        self, group: str, number: int, master: str, token: int, force: bool
+    ) -> GroupState:
+        return await self.part(group).record(number, master, token, force)
+
+    async def log_range(self, group: str, start: int) -> GoodRange:
+        return await self.part(group).log_range(start)
+
+    async def repair(self, group: str, source: str | None) -> dict[str, Any]:
+        return await self.part(group).repair(source)
 
     # ---- stopping ----
 
@@ -198,20 +223,8 @@ class Node(NodeRoles):
 
     def attach_groups(self, registry: Registry) -> None:
         """The tree is about to start, and with it the API, which may ask at once."""
-        for group in self.config.classic_groups_of(self.name):
-            self._classic[group.name] = ClassicPart.of(
-                self.config,
-                group,
-                self.name,
-                self.roles[group.name].board,
-                registry,
-            )
-        self._parts |= self._classic
-        for ledger in self.config.ledger_groups_of(self.name):
-            board = self.boards[ledger.name]
-            self._parts[ledger.name] = LedgerPart.of(
-                self.config, self._network, ledger, self.name, board, registry
-            )
+        for groups in self.groups.values():
+            self._parts |= groups.parts(registry)
 
     def attach_system(self, system: System) -> None:
         """The tree runs."""

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 import attrs
 import trio
 
+from actors.api.failures import RequestRefused
 from actors.api.handle import AppendOutcome
+from actors.config import Group
 from actors.errors import Closed
-from actors.log_types import Chain, Found, NewRecord, Offsets, Receipt
+from actors.log_types import Chain, Claim, Found, GroupState, NewRecord, Offsets, Receipt
 from actors.runtime import ActorError, ActorRef, ReplyTo
+from actors.storage.mending import GoodRange
+from wire.api import frames
 
 M = TypeVar("M")
 R = TypeVar("R")
@@ -35,31 +40,133 @@ class GroupCounts:
         return self.appended - self.acknowledged - self.outcome_unknown - self.refused
 
 
-class Part(Protocol):
-    """See the module's text. The methods are those of `actors.api.handle.NodeHandle`."""
+class Part(ABC):
+    """One group on this node, as the base of each kind's own class.
+
+    The methods are those of `actors.api.handle.NodeHandle`. Those that only some kinds of groups
+    have are refused here, in words that say what to do instead.
+
+    Attributes:
+        counts: what was done here for the group.
+        repairing: somebody mends its log now.
+    """
+
+    counts: GroupCounts
+    repairing: bool
+
+    how_it_is_led: ClassVar[str]
+    """Who says who takes appends, and by which command, as the end of a refusal."""
 
     @property
-    def counts(self) -> GroupCounts: ...
+    @abstractmethod
+    def node(self) -> str:
+        """This node's name."""
+
     @property
+    @abstractmethod
+    def file_group(self) -> Group:
+        """The group as the cluster file has it."""
+
+    @property
+    @abstractmethod
     def is_open(self) -> bool:
         """Whether appends are taken here."""
 
+    @property
+    @abstractmethod
+    def leader(self) -> str:
+        """Who takes appends, as far as this node knows; "" if it knows nobody."""
+
+    @abstractmethod
     async def submit(
         self,
         records: tuple[NewRecord, ...],
         on_done: Callable[[AppendOutcome], None],
         chain: Chain | None = None,
     ) -> None: ...
+
+    @abstractmethod
     async def append(self, records: tuple[NewRecord, ...]) -> Receipt: ...
+
+    @abstractmethod
     async def read(self, start: int, max_bytes: int, fresh: bool) -> Found: ...
+
+    @abstractmethod
     async def wait_acknowledged(self, above: int) -> Offsets: ...
+
+    @abstractmethod
     async def wait_offsets(self, known: Offsets | None) -> Offsets: ...
+
+    @abstractmethod
     async def status(self) -> dict[str, Any]: ...
+
+    @abstractmethod
     async def unsent(self) -> str:
         """Whom an ordered stop waits for in this group, for people; "": for nobody."""
 
+    @abstractmethod
     def end_appends(self) -> None:
         """The node is stopping: further appends are refused as Closed."""
+
+    # ---- mending ----
+
+    @abstractmethod
+    async def log_range(self, start: int) -> GoodRange: ...
+
+    @abstractmethod
+    async def repair_from(self, names: tuple[str, ...]) -> dict[str, Any]:
+        """Mend what is damaged of the log with bytes of these members, asked in this order."""
+
+    async def repair(self, source: str | None) -> dict[str, Any]:
+        """See `NodeHandle.repair`.
+
+        Returns: group and node; `unit`, of what follows; `mended`, ranges with their source;
+            `left`, those that are damaged still, with the reason.
+        """
+        group = self.file_group
+        members = tuple(each for each in group.members if each != self.node)
+        if source is not None and source not in members:
+            expected = ", ".join(members) or "there is none"
+            text = f"expected another member of {group.name} ({expected}), found {source}"
+            raise RequestRefused(frames.ERROR_BAD_REQUEST, text)
+        if self.repairing:
+            text = f"{self.node}: {group.name} is being repaired already"
+            raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
+        leader = self.leader
+        names = sorted(members if source is None else (source,), key=lambda each: each != leader)
+        self.repairing = True
+        try:
+            return await self.repair_from(tuple(names))
+        finally:
+            self.repairing = False
+
+    # ---- who takes appends: each kind has some of these ----
+
+    async def promote(self, node: str | None, force: bool) -> dict[str, Any]:
+        raise self._refused()
+
+    async def resync(self) -> dict[str, Any]:
+        raise self._refused()
+
+    async def transfer_leader(self, node: str | None) -> dict[str, Any]:
+        raise self._refused()
+
+    async def group_state(self) -> GroupState:
+        raise self._refused()
+
+    async def wait_group_state(self, known: GroupState | None) -> GroupState:
+        raise self._refused()
+
+    async def fence(self, claim: Claim, on: bool) -> GroupState:
+        raise self._refused()
+
+    async def record(self, number: int, master: str, token: int, force: bool) -> GroupState:
+        raise self._refused()
+
+    def _refused(self) -> RequestRefused:
+        group = self.file_group
+        text = f"{group.name} is a {group.mode} group: {self.how_it_is_led}"
+        return RequestRefused(frames.ERROR_BAD_REQUEST, text)
 
 
 async def asked(node: str, ref: ActorRef[M], make: Callable[[ReplyTo[R]], M], kind: type[R]) -> R:

@@ -14,7 +14,7 @@ from actors.dledger.rpc.peer_messages import GetSigns, Signs
 from actors.dledger.rpc.rpc_messages import Asked, Sender
 from actors.dledger.session_messages import ProveLeader
 from actors.errors import NotMaster, OutcomeUnknown
-from actors.node.ledger import LedgerPart
+from actors.node.ledger_member import LedgerMember
 from actors.node.part import STATUS_TIMEOUT_S, asked
 from actors.runtime import ActorError, ReplyTo
 from wire.api import frames
@@ -24,7 +24,7 @@ from wire.dledger.rpc import LeadershipTransferRequest, LeadershipTransferRespon
 _NOT_LEADING: Final = (ResponseCode.NOT_LEADER, ResponseCode.INCONSISTENT_TERM)
 
 
-async def transfer_leader(part: LedgerPart, node: str | None) -> dict[str, Any]:
+async def transfer_leader(part: LedgerMember, node: str | None) -> dict[str, Any]:
     """Have `node`, or the member that has most, lead in the next term. Appends wait meanwhile.
 
     Returns: group, leader, old_leader and term; of a leader that was to lead, these are the same.
@@ -68,7 +68,7 @@ async def transfer_leader(part: LedgerPart, node: str | None) -> dict[str, Any]:
     raise refusal
 
 
-async def _is_silent(part: LedgerPart, peer: str) -> bool:
+async def _is_silent(part: LedgerMember, peer: str) -> bool:
     """Whether it did not answer last, as far as this member can say now."""
     try:
         return peer in await _silent(part)
@@ -76,7 +76,7 @@ async def _is_silent(part: LedgerPart, peer: str) -> bool:
         return False
 
 
-async def _silent(part: LedgerPart) -> set[str]:
+async def _silent(part: LedgerMember) -> set[str]:
     """The peers that did not answer this member last. Raises: ActorError."""
     said = await part.peers.maintainer.ask(
         Signs, lambda reply: GetSigns(reply_to=reply), timeout_s=STATUS_TIMEOUT_S
@@ -84,7 +84,7 @@ async def _silent(part: LedgerPart) -> set[str]:
     return {sign.peer for sign in said.signs if sign.silent}
 
 
-async def _furthest(part: LedgerPart) -> str:
+async def _furthest(part: LedgerMember) -> str:
     """The peer that has most of the log and may lead, of those that answer; of several the first by
     name. What a dead one acknowledged stays acknowledged, so it may seem to have as much.
     """
@@ -106,7 +106,7 @@ async def _furthest(part: LedgerPart) -> str:
     return min(standing, key=lambda pair: (pair[0] in silent, -pair[1], pair[0]))[0]
 
 
-def _refusal(part: LedgerPart, node: str, code: ResponseCode) -> Exception:
+def _refusal(part: LedgerMember, node: str, code: ResponseCode) -> Exception:
     name = part.group.name
     if code in _NOT_LEADING:
         leader = part.board.leader

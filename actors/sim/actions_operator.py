@@ -15,6 +15,7 @@ import trio
 from actors.errors import TriologError
 from actors.ha.core.role_effects import Fence, RoleState, RoleView
 from actors.log_types import Claim, Offsets
+from actors.node.classic import ClassicPart
 from actors.node.node import Node
 from actors.runtime import ActorError
 from actors.sim.action import Action, Ground
@@ -214,7 +215,11 @@ async def offsets_of(runner: FaultRunner, name: str) -> Offsets | None:
 def view_of(runner: FaultRunner, name: str) -> RoleView | None:
     """What a node says that it is; None if it is off, or still starting."""
     node = runner.cluster.running(name)
-    return None if node is None else node.board(runner.group.name).view
+    if node is None:
+        return None
+    part = node.part(runner.group.name)
+    assert isinstance(part, ClassicPart)
+    return part.board.view
 
 
 async def resync(runner: FaultRunner, name: str) -> None:

@@ -18,6 +18,7 @@ Upstream: apache/rocketmq store/ha/DefaultHAService.java and DefaultMessageStore
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from actors.config import ClassicGroup
@@ -33,12 +34,15 @@ from actors.ha.group_transfer import GROWTH_WITHIN_S, GroupTransfer
 from actors.ha.ha_client import HAClient
 from actors.ha.ha_connection import ha_connection
 from actors.ha.record_verifier import RecordVerifier
+from actors.ha.role_keeper import RoleKeeper
+from actors.ha.role_parts import RoleParts, fresh_reads, role_rules
 from actors.ha.settings import ClientSettings, ConnectionSettings
 from actors.runtime import (
     AutoShutdown,
     Backoff,
     ChildSpec,
     DynamicSpec,
+    LazySpec,
     Restart,
     Strategy,
     SupervisorSpec,
@@ -51,6 +55,7 @@ from actors.storage.pull_service import PullService
 from actors.storage.scrubber import Scrubber
 from actors.storage.store import Store
 from actors.storage.syncer import Syncer
+from actors.trees.node import GroupTrees, group_child
 from actors.trees.places import GroupPaths as GroupPaths
 from actors.trees.places import GroupPlace as GroupPlace
 from actors.trees.storage import STORAGE_SHUTDOWN_S, storage_child
@@ -301,4 +306,69 @@ def _connection_settings(place: GroupPlace) -> ConnectionSettings:
         group_transfer=registry.ref(paths.group_transfer),
         connection_state=registry.ref(paths.connection_state),
         scrubber=registry.ref(paths.scrubber) if group.compat is None else None,
+    )
+
+
+# ---- all groups of a node ----
+
+
+def classic_trees(
+    places: Sequence[GroupPlace], roles: Mapping[str, RoleParts] | None = None
+) -> GroupTrees:
+    """The groups of one node, and ahead of them their role keepers. A group's tree is built for the
+    role that it has at the moment.
+
+    Args:
+        roles: by group; None: the cluster file alone says who is master, and nobody is asked.
+    """
+    return GroupTrees(
+        ahead=() if roles is None or not places else (_role_keepers(places, roles),),
+        groups=tuple(
+            group_child(place.group.name, LazySpec(partial(_group_now, place, roles)))
+            for place in places
+        ),
+    )
+
+
+def _group_now(place: GroupPlace, roles: Mapping[str, RoleParts] | None) -> SupervisorSpec:
+    if roles is None:
+        return group_tree(place)
+    parts = roles[place.group.name]
+    return group_tree(place.led_by(parts.promotion, parts.record().cut_bytes, parts.board))
+
+
+def _role_keepers(places: Sequence[GroupPlace], roles: Mapping[str, RoleParts]) -> ChildSpec:
+    """The role keepers. What one has remembered is in doubt when it crashes: the node ends."""
+    return ChildSpec(
+        name="roles",
+        start=SupervisorSpec(
+            children=tuple(
+                ChildSpec(
+                    name=place.group.name,
+                    start=partial(_role_keeper, place, roles[place.group.name]),
+                    restart=Restart.TEMPORARY,
+                    significant=True,
+                )
+                for place in places
+            ),
+            auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
+        ),
+        restart=Restart.TEMPORARY,
+        significant=True,
+    )
+
+
+def _role_keeper(place: GroupPlace, parts: RoleParts) -> RoleKeeper:
+    registry, paths, group = place.registry, place.paths, place.group
+    return RoleKeeper(
+        group=group.name,
+        rules=role_rules(place.config, group, place.node, parts.record(), place.env.rng),
+        board=parts.board,
+        remember=parts.remember,
+        note=parts.note,
+        root=registry.ref(f"/{place.node}"),
+        store_ref=registry.ref(paths.store),
+        transfer_ref=registry.ref(paths.group_transfer),
+        link=lambda member: registry.ref(paths.link(member)),
+        fresh=fresh_reads(group, place.node),
     )

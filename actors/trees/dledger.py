@@ -23,7 +23,7 @@ same parts by hand.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Final
 
@@ -66,6 +66,7 @@ from actors.storage.syncer import Syncer
 from actors.trees.ledger_places import LedgerPaths as LedgerPaths
 from actors.trees.ledger_places import LedgerPlace as LedgerPlace
 from actors.trees.ledger_places import election_settings, ledger_settings, push_settings
+from actors.trees.node import GroupTrees, group_child
 from actors.trees.storage import storage_child
 
 DISPATCHER_BACKOFF: Final = Backoff(first_s=0.5, max_s=5.0)
@@ -365,4 +366,30 @@ def _server_settings(places: tuple[LedgerPlace, ...]) -> RPCServerSettings:
         addresses=frozenset(map(place.address_of, members)),
         services=tuple(map(services, places)),
         next_connection=place.connections.__next__,
+    )
+
+
+# ---- all groups of a node ----
+
+
+def ledger_trees(places: Sequence[LedgerPlace]) -> GroupTrees:
+    """The groups of one node, and behind them, so that doors close first, the ports that several
+    share.
+    """
+    ports: dict[int, list[LedgerPlace]] = {}
+    for place in places:
+        ports.setdefault(place.group.port, []).append(place)
+    servers = tuple(
+        ChildSpec(name=f"port-{port}", start=shared_server(tuple(here)))
+        for port, here in ports.items()
+        if len(here) > 1
+    )
+    return GroupTrees(
+        groups=tuple(
+            group_child(
+                place.group.name, group_tree(place, serves=len(ports[place.group.port]) == 1)
+            )
+            for place in places
+        ),
+        behind=(ChildSpec(name="rpc", start=SupervisorSpec(children=servers)),) if servers else (),
     )

@@ -235,9 +235,6 @@ class MemoryNode:
         await trio.lowlevel.checkpoint()
         return {"group": group, "node": node, "force": force}
 
-    def board(self, group: str) -> RoleBoard:
-        return self.role_board
-
     async def group_state(self, group: str) -> GroupState:
         return await self.wait_group_state(group, None)
 

@@ -79,7 +79,7 @@ async def slave(
         door=door,
         network=MemberNetwork(served.member, credentials()),
         retry_s=retry_s,
-        board=lambda: found.board,
+        board=found.board,
     )
     keeper = ChildSpec(name=group, start=lambda: Keeper(told=found.told))
     roles = ChildSpec(name="roles", start=SupervisorSpec(children=(keeper,)))

@@ -21,8 +21,10 @@ from proof_kit import credentials
 from trio.testing import MockClock
 
 from actors.api import frame_socket, socket_file
+from actors.api.credentials import Credentials, MemberNetwork
+from actors.api.member_link import link_child
 from actors.api.member_session import MasterDoor
-from actors.api.server import api_child
+from actors.api.server import api_child, master_door
 from actors.config import ClassicGroup, ClusterConfig
 from actors.config.bounds import API_CLIENTS as CLIENTS
 from actors.config.members import SlaveNode
@@ -180,7 +182,20 @@ async def two_nodes(
                 events=node.sink,
             )
             disk.mkdir(f"/data/{name}")
-            child = api_child(node, env, found, f"/data/{name}")
+            other = "n1" if name == "n0" else "n0"
+            links = tuple(
+                link_child(
+                    node=name,
+                    group=each.name,
+                    member=other,
+                    door=master_door(found, other, found.nodes[name]),
+                    network=MemberNetwork(env.network, Credentials.of(found, env.secret_store)),
+                    retry_s=each.reconnect_interval_s,
+                    board=node.role_board,
+                )
+                for each in found.classic_groups.values()
+            )
+            child = api_child(node, env, found, f"/data/{name}", links)
             systems.append(open_system(name, SupervisorSpec(children=(group, child))))
         async with systems[0] as master, systems[1]:
             yield master, network.open("here")

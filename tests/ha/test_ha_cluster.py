@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 import trio
-from ha_cluster import NODES, Cluster
+from ha_cluster import NODES, Cluster, places
 from ha_kit import SEGMENT, cluster, until
 
 from actors.env import Env
 from actors.errors import NodeStopped, OutcomeUnknown, ReplicationTimeout, StorageError
 from actors.runtime import ActorDown, Registry, SupervisorSpec, open_system, render_spec
 from actors.sim.world import open_world
+from actors.trees.classic import classic_trees
 from actors.trees.node import node_tree
 
 
@@ -215,7 +216,7 @@ async def test_the_trees_as_printed(autojump_clock: object, name: str, picture: 
 
     async def look(env: Env, task_status: trio.TaskStatus[None]) -> None:
         def build(registry: Registry) -> SupervisorSpec:
-            spec = node_tree(cluster(), name, env, registry)
+            spec = node_tree([classic_trees(places(cluster(), name, env, registry))])
             seen.append(render_spec(spec, name))
             return SupervisorSpec()
 

@@ -8,6 +8,7 @@ import trio
 from actors.client import connect_node
 from actors.errors import NotEnoughReplicas
 from actors.log import AppendOutcome
+from actors.node.classic import ClassicPart
 from actors.sim.cluster import SimCluster
 
 pytest_plugins = ["actors.sim.plugin"]
@@ -41,7 +42,9 @@ async def test_they_do_not_wait_one_after_the_other(cluster: SimCluster) -> None
 
 async def test_what_was_waited_for_in_vain_is_not_waited_for_again(cluster: SimCluster) -> None:
     await alone(cluster)
-    log, board = cluster.log(GROUP), cluster.node("n0").board(GROUP)
+    log, part = cluster.log(GROUP), cluster.node("n0").part(GROUP)
+    assert isinstance(part, ClassicPart)
+    board = part.board
     with pytest.raises(NotEnoughReplicas, match="has not heard n1, n2"):
         await log.append([b"nobody is there"])
     asked_s, known = trio.current_time(), board.view

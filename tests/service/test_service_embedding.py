@@ -190,7 +190,7 @@ async def test_a_fresh_read_on_a_slave_shows_what_the_master_has_acknowledged(
 
 async def opened(node: actors.Node) -> None:
     """Wait until a master has heard its members and takes appends."""
-    while not node.board("orders").is_open:  # noqa: ASYNC110
+    while not node.is_open("orders"):  # noqa: ASYNC110
         await trio.sleep(0.01)
 
 

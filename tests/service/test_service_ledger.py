@@ -209,7 +209,7 @@ async def test_what_an_older_leadership_knew_is_not_fresh(cluster: SimCluster) -
     leads again."""
     name, next_leader = cluster.master_of(GROUP), other(cluster)
     await cluster.log(GROUP).append([b"one"])
-    part: Any = cluster.node(name)._part(GROUP)
+    part: Any = cluster.node(name).part(GROUP)
     maintainer = part.maintainer
 
     async def lead_elsewhere() -> None:
@@ -255,7 +255,7 @@ async def test_a_leader_that_answers_that_it_leads_no_more_is_not_called_silent(
     """It is deposed between its index and its proof; a follower had asked it."""
     name, next_leader = cluster.master_of(GROUP), other(cluster)
     asking = next(node for node in cluster.names if node not in (name, next_leader))
-    part: Any = cluster.node(name)._part(GROUP)
+    part: Any = cluster.node(name).part(GROUP)
     maintainer = part.maintainer
 
     async def lead_elsewhere() -> None:

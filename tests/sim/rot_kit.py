@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 import trio
 
+from actors.node.classic import ClassicPart
 from actors.sim.atlas import FaultAtlas
 from actors.sim.cluster import SimCluster, classic_config
 from actors.sim.log_bytes import DiskLogBytes
@@ -52,7 +53,9 @@ class Filled:
     def view(self, node: str) -> Any:
         running = self.cluster.running(node)
         assert running is not None
-        return running.board(GROUP).view
+        part = running.part(GROUP)
+        assert isinstance(part, ClassicPart)
+        return part.board.view
 
 
 @asynccontextmanager

@@ -182,7 +182,7 @@ async def test_what_a_member_gives_is_not_believed(
             await trio.lowlevel.checkpoint()
             return GoodRange(start=start, data=data)
 
-        monkeypatch.setattr("actors.node.repair.ask_range", ask_range)
+        monkeypatch.setattr("actors.node.classic_repair.ask_range", ask_range)
         found = await repaired(on, "n1")
         assert reason in found["left"][0]["reason"]
         assert log_of(on, "n1") == before

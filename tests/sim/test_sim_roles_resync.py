@@ -13,6 +13,8 @@ from node_roles_kit import GROUP, becomes, cluster_in, promote, started, state
 
 from actors.api.failures import RequestRefused
 from actors.errors import Closed, NodeStopped, OutcomeUnknown
+from actors.log_types import GroupRecord
+from actors.node.classic_groups import ClassicGroups
 from actors.sim.cluster import SimCluster
 from actors.sim.world import World, open_world
 from actors.storage.identity import identity_path
@@ -87,7 +89,7 @@ async def test_resync_sets_the_tail_aside_and_follows(tail: int, autojump_clock:
         await cluster.kill("n0")
         await cluster.start("n0")
         await becomes(cluster, "n0", "following")
-        record = cluster.node("n0").roles[GROUP].record()
+        record = _record(cluster)
         assert record.cut_bytes is None
 
 
@@ -117,7 +119,7 @@ async def test_a_power_loss_in_a_resync_is_made_up_for(
             await begun.wait()
             for _ in range(steps):
                 await trio.lowlevel.checkpoint()
-            to_be_cut = cluster.node("n0").roles[GROUP].record().cut_bytes is not None
+            to_be_cut = _record(cluster).cut_bytes is not None
             assert to_be_cut or steps > 2, "the power goes before it is done"
             await cluster.power_loss("n0")
             nursery.cancel_scope.cancel()
@@ -165,3 +167,10 @@ async def test_a_resync_that_makes_no_sense_is_refused(autojump_clock: object) -
         cluster.cut("n1")
         with pytest.raises(RequestRefused, match="n2 does not answer"):
             await cluster.node("n1").resync(GROUP)
+
+
+def _record(cluster: SimCluster) -> GroupRecord:
+    """What n0 remembers of the group."""
+    groups = cluster.node("n0").groups["classic"]
+    assert isinstance(groups, ClassicGroups)
+    return groups.roles[GROUP].record()

@@ -132,7 +132,7 @@ async def somebody_is_open(cluster: SimCluster) -> str | None:
     with trio.move_on_after(8.0):
         while True:
             for name in cluster.names:
-                if cluster.runs(name) and cluster.node(name).board(GROUP).is_open:
+                if cluster.runs(name) and cluster.node(name).is_open(GROUP):
                     return name
             await trio.sleep(0.1)
     return None

@@ -8,21 +8,17 @@ mended what it had come to.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import attrs
 import trio
 
-from actors.api.credentials import MemberNetwork
 from actors.api.failures import RequestRefused
 from actors.api.member_session import LOST, MasterDoor, ask_group, ask_range, lost_text
 from actors.api.server import master_door
 from actors.ha.core.reigns import compare
 from actors.log_types import GroupState
-from actors.node.classic import ClassicPart
-from actors.node.ledger import LedgerPart
-from actors.node.ledger_repair import LedgerRepair, entry_range
+from actors.node.classic_member import ClassicMember
 from actors.node.part import asked
 from actors.storage.digests import RANGE_BYTES
 from actors.storage.dispatcher_messages import Rederive, Rederived
@@ -42,10 +38,8 @@ HEARD_S: Final = 5.0
 """By then `status` says that what is mended counts again."""
 
 
-async def log_range(part: ClassicPart | LedgerPart, start: int) -> GoodRange:
+async def log_range(part: ClassicMember, start: int) -> GoodRange:
     """See `NodeHandle.log_range`."""
-    if isinstance(part, LedgerPart):
-        return await entry_range(part, start)
     found = await asked(
         part.node,
         part.scrubber,
@@ -57,58 +51,20 @@ async def log_range(part: ClassicPart | LedgerPart, start: int) -> GoodRange:
     return found
 
 
-async def repair(
-    part: ClassicPart | LedgerPart,
-    network: MemberNetwork,
-    source: str | None,
-    group_state: Callable[[str], Awaitable[GroupState]],
-) -> dict[str, Any]:
-    """See `NodeHandle.repair`.
-
-    Args:
-        group_state: what this node is in a classic group.
-
-    Returns: group and node; `unit`, of what follows; `mended`, ranges with their source; `left`,
-        those that are damaged still, with the reason.
-    """
-    group = part.file_group if isinstance(part, ClassicPart) else part.group
-    first = part.master if isinstance(part, ClassicPart) else part.board.leader
-    members = tuple(each for each in group.members if each != part.node)
-    if source is not None and source not in members:
-        expected = ", ".join(members) or "there is none"
-        text = f"expected another member of {group.name} ({expected}), found {source}"
-        raise RequestRefused(frames.ERROR_BAD_REQUEST, text)
-    if part.repairing:
-        text = f"{part.node}: {group.name} is being repaired already"
-        raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
-    names = sorted(members if source is None else (source,), key=lambda each: each != first)
-    part.repairing = True
-    try:
-        if isinstance(part, LedgerPart):
-            return await LedgerRepair(part, tuple(names)).run()
-        own = await group_state(group.name)
-        return await _Repair(part, network, own, tuple(names), group_state).run()
-    finally:
-        part.repairing = False
-
-
 @attrs.define
-class _Repair:
-    """One call.
+class ClassicRepair:
+    """One call of `repair`.
 
     Attributes:
         own: what this node is, when it last was compared with others.
         names: whom to ask, in this order.
-        group_state: what it is now.
         shared: up to which byte a member's log is the own one.
         silent: why a member is not asked, for people.
     """
 
-    part: ClassicPart
-    network: MemberNetwork
+    part: ClassicMember
     own: GroupState
     names: tuple[str, ...]
-    group_state: Callable[[str], Awaitable[GroupState]]
     shared: dict[str, int] = attrs.field(factory=dict, init=False)
     silent: dict[str, str] = attrs.field(factory=dict, init=False)
 
@@ -172,7 +128,7 @@ class _Repair:
             return
         try:
             said = await ask_group(
-                self.network, self._door(name), node=part.node, master=name, group=part.name
+                self.part.network, self._door(name), node=part.node, master=name, group=part.name
             )
         except LOST as error:
             self.silent[name] = f"does not answer: {lost_text(error)}"
@@ -182,7 +138,7 @@ class _Repair:
 
     async def _meet_again(self, name: str) -> None:
         """Both logs may have grown since: what is damaged reaches up to what was synced lately."""
-        self.own = await self.group_state(self.part.name)
+        self.own = await self.part.group_state()
         await self._meet(name)
 
     async def _mend(self, rot: Rot) -> tuple[str, str]:
@@ -226,7 +182,7 @@ class _Repair:
         """A whole range, or what of it lies below `until`. Raises: one of LOST."""
         part = self.part
         found = await ask_range(
-            self.network,
+            self.part.network,
             self._door(name),
             node=part.node,
             master=name,

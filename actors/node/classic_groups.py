@@ -1,0 +1,122 @@
+"""The classic groups of a node: their role keepers and boards, their trees, their links."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from actors.api.member_link import link_child
+from actors.api.server import master_door
+from actors.config import ClassicGroup, ClusterConfig
+from actors.env import Env
+from actors.errors import ConfigError
+from actors.ha.role_board import RoleBoard
+from actors.ha.role_parts import RoleParts, first_view
+from actors.log_types import GroupRecord
+from actors.node.classic import ClassicPart
+from actors.node.kind import NodeContext, NodeKind
+from actors.runtime import ChildSpec, Registry
+from actors.state_machine import Machines
+from actors.storage.identity import NEW_RECORD, NodeDirectory, identity_path
+from actors.trees.classic import classic_trees
+from actors.trees.node import GroupTrees
+from actors.trees.places import GroupPlace
+
+
+class ClassicGroups:
+    """See the module's text; a `kind.NodeGroups`.
+
+    Attributes:
+        roles: what each group's role keeper is made of.
+    """
+
+    def __init__(self, context: NodeContext, groups: tuple[ClassicGroup, ...]) -> None:
+        self._context = context
+        self._groups = groups
+        self.roles = {group.name: _role_parts(context, group) for group in groups}
+
+    def parts(self, registry: Registry) -> Mapping[str, ClassicPart]:
+        """See `NodeGroups`."""
+        context = self._context
+        return {
+            group.name: ClassicPart.of(
+                context.config,
+                context.identity,
+                context.network,
+                context.rng,
+                group,
+                self.roles[group.name].board,
+                registry,
+            )
+            for group in self._groups
+        }
+
+    def trees(self, env: Env, registry: Registry, machines: Machines) -> GroupTrees:
+        """See `NodeGroups`."""
+        context = self._context
+        places = [
+            GroupPlace(
+                config=context.config, node=context.node, group=group, env=env, registry=registry
+            )
+            for group in self._groups
+        ]
+        return classic_trees(places, self.roles)
+
+    def links(self) -> tuple[ChildSpec, ...]:
+        """A link to each other member that can be asked."""
+        context = self._context
+        config, node = context.config, context.node
+        return tuple(
+            link_child(
+                node=node,
+                group=group.name,
+                member=member,
+                door=master_door(config, member, config.nodes[node]),
+                network=context.network,
+                retry_s=group.reconnect_interval_s,
+                board=self.roles[group.name].board,
+            )
+            for group in self._groups
+            for member in group.members
+            if member != node and member not in group.java_nodes
+        )
+
+
+def _role_parts(context: NodeContext, group: ClassicGroup) -> RoleParts:
+    directory = context.directory
+
+    def record() -> GroupRecord:
+        return directory.record(group.name) if directory is not None else NEW_RECORD
+
+    def remember(new: GroupRecord) -> None:
+        if directory is not None:
+            directory.update(group.name, new)
+
+    async def note(new: GroupRecord) -> None:
+        if directory is not None:
+            await directory.update_beside(group.name, new)
+
+    view = first_view(context.config, group, context.node, record())
+    return RoleParts(
+        file_master=group.master,
+        record=record,
+        remember=remember,
+        note=note,
+        board=RoleBoard(view),
+    )
+
+
+def _check_master(config: ClusterConfig, group: ClassicGroup, directory: NodeDirectory) -> None:
+    """A promotion outlives the file that it was made under: whom it named may have been removed."""
+    record = directory.record(group.name)
+    master = record.promotion_master
+    if master and master not in group.members:
+        raise ConfigError(
+            f"{config.path or 'the configuration'}: key groups.{group.name}: expected {master}"
+            f" among its members, whom promotion {record.promotion_number} made master"
+            f" ({identity_path(directory.path)}), found {', '.join(group.members)}:"
+            " put it back, and promote another one before it leaves"
+        )
+
+
+CLASSIC: Final = NodeKind(groups=ClassicGroups, takes_machines=False, check=_check_master)

@@ -1,0 +1,307 @@
+"""What this node is in a classic group, and what changes it: the base of `classic.ClassicPart`.
+
+A promotion is carried out by whichever member is asked for it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, ClassVar, Final, TypeVar
+
+import attrs
+import trio
+
+from actors.api.credentials import MemberNetwork
+from actors.api.failures import RequestRefused
+from actors.api.handle import NodeIdentity
+from actors.api.member_requests import Members
+from actors.api.member_session import LOST, ask_group, lost_text
+from actors.api.promotion import Promotion
+from actors.api.server import master_door
+from actors.config import ClassicGroup, ClusterConfig
+from actors.errors import Closed
+from actors.ha import connection_state, role_messages
+from actors.ha.core.promotion import Wish
+from actors.ha.core.reigns import Kind, compare
+from actors.ha.core.role_effects import Role, RoleView
+from actors.ha.role_board import RoleBoard
+from actors.ha.role_parts import TOKEN_MAX
+from actors.log_types import Claim, GroupState, Offsets
+from actors.node.part import STATE_LOOK_S, GroupCounts, Part, asked
+from actors.runtime import ActorRef, ReplyTo
+from actors.storage import mending, pull_service, store
+from actors.storage.derived_scrubber import GetMended
+from actors.storage.dispatcher_messages import Rederive
+from actors.storage.room import NO_ROOM
+from actors.storage.scrub_progress import GetScrubbed
+from actors.storage.store_messages import LogRange
+from wire.api import frames
+
+R = TypeVar("R")
+
+STATE_TIMEOUT_S: Final = 5.0
+NOT_LOOKED = Offsets(min=0, written=0, synced=0, acknowledged=0, master=None)
+NO_RANGE = LogRange(min_bytes=0, written_bytes=0, synced_bytes=0, segment_bytes=0, folder="")
+
+
+@attrs.define(eq=False, kw_only=True)
+class ClassicMember(Part):
+    """See the module's text.
+
+    Attributes:
+        file_group: as the cluster file has it.
+        board: what this node is in the group.
+        repairing: somebody mends its log now.
+    """
+
+    config: ClusterConfig
+    identity: NodeIdentity
+    network: MemberNetwork
+    rng: random.Random
+    file_group: ClassicGroup
+    board: RoleBoard
+    store: ActorRef[store.Message]
+    pull: ActorRef[pull_service.Message]
+    state: ActorRef[connection_state.Message]
+    keeper: ActorRef[role_messages.Message]
+    scrubber: ActorRef[mending.Message | GetScrubbed]
+    dispatcher: ActorRef[Rederive]
+    derived_scrubber: ActorRef[GetMended]
+    counts: GroupCounts = attrs.Factory(GroupCounts)
+    repairing: bool = False
+
+    how_it_is_led: ClassVar[str] = "`promote` changes its master"
+
+    @property
+    def node(self) -> str:
+        """This node's name."""
+        return self.identity.node
+
+    @property
+    def is_open(self) -> bool:
+        """See `Part`."""
+        return self.board.is_open
+
+    @property
+    def name(self) -> str:
+        return self.file_group.name
+
+    @property
+    def is_master(self) -> bool:
+        """Whether this node is the group's master, open or not."""
+        return self.board.view.role is Role.MASTER
+
+    @property
+    def master(self) -> str:
+        """The group's master, as far as this node acts."""
+        return self.board.view.master
+
+    @property
+    def leader(self) -> str:
+        """See `Part`."""
+        return self.board.view.master
+
+    # ---- its part, and what changes it ----
+
+    async def group_state(self) -> GroupState:
+        """See `NodeHandle.group_state`."""
+        deadline_s = trio.current_time() + STATE_TIMEOUT_S
+        while True:
+            view = self.board.view
+            try:
+                offsets = await self.wait_offsets(None)
+                held = await asked(
+                    self.node,
+                    self.store,
+                    lambda reply: store.GetRange(reply_to=reply),
+                    store.LogRange,
+                )
+            except Closed:
+                if trio.current_time() >= deadline_s:
+                    raise
+            else:
+                if _same(self.board.view, view):  # else the range may be older than the part
+                    return self._state(held, offsets)
+            await trio.sleep(STATE_LOOK_S)
+
+    async def wait_group_state(self, known: GroupState | None) -> GroupState:
+        """See `NodeHandle.wait_group_state`."""
+        board = self.board
+        while known is not None and _is_as_known(board.view, known):
+            await board.wait_changed(board.view)
+        return await self.group_state()
+
+    async def fence(self, claim: Claim, on: bool) -> GroupState:
+        """See `NodeHandle.fence`."""
+        await self._change(lambda reply: role_messages.Fence(claim=claim, on=on, reply_to=reply))
+        return await self.group_state()
+
+    async def record(self, number: int, master: str, token: int, force: bool) -> GroupState:
+        """See `NodeHandle.record`."""
+        await self._change(
+            lambda reply: role_messages.Record(
+                number=number, master=master, token=token, force=force, reply_to=reply
+            ),
+        )
+        try:
+            return await self.group_state()
+        except Closed:
+            if not self.waits_for_room:
+                raise
+            return self._state(NO_RANGE, NOT_LOOKED)
+
+    async def resync(self) -> dict[str, Any]:
+        """See `NodeHandle.resync`."""
+        group, node = self.name, self.node
+        if self.is_master:
+            raise RequestRefused(frames.ERROR_BAD_REQUEST, f"{node} is the master of {group}")
+        said = await self._ask_master()
+        own = await self.group_state()
+        found = compare(own.history, own.written, said.history, said.written)
+        result = {"group": group, "node": node, "master": said.node, "end_bytes": own.written}
+        if found.kind is Kind.FITS:
+            return {**result, "cut_bytes": None}
+        if found.kind is Kind.AHEAD:
+            text = f"{node} goes on where {said.node} ends, in the same reign: ask again"
+            raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
+        cut_bytes = found.consistent_bytes if found.consistent_bytes > own.min else 0
+        await self._change(
+            lambda reply: role_messages.Resync(
+                number=said.number, cut_bytes=cut_bytes, reply_to=reply
+            ),
+        )
+        return {**result, "cut_bytes": cut_bytes}
+
+    async def promote(self, node: str | None, force: bool) -> dict[str, Any]:
+        """See `NodeHandle.promote`."""
+        found = self.file_group
+        java = found.java_nodes
+        wish = Wish(
+            group=self.name,
+            members=tuple(each for each in found.members if each not in java),
+            java=java,
+            file_master=found.master,
+            counting=found.counting_nodes,
+            copies=found.sure_copies,
+            synced=found.durability == "synced",
+            node=node,
+            force=force,
+        )
+        members = Members(own=self, config=self.config, network=self.network, group=self.name)
+        who, token = self.node, self.rng.randint(1, TOKEN_MAX)
+        return await Promotion(wish, members, self.config.drain_timeout_s, who, token).run()
+
+    async def _ask_master(self) -> GroupState:
+        """What the master says of itself now. Raises: RequestRefused: it is none, or silent."""
+        group, master = self.file_group, self.master
+        if master in group.java_nodes:
+            text = f"{master} is a Java broker: nobody knows what its log is"
+            raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
+        door = master_door(self.config, master, self.config.nodes[self.node])
+        try:
+            said = await ask_group(
+                self.network, door, node=self.node, master=master, group=group.name
+            )
+        except LOST as error:
+            text = f"{master} does not answer: {lost_text(error)}"
+            raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text) from error
+        if not said.opened or said.number != self.board.view.number:
+            text = f"{master} has not opened {group.name} by promotion {self.board.view.number}"
+            raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
+        return said
+
+    async def _change(self, make: Callable[[ReplyTo[role_messages.Done]], Any]) -> None:
+        done = await asked(self.node, self.keeper, make, role_messages.Done)
+        if done.refused:
+            raise RequestRefused(frames.ERROR_BAD_REQUEST, f"{self.node}: {done.refused}")
+
+    def _state(self, held: LogRange, offsets: Offsets) -> GroupState:
+        identity, view = self.identity, self.board.view
+        return GroupState(
+            cluster=identity.cluster,
+            node=identity.node,
+            boot=identity.boot,
+            group=self.name,
+            role=view.role.value,
+            state=view.state.value,
+            reason=view.reason,
+            opened=view.opened,
+            number=view.number,
+            master=view.master,
+            history=view.history,
+            min=held.min_bytes,
+            written=held.written_bytes,
+            synced=held.synced_bytes,
+            acknowledged=offsets.acknowledged,
+            high_water=view.high_water,
+            unanswered=self.counts.unanswered,
+            claimed=view.claimed,
+            forgot=view.forgot,
+            damage=view.damage,
+            forced=view.forced,
+            no_room=held.no_room,
+        )
+
+    # ---- offsets ----
+
+    async def wait_acknowledged(self, above: int) -> Offsets:
+        """See `NodeHandle.wait_acknowledged`."""
+        return await self._watch(above=above)
+
+    async def wait_offsets(self, known: Offsets | None) -> Offsets:
+        """See `NodeHandle.wait_offsets`."""
+        return await self._watch(known=known)
+
+    async def _watch(self, *, known: Offsets | None = None, above: int = -1) -> Offsets:
+        return await self._pulled(
+            lambda reply: pull_service.WatchOffsets(known=known, above=above, reply_to=reply),
+            Offsets,
+        )
+
+    async def _pulled(self, make: Callable[[ReplyTo[R]], pull_service.Message], kind: type[R]) -> R:
+        """Raises: Closed, which says why the group's tree waits for room, if it does."""
+        try:
+            return await asked(self.node, self.pull, make, kind)
+        except Closed as error:
+            if not self.waits_for_room:
+                raise
+            raise Closed(f"{self.node}: {self.name} opens: {self.board.view.reason}") from error
+
+    @property
+    def waits_for_room(self) -> bool:
+        """Whether that is what `board` gives as the reason; the group's tree may wait for it."""
+        return self.board.view.reason.startswith(NO_ROOM)
+
+
+def _same(view: RoleView, other: RoleView) -> bool:
+    """Whether it is the same part; the high-water mark and claims are none of it."""
+    return attrs.evolve(view, high_water=0, claimed=0) == attrs.evolve(
+        other, high_water=0, claimed=0
+    )
+
+
+def _is_as_known(view: RoleView, known: GroupState) -> bool:
+    return (
+        view.role.value,
+        view.state.value,
+        view.reason,
+        view.opened,
+        view.number,
+        view.master,
+        view.history,
+        view.forgot,
+        view.damage,
+        view.forced,
+    ) == (
+        known.role,
+        known.state,
+        known.reason,
+        known.opened,
+        known.number,
+        known.master,
+        known.history,
+        known.forgot,
+        known.damage,
+        known.forced,
+    )

@@ -1,0 +1,69 @@
+"""What a node needs to know of a mode: one value for each, in `kinds`."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Generic, Protocol, TypeVar
+
+import attrs
+
+from actors.api.credentials import MemberNetwork
+from actors.api.handle import NodeIdentity
+from actors.config import ClusterConfig, Group
+from actors.env import Env
+from actors.node.part import Part
+from actors.runtime import ChildSpec, Registry
+from actors.state_machine import Machines
+from actors.storage.identity import NodeDirectory
+from actors.trees.node import GroupTrees
+
+G = TypeVar("G", bound=Group)
+
+
+@attrs.frozen(kw_only=True)
+class NodeContext:
+    """What the groups of a node have in common.
+
+    Attributes:
+        directory: what the node remembers; None: it is only looked at, and remembers nothing.
+    """
+
+    config: ClusterConfig
+    identity: NodeIdentity
+    network: MemberNetwork
+    rng: random.Random
+    directory: NodeDirectory | None
+
+    @property
+    def node(self) -> str:
+        return self.identity.node
+
+
+class NodeGroups(Protocol):
+    """All groups of one mode on one node."""
+
+    def parts(self, registry: Registry) -> Mapping[str, Part]:
+        """By group; asked for once, when the tree is about to start."""
+
+    def trees(self, env: Env, registry: Registry, machines: Machines) -> GroupTrees:
+        """What runs for them."""
+
+    def links(self) -> tuple[ChildSpec, ...]:
+        """What runs beside the API for them: connections to other members."""
+
+
+@attrs.frozen(kw_only=True)
+class NodeKind(Generic[G]):
+    """A mode, as far as a running node goes.
+
+    Attributes:
+        groups: makes the groups of one node; touches nothing outside.
+        takes_machines: whether its groups may have a state machine.
+        check: looks at a group before a start, in the light of what the node remembers. Raises:
+            ConfigError.
+    """
+
+    groups: Callable[[NodeContext, tuple[G, ...]], NodeGroups]
+    takes_machines: bool
+    check: Callable[[ClusterConfig, G, NodeDirectory], None]

@@ -1,0 +1,100 @@
+"""The DLedger groups of a node: their boards and notes, their trees, their watches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from actors.api import durability_watch
+from actors.api.server import master_door
+from actors.config import ClusterConfig, DLedgerGroup
+from actors.dledger.leader_board import LeaderBoard
+from actors.env import Env
+from actors.node.kind import NodeContext, NodeKind
+from actors.node.ledger import LedgerPart
+from actors.runtime import ChildSpec, Registry
+from actors.state_machine import Machines
+from actors.storage.identity import NodeDirectory
+from actors.trees.ledger_places import LedgerPlace, member_notes
+from actors.trees.node import GroupTrees
+
+
+class LedgerGroups:
+    """See the module's text; a `kind.NodeGroups`.
+
+    Attributes:
+        boards: what this node is in each group.
+    """
+
+    def __init__(self, context: NodeContext, groups: tuple[DLedgerGroup, ...]) -> None:
+        self._context = context
+        self._groups = groups
+        self.boards = {group.name: LeaderBoard() for group in groups}
+
+    def parts(self, registry: Registry) -> Mapping[str, LedgerPart]:
+        """See `NodeGroups`."""
+        context = self._context
+        return {
+            group.name: LedgerPart.of(
+                context.config,
+                context.network,
+                group,
+                context.node,
+                self.boards[group.name],
+                registry,
+            )
+            for group in self._groups
+        }
+
+    def trees(self, env: Env, registry: Registry, machines: Machines) -> GroupTrees:
+        """See `NodeGroups`. A fifth of what a node imports is for these trees alone, so they are
+        imported by nodes that have some.
+        """
+        from actors.trees.dledger import ledger_trees
+
+        context = self._context
+        notes = (
+            {}
+            if context.directory is None
+            else member_notes(context.config, context.node, context.directory)
+        )
+        places = [
+            LedgerPlace(
+                config=context.config,
+                node=context.node,
+                group=group,
+                env=env,
+                registry=registry,
+                board=self.boards[group.name],
+                machine=machines.get(group.name),
+                member_note=notes.get(group.name),
+            )
+            for group in self._groups
+        ]
+        return ledger_trees(places)
+
+    def links(self) -> tuple[ChildSpec, ...]:
+        """A watch over the durability of each other member that can be asked."""
+        context = self._context
+        config, node = context.config, context.node
+        return tuple(
+            durability_watch.watch_child(
+                node=node,
+                group=group.name,
+                member=member,
+                door=master_door(config, member, config.nodes[node]),
+                network=context.network,
+                board=self.boards[group.name],
+            )
+            for group in self._groups
+            for member in group.members
+            if durability_watch.is_watched(group) and member != node
+            if member not in group.java_nodes
+        )
+
+
+def _check(config: ClusterConfig, group: DLedgerGroup, directory: NodeDirectory) -> None:
+    """What a member remembers of its group, its store looks at as it opens."""
+
+
+DLEDGER: Final = NodeKind(groups=LedgerGroups, takes_machines=True, check=_check)

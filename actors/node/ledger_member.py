@@ -1,0 +1,66 @@
+"""A DLedger group's member on this node: what it is, and whom to ask. The base of `LedgerPart`."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+
+from actors.api.credentials import MemberNetwork
+from actors.config import ClusterConfig, DLedgerGroup
+from actors.dledger.leader_board import LeaderBoard
+from actors.dledger.reading.entry_reader import GetEntry, Inspect
+from actors.dledger.replication.append_messages import Append, GetReadIndex, GetWatermarks
+from actors.dledger.rpc.rpc_messages import Asked
+from actors.dledger.session_messages import ProveLeader
+from actors.node.ledger_peers import LedgerPeers
+from actors.node.part import GroupCounts, Part
+from actors.runtime import ActorRef
+from actors.storage.dledger.store_messages import Mend
+from actors.storage.pull_messages import Read, WatchOffsets
+
+
+@attrs.define(eq=False, kw_only=True)
+class LedgerMember(Part):
+    """See the module's text.
+
+    Attributes:
+        board: what this member is in the group.
+        checker: takes appends.
+        maintainer: knows whether this member leads, and hands over.
+        reader: takes reads.
+        store: takes what mends the log; `repairing`: somebody does that now.
+        peers: says what the member knows of the others.
+    """
+
+    config: ClusterConfig
+    network: MemberNetwork
+    group: DLedgerGroup
+    node: str
+    board: LeaderBoard
+    checker: ActorRef[Append | GetWatermarks | GetReadIndex]
+    maintainer: ActorRef[ProveLeader | Asked]
+    reader: ActorRef[Read | WatchOffsets | Inspect | GetEntry]
+    store: ActorRef[Mend]
+    peers: LedgerPeers
+    counts: GroupCounts = attrs.Factory(GroupCounts)
+    repairing: bool = False
+
+    how_it_is_led: ClassVar[str] = (
+        "its members elect their leader, and `transfer-leader` changes who leads"
+    )
+
+    @property
+    def file_group(self) -> DLedgerGroup:
+        """See `Part`: no election changes what the cluster file says of the group."""
+        return self.group
+
+    @property
+    def is_open(self) -> bool:
+        """See `Part`."""
+        return self.board.is_open
+
+    @property
+    def leader(self) -> str:
+        """See `Part`."""
+        return self.board.leader
