@@ -8,8 +8,9 @@ from actors.errors import ConfigError
 from actors.sim.action import Action
 from actors.sim.fault_runner import FaultRunner
 from actors.sim.script import Fault
-from actors.storage.tools.check import CheckOptions, check_store
-from actors.storage.tools.findings import StoreReport
+from actors.storage.kinds import tools_of
+from actors.storage.tools.check import CheckOptions
+from actors.storage.tools.findings import Report
 from actors.storage.tools.steps import finish
 from actors.storage.tools.target import find_target, one_store
 
@@ -44,14 +45,16 @@ class CheckRunning(Action[FaultRunner]):
         for line in () if damaged else report.findings.damage:
             runner.history.violated("CheckFindsDamage", now_s, f"{name} is not damaged: {line}")
 
-    def _check(self, runner: FaultRunner, name: str) -> StoreReport | None:
+    def _check(self, runner: FaultRunner, name: str) -> Report | None:
         """None if the disk fails just now, or the folder is not there yet."""
         disk = runner.cluster.world.node(name).disk
         folder = runner.cluster.config.node_dir(name)
         before = sum(disk.faults.counts.values())
         try:
             store = one_store(find_target(disk, folder, runner.group.name))
-            report = finish(check_store(disk, store, CheckOptions(is_running=True)))
+            report: Report = finish(
+                tools_of(store).check(disk, store, CheckOptions(is_running=True))
+            )
         except (OSError, ConfigError):
             return None
         return report if sum(disk.faults.counts.values()) == before else None

@@ -20,32 +20,15 @@ from actors.storage.command_steps import (
     answer,
     drive,
     held,
-    stays_up_to,
-    synced_mark,
 )
+from actors.storage.kinds import KINDS, tools_of
 from actors.storage.tools import arguments, report
 from actors.storage.tools import seed as seeding
-from actors.storage.tools.backup import (
-    BackedUp,
-    Limit,
-    copy_groups,
-    held_backup,
-    make_manifest,
-    stopped_limit,
-)
-from actors.storage.tools.ledger_backup import (
-    LedgerLimit,
-    copy_ledgers,
-    limit_at,
-    stopped_ledger_limit,
-)
+from actors.storage.tools.backup import copy_stores, held_backup, make_manifest
+from actors.storage.tools.copying import BackedUp, Limit
 from actors.storage.tools.manifest import write_manifest
-from actors.storage.tools.target import GroupLedger, GroupStore, Target, find_target
-
-NOT_SEEDED = (
-    "a dledger group's member begins empty and copies all from its leader; one on a copy would"
-    " have forgotten votes, and what it acknowledged"
-)
+from actors.storage.tools.stores import FoundStore
+from actors.storage.tools.target import Target, find_target
 
 
 async def backup(env: Env, command: arguments.Backup) -> int:
@@ -55,23 +38,16 @@ async def backup(env: Env, command: arguments.Backup) -> int:
     locks, is_running = held(disk, target)
     with locks:
         limits: dict[str, Limit] = {}
-        ledger_limits: dict[str, LedgerLimit] = {}
         for store in target.stores:
             if is_running:
                 limits[store.name] = await _running_limit(disk, target, store)
             else:
-                limits[store.name] = await drive(stopped_limit(disk, store))
-        for ledger in target.ledgers:
-            if is_running:
-                ledger_limits[ledger.name] = await _running_ledger(disk, target, ledger)
-            else:
-                ledger_limits[ledger.name] = await drive(stopped_ledger_limit(disk, ledger))
+                limits[store.name] = await drive(tools_of(store).stopped_limit(disk, store))
         locks.enter_context(held_backup(disk, target, folder))
         done = BackedUp()
-        await drive(copy_groups(disk, target, folder, limits, done))
-        await drive(copy_ledgers(disk, target, folder, ledger_limits, done))
+        await drive(copy_stores(disk, target, folder, limits, done))
         if is_running:
-            for store in target.stores:
+            for store in [each for each in target.stores if not limits[each.name].is_sure]:
                 now = await _running_limit(disk, target, store)
                 if now.end_bytes < limits[store.name].end_bytes:
                     raise StorageError(f"{store.name}: its log was cut while it was copied; again")
@@ -92,32 +68,11 @@ async def _status(target: Target, group: str) -> dict[str, Any] | None:
     return found
 
 
-async def _running_ledger(disk: Disk, target: Target, ledger: GroupLedger) -> LedgerLimit:
-    """What a running member has committed and synced; as its checkpoint says if it is silent."""
-    status = await _status(target, ledger.name)
-    if status is None:
-        index = stays_up_to(disk, ledger)
-        return limit_at(disk, ledger, index, "the checkpoint of a member that did not answer")
-    index = min(status["synced_index"], status["committed_index"])
-    return limit_at(disk, ledger, index, "committed and synced on a running member")
-
-
-async def _running_limit(disk: Disk, target: Target, store: GroupStore) -> Limit:
-    """What a running node says of a group; what is synced there if it does not answer.
-
-    Raises: TriologError: it does not know yet what is acknowledged.
-    """
+async def _running_limit(disk: Disk, target: Target, store: FoundStore) -> Limit:
+    """As `StoreTools.running_limit`."""
     assert target.identity is not None
     status = await _status(target, store.name)
-    if status is None:
-        return Limit(synced_mark(disk, store), "the synced mark of a node that did not answer")
-    synced, acknowledged = status["synced_bytes"], status["acknowledged_bytes"]
-    if synced and not acknowledged:
-        raise TriologError(
-            f"{target.identity.node} does not know yet what of {store.name} is acknowledged: try "
-            "again while its master runs, or stop it"
-        )
-    return Limit(min(synced, acknowledged), "acknowledged and synced on a running node")
+    return tools_of(store).running_limit(disk, store, status, target.identity.node)
 
 
 async def seed(env: Env, command: arguments.Seed) -> int:
@@ -127,7 +82,7 @@ async def seed(env: Env, command: arguments.Seed) -> int:
         seeding.check_fit(plan, config)
     seeding.check_free(env.disk, plan)
     copied = await drive(seeding.seed_node(env.disk, plan))
-    ends = {name: group.end_bytes for name, group in plan.groups}
+    ends = {name: copied.log.end_bytes for name, copied in plan.groups}
     lines = [f"{name}: ends at {end}" for name, end in ends.items()]
     lines.append(
         f"{plan.node_dir}: node {plan.node} of {plan.cluster}, {copied} bytes; start it as a slave"
@@ -142,11 +97,17 @@ def _seed_plan(disk: Disk, command: arguments.Seed) -> tuple[seeding.Seed, Clust
     source = find_target(disk, absolute(command.folder))
     if source.manifest is None:
         raise ConfigError(f"{source.path}: expected a backup with a manifest, found none")
-    if not source.manifest.groups:
-        names = ", ".join(ledger.name for ledger in source.ledgers)
-        raise ConfigError(f"{source.path}: expected a classic group, found {names}: {NOT_SEEDED}")
-    for ledger in source.ledgers:
-        complain(f"triolog: {ledger.name} is passed over: {NOT_SEEDED}")
+    able = seeding.seedable(source.manifest)
+    others = {
+        store.name: why for store in source.stores if isinstance(why := tools_of(store).seed, str)
+    }
+    if not able:
+        every = {mode: kind.tools().seed for mode, kind in KINDS.items()}
+        modes = " or ".join(mode for mode, duty in every.items() if not isinstance(duty, str))
+        names, why = ", ".join(others), next(iter(others.values()), "nothing is in it")
+        raise ConfigError(f"{source.path}: expected a {modes} group, found {names}: {why}")
+    for name, why in others.items():
+        complain(f"triolog: {name} is passed over: {why}")
     text, config = command.target, None
     if text.endswith(".toml") or text.rpartition(":")[0].endswith(".toml"):
         found = parse_target(text)
@@ -165,7 +126,7 @@ def _seed_plan(disk: Disk, command: arguments.Seed) -> tuple[seeding.Seed, Clust
         raise ConfigError("TARGET: expected CLUSTER.toml:NODE, for the backup names no cluster")
     if command.group is not None:
         _check_name("--group", command.group)
-        if len(source.manifest.groups) != 1:
+        if len(able) != 1:
             raise ConfigError(f"--group: expected a backup of one group, found {source.top}")
     plan = seeding.Seed(
         backup=source.top,

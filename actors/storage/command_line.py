@@ -23,7 +23,7 @@ import trio
 from actors.client.lines import open_missing_streams
 from actors.client.report import error_text
 from actors.config.command_line import OutputFailed, complain, with_output
-from actors.env.protocols import Disk, Env
+from actors.env.protocols import Env
 from actors.env.real import real_env
 from actors.errors import ConfigError, TriologError
 from actors.quiet_imports import INTERRUPTED
@@ -38,33 +38,13 @@ from actors.storage.command_steps import (
     answer,
     drive,
     held,
-    stays_up_to,
 )
+from actors.storage.kinds import by_key, tools_of
 from actors.storage.tools import arguments, report
-from actors.storage.tools.backup import read_raw_identity
-from actors.storage.tools.check import CheckOptions, check_store
-from actors.storage.tools.copying import verify_group
-from actors.storage.tools.dump import Wanted, dump_store
-from actors.storage.tools.findings import LedgerReport, StoreReport
-from actors.storage.tools.ledger_backup import verify_ledger
-from actors.storage.tools.ledger_check import check_ledger
-from actors.storage.tools.ledger_dump import dump_ledger
-from actors.storage.tools.target import (
-    GroupLedger,
-    Kind,
-    Target,
-    find_target,
-    one_log,
-    one_store,
-    take_locks,
-)
-from actors.storage.tools.truncate import (
-    derived_group,
-    high_water,
-    marks_of,
-    plan_truncation,
-    truncate_store,
-)
+from actors.storage.tools.check import CheckOptions
+from actors.storage.tools.dump import Wanted
+from actors.storage.tools.findings import Report
+from actors.storage.tools.target import Kind, find_target, one_store, one_to_cut, take_locks
 from wire.files.message_record import RECORD_OVERHEAD_MAX
 
 
@@ -124,56 +104,27 @@ async def _check(env: Env, command: arguments.Check) -> int:
         is_backup=target.kind is Kind.BACKUP,
         index_slots=command.index_slots,
         record_bytes_max=None if body is None else body + RECORD_OVERHEAD_MAX,
+        node_dir=None if is_running else target.node_dir,
     )
-    reports: list[StoreReport] = []
+    reports: list[Report] = []
     with locks:
         for store in target.stores:
-            found = await drive(check_store(env.disk, store, options))
-            for group in () if target.manifest is None else target.manifest.groups:
-                if group.name == store.name:
-                    log_folder = store.layout.commit_log
-                    for line in await drive(verify_group(env.disk, log_folder, group)):
-                        found.findings.hurt(line)
-            if target.node_dir is not None and not is_running:
-                _compare_with_identity(env.disk, target.node_dir, found)
-            reports.append(found)
-        ledgers = [await _check_ledger(env.disk, target, one, options) for one in target.ledgers]
-    every = (*reports, *ledgers)
-    good = all(each.is_good for each in every)
-    is_damaged = any(each.findings.damage_count for each in every)
-    result = {"path": target.path, "good": good, "groups": reports, "ledgers": ledgers}
-    await answer(result, report.check_lines(reports, ledgers), json=command.json)
+            copied = None if target.manifest is None else target.manifest.copy_of(store)
+            own = attrs.evolve(options, copied=copied)
+            reports.append(await drive(tools_of(store).check(env.disk, store, own)))
+    good = all(each.is_good for each in reports)
+    is_damaged = any(each.findings.damage_count for each in reports)
+    result = {"path": target.path, "good": good, **by_key(reports)}
+    await answer(result, report.check_lines(reports), json=command.json)
     if is_damaged:
         return EXIT_FAILED
     return EXIT_OK if good else EXIT_MENDS
 
 
-async def _check_ledger(
-    disk: Disk, target: Target, ledger: GroupLedger, options: CheckOptions
-) -> LedgerReport:
-    found = await drive(check_ledger(disk, ledger, options))
-    for copy in () if target.manifest is None else target.manifest.ledgers:
-        if copy.name == ledger.name:
-            await drive(verify_ledger(disk, ledger.layout, copy, found))
-    return found
-
-
-def _compare_with_identity(disk: Disk, node_dir: str, found: StoreReport) -> None:
-    """What the node has promised for a group, and whether it knows the group at all."""
-    raw = read_raw_identity(disk, node_dir)
-    for promised in high_water(raw, found.group).values():
-        if promised > found.end_bytes:
-            found.findings.hurt(
-                f"{node_dir}/identity.json: all below {promised} was acknowledged or reported, but"
-                f" the log ends at {found.end_bytes}"
-            )
-    if found.group not in raw["groups"]:
-        found.findings.note(f"{node_dir}/identity.json: does not name this group")
-
-
 async def _dump(env: Env, command: arguments.Dump) -> int:
     target = find_target(env.disk, absolute(command.folder), command.group)
-    store = one_log(target)
+    store = one_store(target)
+    tools = tools_of(store)
     wanted = Wanted(
         start=command.start,
         topic=command.topic,
@@ -184,11 +135,8 @@ async def _dump(env: Env, command: arguments.Dump) -> int:
     locks, is_running = held(env.disk, target)
     output: list[bytes] = []
     with locks:
-        limit = stays_up_to(env.disk, store) if is_running else None
-        if isinstance(store, GroupLedger):
-            work = dump_ledger(env.disk, store, wanted, output.append, limit=limit)
-        else:
-            work = dump_store(env.disk, store, wanted, output.append, limit=limit)
+        limit = tools.stays_up_to(env.disk, store) if is_running else None
+        work = tools.dump(env.disk, store, wanted, output.append, limit)
         done = await drive(work, output)
     if done.expired:
         complain(f"triolog: {done.expired} files expired before they were read")
@@ -204,13 +152,11 @@ async def _truncate(env: Env, command: arguments.Truncate) -> int:
     target = find_target(env.disk, absolute(command.folder), command.group)
     if target.kind is Kind.BACKUP:
         raise ConfigError(f"{target.path}: expected a node or a store, found a backup")
-    store = one_store(target)
+    store, prepare = one_to_cut(target)
     with take_locks(env.disk, target, may_write=True):
-        marks = marks_of(env.disk, store)
-        if target.node_dir is not None:
-            marks |= high_water(read_raw_identity(env.disk, target.node_dir), store.name)
-        derived = derived_group(env.disk, store, command.index_slots)
-        plan = await drive(plan_truncation(env.disk, store, command.offset, marks))
+        preparing = prepare(env, store, command.offset, command.index_slots, target.node_dir)
+        found = await drive(preparing)
+        plan = found.plan
         lines = report.plan_lines(plan, store.layout.root)
         if plan.lost is not None and not command.force:
             raise ConfigError(f"OFFSET: {plan.lost}; --force cuts it all the same")
@@ -219,7 +165,7 @@ async def _truncate(env: Env, command: arguments.Truncate) -> int:
             if not await _agreed("Cut?"):
                 complain("triolog: nothing was changed")
                 return EXIT_FAILED
-        kept = await drive(truncate_store(env, store, plan, derived))
+        kept = await drive(found.carry_out())
     end = [] if kept is None else [f"{store.name}: kept in {kept}"]
     result = {**attrs.asdict(plan), "cut_bytes": plan.cut_bytes, "kept": kept}
     await answer(result, [*(lines if command.yes else []), *end], json=command.json)

@@ -16,11 +16,9 @@ from actors.config.command_line import OUTPUT
 from actors.env.protocols import Disk
 from actors.errors import ConfigError
 from actors.readable import readable, readable_lines
-from actors.storage.dledger.term_files import read_checkpoint
-from actors.storage.side_file import read_side_file
 from actors.storage.tools import report
 from actors.storage.tools.steps import Work
-from actors.storage.tools.target import AnyStore, GroupLedger, GroupStore, InUse, Target, take_locks
+from actors.storage.tools.target import InUse, Target, take_locks
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 EXIT_MENDS = 3
@@ -88,21 +86,6 @@ def held(disk: Disk, target: Target) -> tuple[ExitStack, bool]:
         if target.node_dir is None:
             raise
         return ExitStack(), True
-
-
-def synced_mark(disk: Disk, store: GroupStore) -> int:
-    """Offset up to which a store says that all is synced; 0 if it says nothing."""
-    values = read_side_file(disk, store.layout.synced, 1)
-    return 0 if values is None else values[0]
-
-
-def stays_up_to(disk: Disk, store: AnyStore) -> int:
-    """How far the log of a running node never changes any more, but for what expires: an offset, or
-    the index of a DLedger group's last entry.
-    """
-    if isinstance(store, GroupLedger):
-        return read_checkpoint(disk, store.layout.checkpoint).committed_index
-    return synced_mark(disk, store)
 
 
 def absolute(path: str) -> str:

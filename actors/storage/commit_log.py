@@ -44,6 +44,11 @@ def segment_path(folder: str, base_bytes: int) -> str:
     return f"{folder}/{segment_name(base_bytes)}"
 
 
+def is_segment_name(name: str) -> bool:
+    """Whether a file of a log can have that name."""
+    return segment_offset(name) is not None
+
+
 def segment_bases(disk: Disk, folder: str) -> list[int]:
     """First offsets of the files in `folder`, ascending; other names are not ours and are left
     alone.

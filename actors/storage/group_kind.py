@@ -15,21 +15,17 @@ There is no upstream: a broker keeps its DLedger store in another folder.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
 from actors.config import Group
 from actors.env.protocols import LOST_AND_FOUND, Disk
 from actors.errors import ConfigError
-from actors.storage.dledger.layout import LedgerLayout
-from actors.storage.identity import LOCK_NAME
-from actors.storage.index_files import is_index_name
-from actors.storage.layout import StoreLayout, may_be_group
+from actors.storage.identity import LOCK_NAME, may_be_group
+from actors.storage.kinds import KINDS, kind_of
 from actors.storage.moving import PROBE
 from actors.storage.path_kinds import names_in, wrong_kinds
-from actors.storage.queue_files import named_queues, queue_folder
-from wire.files.commit_log import segment_offset
 
 _LOGGER: Final = logging.getLogger("triolog.node")
 NAMED_MAX: Final = 8
@@ -46,15 +42,15 @@ def check_group_kinds(disk: Disk, path: str, groups: Sequence[Group]) -> None:
 
 
 def group_kind_problems(disk: Disk, path: str, groups: Sequence[Group]) -> tuple[str, ...]:
-    """A line for each group's folder that has files of the other mode only; else for what is no
-    folder or file where one has to be, of a DLedger group or of a classic one's own topic.
+    """A line for each group's folder that has files of another mode only; else for what is no
+    folder or file where one has to be.
 
     Raises: OSError.
     """
     problems = []
-    for group in groups:
-        root = f"{path}/groups/{group.name}"
-        found = [mode for mode, paths in _signs(root).items() if any(map(disk.exists, paths))]
+    roots = {f"{path}/groups/{group.name}": group for group in groups}
+    for root, group in roots.items():
+        found = [mode for mode, kind in KINDS.items() if any(map(disk.exists, kind.signs(root)))]
         if found and group.mode not in found:
             problems.append(
                 f"{root}: expected the store of a {group.mode} group, as groups.{group.name}.mode"
@@ -63,18 +59,11 @@ def group_kind_problems(disk: Disk, path: str, groups: Sequence[Group]) -> tuple
             )
     if problems:
         return tuple(problems)
-    ledgers = [
-        LedgerLayout(f"{path}/groups/{each.name}") for each in groups if each.mode == "dledger"
-    ]
-    topics = [
-        f"{StoreLayout(f'{path}/groups/{each.name}').consume_queue}/{each.name}"
-        for each in groups
-        if each.mode == "classic"
-    ]
+    paths = [kind_of(group).start_paths(root) for root, group in roots.items()]
     return wrong_kinds(
         disk,
-        folders=(*(folder for each in ledgers for folder in each.folders), *topics),
-        files=(file for each in ledgers for file in each.files),
+        folders=[each for folders, _ in paths for each in folders],
+        files=[each for _, files in paths for each in files],
     )
 
 
@@ -87,11 +76,10 @@ def inner_kind_problems(disk: Disk, path: str, groups: Sequence[Group]) -> tuple
     files: list[str] = []
     folders: list[str] = []
     for group in groups:
-        for folder, is_own in _named_files(f"{path}/groups", group).items():
+        kind, root = kind_of(group), f"{path}/groups/{group.name}"
+        for folder, is_own in kind.named_files(root).items():
             files += (f"{folder}/{name}" for name in names_in(disk, folder) if is_own(name))
-        if group.mode == "classic":
-            queues = StoreLayout(f"{path}/groups/{group.name}").consume_queue
-            folders += (queue_folder(queues, *each) for each in named_queues(disk, queues))
+        folders += kind.inner_folders(disk, root)
     return wrong_kinds(disk, folders=folders, files=files)
 
 
@@ -115,7 +103,7 @@ def warn_of_others(disk: Disk, path: str, node: str, groups: Sequence[Group]) ->
             _some_of(others),
             node,
         )
-    places = [path, root, *(folder for group in groups for folder in _folders_of(root, group))]
+    places = [path, root, *(folder for group in groups for folder in _folders(root, group))]
     foreign = [f"{place}/{LOST_AND_FOUND}" for place in dict.fromkeys(places)]
     foreign = [found for found in foreign if disk.exists(found)]
     foreign += [f"{root}/{name}" for name in names if not may_be_group(name)]
@@ -132,44 +120,20 @@ def _has_data(disk: Disk, path: str) -> bool:
     return False
 
 
-def _folders_of(root: str, group: Group) -> tuple[str, ...]:
-    path = f"{root}/{group.name}"
-    return (LedgerLayout(path) if group.mode == "dledger" else StoreLayout(path)).folders
+def _folders(root: str, group: Group) -> tuple[str, ...]:
+    return kind_of(group).layout(f"{root}/{group.name}").folders
 
 
 def _strangers(disk: Disk, root: str, group: Group) -> Iterator[str]:
     """What lies among the files of a log or an index under a name that no file of theirs has."""
     kept = (LOST_AND_FOUND, PROBE)  # which is told elsewhere, and which a kill may leave
-    for folder, is_own in _named_files(root, group).items():
+    for folder, is_own in kind_of(group).named_files(f"{root}/{group.name}").items():
         names: list[str] = []
         with suppress(OSError):
             names = names_in(disk, folder)
         yield from (f"{folder}/{name}" for name in names if name not in kept and not is_own(name))
 
 
-def _named_files(root: str, group: Group) -> dict[str, Callable[[str], bool]]:
-    """By folder of a log or an index, whether a name there can be one of its files."""
-    path = f"{root}/{group.name}"
-    if group.mode == "dledger":
-        ledger = LedgerLayout(path)
-        return dict.fromkeys((ledger.commit_log, ledger.index, ledger.sums), _is_segment)
-    classic = StoreLayout(path)
-    return {classic.commit_log: _is_segment, classic.index: is_index_name}
-
-
-def _is_segment(name: str) -> bool:
-    return segment_offset(name) is not None
-
-
 def _some_of(names: Sequence[str]) -> str:
     more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
     return ", ".join(names[:NAMED_MAX]) + more
-
-
-def _signs(root: str) -> dict[str, tuple[str, ...]]:
-    """By mode, what only its stores have: a member without entries has its term and vote alone."""
-    ledger = LedgerLayout(root)
-    return {
-        "classic": (StoreLayout(root).commit_log,),
-        "dledger": (ledger.commit_log, ledger.term),
-    }

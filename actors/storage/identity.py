@@ -21,6 +21,7 @@ broker holds it, so that neither starts on the other's files.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
 from typing import Any, Final
@@ -28,11 +29,12 @@ from typing import Any, Final
 import attrs
 
 from actors.config import DLedgerGroup
+from actors.config.bounds import NAME
 from actors.env.protocols import Disk, FileLock, LockedByOther, LockedByUs
 from actors.errors import ConfigError
 from actors.log_types import Forgot, GroupRecord, Membership, Reign
 from actors.storage import event_files
-from actors.storage.layout import StoreLayout, may_be_group
+from actors.storage.layout import StoreLayout
 from actors.storage.ledger_shape import LedgerShape, next_shapes
 from actors.storage.path_kinds import check_kinds, is_bare, is_folder, wrong_kinds
 from actors.storage.replacing import Replaced, replace_file, settle_spares, spare_path
@@ -41,6 +43,7 @@ from wire.api.base import NUMBER_MAX, POSITION_MAX
 FORMAT_VERSION: Final = 1
 IDENTITY_BYTES_MAX: Final = 8 << 20
 """64 groups with 256 reigns each are 4 MB."""
+RAW_BYTES_MAX: Final = 16 << 20
 BOOTS_MISSED_MAX: Final = 1 << 32
 """A start each second for 136 years."""
 # What a Java broker writes into its own lock file; an empty one would look foreign to operators.
@@ -73,6 +76,11 @@ def identity_path(directory: str) -> str:
 def events_path(directory: str) -> str:
     """Where a node's events are kept."""
     return f"{directory}/events"
+
+
+def may_be_group(name: str) -> bool:
+    """Whether a name in `groups/` can be a group's; what others put there is left alone."""
+    return re.fullmatch(NAME.pattern, name) is not None
 
 
 def kind_problems(
@@ -264,6 +272,23 @@ def read_identity(disk: Disk, path: str) -> Identity | None:
         raise ConfigError(
             f"{file_path}: expected a node's identity, found {data[:40]!r} ({why})"
         ) from error
+
+
+def read_raw_identity(disk: Disk, node_dir: str) -> dict[str, Any]:
+    """All that a node's identity.json says, also what this version does not know."""
+    file = disk.open(identity_path(node_dir), "r")
+    try:
+        found: dict[str, Any] = json.loads(file.pread(0, RAW_BYTES_MAX))
+    finally:
+        file.close()
+    return found
+
+
+def high_water(identity: Mapping[str, Any], group: str) -> dict[str, int]:
+    """What a node's identity (as it lies in the file) says was acknowledged or reported."""
+    record = identity.get("records", {}).get(group, {})
+    offset = record.get("high_water_bytes", 0)
+    return {"the node's identity": offset} if offset else {}
 
 
 def _object(found: Any) -> dict[str, Any]:

@@ -6,11 +6,7 @@ Java's, so that its broker finds them; those below are ours and Java neither rea
 
 from __future__ import annotations
 
-import re
-
 import attrs
-
-from actors.config.bounds import NAME
 
 
 @attrs.frozen
@@ -106,8 +102,3 @@ class StoreLayout:
         """All that are files."""
         ours = (self.synced, self.dispatched, self.given_up, self.begun_anew, self.queue_ends)
         return (self.checkpoint, self.abort, self.lock, *ours, self.truncating)
-
-
-def may_be_group(name: str) -> bool:
-    """Whether a name in `groups/` can be a group's; what others put there is left alone."""
-    return re.fullmatch(NAME.pattern, name) is not None

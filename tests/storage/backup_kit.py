@@ -8,14 +8,9 @@ from tools_kit import NODE_DIR, log_of
 
 from actors.sim.disk import SimDisk
 from actors.storage.tools import seed
-from actors.storage.tools.backup import (
-    BackedUp,
-    Limit,
-    copy_groups,
-    make_manifest,
-    open_backup,
-    stopped_limit,
-)
+from actors.storage.tools.backup import copy_stores, make_manifest, open_backup
+from actors.storage.tools.classic_backup import stopped_limit
+from actors.storage.tools.copying import BackedUp, Limit
 from actors.storage.tools.manifest import read_manifest, write_manifest
 from actors.storage.tools.steps import finish
 from actors.storage.tools.target import find_target
@@ -28,12 +23,14 @@ def backup(disk: Any, limit: int | None = None, dest: str = DEST) -> BackedUp:
     """As the command does it."""
     target = find_target(disk, NODE_DIR)
     limits = {
-        store.name: finish(stopped_limit(disk, store)) if limit is None else Limit(limit, "test")
+        store.name: finish(stopped_limit(disk, store))
+        if limit is None
+        else Limit(end_bytes=limit, why="test")
         for store in target.stores
     }
     open_backup(disk, target, dest)
     done = BackedUp()
-    finish(copy_groups(disk, target, dest, limits, done))
+    finish(copy_stores(disk, target, dest, limits, done))
     write_manifest(disk, dest, make_manifest(disk, target, done, 5))
     return done
 

@@ -33,16 +33,9 @@ from actors.env.local_disk import LocalDisk
 from actors.errors import ConfigError, CorruptLog, StorageError
 from actors.sim.disk import SimDisk
 from actors.storage.side_file import SideFile
-from actors.storage.tools.backup import (
-    BackedUp,
-    Limit,
-    copy_groups,
-    held_backup,
-    make_manifest,
-    open_backup,
-    stopped_limit,
-)
-from actors.storage.tools.copying import verify_group
+from actors.storage.tools.backup import copy_stores, held_backup, make_manifest, open_backup
+from actors.storage.tools.classic_backup import stopped_limit
+from actors.storage.tools.copying import BackedUp, Limit, verify_group
 from actors.storage.tools.dump import Wanted, dump_store
 from actors.storage.tools.manifest import write_manifest
 from actors.storage.tools.steps import finish
@@ -60,7 +53,7 @@ async def test_a_stopped_node(autojump_clock: Any) -> None:
     target = find_target(disk, DEST)
     assert target.kind is Kind.BACKUP
     assert target.manifest is not None
-    (group,) = target.manifest.groups
+    (group,) = target.manifest.copies
     assert (group.first_bytes, group.end_bytes) == (0, end)
     assert sum(file.size_bytes for file in group.files) == end
     assert finish(verify_group(disk, COPIED, group)) == []
@@ -79,7 +72,7 @@ async def test_a_stopped_node(autojump_clock: Any) -> None:
 async def test_the_copy_ends_where_a_record_does(cut: int, autojump_clock: Any) -> None:
     disk = await node_disk()
     end = checked(disk).end_bytes
-    (group,) = backup(disk, end - cut).groups
+    (group,) = backup(disk, end - cut).copies
     assert end - cut - 1000 < group.end_bytes <= end - cut
     found = checked(disk, DEST, is_backup=True)
     assert found.is_good, found.findings
@@ -91,7 +84,7 @@ async def test_of_a_running_node_only_what_its_limit_allows(autojump_clock: Any)
     async with running(disk) as kit:
         held = await kit.range()
         await kit.append(b"later" * 50)
-        (group,) = backup(disk, held.synced_bytes).groups
+        (group,) = backup(disk, held.synced_bytes).copies
         assert group.end_bytes == held.synced_bytes
         await kit.append(b"later" * 500)
     assert checked(disk, DEST, is_backup=True).end_bytes == held.synced_bytes
@@ -108,7 +101,7 @@ async def test_files_that_expire_while_they_are_copied(autojump_clock: Any) -> N
         done = backup(meddling, end)
         if not meddling.met:
             break
-        (copied,) = done.groups
+        (copied,) = done.copies
         assert copied.first_bytes in (0, 3 * S), number
         assert copied.first_bytes or not done.notes
         noted += len(done.notes)
@@ -123,7 +116,9 @@ async def test_a_hole_is_no_expiry(autojump_clock: Any) -> None:
     disk = await node_disk()
     target = find_target(disk, NODE_DIR)
     open_backup(disk, target, DEST)
-    work = copy_groups(disk, target, DEST, {"orders": Limit(3 * S, "test")}, BackedUp())
+    work = copy_stores(
+        disk, target, DEST, {"orders": Limit(end_bytes=3 * S, why="test")}, BackedUp()
+    )
     next(work)
     disk.unlink(f"{LAYOUT.commit_log}/{S:020d}")
     with pytest.raises(StorageError, match="vanished, though older files are there"):
@@ -265,7 +260,7 @@ async def test_sources_that_are_refused(autojump_clock: Any) -> None:
 async def test_a_damaged_backup_is_found(autojump_clock: Any) -> None:
     disk = await node_disk(60)
     backup(disk)
-    (group,) = seeding(disk).manifest.groups
+    (group,) = seeding(disk).manifest.copies
     path = f"{DEST}/groups/orders/commitlog/{0:020d}"
     hurt = twin(disk)
     write_at(hurt, path, 20, b"\x07")  # the queue offset: no CRC of the record covers it
@@ -304,9 +299,9 @@ def test_a_store_of_a_real_broker(tmp_path: pathlib.Path) -> None:
         assert limit.end_bytes == end
         open_backup(disk, target, dest + name)
         done = BackedUp()
-        finish(copy_groups(disk, target, dest + name, {name: limit}, done))
+        finish(copy_stores(disk, target, dest + name, {name: limit}, done))
         write_manifest(disk, dest + name, make_manifest(disk, target, done, 5))
-        assert (done.groups[0].first_bytes, done.groups[0].end_bytes) == (first, end)
+        assert (done.copies[0].first_bytes, done.copies[0].end_bytes) == (first, end)
         log = pathlib.Path(f"{dest}{name}/groups/{name}/commitlog")
         for path in (GOLDEN / "5.3.3" / name / "commitlog").iterdir():
             assert (log / path.name).read_bytes() == path.read_bytes()

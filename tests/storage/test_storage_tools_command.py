@@ -70,7 +70,7 @@ def test_a_folder_of_data_is_no_members_store(
     _, errors = said(capfd, "check", tmp_path, code=2)
     assert errors.endswith(" or a backup, found data\n")
     (tmp_path / "data" / f"{0:020d}").write_bytes(b"")
-    assert len(find_target(LocalDisk(), str(tmp_path)).ledgers) == 1
+    assert len(find_target(LocalDisk(), str(tmp_path)).stores) == 1
 
 
 @pytest.mark.parametrize("words", [["--help"], *([c, "--help"] for c in (

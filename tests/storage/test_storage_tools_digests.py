@@ -11,8 +11,10 @@ from actors.errors import CorruptLog
 from actors.sim.disk import SimDisk
 from actors.storage.commit_log import segment_bases, segment_path
 from actors.storage.digests import RANGE_BYTES, Digests, digest_of
-from actors.storage.tools.backup import BackedUp, copy_groups, open_backup, stopped_limit
+from actors.storage.tools.backup import copy_stores, open_backup
 from actors.storage.tools.check_digests import DigestCheck
+from actors.storage.tools.classic_backup import stopped_limit
+from actors.storage.tools.copying import BackedUp
 from actors.storage.tools.findings import Findings
 from actors.storage.tools.steps import finish
 from actors.storage.tools.target import find_target
@@ -49,7 +51,7 @@ def back_up(disk: SimDisk, folder: str) -> BackedUp:
     open_backup(disk, source, folder)
     (store,) = source.stores
     limits = {store.name: finish(stopped_limit(disk, store))}
-    finish(copy_groups(disk, source, folder, limits, done))
+    finish(copy_stores(disk, source, folder, limits, done))
     return done
 
 
@@ -113,4 +115,4 @@ async def test_no_backup_has_bytes_that_changed() -> None:
     with pytest.raises(CorruptLog, match=f"^{SEGMENT}: bytes {S} to {2 * S} of the log are"):
         back_up(disk, "/copies/one")
     flip(disk)
-    assert back_up(disk, "/copies/one").groups[0].first_bytes == 0
+    assert back_up(disk, "/copies/one").copies[0].first_bytes == 0

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import trio
 from free_ports import free_port
+from tools_command_kit import run
 
 import actors
 from actors.errors import ConfigError, CorruptLog
-from actors.storage.command_line import run_command_line
 
 pytestmark = pytest.mark.real_io
 
@@ -52,12 +52,6 @@ def node_of(folder: pathlib.Path, text: str) -> pathlib.Path:
 
     trio.run(fill)
     return folder / "var" / "n0"
-
-
-def run(capfd: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
-    capfd.readouterr()
-    code = run_command_line([str(word) for word in words])
-    return (code, *capfd.readouterr())
 
 
 def fill(node: pathlib.Path, group: str = "ledger") -> None:

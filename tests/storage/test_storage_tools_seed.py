@@ -147,7 +147,7 @@ async def test_a_cluster_file_has_to_have_a_place_for_it(autojump_clock: Any) ->
 
 async def test_an_empty_log(autojump_clock: Any) -> None:
     disk = await node_disk(0, disk=sim_disk(3))
-    (group,) = backup(disk).groups
+    (group,) = backup(disk).copies
     assert group.files == ()
     seeded(disk)
     assert starts(disk, f"{NEW}/groups/orders", GROUP) == 0

@@ -6,9 +6,18 @@ import subprocess
 import sys
 from typing import Any
 
+import pytest
 from storage_kit import GOLDEN
 
+from actors.storage.command_line import run_command_line
+
 MASTER = str(GOLDEN / "5.3.3" / "master")
+
+
+def run(capfd: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    capfd.readouterr()
+    code = run_command_line([str(word) for word in words])
+    return (code, *capfd.readouterr())
 
 
 def run_apart(*words: object, **more: Any) -> subprocess.CompletedProcess[str]:

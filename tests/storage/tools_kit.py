@@ -21,7 +21,8 @@ from actors.storage.opening import close_store, open_store
 from actors.storage.tools.check import CheckOptions, check_store
 from actors.storage.tools.findings import StoreReport
 from actors.storage.tools.steps import finish
-from actors.storage.tools.target import GroupStore, find_target
+from actors.storage.tools.stores import GroupStore
+from actors.storage.tools.target import find_target
 
 NODE_DIR = "/data/n0"
 LAYOUT = StoreLayout(ROOT)

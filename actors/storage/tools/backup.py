@@ -13,51 +13,23 @@ manifest, last. An interrupted backup is begun again and compares what it finds 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-import attrs
-
 from actors.env.protocols import Disk, LockedByOther, LockedByUs
-from actors.errors import ConfigError, CorruptLog
-from actors.storage import recovery
-from actors.storage.commit_log import CommitLog, segment_path
-from actors.storage.identity import UNREADABLE, identity_path
-from actors.storage.layout import StoreLayout
+from actors.errors import ConfigError
+from actors.storage.identity import UNREADABLE, read_raw_identity
+from actors.storage.kinds import tools_of
 from actors.storage.path_kinds import check_kinds
-from actors.storage.side_file import SideFileDamaged, read_side_file
-from actors.storage.tools.check_digests import DigestCheck
 from actors.storage.tools.copying import BackedUp as BackedUp
-from actors.storage.tools.copying import LogCopy, refuse_unfinished
-from actors.storage.tools.findings import Findings
-from actors.storage.tools.manifest import (
-    BackedUpGroup,
-    Manifest,
-    incomplete_path,
-    manifest_path,
-    write_synced,
-)
-from actors.storage.tools.steps import Step, Work, labelled
-from actors.storage.tools.target import GroupStore, Kind, Target, log_bases, odd_files
-from actors.storage.tools.walk import Ending, read_file
+from actors.storage.tools.copying import Limit, write_synced
+from actors.storage.tools.manifest import Manifest, incomplete_path, manifest_path
+from actors.storage.tools.steps import Work
+from actors.storage.tools.target import Kind, Target
 
 LOCK_NAME = "backup.lock"
 MARK_BYTES_MAX = 1 << 20
-RAW_BYTES_MAX = 16 << 20
-
-
-@attrs.frozen
-class Limit:
-    """Where a group's copy ends, at the latest.
-
-    Attributes:
-        end_bytes: below it nothing changes any more, but for what expires.
-        why: what says so, for the manifest.
-    """
-
-    end_bytes: int
-    why: str
 
 
 @contextmanager
@@ -124,7 +96,7 @@ def _about(source: Target) -> dict[str, Any]:
     return {
         "cluster": "" if identity is None else identity.cluster,
         "node": "" if identity is None else identity.node,
-        "groups": [[store.name, store.segment_bytes] for store in source.every],
+        "groups": [[store.name, store.segment_bytes] for store in source.stores],
     }
 
 
@@ -145,48 +117,20 @@ def _words(about: Any) -> str:
     return f"{about.get('node') or 'a store'} ({groups})"
 
 
-def stopped_limit(disk: Disk, store: GroupStore) -> Work[Limit]:
-    """Where the log of a stopped store ends, as its next start would find it.
-
-    Raises: CorruptLog: damage below the synced mark. ConfigError: a truncation is not ended.
-    """
-    refuse_unfinished(disk, store.layout.root, store.layout.truncating)
-    bases = list(log_bases(disk, store))
-    if not bases:
-        return Limit(0, "an empty log")
-    odd = odd_files(disk, store, bases)
-    if odd:
-        raise CorruptLog(odd[0])
-    try:
-        values = read_side_file(disk, store.layout.synced, 1)
-    except SideFileDamaged:
-        raise CorruptLog(f"{store.layout.synced}: the synced mark cannot be read") from None
-    mark = None if values is None or store.is_compat else values[0]
-    log = CommitLog.look(disk, store.layout.commit_log, store.segment_bytes, bases)
-    start = bases[0]
-    if mark is not None:
-        start = max((base for base in bases if base <= mark), default=start)
-    finding = recovery.find_end(
-        disk, log, start_bytes=start, mark_bytes=mark, record_bytes_max=store.record_bytes_max
-    )
-    step = Step(f"{store.name}: the log's end", 0, 0)
-    found = yield from labelled(finding, step)
-    return Limit(found.end_bytes, "the end of a stopped log")
-
-
-def copy_groups(
+def copy_stores(
     disk: Disk, source: Target, folder: str, limits: Mapping[str, Limit], done: BackedUp
 ) -> Work[None]:
-    """Copy every classic group's log into `folder`, which `open_backup` took.
+    """Copy the log of every store into `folder`, which `open_backup` took.
 
     Args:
+        limits: by group.
         done: as far as it is.
 
-    Raises: StorageError: the log is damaged or was cut under our hands. OSError.
+    Raises: StorageError: a log is damaged, was cut, or let go of under our hands. OSError.
     """
     for store in source.stores:
-        copying = _Copying(disk, store, f"{folder}/groups/{store.name}", limits[store.name], done)
-        done.groups.append((yield from copying.run()))
+        root, limit = f"{folder}/groups/{store.name}", limits[store.name]
+        done.copies.append((yield from tools_of(store).copy(disk, store, root, limit, done)))
 
 
 def make_manifest(disk: Disk, source: Target, done: BackedUp, made_ms: int) -> Manifest:
@@ -199,91 +143,5 @@ def make_manifest(disk: Disk, source: Target, done: BackedUp, made_ms: int) -> M
         boot=0 if identity is None else identity.boot,
         made_ms=made_ms,
         identity=raw,
-        groups=tuple(done.groups),
-        ledgers=tuple(done.ledgers),
+        copies=tuple(done.copies),
     )
-
-
-def read_raw_identity(disk: Disk, node_dir: str) -> dict[str, Any]:
-    """All that a node's identity.json says, also what this version does not know."""
-    file = disk.open(identity_path(node_dir), "r")
-    try:
-        found: dict[str, Any] = json.loads(file.pread(0, RAW_BYTES_MAX))
-    finally:
-        file.close()
-    return found
-
-
-@attrs.define
-class _Copying:
-    """One group."""
-
-    _disk: Disk
-    _store: GroupStore
-    _root: str
-    _limit: Limit
-    _done: BackedUp
-
-    def run(self) -> Work[BackedUpGroup]:
-        end = yield from self._record_end()
-        copy = LogCopy(
-            disk=self._disk,
-            name=self._store.name,
-            source=self._store.layout.commit_log,
-            target=StoreLayout(self._root).commit_log,
-            file_bytes=self._store.segment_bytes,
-            end_bytes=end,
-            limit=self._limit.why,
-            done=self._done,
-        )
-        bases = list(log_bases(self._disk, self._store))
-        copied = yield from copy.run(bases)
-        yield from self._compare(bases, end)
-        return copied
-
-    def _compare(self, bases: Sequence[int], end: int) -> Work[None]:
-        """What was copied with what was written once. Raises: CorruptLog."""
-        found = Findings()
-        check = DigestCheck(
-            disk=self._disk,
-            log_folder=self._store.layout.commit_log,
-            copy_folder=StoreLayout(self._root).commit_log,
-            digests_folder=self._store.layout.digests,
-            segment_bytes=self._store.segment_bytes,
-            limit_bytes=end,
-            findings=found,
-        )
-        done = 0
-        for size in check.run(bases):
-            done += size
-            yield Step(f"{self._store.name}: digests", done, max(done, end))
-        if found.damage:
-            raise CorruptLog(found.damage[0])
-
-    def _record_end(self) -> Work[int]:
-        """The end of the last whole record within the limit: a slave's may lie within one."""
-        limit, size = self._limit.end_bytes, self._store.segment_bytes
-        base = limit - limit % size if size else limit
-        if base == limit:
-            return limit
-        reading = read_file(
-            self._disk,
-            self._store.layout.commit_log,
-            base,
-            size,
-            limit=limit,
-            record_bytes_max=self._store.record_bytes_max,
-        )
-        while True:
-            try:
-                piece = next(reading)
-            except StopIteration as stop:
-                if stop.value.ending in (Ending.BAD, Ending.UNWRITTEN):
-                    reason = stop.value.reason or "nothing is written there"
-                    raise CorruptLog(
-                        f"{segment_path(self._store.layout.commit_log, base)}: offset "
-                        f"{stop.value.at_bytes}: {reason}, below {limit}, {self._limit.why}"
-                    ) from None
-                end: int = stop.value.at_bytes
-                return end
-            yield Step(f"{self._store.name}: the end", piece.offset - base, limit - base)

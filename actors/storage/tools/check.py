@@ -16,6 +16,7 @@ from actors.storage.cut_view import as_if_cut
 from actors.storage.dispatch_state import DispatchState
 from actors.storage.file_sizes import short_alone
 from actors.storage.given_up import GivenUp
+from actors.storage.identity import high_water, read_raw_identity
 from actors.storage.index_files import is_index_name
 from actors.storage.side_file import SideFileDamaged, read_side_file
 from actors.storage.small_files import read_checkpoint
@@ -24,9 +25,10 @@ from actors.storage.tools.check_digests import DigestCheck
 from actors.storage.tools.check_end import EndCheck
 from actors.storage.tools.check_index import IndexCheck, slots_of
 from actors.storage.tools.check_queues import QueueCheck, usual_file_bytes
+from actors.storage.tools.copying import Copied, verify_group
 from actors.storage.tools.findings import Findings, StoreReport
 from actors.storage.tools.steps import Step, Work, labelled
-from actors.storage.tools.target import GroupStore, log_bases, odd_files, size_of
+from actors.storage.tools.stores import GroupStore, log_bases, odd_files, size_of
 from actors.storage.tools.walk import FileEnd, Piece, read_file
 from actors.storage.truncation import REMOVE
 from wire.files.commit_log import scan_heads
@@ -45,12 +47,41 @@ class CheckOptions:
         is_backup: only the log is there.
         index_slots: hash slots of the index files; None: as the node's settings say, or the usual.
         record_bytes_max: largest record that is taken for one; None: as the settings say.
+        copied: what the backup's manifest says of it.
+        node_dir: the directory of the stopped node that it is of.
     """
 
     is_running: bool = False
     is_backup: bool = False
     index_slots: int | None = None
     record_bytes_max: int | None = None
+    copied: Copied | None = None
+    node_dir: str | None = None
+
+
+def check_classic(disk: Disk, store: GroupStore, options: CheckOptions) -> Work[StoreReport]:
+    """Check one store, and compare it with what else is said of it. Raises: as `check_store`."""
+    report = yield from check_store(disk, store, options)
+    if options.copied is not None:
+        lines = yield from verify_group(disk, store.layout.commit_log, options.copied.log)
+        for line in lines:
+            report.findings.hurt(line)
+    if options.node_dir is not None:
+        _compare_with_identity(disk, options.node_dir, report)
+    return report
+
+
+def _compare_with_identity(disk: Disk, node_dir: str, found: StoreReport) -> None:
+    """What the node has promised for a group, and whether it knows the group at all."""
+    raw = read_raw_identity(disk, node_dir)
+    for promised in high_water(raw, found.group).values():
+        if promised > found.end_bytes:
+            found.findings.hurt(
+                f"{node_dir}/identity.json: all below {promised} was acknowledged or reported, but"
+                f" the log ends at {found.end_bytes}"
+            )
+    if found.group not in raw["groups"]:
+        found.findings.note(f"{node_dir}/identity.json: does not name this group")
 
 
 def check_store(disk: Disk, store: GroupStore, options: CheckOptions) -> Work[StoreReport]:

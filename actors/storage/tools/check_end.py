@@ -21,7 +21,7 @@ from actors.storage.small_files import read_checkpoint
 from actors.storage.tools.check_queues import usual_file_bytes
 from actors.storage.tools.findings import StoreReport, cut_text
 from actors.storage.tools.steps import Step, Work, labelled
-from actors.storage.tools.target import GroupStore
+from actors.storage.tools.stores import GroupStore
 from actors.storage.tools.walk import Ending, FileEnd, used_bytes
 
 PAGE_BYTES = 4096

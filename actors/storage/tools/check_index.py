@@ -18,7 +18,7 @@ from actors.env.protocols import Disk, File
 from actors.storage.index_files import is_index_name
 from actors.storage.tools.check_queues import Summed
 from actors.storage.tools.findings import MENDED_BY_NODE, Findings
-from actors.storage.tools.target import size_of
+from actors.storage.tools.stores import size_of
 from wire.errors import RemoteProtocolError
 from wire.files.commit_log import RecordHead
 from wire.files.index_file import (

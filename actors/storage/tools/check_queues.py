@@ -21,7 +21,7 @@ from actors.env.protocols import Disk, File
 from actors.storage.queue_files import list_queues
 from actors.storage.queue_units import QUEUE_OFFSET_MAX, is_safe_topic, queue_heads
 from actors.storage.tools.findings import FINDINGS_MAX, MENDED_BY_NODE, Findings
-from actors.storage.tools.target import GroupStore, size_of
+from actors.storage.tools.stores import GroupStore, size_of
 from wire.files.commit_log import RecordHead, has_queue_unit, segment_name, segment_offset
 from wire.files.consume_queue import UNIT_BYTES, decode_unit, decode_units, encode_unit, is_filler
 from wire.files.properties import LIGHT_QUEUE_PREFIX, SCHEDULE_TOPIC

@@ -7,6 +7,7 @@ compared with the source, and stays if it is the same.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, ClassVar, Protocol
 
 import attrs
 
@@ -14,7 +15,6 @@ from actors.env.protocols import Disk, File
 from actors.errors import ConfigError, CorruptLog, StorageError
 from actors.storage.commit_log import segment_bases, segment_path
 from actors.storage.side_file import SideFileDamaged, read_side_file
-from actors.storage.tools.manifest import BackedUpFile, BackedUpGroup, BackedUpLedger
 from actors.storage.tools.steps import Step, Work
 from actors.storage.tools.walk import READ_BYTES
 from wire.crc import crc32
@@ -24,18 +24,107 @@ PART = ".part"
 NOTHING = -1
 
 
+@attrs.frozen(kw_only=True)
+class BackedUpFile:
+    """One file of a log. See the text of `manifest`."""
+
+    base_bytes: int
+    size_bytes: int
+    crc32: int
+
+
+@attrs.frozen(kw_only=True)
+class BackedUpGroup:
+    """One group's log, from `first_bytes` to `end_bytes`. See the table of `manifest`."""
+
+    mode: ClassVar = "classic"
+    name: str
+    segment_bytes: int
+    first_bytes: int
+    end_bytes: int
+    limit: str
+    files: tuple[BackedUpFile, ...]
+
+    @property
+    def log(self) -> BackedUpGroup:
+        """Of other modes it is a part of what was copied."""
+        return self
+
+    @property
+    def line(self) -> str:
+        """What was copied, for people."""
+        return (
+            f"{self.name}: {self.first_bytes} to {self.end_bytes} ({self.limit}),"
+            f" {len(self.files)} files"
+        )
+
+    @staticmethod
+    def parse(found: Any) -> BackedUpGroup:
+        """As a manifest has it. Raises: what is in `identity.UNREADABLE`."""
+        files = tuple(
+            BackedUpFile(
+                base_bytes=int(each["base_bytes"]),
+                size_bytes=int(each["size_bytes"]),
+                crc32=int(each["crc32"]),
+            )
+            for each in found["files"]
+        )
+        return BackedUpGroup(
+            name=str(found["name"]),
+            segment_bytes=int(found["segment_bytes"]),
+            first_bytes=int(found["first_bytes"]),
+            end_bytes=int(found["end_bytes"]),
+            limit=str(found["limit"]),
+            files=files,
+        )
+
+
+class Copied(Protocol):
+    """What was copied of a store: an attrs class for each mode, and what a manifest says of it.
+
+    Attributes:
+        mode: which of `actors.storage.kinds.KINDS` it is of.
+        name: the group.
+        log: the files of its log.
+        line: what was copied, for people.
+    """
+
+    mode: ClassVar[str]
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def log(self) -> BackedUpGroup: ...
+    @property
+    def line(self) -> str: ...
+
+
+@attrs.frozen(kw_only=True)
+class Limit:
+    """Where a group's copy ends, at the latest.
+
+    Attributes:
+        end_bytes: below it nothing changes any more, but for what expires.
+        why: what says so, for the manifest.
+        is_sure: not even a group that cuts its log changes it.
+    """
+
+    end_bytes: int
+    why: str
+    is_sure: bool = False
+
+
 @attrs.define
 class BackedUp:
     """What was copied.
 
     Attributes:
-        groups, ledgers: for the manifest.
+        copies: for the manifest.
         notes: what a person should know, one line each.
         copied_bytes: written; `reused_bytes`: found there from an interrupted run, and equal.
     """
 
-    groups: list[BackedUpGroup] = attrs.field(factory=list)
-    ledgers: list[BackedUpLedger] = attrs.field(factory=list)
+    copies: list[Copied] = attrs.field(factory=list)
     notes: list[str] = attrs.field(factory=list)
     copied_bytes: int = 0
     reused_bytes: int = 0
@@ -202,3 +291,18 @@ def verify_group(disk: Disk, log_folder: str, group: BackedUpGroup) -> Work[list
         if crc != each.crc32:
             wrong.append(f"{path}: expected CRC-32 {each.crc32:08x}, found {crc:08x}")
     return wrong
+
+
+def write_synced(disk: Disk, path: str, data: bytes) -> None:
+    """A small file, whole or not at all: temporary file, sync, rename, folder sync."""
+    temporary = f"{path}.tmp"
+    if disk.exists(temporary):
+        disk.unlink(temporary)
+    file = disk.open(temporary, "x")
+    try:
+        file.pwrite(data, 0)
+        file.sync()
+    finally:
+        file.close()
+    disk.rename(temporary, path)
+    disk.sync_dir(path.rpartition("/")[0])

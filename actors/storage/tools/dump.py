@@ -30,7 +30,7 @@ from actors.errors import ConfigError
 from actors.readable import readable_json
 from actors.storage.commit_log import segment_path
 from actors.storage.tools.steps import Step, Work
-from actors.storage.tools.target import GroupStore, log_bases
+from actors.storage.tools.stores import GroupStore, log_bases
 from actors.storage.tools.walk import Ending, FileEnd, Piece, read_file
 from wire.files.commit_log import RecordHead, decode_record, scan_heads
 from wire.files.properties import KEYS, TAGS
@@ -83,7 +83,6 @@ def dump_store(
     store: GroupStore,
     wanted: Wanted,
     write: Callable[[bytes], object],
-    *,
     limit: int | None = None,
 ) -> Work[Dumped]:
     """Give the wanted records to `write`, as lines, many at a time.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import attrs
 
@@ -89,18 +90,27 @@ class Findings:
 
 @attrs.define(kw_only=True)
 class Report:
-    """One store, checked.
+    """One store, checked. Each mode has a class of its own.
 
     Attributes:
+        mode: which of `actors.storage.kinds.KINDS` it is of.
+        columns: names of the figures that a table shows.
         group: its name.
         state: "stopped", "running", "backup", "not stopped in order"; "in memory": the group
             keeps no entries on disk.
         findings: what is not as it should be.
     """
 
+    mode: ClassVar[str]
+    columns: ClassVar[tuple[str, ...]]
     group: str
     state: str = "stopped"
     findings: Findings = attrs.field(factory=Findings)
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        """What stands in `columns`, without the group, the result and the state."""
+        raise NotImplementedError
 
     @property
     def is_good(self) -> bool:
@@ -132,6 +142,10 @@ class StoreReport(Report):
         bytes_read: of the log.
     """
 
+    mode = "classic"
+    columns = (
+        "files", "first", "end", "records", "synced", "dispatched", "units", "index entries"
+    )  # fmt: skip
     files: int = 0
     first_bytes: int = 0
     end_bytes: int = 0
@@ -144,6 +158,20 @@ class StoreReport(Report):
     entries: int = 0
     torn_bytes: int = 0
     bytes_read: int = 0
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        numbers = (
+            self.files,
+            self.first_bytes,
+            self.end_bytes,
+            self.records,
+            self.mark_bytes,
+            self.dispatched_bytes,
+            self.units,
+            self.entries,
+        )
+        return tuple("-" if number is None else str(number) for number in numbers)
 
 
 @attrs.define(kw_only=True)
@@ -166,6 +194,11 @@ class LedgerReport(Report):
         bytes_read: of the log.
     """
 
+    mode = "dledger"
+    columns = (
+        "files", "first", "end", "entries", "end term", "committed", "term", "vote", "checksums",
+        "snapshots",
+    )  # fmt: skip
     files: int = 0
     first_index: int = -1
     end_index: int = -1
@@ -182,3 +215,17 @@ class LedgerReport(Report):
     snapshots: list[int] = attrs.field(factory=list)
     torn_bytes: int = 0
     bytes_read: int = 0
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        numbers = (
+            self.files,
+            self.first_index,
+            self.end_index,
+            self.entries,
+            self.end_term,
+            self.committed_index,
+            self.term,
+        )
+        shown = ("-" if number < 0 else str(number) for number in numbers)
+        return (*shown, self.voted_for or "-", str(self.summed), str(len(self.snapshots)))

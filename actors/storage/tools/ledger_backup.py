@@ -16,6 +16,7 @@ the copy is read through, and has to be one log up to its end.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
+from typing import Any, ClassVar
 
 import attrs
 
@@ -31,32 +32,93 @@ from actors.storage.dledger.reader import EntryReader
 from actors.storage.dledger.snapshots import Reader, Snapshot, SnapshotDamaged, SnapshotFolder
 from actors.storage.dledger.sums import SUM_BYTES
 from actors.storage.dledger.term_files import TermVote, read_checkpoint, read_term
-from actors.storage.tools.copying import PART, BackedUp, LogCopy, refuse_unfinished, verify_group
+from actors.storage.tools.copying import (
+    PART,
+    BackedUp,
+    BackedUpGroup,
+    Limit,
+    LogCopy,
+    refuse_unfinished,
+    verify_group,
+    write_synced,
+)
 from actors.storage.tools.findings import LedgerReport
 from actors.storage.tools.ledger_files import LedgerFiles, find_end, settings_of
-from actors.storage.tools.manifest import BackedUpLedger, write_synced
 from actors.storage.tools.steps import Step, Work, labelled
-from actors.storage.tools.target import GroupLedger, Target, log_bases, odd_files
+from actors.storage.tools.stores import GroupLedger, log_bases, odd_files
 from wire.dledger.snapshot import DATA, META, META_BYTES_MAX, folder_name, index_of
 
 USE = "to read, or to begin the whole group anew; never for a member that joins it again"
 AGAIN = "if its log began anew, or expired, while it was copied, run it again"
 
 
-@attrs.frozen
-class LedgerLimit:
+@attrs.frozen(kw_only=True)
+class BackedUpLedger:
+    """What was copied of a DLedger member.
+
+    Attributes:
+        log: its data files, as of any group.
+        first_index, end_index: of its entries; -1 for none.
+        committed_index: as far as this member knew; what lies above may never have been answered,
+            and others may have something else there.
+        term, voted_for: what it must not forget, and the copy does not stand in for: it has no
+            `currterm`, so that no member of ours starts on it.
+        snapshots: indexes of its state machine's snapshots.
+    """
+
+    mode: ClassVar = "dledger"
+    log: BackedUpGroup
+    first_index: int
+    end_index: int
+    committed_index: int
+    term: int
+    voted_for: str
+    snapshots: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """The group."""
+        return self.log.name
+
+    @property
+    def line(self) -> str:
+        """What was copied, for people."""
+        snapshots = f", {len(self.snapshots)} snapshots" if self.snapshots else ""
+        return (
+            f"{self.name}: entries {self.first_index} to {self.end_index} ({self.log.limit}),"
+            f" {len(self.log.files)} files{snapshots}; {USE}"
+        )
+
+    @staticmethod
+    def parse(found: Any) -> BackedUpLedger:
+        """As a manifest has it. Raises: what is in `identity.UNREADABLE`."""
+        return BackedUpLedger(
+            log=BackedUpGroup.parse(found["log"]),
+            first_index=int(found["first_index"]),
+            end_index=int(found["end_index"]),
+            committed_index=int(found["committed_index"]),
+            term=int(found["term"]),
+            voted_for=str(found["voted_for"]),
+            snapshots=tuple(int(each) for each in found["snapshots"]),
+        )
+
+
+@attrs.frozen(kw_only=True)
+class LedgerLimit(Limit):
     """Where a member's copy ends.
 
     Attributes:
-        end_index, end_bytes: of its last entry, and behind it; -1 and 0 without any.
+        end_index: of its last entry; -1 without any, and `end_bytes` is 0.
         committed_index: as far as is known.
-        why: what says so, for the manifest.
     """
 
     end_index: int
-    end_bytes: int
     committed_index: int
-    why: str
+    is_sure: bool = True
+
+
+def _nothing(why: str) -> LedgerLimit:
+    return LedgerLimit(end_index=-1, end_bytes=0, committed_index=-1, why=why)
 
 
 def stopped_ledger_limit(disk: Disk, ledger: GroupLedger) -> Work[LedgerLimit]:
@@ -75,9 +137,14 @@ def stopped_ledger_limit(disk: Disk, ledger: GroupLedger) -> Work[LedgerLimit]:
     finally:
         files.close()
     if found.end_index < 0:
-        return LedgerLimit(-1, 0, -1, "an empty log")
+        return _nothing("an empty log")
     committed = min(read_checkpoint(disk, layout.checkpoint).committed_index, found.end_index)
-    return LedgerLimit(found.end_index, found.end_bytes, committed, "the end of a stopped log")
+    return LedgerLimit(
+        end_index=found.end_index,
+        end_bytes=found.end_bytes,
+        committed_index=committed,
+        why="the end of a stopped log",
+    )
 
 
 def limit_at(disk: Disk, ledger: GroupLedger, index: int, why: str) -> LedgerLimit:
@@ -86,7 +153,7 @@ def limit_at(disk: Disk, ledger: GroupLedger, index: int, why: str) -> LedgerLim
     Raises: StorageError: it is not there, or damaged.
     """
     if index < 0:
-        return LedgerLimit(-1, 0, -1, why)
+        return _nothing(why)
     reader = EntryReader.of(disk, ledger.layout, settings_of(ledger))
     try:
         end = reader.record(index).pos + len(reader.read(index, index, 0))
@@ -94,20 +161,36 @@ def limit_at(disk: Disk, ledger: GroupLedger, index: int, why: str) -> LedgerLim
         raise StorageError(f"{ledger.name}: {error}: {AGAIN}") from error
     finally:
         reader.forget()
-    return LedgerLimit(index, end, index, why)
+    return LedgerLimit(end_index=index, end_bytes=end, committed_index=index, why=why)
 
 
-def copy_ledgers(
-    disk: Disk, source: Target, folder: str, limits: Mapping[str, LedgerLimit], done: BackedUp
-) -> Work[None]:
-    """Copy every DLedger member's log into `folder`, which `open_backup` took.
+def committed_index(disk: Disk, ledger: GroupLedger) -> int:
+    """Of the last entry that a running member's checkpoint calls committed."""
+    return read_checkpoint(disk, ledger.layout.checkpoint).committed_index
+
+
+def running_ledger_limit(
+    disk: Disk, ledger: GroupLedger, status: Mapping[str, Any] | None, node: str
+) -> LedgerLimit:
+    """What a running member has committed and synced; as its checkpoint says if it is silent.
+
+    Raises: as `limit_at`.
+    """
+    if status is None:
+        index = committed_index(disk, ledger)
+        return limit_at(disk, ledger, index, "the checkpoint of a member that did not answer")
+    index = min(status["synced_index"], status["committed_index"])
+    return limit_at(disk, ledger, index, "committed and synced on a running member")
+
+
+def copy_ledger(
+    disk: Disk, ledger: GroupLedger, root: str, limit: LedgerLimit, done: BackedUp
+) -> Work[BackedUpLedger]:
+    """Copy a member's log into a root of a backup.
 
     Raises: StorageError: it is damaged, or let go of under our hands. OSError.
     """
-    for ledger in source.ledgers:
-        layout = LedgerLayout(f"{folder}/groups/{ledger.name}")
-        copying = _LedgerCopy(disk, ledger, layout, limits[ledger.name], done)
-        done.ledgers.append((yield from copying.run()))
+    return _LedgerCopy(disk, ledger, LedgerLayout(root), limit, done).run()
 
 
 @attrs.define

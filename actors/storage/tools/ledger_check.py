@@ -28,6 +28,7 @@ from actors.storage.file_sizes import short_alone
 from actors.storage.tools.check import CheckOptions
 from actors.storage.tools.check_end import REPAIR
 from actors.storage.tools.findings import LedgerReport
+from actors.storage.tools.ledger_backup import BackedUpLedger, verify_ledger
 from actors.storage.tools.ledger_end import LedgerEnd
 from actors.storage.tools.ledger_files import (
     COPY_AGAIN,
@@ -38,7 +39,7 @@ from actors.storage.tools.ledger_files import (
 from actors.storage.tools.ledger_small import check_snapshots, check_term, read_committed
 from actors.storage.tools.ledger_sums import SumsCheck
 from actors.storage.tools.steps import Step, Work, labelled
-from actors.storage.tools.target import GroupLedger, odd_in
+from actors.storage.tools.stores import GroupLedger, odd_in
 from wire.dledger.entry import INDEX_BYTES
 from wire.dledger.scan import EntryHead
 
@@ -50,6 +51,8 @@ def check_ledger(disk: Disk, ledger: GroupLedger, options: CheckOptions) -> Work
     report = yield from _LedgerCheck(disk, ledger, options).run()
     if options.is_running and not report.is_good:
         report = yield from _LedgerCheck(disk, ledger, options).run()
+    if isinstance(options.copied, BackedUpLedger):
+        yield from verify_ledger(disk, ledger.layout, options.copied, report)
     return report
 
 

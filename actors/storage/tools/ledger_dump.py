@@ -29,7 +29,7 @@ from actors.storage.dledger.walk import FileEnd, Piece, read_file
 from actors.storage.tools.dump import Dumped, Wanted, body_fields
 from actors.storage.tools.ledger_files import LedgerFiles, known_sums
 from actors.storage.tools.steps import Step, Work
-from actors.storage.tools.target import GroupLedger
+from actors.storage.tools.stores import GroupLedger
 from wire.dledger.entry import ENTRY_HEAD_BYTES
 from wire.dledger.scan import EntryHead
 
@@ -39,7 +39,6 @@ def dump_ledger(
     ledger: GroupLedger,
     wanted: Wanted,
     write: Callable[[bytes], object],
-    *,
     limit: int | None = None,
 ) -> Work[Dumped]:
     """Give the wanted entries to `write`, as lines, many at a time.

@@ -16,7 +16,7 @@ from actors.storage.dledger.walk import FileEnd, read_file
 from actors.storage.tools.findings import LedgerReport, cut_text
 from actors.storage.tools.ledger_files import LedgerFiles, find_end
 from actors.storage.tools.steps import Step, Work, labelled
-from actors.storage.tools.target import GroupLedger
+from actors.storage.tools.stores import GroupLedger
 from actors.storage.tools.walk import used_bytes
 
 

@@ -20,7 +20,7 @@ from actors.storage.dledger.sums import SUM_BYTES, stored_sums, sums_file_bytes
 from actors.storage.log_reader import OffsetGone
 from actors.storage.side_file import SideFileDamaged
 from actors.storage.tools.steps import Step, Work, labelled
-from actors.storage.tools.target import GroupLedger, log_bases, odd_in
+from actors.storage.tools.stores import GroupLedger, log_bases, odd_in
 from wire.dledger.entry import DATA_FILE_BYTES, INDEX_BYTES, INDEX_FILE_BYTES
 
 NOTHING = -1

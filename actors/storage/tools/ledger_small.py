@@ -25,7 +25,7 @@ from actors.storage.dledger.term_files import (
 )
 from actors.storage.tools.findings import Findings, LedgerReport
 from actors.storage.tools.steps import Step, Work, labelled
-from actors.storage.tools.target import GroupLedger
+from actors.storage.tools.stores import GroupLedger
 from wire.dledger.files import decode_ledger_checkpoint
 from wire.errors import RemoteProtocolError
 

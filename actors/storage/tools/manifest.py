@@ -11,7 +11,7 @@ files are synced, by a rename. A backup without it is incomplete, whatever else 
 | made_ms | int | when the manifest was written, ms since 1970 |
 | identity | object | the node's identity.json as it was; {} if it has none |
 | groups | list | for each group: name, segment_bytes, first_bytes, end_bytes, limit, files |
-| ledgers | list | for each DLedger group: see `BackedUpLedger` |
+| ledgers | list | for each DLedger group: see `ledger_backup.BackedUpLedger` |
 
 `limit` says what the end followed from. A file: `base_bytes` (its name), `size_bytes` (bytes up to
 `end_bytes`; the file itself is as large as all others, zero behind them) and `crc32` of these.
@@ -20,13 +20,17 @@ files are synced, by a rename. A backup without it is incomplete, whatever else 
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import attrs
 
 from actors.env.protocols import Disk
 from actors.errors import ConfigError
+from actors.storage.classic_kind import CLASSIC
 from actors.storage.identity import UNREADABLE
+from actors.storage.kinds import KINDS, by_key
+from actors.storage.tools.copying import Copied, write_synced
+from actors.storage.tools.stores import FoundStore
 
 FORMAT_VERSION: Final = 1
 MANIFEST_BYTES_MAX: Final = 64 << 20
@@ -34,65 +38,20 @@ MANIFEST_BYTES_MAX: Final = 64 << 20
 
 
 @attrs.frozen(kw_only=True)
-class BackedUpFile:
-    """One file of a log. See the module's text."""
-
-    base_bytes: int
-    size_bytes: int
-    crc32: int
-
-
-@attrs.frozen(kw_only=True)
-class BackedUpGroup:
-    """One group's log, from `first_bytes` to `end_bytes`. See the module's table."""
-
-    name: str
-    segment_bytes: int
-    first_bytes: int
-    end_bytes: int
-    limit: str
-    files: tuple[BackedUpFile, ...]
-
-
-@attrs.frozen(kw_only=True)
-class BackedUpLedger:
-    """What was copied of a DLedger member.
-
-    Attributes:
-        log: its data files, as of any group.
-        first_index, end_index: of its entries; -1 for none.
-        committed_index: as far as this member knew; what lies above may never have been answered,
-            and others may have something else there.
-        term, voted_for: what it must not forget, and the copy does not stand in for: it has no
-            `currterm`, so that no member of ours starts on it.
-        snapshots: indexes of its state machine's snapshots.
-    """
-
-    log: BackedUpGroup
-    first_index: int
-    end_index: int
-    committed_index: int
-    term: int
-    voted_for: str
-    snapshots: tuple[int, ...]
-
-    @property
-    def name(self) -> str:
-        """The group."""
-        return self.log.name
-
-
-@attrs.frozen(kw_only=True)
 class Manifest:
-    """All of it. See the module's table."""
+    """All of it. See the module's table; `copies` are the lists of all modes."""
 
     cluster: str
     node: str
     boot: int
     made_ms: int
     identity: dict[str, Any]
-    groups: tuple[BackedUpGroup, ...]
-    ledgers: tuple[BackedUpLedger, ...] = ()
+    copies: tuple[Copied, ...]
+
+    def copy_of(self, store: FoundStore) -> Copied | None:
+        """What it says of a store in the backup."""
+        same = (each for each in self.copies if (each.mode, each.name) == (store.mode, store.name))
+        return next(same, None)
 
 
 def manifest_path(folder: str) -> str:
@@ -136,39 +95,11 @@ def _parse(found: Any, path: str) -> Manifest:
         boot=int(found["boot"]),
         made_ms=int(found["made_ms"]),
         identity=dict(found["identity"]),
-        groups=tuple(_group(each) for each in found["groups"]),
-        ledgers=tuple(_ledger(each) for each in found.get("ledgers", ())),
-    )
-
-
-def _ledger(found: Any) -> BackedUpLedger:
-    return BackedUpLedger(
-        log=_group(found["log"]),
-        first_index=int(found["first_index"]),
-        end_index=int(found["end_index"]),
-        committed_index=int(found["committed_index"]),
-        term=int(found["term"]),
-        voted_for=str(found["voted_for"]),
-        snapshots=tuple(int(each) for each in found["snapshots"]),
-    )
-
-
-def _group(found: Any) -> BackedUpGroup:
-    files = tuple(
-        BackedUpFile(
-            base_bytes=int(each["base_bytes"]),
-            size_bytes=int(each["size_bytes"]),
-            crc32=int(each["crc32"]),
-        )
-        for each in found["files"]
-    )
-    return BackedUpGroup(
-        name=str(found["name"]),
-        segment_bytes=int(found["segment_bytes"]),
-        first_bytes=int(found["first_bytes"]),
-        end_bytes=int(found["end_bytes"]),
-        limit=str(found["limit"]),
-        files=files,
+        copies=tuple(
+            kind.tools().parse_copy(each)
+            for kind in KINDS.values()
+            for each in (found[kind.key] if kind is CLASSIC else found.get(kind.key, ()))
+        ),
     )
 
 
@@ -176,23 +107,13 @@ def write_manifest(disk: Disk, folder: str, manifest: Manifest) -> None:
     """The last step of a backup. Effects order: written, synced, renamed, folder synced; then the
     mark of an incomplete one is removed.
     """
-    content = {"format_version": FORMAT_VERSION, **attrs.asdict(manifest)}
+    lists = by_key(manifest.copies).items()
+    content = {
+        "format_version": FORMAT_VERSION,
+        **attrs.asdict(manifest, filter=lambda field, _: field.name != "copies"),
+        **{key: [attrs.asdict(cast("Any", each)) for each in found] for key, found in lists},
+    }
     write_synced(disk, manifest_path(folder), json.dumps(content, indent=1).encode() + b"\n")
     if disk.exists(incomplete_path(folder)):
         disk.unlink(incomplete_path(folder))
         disk.sync_dir(folder)
-
-
-def write_synced(disk: Disk, path: str, data: bytes) -> None:
-    """A small file, whole or not at all: temporary file, sync, rename, folder sync."""
-    temporary = f"{path}.tmp"
-    if disk.exists(temporary):
-        disk.unlink(temporary)
-    file = disk.open(temporary, "x")
-    try:
-        file.pwrite(data, 0)
-        file.sync()
-    finally:
-        file.close()
-    disk.rename(temporary, path)
-    disk.sync_dir(path.rpartition("/")[0])

@@ -8,30 +8,25 @@ from typing import Any
 import attrs
 
 from actors.config.command_line import columns
-from actors.storage.tools.backup import BackedUp
-from actors.storage.tools.findings import LedgerReport, Report, StoreReport
-from actors.storage.tools.ledger_backup import USE
+from actors.storage.kinds import by_key
+from actors.storage.tools.copying import BackedUp
+from actors.storage.tools.findings import Report
 from actors.storage.tools.steps import Step
 from actors.storage.tools.truncate import Plan
 
 MIB = 1 << 20
-COLUMNS = ("group", "result", "state", "files", "first", "end", "records", "synced", "dispatched",
-           "units", "index entries")  # fmt: skip
+HEAD = ("group", "result", "state")
 
 
-LEDGER_COLUMNS = ("group", "result", "state", "files", "first", "end", "entries", "end term",
-                  "committed", "term", "vote", "checksums", "snapshots")  # fmt: skip
-
-
-def check_lines(reports: Sequence[StoreReport], ledgers: Sequence[LedgerReport] = ()) -> list[str]:
-    """A table for each kind, one row per group, and below them what was found."""
-    if not reports and not ledgers:
+def check_lines(reports: Sequence[Report]) -> list[str]:
+    """A table for each mode, one row per group, and below them what was found."""
+    if not reports:
         return ["no groups"]
-    lines = columns([COLUMNS, *map(_row, reports)], left=3) if reports else []
-    if ledgers:
-        lines += columns([LEDGER_COLUMNS, *map(_ledger_row, ledgers)], left=3)
-    every: tuple[Report, ...] = (*reports, *ledgers)
-    for report in every:
+    lines: list[str] = []
+    for of_mode in filter(None, by_key(reports).values()):
+        rows = [(one.group, one.result, one.state, *one.row) for one in of_mode]
+        lines += columns([(*HEAD, *of_mode[0].columns), *rows], left=len(HEAD))
+    for report in reports:
         findings = report.findings
         lines += [f"{report.group}: damage: {line}" for line in findings.damage]
         if findings.damage_count > len(findings.damage):
@@ -43,36 +38,6 @@ def check_lines(reports: Sequence[StoreReport], ledgers: Sequence[LedgerReport] 
         if findings.note_count > len(findings.notes):
             lines.append(f"{report.group}: note: {findings.note_count} in all")
     return lines
-
-
-def _ledger_row(report: LedgerReport) -> tuple[str, ...]:
-    numbers = (
-        report.files,
-        report.first_index,
-        report.end_index,
-        report.entries,
-        report.end_term,
-        report.committed_index,
-        report.term,
-    )
-    shown = ("-" if number < 0 else str(number) for number in numbers)
-    vote, last = report.voted_for or "-", (str(report.summed), str(len(report.snapshots)))
-    return (report.group, report.result, report.state, *shown, vote, *last)
-
-
-def _row(report: StoreReport) -> tuple[str, ...]:
-    numbers = (
-        report.files,
-        report.first_bytes,
-        report.end_bytes,
-        report.records,
-        report.mark_bytes,
-        report.dispatched_bytes,
-        report.units,
-        report.entries,
-    )
-    shown = ("-" if number is None else str(number) for number in numbers)
-    return (report.group, report.result, report.state, *shown)
 
 
 def plan_lines(plan: Plan, root: str) -> list[str]:
@@ -99,17 +64,7 @@ def plan_lines(plan: Plan, root: str) -> list[str]:
 def backup_lines(done: BackedUp, folder: str) -> list[str]:
     """What was copied."""
     lines = list(done.notes)
-    for group in done.groups:
-        lines.append(
-            f"{group.name}: {group.first_bytes} to {group.end_bytes} ({group.limit}),"
-            f" {len(group.files)} files"
-        )
-    for ledger in done.ledgers:
-        snapshots = f", {len(ledger.snapshots)} snapshots" if ledger.snapshots else ""
-        lines.append(
-            f"{ledger.name}: entries {ledger.first_index} to {ledger.end_index}"
-            f" ({ledger.log.limit}), {len(ledger.log.files)} files{snapshots}; {USE}"
-        )
+    lines += [copied.line for copied in done.copies]
     reused = f", {_mib(done.reused_bytes)} were there already" if done.reused_bytes else ""
     lines.append(f"{folder}: whole, {_mib(done.copied_bytes)} copied{reused}")
     return lines
@@ -117,22 +72,23 @@ def backup_lines(done: BackedUp, folder: str) -> list[str]:
 
 def backup_object(done: BackedUp, folder: str) -> dict[str, Any]:
     """What was copied, for machines; the manifest lists the files."""
-    groups, ledgers = [
-        [{**attrs.asdict(one, recurse=False), "files": len(log.files)} for one, log in each]
-        for each in (
-            [(group, group) for group in done.groups],
-            [(ledger, ledger.log) for ledger in done.ledgers],
-        )
-    ]
-    for found in ledgers:
-        log = attrs.asdict(found.pop("log"), recurse=False)
-        found |= {**log, "files": found["files"]}
     return {
-        **attrs.asdict(done, recurse=False),
+        **{
+            key: [_copy_object(each) for each in found]
+            for key, found in by_key(done.copies).items()
+        },
+        "notes": done.notes,
+        "copied_bytes": done.copied_bytes,
+        "reused_bytes": done.reused_bytes,
         "path": folder,
-        "groups": groups,
-        "ledgers": ledgers,
     }
+
+
+def _copy_object(copied: Any) -> dict[str, Any]:
+    own = attrs.asdict(copied, recurse=False)
+    own.pop("log", None)
+    log = attrs.asdict(copied.log, recurse=False)
+    return {**own, **log, "files": len(copied.log.files)}
 
 
 def step_line(step: Step, seconds: float, bytes_done: int) -> str:

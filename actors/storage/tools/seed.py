@@ -14,16 +14,14 @@ import attrs
 
 from actors.config import ClusterConfig
 from actors.env.protocols import Disk
-from actors.errors import ConfigError, CorruptLog
-from actors.storage.commit_log import segment_bases, segment_path
+from actors.errors import ConfigError
 from actors.storage.identity import FORMAT_VERSION, LOCK_NAME, identity_path, seeding_path
-from actors.storage.layout import StoreLayout
+from actors.storage.kinds import tools_of
 from actors.storage.path_kinds import check_kinds, is_bare
-from actors.storage.side_file import SideFile
-from actors.storage.tools.manifest import BackedUpFile, BackedUpGroup, Manifest, write_synced
+from actors.storage.tools.copying import Copied, write_synced
+from actors.storage.tools.kind import Seeding
+from actors.storage.tools.manifest import Manifest
 from actors.storage.tools.steps import Step, Work
-from actors.storage.tools.walk import READ_BYTES
-from wire.crc import crc32
 
 
 @attrs.frozen(kw_only=True)
@@ -46,29 +44,28 @@ class Seed:
     group: str | None = None
 
     @property
-    def groups(self) -> tuple[tuple[str, BackedUpGroup], ...]:
-        """Each with the name that it will have."""
-        return tuple((self.group or group.name, group) for group in self.manifest.groups)
+    def groups(self) -> tuple[tuple[str, Copied], ...]:
+        """Each that can be seeded, with the name that it will have."""
+        copies = seedable(self.manifest)
+        return tuple((self.group or copied.name, copied) for copied in copies)
+
+
+def seedable(manifest: Manifest) -> tuple[Copied, ...]:
+    """The copies of which a node's store can be made."""
+    return tuple(each for each in manifest.copies if isinstance(tools_of(each).seed, Seeding))
+
+
+def _seeding_of(copied: Copied) -> Seeding:
+    found = tools_of(copied).seed
+    assert isinstance(found, Seeding)  # `seedable`
+    return found
 
 
 def check_fit(seed: Seed, config: ClusterConfig) -> None:
     """Whether the cluster file has a place for it. Raises: ConfigError, one line per problem."""
     problems = []
-    for name, group in seed.groups:
-        found = config.classic_groups.get(name)
-        key = f"{config.path}: key groups.{name}"
-        if found is None:
-            problems.append(f"{key}: expected the group of the backup (or --group), found none")
-            continue
-        if seed.node not in found.members:
-            problems.append(f"{key}.slaves: expected {seed.node} among them, found it nowhere")
-        elif seed.node == found.master:
-            problems.append(f"{key}.master: expected another node than the one that is seeded")
-        if group.segment_bytes and found.segment_bytes != group.segment_bytes:
-            problems.append(
-                f"{key}.segment_bytes: expected {group.segment_bytes}, the size of the backup's"
-                f" files, found {found.segment_bytes}"
-            )
+    for name, copied in seed.groups:
+        problems += _seeding_of(copied).problems(config, seed.node, name, copied)
     if seed.manifest.cluster not in ("", config.name):
         problems.append(
             f"{config.path}: key name: expected {seed.manifest.cluster}, the backup's cluster,"
@@ -111,7 +108,8 @@ def seed_node(disk: Disk, seed: Seed) -> Work[int]:
     write_synced(disk, mark, text.encode() + b"\n")
     copied = 0
     for name, group in seed.groups:
-        copied += yield from _group(disk, seed, group, f"{top}/groups/{name}")
+        source, root = f"{seed.backup}/groups/{group.name}", f"{top}/groups/{name}"
+        copied += yield from _seeding_of(group).copy(disk, group, source, root)
     yield Step("identity", 0, 0)
     disk.rename(mark, identity_path(top))
     disk.sync_dir(top)
@@ -130,7 +128,9 @@ def _identity(seed: Seed) -> dict[str, Any]:
         if group.name in known:
             record = dict(known[group.name])
             reigns = record.get("history", [])
-            record["history"] = [each for each in reigns if each["start_bytes"] < group.end_bytes]
+            record["history"] = [
+                each for each in reigns if each["start_bytes"] < group.log.end_bytes
+            ]
             record["high_water_bytes"] = 0
             records[name] = record
     return {
@@ -142,61 +142,3 @@ def _identity(seed: Seed) -> dict[str, Any]:
         "settings": {},
         **({"records": records} if records else {}),
     }
-
-
-def _group(disk: Disk, seed: Seed, group: BackedUpGroup, root: str) -> Work[int]:
-    layout = StoreLayout(root)
-    source = StoreLayout(f"{seed.backup}/groups/{group.name}").commit_log
-    disk.mkdir(layout.commit_log)
-    _remove_files(disk, layout)
-    total = sum(file.size_bytes for file in group.files)
-    done = 0
-    for each in group.files:
-        yield from _file(disk, source, layout.commit_log, group, each, done, total)
-        done += each.size_bytes
-    disk.sync_dir(layout.commit_log)
-    if group.files:
-        mark, _ = SideFile.open(disk, layout.synced, 1)
-        mark.write((group.end_bytes,))
-        mark.sync()
-        mark.close()
-    return done
-
-
-def _remove_files(disk: Disk, layout: StoreLayout) -> None:
-    """Those that a run made which was killed."""
-    paths = [segment_path(layout.commit_log, b) for b in segment_bases(disk, layout.commit_log)]
-    for path in (*paths, layout.synced):
-        if disk.exists(path):
-            disk.unlink(path)
-
-
-def _file(
-    disk: Disk,
-    source: str,
-    target: str,
-    group: BackedUpGroup,
-    each: BackedUpFile,
-    done: int,
-    total: int,
-) -> Work[None]:
-    path, crc = segment_path(source, each.base_bytes), 0
-    copy = disk.open(segment_path(target, each.base_bytes), "x")
-    try:
-        file = disk.open(path, "r")
-        try:
-            for at in range(0, each.size_bytes, READ_BYTES):
-                data = file.pread(at, min(READ_BYTES, each.size_bytes - at))
-                crc = crc32(data, crc)
-                copy.pwrite(data, at)
-                yield Step(f"{group.name}: copy", done + at + len(data), total)
-        finally:
-            file.close()
-        if crc != each.crc32:
-            raise CorruptLog(
-                f"{path}: expected CRC-32 {each.crc32:08x} as the manifest says, found {crc:08x}"
-            )
-        copy.resize(group.segment_bytes)
-        copy.sync()
-    finally:
-        copy.close()

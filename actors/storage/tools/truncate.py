@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
+from functools import partial
 from typing import Any
 
 import attrs
@@ -22,15 +23,16 @@ from actors.storage import truncation
 from actors.storage.adopting import adopt
 from actors.storage.commit_log import CommitLog, segment_bases, segment_path
 from actors.storage.derived_files import DerivedFiles
+from actors.storage.identity import high_water, read_raw_identity
 from actors.storage.index_files import is_index_name
 from actors.storage.opening import NO_LIMIT
 from actors.storage.side_file import SideFile, SideFileDamaged, read_side_file
 from actors.storage.small_files import lower_logics_offset
 from actors.storage.tools.check_index import slots_of
 from actors.storage.tools.check_queues import usual_file_bytes
-from actors.storage.tools.manifest import write_synced
+from actors.storage.tools.copying import write_synced
 from actors.storage.tools.steps import Step, Work, labelled
-from actors.storage.tools.target import GroupStore, log_bases, size_of
+from actors.storage.tools.stores import GroupStore, log_bases, size_of
 from actors.storage.tools.walk import READ_BYTES, Ending, read_file, used_bytes
 from wire.files.commit_log import segment_name
 from wire.files.index_file import INDEX_UNIT_BYTES, index_file_bytes
@@ -80,6 +82,38 @@ class Plan:
             f"{self.known_from} says that all below {self.known_bytes} was safe:"
             f" {self.known_bytes - self.offset} bytes of it may have been acknowledged"
         )
+
+
+@attrs.frozen
+class Truncation:
+    """What was found out.
+
+    Attributes:
+        plan: for whoever decides.
+        carry_out: cuts; gives the folder that keeps what was cut, None if nothing was.
+    """
+
+    plan: Plan
+    carry_out: Callable[[], Work[str | None]]
+
+
+def prepare_truncation(
+    env: Env, store: GroupStore, offset: int, index_slots: int | None, node_dir: str | None
+) -> Work[Truncation]:
+    """Find out what a truncation to `offset` means. Changes nothing.
+
+    Args:
+        index_slots: hash slots of the index files; None: as the node's settings say, or the usual.
+        node_dir: the directory of the node whose store it is.
+
+    Raises: ConfigError: no record ends at `offset`, or nobody says how many hash slots there are.
+    """
+    marks = marks_of(env.disk, store)
+    if node_dir is not None:
+        marks |= high_water(read_raw_identity(env.disk, node_dir), store.name)
+    derived = derived_group(env.disk, store, index_slots)
+    plan = yield from plan_truncation(env.disk, store, offset, marks)
+    return Truncation(plan, partial(truncate_store, env, store, plan, derived))
 
 
 def plan_truncation(
@@ -133,13 +167,6 @@ def marks_of(disk: Disk, store: GroupStore) -> dict[str, int]:
     except SideFileDamaged:
         return {}
     return {} if values is None else {"the synced mark": values[0]}
-
-
-def high_water(identity: Mapping[str, Any], group: str) -> dict[str, int]:
-    """What a node's identity (as it lies in the file) says was acknowledged or reported."""
-    record = identity.get("records", {}).get(group, {})
-    offset = record.get("high_water_bytes", 0)
-    return {"the node's identity": offset} if offset else {}
 
 
 def _unfinished(disk: Disk, store: GroupStore) -> int | None:

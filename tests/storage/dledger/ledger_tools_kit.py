@@ -19,7 +19,8 @@ from actors.storage.tools.dump import Dumped, Wanted
 from actors.storage.tools.findings import LedgerReport
 from actors.storage.tools.ledger_check import check_ledger
 from actors.storage.tools.ledger_dump import dump_ledger
-from actors.storage.tools.target import GroupLedger, find_target
+from actors.storage.tools.stores import GroupLedger
+from actors.storage.tools.target import find_target
 
 COUNT = 150
 
@@ -59,7 +60,7 @@ def take_snapshot(disk: SimDisk, index: int, term: int, data: bytes = b"state" *
 
 def ledger_at(disk: Any, path: str = ROOT) -> GroupLedger:
     """With the sizes that a node's identity keeps."""
-    (ledger,) = find_target(disk, path).ledgers
+    (ledger,) = find_target(disk, path).stores
     return attrs.evolve(ledger, segment_bytes=FILE, index_file_bytes=INDEX_FILE)
 
 

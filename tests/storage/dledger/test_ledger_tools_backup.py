@@ -39,14 +39,15 @@ from actors.errors import ConfigError, CorruptLog, StorageError
 from actors.sim.disk import SimDisk
 from actors.storage.dledger.layout import LedgerLayout
 from actors.storage.dledger.ledger import TermVote
-from actors.storage.tools.backup import BackedUp, make_manifest, open_backup
+from actors.storage.tools.backup import copy_stores, make_manifest, open_backup
+from actors.storage.tools.copying import BackedUp
 from actors.storage.tools.ledger_backup import (
-    copy_ledgers,
+    BackedUpLedger,
     limit_at,
     stopped_ledger_limit,
     verify_ledger,
 )
-from actors.storage.tools.manifest import BackedUpLedger, read_manifest, write_manifest
+from actors.storage.tools.manifest import read_manifest, write_manifest
 from actors.storage.tools.target import Kind, Target, find_target
 
 DEST = "/backup"
@@ -56,8 +57,8 @@ COPY = LedgerLayout(f"{DEST}/groups/ledger")
 def target_of(disk: Any, path: str) -> Target:
     """With the size that a node's identity keeps."""
     target = find_target(disk, path)
-    (ledger,) = target.ledgers
-    return attrs.evolve(target, ledgers=(attrs.evolve(ledger, segment_bytes=FILE),))
+    (ledger,) = target.stores
+    return attrs.evolve(target, stores=(attrs.evolve(ledger, segment_bytes=FILE),))
 
 
 def backup(
@@ -65,14 +66,14 @@ def backup(
 ) -> BackedUp:
     """As the command does it; `committed`: of a running member."""
     target = target_of(disk, path)
-    (ledger,) = target.ledgers
+    (ledger,) = target.stores
     if committed is None:
         limit = finish(stopped_ledger_limit(disk, ledger))
     else:
         limit = limit_at(disk, ledger, committed, "test")
     open_backup(disk, target, dest)
     done = BackedUp()
-    finish(copy_ledgers(disk, target, dest, {ledger.name: limit}, done))
+    finish(copy_stores(disk, target, dest, {ledger.name: limit}, done))
     write_manifest(disk, dest, make_manifest(disk, target, done, 5))
     return done
 
@@ -80,7 +81,7 @@ def backup(
 def manifest_of(disk: Any, dest: str = DEST) -> BackedUpLedger:
     manifest = read_manifest(disk, dest)
     assert manifest is not None
-    (ledger,) = manifest.ledgers
+    (ledger,) = manifest.copies
     return ledger
 
 
@@ -99,7 +100,7 @@ def test_a_stopped_member() -> None:
     done = backup(disk)
     assert all_bytes(disk) == before
     found = manifest_of(disk)
-    assert done.ledgers == [found]
+    assert done.copies == [found]
     assert (found.first_index, found.end_index, found.committed_index) == (0, COUNT - 1, COUNT - 1)
     assert (found.term, found.voted_for, found.snapshots) == (2, "n1", (100,))
     assert find_target(disk, DEST).kind is Kind.BACKUP
@@ -173,21 +174,21 @@ def test_of_a_running_member_what_is_committed() -> None:
     assert verified(disk) == []
     assert [line["index"] for line in dumped(disk, COPY.root)[0]] == list(range(COUNT - 39))
     with pytest.raises(StorageError, match="run it again"):
-        limit_at(disk, target_of(disk, ROOT).ledgers[0], 5000, "test")
+        limit_at(disk, target_of(disk, ROOT).stores[0], 5000, "test")
 
 
 def test_a_member_that_begins_anew_while_it_is_copied() -> None:
     disk = filled()
     ledger = opened(disk)
     target = target_of(disk, ROOT)
-    limit = limit_at(disk, target.ledgers[0], 100, "test")
+    limit = limit_at(disk, target.stores[0], 100, "test")
     assert ledger.delete_expired(COUNT, snapshot=True) is not None
     open_backup(disk, target, DEST)
-    finish(copy_ledgers(disk, target, DEST, {"ledger": limit}, done := BackedUp()))
-    assert done.ledgers[0].first_index == ledger.begin_index > 0
+    finish(copy_stores(disk, target, DEST, {"ledger": limit}, done := BackedUp()))
+    assert done.copies[0].first_index == ledger.begin_index > 0
     finish(ledger.restart_at(5000, 1 << 20))
     with pytest.raises(StorageError, match="run it again"):
-        finish(copy_ledgers(disk, target, DEST, {"ledger": limit}, BackedUp()))
+        finish(copy_stores(disk, target, DEST, {"ledger": limit}, BackedUp()))
     with pytest.raises(ConfigError, match="expected a whole backup, found an incomplete one"):
         find_target(disk, DEST)
 

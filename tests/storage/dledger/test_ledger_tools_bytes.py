@@ -12,13 +12,15 @@ from ledger_tools_kit import all_bytes, filled, take_snapshot, write_file
 from actors.errors import TriologError
 from actors.sim.disk import SimDisk
 from actors.storage.side_file import SideFile
-from actors.storage.tools.backup import BackedUp, open_backup
+from actors.storage.tools.backup import copy_stores, open_backup
 from actors.storage.tools.check import CheckOptions
+from actors.storage.tools.copying import BackedUp
 from actors.storage.tools.dump import Wanted
-from actors.storage.tools.ledger_backup import copy_ledgers, stopped_ledger_limit
+from actors.storage.tools.ledger_backup import stopped_ledger_limit
 from actors.storage.tools.ledger_check import check_ledger
 from actors.storage.tools.ledger_dump import dump_ledger
-from actors.storage.tools.target import GroupLedger, find_target
+from actors.storage.tools.stores import GroupLedger
+from actors.storage.tools.target import find_target
 
 
 def spoil(disk: SimDisk, draw: random.Random) -> None:
@@ -63,7 +65,7 @@ def looked_at(disk: SimDisk, ledger: GroupLedger, *, is_running: bool) -> int:
         limit = finish(stopped_ledger_limit(disk, ledger))
         target = find_target(disk, ROOT)
         open_backup(disk, target, "/backup")
-        finish(copy_ledgers(disk, target, "/backup", {ledger.name: limit}, BackedUp()))
+        finish(copy_stores(disk, target, "/backup", {ledger.name: limit}, BackedUp()))
     except TriologError:
         said += 1
     return said
@@ -81,7 +83,7 @@ def test_any_bytes_are_told_about(seed: int) -> None:
         for _ in range(draw.randrange(1, 4)):
             spoil(disk, draw)
         try:
-            (ledger,) = find_target(disk, ROOT).ledgers
+            (ledger,) = find_target(disk, ROOT).stores
         except (TriologError, ValueError):
             assert not disk.exists(LAYOUT.term)
             continue

@@ -1,0 +1,51 @@
+"""The modes whose stores a node and the storage tools know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+from actors.env.protocols import Disk
+from actors.storage.classic_kind import CLASSIC
+from actors.storage.identity import Identity
+from actors.storage.kind import StoreKind
+from actors.storage.ledger_kind import DLEDGER
+
+if TYPE_CHECKING:
+    from actors.storage.tools.kind import StoreTools
+
+KINDS: Final[dict[str, StoreKind[StoreTools[Any]]]] = {"classic": CLASSIC, "dledger": DLEDGER}
+"""By mode. Folders are tried in this order."""
+
+
+class _OfMode(Protocol):
+    @property
+    def mode(self) -> str: ...
+
+
+T = TypeVar("T", bound=_OfMode)
+
+
+def kind_of(found: _OfMode) -> StoreKind[StoreTools[Any]]:
+    """The kind of a group, of a store that was found, or of a copy."""
+    return KINDS[found.mode]
+
+
+def tools_of(found: _OfMode) -> StoreTools[Any]:
+    """The tools of its kind."""
+    return kind_of(found).tools()
+
+
+def kind_at(disk: Disk, root: str, identity: Identity | None) -> StoreKind[StoreTools[Any]]:
+    """The kind of a store that lies in a node's directory or a backup.
+
+    A member without entries, and a store of which all is lost, may have nothing that shows it.
+    """
+    known = (kind for kind in KINDS.values() if kind.is_store(disk, root, identity))
+    return next(known, CLASSIC)
+
+
+def by_key(found: Iterable[T]) -> dict[str, list[T]]:
+    """Stores, reports or copies under the keys of their kinds, each of which is there."""
+    every = list(found)
+    return {kind.key: [one for one in every if kind_of(one) is kind] for kind in KINDS.values()}

@@ -1,0 +1,149 @@
+"""The stores that the tools find, as far as that shows without a look into their files.
+
+What all have is `FoundStore`. Reading only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import attrs
+
+from actors.config.problems import dotted
+from actors.env.protocols import Disk
+from actors.storage.commit_log import segment_bases, segment_path
+from actors.storage.dledger.layout import LedgerLayout
+from actors.storage.identity import Identity
+from actors.storage.kind import Layout
+from actors.storage.layout import StoreLayout
+from wire.files.message_record import RECORD_BYTES_MAX, RECORD_OVERHEAD_MAX
+
+
+@attrs.frozen(kw_only=True)
+class FoundStore:
+    """A store of any mode.
+
+    Attributes:
+        mode: which of `actors.storage.kinds.KINDS` it is.
+        name: the group; the folder's name where no node says so.
+        layout: its paths.
+        segment_bytes: size of its log files; 0: there are none and nobody says it.
+        settings: the group's settings at the node's last start, key -> JSON; {} for others.
+    """
+
+    mode: ClassVar[str]
+    name: str
+    layout: Layout
+    segment_bytes: int
+    settings: Mapping[str, str]
+
+    def setting(self, key: str) -> int | None:
+        """An int among the settings."""
+        return number_in(self.settings, key)
+
+    @property
+    def is_compat(self) -> bool:
+        """The group has `compat = "upstream"`: recovery cuts whatever the mark says."""
+        return self.settings.get("compat") == '"upstream"'
+
+
+@attrs.frozen(kw_only=True)
+class GroupStore(FoundStore):
+    """The store of a classic group."""
+
+    mode = "classic"
+    layout: StoreLayout
+
+    @property
+    def record_bytes_max(self) -> int:
+        """Largest record that is taken for one."""
+        body = self.setting("max_message_bytes") or 0
+        return max(RECORD_BYTES_MAX, body + RECORD_OVERHEAD_MAX)
+
+
+@attrs.frozen(kw_only=True)
+class GroupLedger(FoundStore):
+    """The store of a member of a DLedger group.
+
+    Attributes:
+        index_file_bytes: size of its index files; 0: there are none and nobody says it.
+        had_vote: the node's identity says that its term and vote were once on the disk.
+        members: of the group, as the node's identity says; () where none does.
+    """
+
+    mode = "dledger"
+    layout: LedgerLayout
+    index_file_bytes: int
+    had_vote: bool = False
+    members: tuple[str, ...] = ()
+
+    @property
+    def is_in_memory(self) -> bool:
+        """The group has `store = "memory"`: only term and vote are here."""
+        return self.settings.get("store") == '"memory"'
+
+
+def settings_at(root: str, identity: Identity | None) -> dict[str, str]:
+    """Of the group whose store root it is, key -> JSON, as its node remembers them."""
+    start = dotted(("groups", root.rpartition("/")[2])) + "."
+    settings = {} if identity is None else identity.settings
+    return {key[len(start) :]: value for key, value in settings.items() if key.startswith(start)}
+
+
+def number_in(settings: Mapping[str, str], key: str) -> int | None:
+    """An int among a group's settings; None for all else."""
+    value = json.loads(settings.get(key, "null"))
+    return value if isinstance(value, int) else None
+
+
+def file_size(disk: Disk, folder: str, told: int | None) -> int:
+    """The size that log files have; 0 without any, where nobody tells.
+
+    What is told is the last start's, even if that was refused because all files have another size.
+    """
+    sizes = [size_of(disk, segment_path(folder, base)) for base in segment_bases(disk, folder)]
+    common = Counter(size for size in sizes if size).most_common()
+    if told and len(common) != 1:
+        return told
+    return common[0][0] if common else 0
+
+
+def size_of(disk: Disk, path: str) -> int | None:
+    """A file's size in bytes; None: a running node has deleted it meanwhile."""
+    try:
+        return disk.stat(path).size_bytes
+    except FileNotFoundError:
+        return None
+
+
+def log_bases(disk: Disk, store: FoundStore) -> Sequence[int]:
+    """First offsets of the log's files; a last one of 0 bytes, which a crash left, is none."""
+    folder = store.layout.commit_log
+    bases = segment_bases(disk, folder)
+    while bases and size_of(disk, segment_path(folder, bases[-1])) == 0:
+        bases.pop()
+    return bases
+
+
+def odd_files(disk: Disk, store: FoundStore, bases: Sequence[int]) -> list[str]:
+    """What is wrong with the log's files themselves: sizes, names, holes. One line each."""
+    return odd_in(disk, store.layout.commit_log, store.segment_bytes, bases)
+
+
+def odd_in(disk: Disk, folder: str, size: int, bases: Sequence[int]) -> list[str]:
+    """The same of the files of `size` bytes in a folder."""
+    wrong = []
+    for number, base in enumerate(bases):
+        path = segment_path(folder, base)
+        found = size_of(disk, path)
+        if found not in (size, None):
+            wrong.append(f"{path}: expected {size} bytes, found {found}")
+        if base % size:
+            wrong.append(f"{path}: the name is no multiple of {size}")
+        elif number and base != bases[number - 1] + size:
+            missing = segment_path(folder, bases[number - 1] + size)
+            wrong.append(f"{missing}: the file is missing, {path} follows")
+    return wrong
