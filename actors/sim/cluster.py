@@ -26,7 +26,7 @@ from actors.log import AppendOutcome, Log
 from actors.log_types import Chain, Found, NewRecord, Offsets, Receipt
 from actors.node.node import Node
 from actors.service import open_node
-from actors.sim.machines import DATA_DIR, SimMachines, SimProcess
+from actors.sim.machines import DATA_DIR, NotConverged, SimMachines, SimProcess
 from actors.sim.pages import Inode
 from actors.sim.world import SimEvent, World
 from actors.storage.commit_log import segment_path
@@ -238,20 +238,6 @@ class SimCluster(SimMachines[Node]):
                 self.ended(name)
 
         return main
-
-
-class NotConverged(Exception):
-    """The members still differ though they had time. The text says how far each is."""
-
-    def __init__(
-        self, group: str, within_s: float, found: Mapping[str, Offsets], said: str = ""
-    ) -> None:
-        each = said or "; ".join(
-            f"{name}: written {offsets.written}, synced {offsets.synced},"
-            f" acknowledged {offsets.acknowledged}"
-            for name, offsets in found.items()
-        )
-        super().__init__(f"{group}: not equal after {within_s:g} virtual seconds: {each}")
 
 
 @attrs.frozen

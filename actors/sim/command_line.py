@@ -25,18 +25,14 @@ from actors.config.command_line import OutputFailed, Parser, complain, with_outp
 from actors.errors import ConfigError
 from actors.quiet_imports import INTERRUPTED
 from actors.sim import history
-from actors.sim.dledger.marks import LEDGER_EXPECTED
-from actors.sim.dledger.plan import LedgerPlan
+from actors.sim.classic import ClassicPlan
 from actors.sim.plan import Outcome, Plan
-from actors.sim.running import PLANS, draw, run_plan, run_seed
+from actors.sim.running import PLANS, run_plan, run_seed
 from actors.sim.scheduler import UnsupportedTrio, check_trio
 from actors.sim.script_file import dump_plan, load_plan
 from actors.sim.shrink import TRIES_MAX, shrink
-from actors.sim.simulation import ClassicPlan
-from actors.sim.sweep import CLASSIC, counts_text, failure_text, sweep, versions
+from actors.sim.sweep import counts_text, failure_text, sweep, versions
 
-MODES = tuple(PLANS)
-EXPECTED = {ClassicPlan.mode: CLASSIC, LedgerPlan.mode: LEDGER_EXPECTED}
 EXIT_USAGE = 2
 DIGITS_MAX = 18
 PROGRESS_SEEDS = 25
@@ -103,7 +99,9 @@ def _parser() -> Parser:
     many.add_argument("--first", type=_whole, default=0, help="the first one (0)")
     many.set_defaults(command=_sweep)
     for each in commands.choices.values():
-        each.add_argument("--mode", choices=MODES, default="classic", help="what is simulated")
+        each.add_argument(
+            "--mode", choices=tuple(PLANS), default=ClassicPlan.mode, help="what is simulated"
+        )
     return parser
 
 
@@ -124,7 +122,7 @@ def _count(text: str) -> int:
 def _plan(args: argparse.Namespace) -> Plan:
     """The run that is asked for. Raises: ConfigError if the file is none."""
     if args.script is None:
-        return draw(args.mode, args.seed)
+        return PLANS[args.mode].draw(args.seed)
     try:
         return load_plan(Path(args.script).read_text(encoding="utf-8"))[0]
     except (OSError, ValueError) as error:
@@ -197,7 +195,7 @@ def _sweep(args: argparse.Namespace) -> int:
 
     seeds = range(args.first, args.first + args.seeds)
     run = partial(run_seed, mode=args.mode)
-    result = sweep(map(str, seeds), on_run, run, EXPECTED[args.mode])
+    result = sweep(map(str, seeds), on_run, run, PLANS[args.mode].expected)
     real_s = _now_s() - begin_s
     print(f"{result.seeds} seeds from {args.first} on, {len(result.failed)} failed; {versions()}")
     print(counts_text(result.counts))

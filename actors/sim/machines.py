@@ -16,6 +16,7 @@ from actors.config import ClusterConfig
 from actors.env.local_secrets import SECRET_BYTES
 from actors.env.protocols import Env
 from actors.errors import Closed, NodeStopped, UnknownName
+from actors.log_types import Offsets
 from actors.sim.machine import NodeState
 from actors.sim.world import World
 
@@ -185,3 +186,17 @@ class SimMachines(ABC, Generic[N]):
         for each in (name, *([other] if other is not None else ())):
             self._check(each)
         return [other] if other is not None else [each for each in self.names if each != name]
+
+
+class NotConverged(Exception):
+    """The members still differ though they had time. The text says how far each is."""
+
+    def __init__(
+        self, group: str, within_s: float, found: Mapping[str, Offsets], said: str = ""
+    ) -> None:
+        each = said or "; ".join(
+            f"{name}: written {offsets.written}, synced {offsets.synced},"
+            f" acknowledged {offsets.acknowledged}"
+            for name, offsets in found.items()
+        )
+        super().__init__(f"{group}: not equal after {within_s:g} virtual seconds: {each}")

@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+import random
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar, Self
 
 import attrs
 
 from actors.config import ClusterConfig
 from actors.sim.disk import DiskOptions
-from actors.sim.history import Violation
+from actors.sim.history import Observation, Violation
 from actors.sim.network import NetworkOptions
 from actors.sim.script import Script, dump_fault
+from actors.sim.stage import Stage
 from actors.sim.workload import WorkloadOptions
+from actors.sim.world import World
 
 FAULTS_S = 60.0
 """Virtual time in which faults begin."""
+
+
+@attrs.frozen(kw_only=True)
+class Expected:
+    """What a sweep of a mode has to have seen; more may be counted.
+
+    Attributes:
+        always: every sweep of a sensible size.
+        thorough: a long one as well.
+    """
+
+    always: tuple[str, ...]
+    thorough: tuple[str, ...]
 
 
 @attrs.frozen(kw_only=True)
@@ -24,10 +42,12 @@ class Plan(ABC):
 
     Attributes:
         mode: what kind of groups.
+        expected: what a sweep of such plans has to have seen.
         settings: of the groups.
     """
 
     mode: ClassVar[str]
+    expected: ClassVar[Expected]
     seed: str
     nodes: int
     settings: dict[str, Any]
@@ -39,6 +59,21 @@ class Plan(ABC):
     load: WorkloadOptions
     script: Script
     duration_s: float = FAULTS_S
+
+    @classmethod
+    @abstractmethod
+    def draw(cls, seed: str) -> Self:
+        """The run that belongs to a seed."""
+
+    @abstractmethod
+    def stage(
+        self, world: World, tell: Callable[[Observation], None] | None
+    ) -> AbstractContextManager[Stage]:
+        """Everything that the run needs in its world, before it starts.
+
+        Args:
+            tell: is handed each observation.
+        """
 
     @property
     @abstractmethod
@@ -88,14 +123,17 @@ class Outcome:
     steps: int
 
 
-@attrs.frozen(kw_only=True)
-class Expected:
-    """What a sweep of a mode has to have seen; more may be counted.
+def draw_network(rng: random.Random) -> NetworkOptions:
+    """Most networks are quick and whole."""
+    return NetworkOptions(
+        latency_mean_s=rng.choice([0.0005, 0.0005, 0.02]),
+        fragment_share=rng.choice([0.0, 0.1, 0.5]),
+        clog_share=rng.choice([0.0, 0.0, 0.05]),
+        bandwidth_bytes_per_s=rng.choice([None, None, 200_000.0]),
+        window_bytes=rng.choice([4096, 256 << 10]),
+    )
 
-    Attributes:
-        always: every sweep of a sensible size.
-        thorough: a long one as well.
-    """
 
-    always: tuple[str, ...]
-    thorough: tuple[str, ...]
+def draw_disk(rng: random.Random) -> DiskOptions:
+    """From a fast disk to a slow one."""
+    return DiskOptions(sync_mean_s=rng.choice([0.0003, 0.001, 0.03]))

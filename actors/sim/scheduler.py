@@ -385,3 +385,23 @@ def run(
         )
 
     return trio.run(program, clock=virtual_clock())
+
+
+def make_policy(name: str) -> Policy:
+    """A fresh policy: "random", "priorities", "in order", or "starve" and a part of a task's name;
+    with "@FIRST-LAST" behind it only in those passes of the scheduler.
+    """
+    name, _, stretch = name.partition("@")
+    if stretch:
+        first, _, last = stretch.partition("-")
+        return Within(make_policy(name), int(first), int(last))
+    if name == "in order":
+        return InOrder()
+    if name == "random":
+        return RandomOrder()
+    if name == "priorities":
+        return Priorities()
+    kind, _, starved = name.partition(" ")
+    assert kind == "starve", name
+    assert starved, name
+    return Starve(starved)

@@ -1,7 +1,7 @@
 """Many seeds one after the other, and what happened in them taken together.
 
-A sweep in which something never happened proves nothing about it, so a zero in `EXPECTED` fails a
-sweep of a sensible size, and one in `MARKS` a sweep that is long enough for what is rare.
+A sweep in which something never happened proves nothing about it, so a zero of what a plan
+expects fails a sweep of a sensible size, or for what is rare one that is long enough.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import Final
 
 import attrs
 
-from actors.ha.core.states import Lost
-from actors.sim.faults import ACTIONS
+from actors.sim.classic import ClassicPlan
 from actors.sim.plan import Expected, Outcome
 from actors.sim.running import run_seed
 from actors.sim.scheduler import TRIO_VERSION
@@ -23,90 +22,9 @@ from actors.version import VERSION
 
 SENSIBLE_SEEDS: Final = 30
 """With fewer seeds than this, something may well not happen."""
-RARE: Final = (
-    "power_loss_all",
-    "hand_over_called_off",
-    "promote",
-    "fail_over",
-    "force_promote",
-    "rotten_source",
-    "rot_repaired",
-    "depose_unheard",
-    "expire",
-    "misdate",
-    "bad_sector",
-    "false_report",
-    "stranger",
-)
-"""Actions that take effect in fewer than a quarter of all runs: 30 could lack one."""
 NAME_WIDTH: Final = 44
 THOROUGH_SEEDS: Final = 200
 """So many have all that happens in one run of twenty, but for one such sweep of 28,000."""
-
-EXPECTED: Final = (
-    *(f"fault {name}" for name in ACTIONS if name not in RARE),
-    "restarts",
-    "recoveries after a crash",
-    "disk errors",
-    "refused starts",
-    "roll-overs",
-    "catch-ups",
-    "connections lost",
-    "time-outs",
-    "acknowledged records",
-    "unknown records",
-    "refused records",
-    "read records",
-    "fresh reads",
-)
-"""What a sweep has to have seen; more may be counted."""
-
-MARKS: Final = (
-    *(f"fault {name}" for name in RARE),
-    "refused connections",
-    "slaves emptied",
-    "mark acknowledged records given up",
-    "tails cut",
-    "refused reports",
-    "logs resynced",
-    "mark master changed",
-    "mark fenced: HANDING_OVER",
-    "mark slave refused: diverged",
-    "mark slave's log cut",
-    "mark tail cut at a bad record",
-    "mark page as it was written back",
-    "mark page sealed",
-    "mark range repaired",
-    "mark catch-up over files",
-    "mark catch-up from nothing",
-    "mark file deleted: age",
-    "mark slave needs what expired",
-    "mark catch-up from what had not expired",
-    "mark dispatch went on behind the end",
-    "mark queues begun anew",
-    "mark mended: consumequeue",
-    "mark mended: index",
-    "mark write failed",
-    "mark sync failed",
-    "mark slave could not write",
-    "mark SLAVE_NOT_AVAILABLE",
-    *(f"mark append unknown: {name}" for name in ("ReplicationTimeout", "NodeStopped", "given up")),
-    *(f"mark append refused: {name}" for name in ("NotMaster", "NotEnoughReplicas", "Closed")),
-    *(
-        f"mark connection ended: {lost.name}"
-        for lost in (
-            Lost.PEER_CLOSED,
-            Lost.BROKEN,
-            Lost.CONNECT_FAILED,
-            Lost.SILENT,
-            Lost.FOREIGN_LOG,
-            Lost.NOT_VERIFIED,
-            Lost.APPEND_FAILED,
-        )
-    ),
-)
-"""What a thorough one has to have seen as well."""
-CLASSIC: Final = Expected(always=EXPECTED, thorough=MARKS)
 
 
 @attrs.frozen(kw_only=True)
@@ -125,7 +43,7 @@ class SweepResult:
     failed: tuple[Outcome, ...]
     counts: dict[str, int]
     virtual_s: float
-    expected: Expected = CLASSIC
+    expected: Expected
 
     @property
     def zeros(self) -> tuple[str, ...]:
@@ -143,7 +61,7 @@ def sweep(
     seeds: Iterable[str],
     on_run: Callable[[Outcome], None] = lambda outcome: None,
     run: Callable[[str], Outcome] = run_seed,
-    expected: Expected = CLASSIC,
+    expected: Expected = ClassicPlan.expected,
 ) -> SweepResult:
     """Run all seeds, also behind one that fails.
 

@@ -23,8 +23,8 @@ from actors.env.protocols import Env
 from actors.log import Log
 from actors.sim.cluster import API_PORT, SimCluster, classic_config
 from actors.sim.dledger.members import ledger_config
+from actors.sim.plan import draw_disk, draw_network
 from actors.sim.scheduler import virtual_clock
-from actors.sim.simulation import draw_disk, draw_network
 from actors.sim.world import World, open_world
 
 OUTSTANDING: Final = 4

@@ -37,7 +37,7 @@ from actors.pipeline.places import Place
 from actors.pipeline.session import Profile, open_session
 from actors.pipeline.verdicts import Verdicts
 from actors.sim.plan import Plan
-from actors.sim.running import draw
+from actors.sim.running import PLANS
 from actors.sim.script_file import load_plan
 
 SCRIPTS = Path(__file__).parents[1] / "scripts" / "mutations"
@@ -68,12 +68,12 @@ def cases(first: int, seeds: int) -> list[Case]:
     found = []
     for number in range(first, first + seeds):
         mode = MODES[number % len(MODES)]
-        found.append(Case(name=f"{mode} {number}", plan=draw(mode, str(number))))
+        found.append(Case(name=f"{mode} {number}", plan=PLANS[mode].draw(str(number))))
     for mode, name, seed, expected in BROKEN:
         if seed is None:
             plan, _ = load_plan((SCRIPTS / f"{name}.toml").read_text(encoding="utf-8"))
         else:
-            plan = draw(mode, seed)
+            plan = PLANS[mode].draw(seed)
         found.append(Case(name=f"{mode} {name}", plan=plan, mutation=name, audit=expected))
     return found
 

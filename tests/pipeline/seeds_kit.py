@@ -32,7 +32,6 @@ from actors.log_types import Receipt
 from actors.service import configured
 from actors.sim import simulation, validations
 from actors.sim.disk import SimDisk
-from actors.sim.dledger import simulation as ledger_simulation
 from actors.sim.history import (
     LOST,
     AppendAnswered,
@@ -251,8 +250,7 @@ def play(plan: Plan, tag: str, data: Path, mutation: Mutation | None = None) -> 
     with pytest.MonkeyPatch.context() as patch:
         if mutation is not None:
             mutation(patch)
-        for module in (simulation, ledger_simulation):
-            patch.setattr(module, "outcome_of", _exporting(module.outcome_of, export))
+        patch.setattr(simulation, "outcome_of", _exporting(simulation.outcome_of, export))
         outcome = run_plan(plan)
     export.write_records()
     acknowledged = sum(receipt.count for fed in export.fed.values() for _, receipt, _ in fed)

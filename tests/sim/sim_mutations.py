@@ -30,15 +30,14 @@ sys.path.append(str(Path(__file__).parents[1] / "dledger"))
 from broken_actors import LEDGER_MUTATIONS
 
 from actors.config.guarantees import guarantee_of
-from actors.sim.dledger.plan import LedgerPlan
-from actors.sim.dledger.simulation import simulate_ledgers
+from actors.sim.classic import ClassicPlan
 from actors.sim.history import History
 from actors.sim.plan import Outcome, Plan
-from actors.sim.running import draw, run_plan
+from actors.sim.running import PLANS, run_plan
 from actors.sim.scheduler import virtual_clock
 from actors.sim.script_file import dump_plan, load_plan
 from actors.sim.shrink import shrink
-from actors.sim.simulation import ClassicPlan, simulate
+from actors.sim.simulation import simulate
 from actors.sim.sweep import versions
 from actors.sim.world import NodeFailed
 
@@ -76,7 +75,7 @@ class Found:
     @property
     def group(self) -> str:
         """The row of the guarantees' table that the run belongs to."""
-        plan = self.plan or draw(self.mode, str(self.seed))
+        plan = self.plan or PLANS[self.mode].draw(str(self.seed))
         return guarantee_of(next(iter(plan.config.groups.values()))).mode
 
 
@@ -102,11 +101,7 @@ def objects(checker: str, mutation: Mutation, plan: Plan) -> bool:
                     scope.cancel()
 
             patch.setattr(History, "violated", violated)
-            if isinstance(plan, LedgerPlan):
-                await simulate_ledgers(plan)
-            else:
-                assert isinstance(plan, ClassicPlan)
-                await simulate(plan)
+            await simulate(plan)
 
     with pytest.MonkeyPatch.context() as patch:
         mutation(patch)
@@ -123,7 +118,7 @@ def hunt(mutation: Mutation, seeds: Iterable[int], mode: str = ClassicPlan.mode)
     last = -1
     for seed in seeds:
         last = seed
-        plan = draw(mode, str(seed))
+        plan = PLANS[mode].draw(str(seed))
         violations = run_broken(mutation, plan).violations
         if violations and not run_plan(plan).violations:
             first = violations[0]
@@ -151,7 +146,7 @@ def keep_script(found: Found) -> None:
         violations = run_broken(found.mutation, plan).violations
         return found.checker in {violation.checker for violation in violations}
 
-    plan = draw(found.mode, str(found.seed))
+    plan = PLANS[found.mode].draw(str(found.seed))
     small = shrink(plan, fails, tries_max=SHRINK_TRIES, until_s=found.at_s)
     what = (found.mutation.__doc__ or "").split("\n\n")[0]
     comment = f"{what}\n{found.checker}: {found.text}\nFound with seed {found.seed}; {versions()}"

@@ -9,9 +9,10 @@ import trio
 
 from actors.errors import Closed, NodeStopped, NotMaster, UnknownName
 from actors.log_types import Offsets
-from actors.sim.cluster import NotConverged, SimCluster, classic_config
+from actors.sim.cluster import SimCluster, classic_config
 from actors.sim.log_bytes import DiskLogBytes
 from actors.sim.machine import EndedWhileStarting
+from actors.sim.machines import NotConverged
 from actors.sim.scheduler import Starve
 from actors.sim.world import World, open_world
 

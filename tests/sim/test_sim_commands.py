@@ -11,13 +11,15 @@ import attrs
 import pytest
 
 from actors.sim import command_line as command
+from actors.sim.classic import ClassicPlan
+from actors.sim.classic_expected import EXPECTED
 from actors.sim.history import Violation
 from actors.sim.plan import Outcome
 from actors.sim.running import run_seed
+from actors.sim.scheduler import make_policy
 from actors.sim.script import dump_fault
-from actors.sim.simulation import draw_plan, make_policy
 from actors.sim.survival import POWER_LOSSES
-from actors.sim.sweep import EXPECTED, MARKS, SENSIBLE_SEEDS, THOROUGH_SEEDS, failure_text, sweep
+from actors.sim.sweep import SENSIBLE_SEEDS, THOROUGH_SEEDS, failure_text, sweep
 
 ROOT = Path(__file__).parents[2]
 QUIET_SEED = "112"
@@ -59,8 +61,8 @@ def test_a_run_is_long_enough_and_clean(outcome: Outcome) -> None:
 
 
 def test_plans_differ_and_repeat() -> None:
-    plans = [draw_plan(str(seed)) for seed in range(50)]
-    assert plans == [draw_plan(str(seed)) for seed in range(50)]
+    plans = [ClassicPlan.draw(str(seed)) for seed in range(50)]
+    assert plans == [ClassicPlan.draw(str(seed)) for seed in range(50)]
     groups = [plan.config.groups["orders"] for plan in plans]
     assert {group.durability for group in groups} == {"synced", "written"}
     assert {len(plan.config.nodes) for plan in plans} == {2, 3, 4, 5}
@@ -104,13 +106,16 @@ def test_a_failure_says_how_to_see_it_again(outcome: Outcome) -> None:
 
 @pytest.mark.parametrize(
     ("names", "lacking", "count"),
-    [(EXPECTED, "catch-ups", SENSIBLE_SEEDS), (MARKS, "mark master changed", THOROUGH_SEEDS)],
+    [
+        (EXPECTED.always, "catch-ups", SENSIBLE_SEEDS),
+        (EXPECTED.thorough, "mark master changed", THOROUGH_SEEDS),
+    ],
     ids=["sensible", "thorough"],
 )
 def test_a_sweep_of_a_certain_size_fails_on_zeros(
     names: tuple[str, ...], lacking: str, count: int, outcome: Outcome
 ) -> None:
-    full = attrs.evolve(outcome, counts=dict.fromkeys((*EXPECTED, *MARKS), 2))
+    full = attrs.evolve(outcome, counts=dict.fromkeys((*EXPECTED.always, *EXPECTED.thorough), 2))
     seeds = [str(seed) for seed in range(count)]
     result = sweep(seeds, run=lambda seed: full)
     assert result.good

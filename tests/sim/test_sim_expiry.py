@@ -16,12 +16,12 @@ from actors.sim.action import Ground
 from actors.sim.actions_expiry import Expire, age
 from actors.sim.actions_operator import refill
 from actors.sim.atlas import Damage
+from actors.sim.classic import EXPIRY, ClassicPlan
+from actors.sim.classic import GROUP as DRAWN
 from actors.sim.expiry_checker import LOOKS_MAX, OnlyOldExpires, RetentionGoesOn
 from actors.sim.history import FaultInjected, NodeLooked
 from actors.sim.log_bytes import DiskLogBytes
 from actors.sim.marks import counted
-from actors.sim.simulation import EXPIRY, draw_plan
-from actors.sim.simulation import GROUP as DRAWN
 from actors.sim.underived import first_wrong, underived
 from actors.sim.validations import validate
 from actors.sim.world import SimEvent
@@ -219,7 +219,7 @@ def test_it_is_drawn_where_files_expire() -> None:
     names = ("n0", "n1")
     assert Expire().nodes(Ground(names=names, duration_s=1.0)) == ()
     assert Expire().nodes(Ground(names=names, duration_s=1.0, expires=True)) == ("n1",)
-    plans = [draw_plan(str(seed)) for seed in range(60)]
+    plans = [ClassicPlan.draw(str(seed)) for seed in range(60)]
     old = [plan for plan in plans if plan.config.classic_groups[DRAWN].file_reserved_time_h == 1]
     assert 3 <= len(old) <= 20
     assert all(
@@ -287,5 +287,5 @@ EXPIRED = told(store.SegmentExpired(min_bytes=32, reason="age"))
     ],
 )
 def test_what_a_node_may_lack(seen: list[Any], lacks: int) -> None:
-    group = draw_plan("1").config.classic_groups[DRAWN]
+    group = ClassicPlan.draw("1").config.classic_groups[DRAWN]
     assert underived(group, seen)["n1"] == lacks

@@ -14,7 +14,7 @@ from actors.sim.disk import DiskOptions
 from actors.sim.dledger.actions import LEDGER_ACTIONS, MEMORY_ACTIONS
 from actors.sim.dledger.actions_machine import MACHINE_ACTIONS
 from actors.sim.dledger.members import SimGroups
-from actors.sim.dledger.plan import LedgerPlan, draw_ledger_plan
+from actors.sim.dledger.plan import LedgerPlan
 from actors.sim.dledger.workload import LedgerWorkload
 from actors.sim.faults import FAULTS_MIN
 from actors.sim.history import AppendAsked, AppendUnknown, FaultInjected, History, Observation
@@ -198,7 +198,7 @@ def test_members_end_while_they_write_and_load_snapshots(lazy: bool) -> None:
 
 
 def test_what_is_drawn() -> None:
-    plans = [draw_ledger_plan(str(seed)) for seed in range(200)]
+    plans = [LedgerPlan.draw(str(seed)) for seed in range(200)]
     assert {plan.nodes for plan in plans} == {1, 2, 3, 4, 5}
     assert {len(plan.ledgers) for plan in plans} == {1, 2, 3}
     assert {plan.ledgers[0].store for plan in plans} == {"file", "memory"}
@@ -222,7 +222,7 @@ def test_what_is_drawn() -> None:
 
 
 def test_a_run_as_a_file() -> None:
-    plan = draw_ledger_plan("11")
+    plan = LedgerPlan.draw("11")
     again, expect = load_plan(dump_plan(plan, expect="LogMatching"))
     assert expect == "LogMatching"
     assert again.config == plan.config

@@ -16,6 +16,7 @@ from broken_code import MUTATIONS, Mutation
 from sim_mutations import BY_SCRIPT, RUNS_MAX, SCRIPTS, Found, hunt, main, objects
 
 from actors.config.guarantees import guarantee_of
+from actors.sim.classic import GROUP, ClassicPlan
 from actors.sim.disk import DiskOptions
 from actors.sim.fault_runner import FaultRunner
 from actors.sim.history import Violation
@@ -23,7 +24,6 @@ from actors.sim.plan import Plan
 from actors.sim.running import run_plan
 from actors.sim.script import parse_fault
 from actors.sim.script_file import dump_plan, load_plan
-from actors.sim.simulation import GROUP, draw_plan
 from actors.sim.workload import WorkloadOptions
 
 NAMES = [mutation.__name__ for mutation in MUTATIONS]
@@ -41,7 +41,7 @@ SHORT_SCRIPT = (
 def short_plan(copies: int = 2) -> Plan:
     """Three nodes, slow disks, power losses, all within 8 virtual seconds."""
     return attrs.evolve(
-        draw_plan("short"),
+        ClassicPlan.draw("short"),
         nodes=3,
         settings={
             "copies": copies,
@@ -121,7 +121,7 @@ def test_the_table(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monke
         return Found(mutation, "" if mutation is MUTATIONS[1] else "LogsEqual", 7)
 
     monkeypatch.setattr("sim_mutations.hunt", found)
-    seven = draw_plan("7").config.groups[GROUP]
+    seven = ClassicPlan.draw("7").config.groups[GROUP]
     assert main(["--seeds", "3", "--first", "5", NAMES[0]]) == 0
     assert seeds == [5, 6, 7]
     row = f"| {NAMES[0]} | LogsEqual | 7 | {guarantee_of(seven).mode} |"

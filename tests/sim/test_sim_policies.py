@@ -8,11 +8,11 @@ import attrs
 import pytest
 
 from actors.ha.core.ack_policy import FurthestSlave, InSyncReplicas
+from actors.sim.classic import ClassicPlan
 from actors.sim.disk import DiskOptions
 from actors.sim.plan import Plan
 from actors.sim.running import run_plan
 from actors.sim.script import parse_fault
-from actors.sim.simulation import draw_plan
 from actors.sim.workload import WorkloadOptions
 
 SCRIPT = (
@@ -26,7 +26,7 @@ SCRIPT = (
 
 def plan(**policy: Any) -> Plan:
     return attrs.evolve(
-        draw_plan("policies"),
+        ClassicPlan.draw("policies"),
         nodes=3,
         settings={
             "segment_bytes": 16 << 10,

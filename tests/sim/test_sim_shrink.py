@@ -12,13 +12,13 @@ import trio
 from test_sim_mutations import short_plan
 
 from actors.sim import command_line
+from actors.sim.classic import ClassicPlan
 from actors.sim.history import Violation
 from actors.sim.plan import Outcome, Plan
 from actors.sim.running import run_plan
-from actors.sim.scheduler import InOrder, Within
+from actors.sim.scheduler import InOrder, Within, make_policy
 from actors.sim.script_file import dump_plan, load_plan
 from actors.sim.shrink import PASSES_MIN, TAIL_S, shrink
-from actors.sim.simulation import draw_plan, make_policy
 
 
 def kinds(plan: Plan) -> list[str]:
@@ -37,7 +37,7 @@ def fails_with(*wanted: str) -> object:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_only_the_lines_that_matter_are_left(seed: int) -> None:
-    plan = draw_plan(str(seed))
+    plan = ClassicPlan.draw(str(seed))
     for wanted in itertools.combinations(dict.fromkeys(kinds(plan)), 2):
         small = shrink(plan, fails_with(*wanted))  # type: ignore[arg-type]
         assert kinds(small) == list(wanted)
@@ -52,11 +52,11 @@ def test_only_the_lines_that_matter_are_left(seed: int) -> None:
 
 
 def test_without_any_line_that_matters_none_is_left() -> None:
-    assert shrink(draw_plan("1"), lambda plan: True).script == ()
+    assert shrink(ClassicPlan.draw("1"), lambda plan: True).script == ()
 
 
 def test_what_comes_after_the_failure_goes_at_once() -> None:
-    plan = draw_plan("2")
+    plan = ClassicPlan.draw("2")
     tried: list[Plan] = []
 
     def fails(each: Plan) -> bool:
@@ -70,7 +70,7 @@ def test_what_comes_after_the_failure_goes_at_once() -> None:
 
 
 def test_what_matters_stays() -> None:
-    plan = attrs.evolve(draw_plan("3"), policy="random", tell_yields=0.3)
+    plan = attrs.evolve(ClassicPlan.draw("3"), policy="random", tell_yields=0.3)
     small = shrink(plan, lambda each: "random" in each.policy and each.tell_yields > 0)
     assert small.tell_yields == 0.3
     name, _, stretch = small.policy.partition("@")
@@ -87,15 +87,15 @@ def test_the_number_of_tries_is_bounded() -> None:
         tried.append(plan)
         return len(plan.script) > 3
 
-    small = shrink(draw_plan("2"), fails, tries_max=7, tell=told.append)
+    small = shrink(ClassicPlan.draw("2"), fails, tries_max=7, tell=told.append)
     assert len(tried) == 7
-    assert len(small.script) < len(draw_plan("2").script)
+    assert len(small.script) < len(ClassicPlan.draw("2").script)
     assert told
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_a_run_as_a_file_reads_back(seed: int) -> None:
-    plan = draw_plan(str(seed))
+    plan = ClassicPlan.draw(str(seed))
     assert load_plan(dump_plan(plan, expect="LogsEqual", comment="why\n\nso")) == (
         plan,
         "LogsEqual",

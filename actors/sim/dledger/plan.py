@@ -8,7 +8,8 @@ Groups that are `written` keep their power. Most groups with files run a state m
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, ClassVar, Final
 
 import attrs
@@ -19,10 +20,13 @@ from actors.sim.dledger import workload
 from actors.sim.dledger.actions import LEDGER_ACTIONS, MEMORY_ACTIONS, ONE_NODE_ACTIONS
 from actors.sim.dledger.actions_machine import MACHINE_ACTIONS, ONE_NODE_MACHINE_ACTIONS
 from actors.sim.dledger.machine import MachineOptions
-from actors.sim.dledger.members import ledger_config
+from actors.sim.dledger.marks import LEDGER_EXPECTED
+from actors.sim.dledger.members import SimGroups, ledger_config
+from actors.sim.dledger.stage import LedgerStage
 from actors.sim.faults import draw_script
-from actors.sim.plan import FAULTS_S, Plan
-from actors.sim.simulation import draw_disk, draw_network
+from actors.sim.history import Observation
+from actors.sim.plan import FAULTS_S, Expected, Plan, draw_disk, draw_network
+from actors.sim.world import World
 
 GROUPS: Final = ("g0", "g1", "g2")
 NODES: Final = (3, 3, 3, 3, 5, 5, 5, 4, 2, 1)
@@ -55,6 +59,7 @@ class LedgerPlan(Plan):
     """
 
     mode: ClassVar[str] = "dledger"
+    expected: ClassVar[Expected] = LEDGER_EXPECTED
 
     @property
     def config(self) -> ClusterConfig:
@@ -88,38 +93,46 @@ class LedgerPlan(Plan):
         preferred = self.settings.get("preferred_leaders", ())
         return nodes >= 1 and f"n{nodes}" not in preferred
 
+    @classmethod
+    def draw(cls, seed: str) -> LedgerPlan:
+        """See `Plan`."""
+        rng = random.Random(f"{seed}:ledger")
+        nodes = rng.choice(NODES)
+        names = tuple(f"n{number}" for number in range(nodes))
+        settings = _draw_settings(rng, names)
+        settings |= _draw_machine(random.Random(f"{seed}:ledger:machine"), settings)
+        machine = "machine" in settings
+        durable = settings["store"] == "file" and settings["durability"] == "synced"
+        ground = Ground(
+            names=names,
+            duration_s=FAULTS_S,
+            spare_power=() if durable else names,
+            places=MACHINE_PLACES if machine else PLACES,
+        )
+        network = draw_network(random.Random(f"{seed}:ledger:network"))
+        if settings.get("machine"):  # a piece is to be there within its time
+            network = attrs.evolve(network, bandwidth_bytes_per_s=None, window_bytes=256 << 10)
+        kind = rng.choice(["random", "random", "priorities", f"starve {rng.choice(STARVED)}"])
+        return cls(
+            seed=seed,
+            nodes=nodes,
+            settings=settings,
+            skews_ms={name: rng.choice([0, 0, rng.randint(-60_000, 60_000)]) for name in names},
+            network=network,
+            disk=draw_disk(random.Random(f"{seed}:ledger:disk")),
+            policy=kind,
+            tell_yields=random.Random(f"{seed}:ledger:tell").choice([0.0, 0.05, 0.3]),
+            load=workload.draw_options(random.Random(f"{seed}:ledger:load")),
+            script=draw_script(seed, ground, _actions(nodes, settings)),
+        )
 
-def draw_ledger_plan(seed: str) -> LedgerPlan:
-    """The run that belongs to a seed."""
-    rng = random.Random(f"{seed}:ledger")
-    nodes = rng.choice(NODES)
-    names = tuple(f"n{number}" for number in range(nodes))
-    settings = _draw_settings(rng, names)
-    settings |= _draw_machine(random.Random(f"{seed}:ledger:machine"), settings)
-    machine = "machine" in settings
-    durable = settings["store"] == "file" and settings["durability"] == "synced"
-    ground = Ground(
-        names=names,
-        duration_s=FAULTS_S,
-        spare_power=() if durable else names,
-        places=MACHINE_PLACES if machine else PLACES,
-    )
-    network = draw_network(random.Random(f"{seed}:ledger:network"))
-    if settings.get("machine"):  # a piece is to be there within its time
-        network = attrs.evolve(network, bandwidth_bytes_per_s=None, window_bytes=256 << 10)
-    kind = rng.choice(["random", "random", "priorities", f"starve {rng.choice(STARVED)}"])
-    return LedgerPlan(
-        seed=seed,
-        nodes=nodes,
-        settings=settings,
-        skews_ms={name: rng.choice([0, 0, rng.randint(-60_000, 60_000)]) for name in names},
-        network=network,
-        disk=draw_disk(random.Random(f"{seed}:ledger:disk")),
-        policy=kind,
-        tell_yields=random.Random(f"{seed}:ledger:tell").choice([0.0, 0.05, 0.3]),
-        load=workload.draw_options(random.Random(f"{seed}:ledger:load")),
-        script=draw_script(seed, ground, _actions(nodes, settings)),
-    )
+    @contextmanager
+    def stage(
+        self, world: World, tell: Callable[[Observation], None] | None
+    ) -> Iterator[LedgerStage]:
+        """See `Plan`."""
+        groups = SimGroups(world, self.config, skews_ms=self.skews_ms, machine=self.machine)
+        yield LedgerStage(groups, self.ledgers, self.machine, self.load, tell)
 
 
 def _actions(nodes: int, settings: Mapping[str, Any]) -> Mapping[str, Action[Any]]:
