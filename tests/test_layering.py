@@ -46,6 +46,7 @@ LEVELS = {
     "actors.cluster": 8,
     "actors.sim": 8,
     "actors.pipeline": 8,
+    "actors.modes": 9,
 }
 COMMAND_LEVEL = 8  # a package's __main__, and what it hands its words to
 COMMAND_LINES = (

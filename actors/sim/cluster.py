@@ -1,4 +1,4 @@
-"""A classic cluster in a simulated world: every node is the real `open_node`, unchanged.
+"""A cluster in a simulated world: every node is the real `open_node`, unchanged.
 
 Nodes are named as in the configuration; each is a machine of its own, with its own address, disk
 and clock. What a test or a workload holds is the same `Log` that an embedding program has: it
@@ -132,7 +132,7 @@ class SimCluster(SimMachines[Node]):
     ) -> None:
         super().__init__(world, config, skews_ms=skews_ms)
         self._masters = {
-            name: group.master if isinstance(group, ClassicGroup) else group.members[0]
+            name: next(each for each in group.members if group.role_of(each).appends)
             for name, group in config.groups.items()
         }
         self._numbers = dict.fromkeys(config.groups, 0)
