@@ -45,8 +45,8 @@ from actors.runtime import (
     open_system,
 )
 from actors.state_machine import Machines
-from actors.storage import event_log
-from actors.storage.identity import NodeDirectory, events_path
+from actors.storage.node import event_log
+from actors.storage.node.identity import NodeDirectory, events_path
 from actors.trees.node import node_tree
 from actors.version import VERSION
 

@@ -50,9 +50,9 @@ LEVELS = {
 }
 COMMAND_LEVEL = 8  # a package's __main__, and what it hands its words to
 COMMAND_LINES = (
-    "actors.storage.command_copies",
-    "actors.storage.command_line",
-    "actors.storage.command_steps",
+    "actors.storage.tools.command_copies",
+    "actors.storage.tools.command_line",
+    "actors.storage.tools.command_steps",
 )
 """Those of rooms below 8: they ask a running node, as any command does."""
 ROOM_OF_6 = frozenset(room for room, level in LEVELS.items() if level == 6)
@@ -170,25 +170,25 @@ PLANTED = [
     ("actors.env.tcp", "from actors.runtime import Actor"),
     ("actors.events.ha", "from actors.env import Env"),
     ("actors.events.ha", "def f():\n    import actors.sim.world"),
-    ("actors.runtime.actor", "if TYPE_CHECKING:\n    from actors.storage import store"),
+    ("actors.runtime.actor", "if TYPE_CHECKING:\n    from actors.storage.commitlog import store"),
     ("actors.ha.core.rule", "import trio"),
     ("actors.ha.core.rule", "from trio.lowlevel import checkpoint"),
     ("actors.ha.core.rule", "from actors.ha import read_socket"),
-    ("actors.storage.store", "from actors.ha.core import rule"),
+    ("actors.storage.commitlog.store", "from actors.ha.core import rule"),
     ("actors.dledger.rpc.peer", "from actors.ha import read_socket"),
     ("actors.trees.classic", "from actors import open_node"),
     ("actors.service", "import actors"),
     ("actors.client", "import actors.client.__main__\nfrom actors.cluster import feed"),
-    ("actors.pipeline.jobs", "from actors.storage import commit_log"),
+    ("actors.pipeline.jobs", "from actors.storage.log import commit_log"),
     ("actors.pipeline.jobs", "from actors.config import model"),
     ("actors.pipeline.jobs", "import trio"),
     ("actors.cluster.feed", "from pyspark.sql import SparkSession"),
-    ("actors.storage.tools.dump", "def f():\n    import pyarrow"),
+    ("actors.storage.tools.commitlog.dump", "def f():\n    import pyarrow"),
     ("actors.mystery", "import attrs"),
     ("actors.trees.classic", "from actors.mystery import x"),
     ("actors.cluster.feed", "from actors.sim import world"),
-    ("actors.cluster.feed", "from actors.storage.command_line import run_command_line"),
-    ("actors.storage.tools.check", "from actors.client import connect"),
+    ("actors.cluster.feed", "from actors.storage.tools.command_line import run_command_line"),
+    ("actors.storage.tools.commitlog.check", "from actors.client import connect"),
 ]
 
 
@@ -202,7 +202,7 @@ ALLOWED = [
     ("actors.ha.read_socket", "import trio\nfrom actors.ha.core import rule"),
     ("actors.ha.core.rule", "import attrs\nfrom actors.events import ha\nimport wire.errors"),
     ("actors.storage.__main__", "from actors.client import connect"),
-    ("actors.storage.command_line", "from actors.client import connect"),
+    ("actors.storage.tools.command_line", "from actors.client import connect"),
     ("actors.service", "from actors.api import server"),
     ("actors.sim.world", "from actors.trees import classic"),
     ("actors.pipeline.jobs", "from wire import api\nfrom actors.events import ha"),

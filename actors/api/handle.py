@@ -12,7 +12,7 @@ import attrs
 from actors.events.sink import EventLines, EventSubscription
 from actors.log import AppendOutcome
 from actors.log_types import Chain, Claim, Found, GroupState, NewRecord, Offsets, Receipt
-from actors.storage.mending import GoodRange
+from actors.storage.scrub.mending import GoodRange
 
 __all__ = ["AppendOutcome", "EventLines", "EventSubscription", "NodeHandle", "NodeIdentity"]
 

@@ -20,7 +20,7 @@ from actors.api.places import member_name
 from actors.env.protocols import Address, Network, Stream
 from actors.errors import TriologError
 from actors.log_types import GroupState
-from actors.storage.mending import GoodRange
+from actors.storage.scrub.mending import GoodRange
 from wire.api import frames as api
 from wire.crc import crc32
 from wire.errors import RemoteProtocolError

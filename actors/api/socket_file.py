@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from actors.env.protocols import Disk
-from actors.storage.path_kinds import check_kinds
+from actors.storage.files.path_kinds import check_kinds
 
 SOCKET_NAME = "api.sock"
 POINTER_NAME = "api.path"

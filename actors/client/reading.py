@@ -19,7 +19,7 @@ from actors.client.report import record_json, record_line
 from actors.errors import Closed, CorruptLog, TriologError
 from actors.log import READ_BYTES_DEFAULT
 from actors.log_types import Batch, Record
-from actors.storage.records import decoded
+from actors.storage.reading.records import decoded
 from wire.api import frames
 
 Write: TypeAlias = Callable[[bytes], Awaitable[None]]

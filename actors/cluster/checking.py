@@ -28,10 +28,10 @@ from actors.env.protocols import Disk
 from actors.errors import ConfigError
 from actors.ha.ha_client import PENDING_BYTES
 from actors.remoting import budget
-from actors.storage.dledger import recent
-from actors.storage.group_commit import GROUP_BYTES
+from actors.storage.commitlog.group_commit import GROUP_BYTES
 from actors.storage.group_kind import group_kind_problems, inner_kind_problems
-from actors.storage.identity import kind_problems, read_identity
+from actors.storage.ledger import recent
+from actors.storage.node.identity import kind_problems, read_identity
 
 
 def check(config: ClusterConfig, disk: Disk, trees: dict[str, str], *, as_json: bool) -> Answer:

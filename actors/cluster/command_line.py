@@ -72,8 +72,8 @@ def ended_how(config: ClusterConfig, node: str) -> str:
     # Here, as few look for it, and all would wait for it.
     from actors.events.codec import EventFormatError
     from actors.events.sink import ORDERED
-    from actors.storage.event_reader import last_stop
-    from actors.storage.identity import events_path
+    from actors.storage.node.event_reader import last_stop
+    from actors.storage.node.identity import events_path
 
     try:
         stop = last_stop(LocalDisk(), events_path(config.node_dir(node)), node)

@@ -37,8 +37,8 @@ from actors.env.file_kinds import FILE_MODE, kind_of
 from actors.env.local_disk import LocalDisk
 from actors.errors import ConfigError
 from actors.log_types import Receipt
-from actors.storage.replacing import NO_EXCHANGE
-from actors.storage.room import NO_ROOM, NO_ROOM_CODES, ROOM_PAUSE_S
+from actors.storage.files.replacing import NO_EXCHANGE
+from actors.storage.files.room import NO_ROOM, NO_ROOM_CODES, ROOM_PAUSE_S
 from wire.crc import crc32
 
 FILE_BYTES_MAX = 16 << 20

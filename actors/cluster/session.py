@@ -35,7 +35,7 @@ from actors.config.guarantees import guarantee_of
 from actors.env.local_disk import LocalDisk
 from actors.env.protocols import Disk
 from actors.errors import ConfigError
-from actors.storage.identity import read_identity
+from actors.storage.node.identity import read_identity
 
 LIVE_LOOK_S = 0.5
 PLAIN_LOOK_S = 2.0

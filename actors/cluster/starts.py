@@ -30,8 +30,8 @@ def starts_how(
     from actors.events.node import NodeStarted
     from actors.events.runtime import ActorStarted
     from actors.events.store import DiskUsageChanged
-    from actors.storage.event_reader import newest_boot
-    from actors.storage.identity import events_path
+    from actors.storage.node.event_reader import newest_boot
+    from actors.storage.node.identity import events_path
 
     try:
         events = newest_boot(LocalDisk(), events_path(config.node_dir(node)), node)
@@ -60,7 +60,7 @@ def starts_how(
 
 def _without_room(config: ClusterConfig, node: str) -> str:
     """What the disks of the node's folders lack, each of which may be another; "": nothing."""
-    from actors.storage.room import is_full, lacks
+    from actors.storage.files.room import is_full, lacks
 
     disk, folder = LocalDisk(), config.node_dir(node)
     groups = [f"{folder}/groups/{group.name}" for group in config.groups_of(node)]

@@ -16,7 +16,7 @@ from actors.cluster.view import ClusterView, GroupView, is_gone
 from actors.ha.core.role_effects import PASSING
 from actors.ha.core.slave_table import TOLD
 from actors.ha.core.states import OFFSET_REFUSALS
-from actors.storage.room import NO_ROOM
+from actors.storage.files.room import NO_ROOM
 
 REFUSED_BY_MASTER = tuple(reason.value for reason in TOLD)
 REFUSED_BY_SLAVE = tuple(reason.value for reason in OFFSET_REFUSALS)

@@ -12,7 +12,8 @@ from actors.ha.core.rate_limiter import RateLimiter
 from actors.ha.core.slave_progress import Append, SlaveProgress
 from actors.ha.core.states import Lost
 from actors.ha.role_messages import Verified
-from actors.storage import scrubber_messages, store
+from actors.storage.commitlog import store
+from actors.storage.scrub import scrubber_messages
 
 
 @attrs.frozen(kw_only=True)

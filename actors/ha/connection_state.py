@@ -25,7 +25,7 @@ from actors.ha.core.slave_table import SlaveStatus, SlaveTable
 from actors.ha.core.states import HAConnectionState, Lost
 from actors.ha.role_messages import ReportedAhead
 from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo, StopReason, dynamic
-from actors.storage import store
+from actors.storage.commitlog import store
 
 RATES_WITHIN_S = 0.1
 """What is sent is counted in its second, or so much later."""

@@ -31,7 +31,8 @@ from actors.ha.core.transfer_wait import TransferWait
 from actors.ha.role_board import RoleBoard
 from actors.ha.role_messages import HIGH_WATER_S, HighWater
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
-from actors.storage import pull_service, store
+from actors.storage.commitlog import store
+from actors.storage.reading import pull_service
 
 GROWTH_WITHIN_S = 0.005
 """The own log's growth answers nothing by itself while an append needs a slave too: the slave's

@@ -55,8 +55,9 @@ from actors.ha.record_verifier import RecordVerifier
 from actors.ha.role_messages import HIGH_WATER_S, HighWater, MasterLeft, Verified, Verify
 from actors.ha.settings import ClientSettings
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
-from actors.storage import scrubber_messages, store
-from actors.storage.log_reader import OffsetGone
+from actors.storage.commitlog import store
+from actors.storage.log.log_reader import OffsetGone
+from actors.storage.scrub import scrubber_messages
 
 PENDING_BYTES = TURN_BYTES + RECEIVE_BYTES
 """Received bytes that wait for this actor; the store's mailbox bounds what waits for the disk."""

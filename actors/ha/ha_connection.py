@@ -24,7 +24,7 @@ from actors.runtime import (
     Strategy,
     SupervisorSpec,
 )
-from actors.storage.log_reader import LogReader
+from actors.storage.log.log_reader import LogReader
 
 SOCKET_SHUTDOWN_S = 1.0
 """Neither socket has anything to save, and the stream is aborted first."""

@@ -29,7 +29,7 @@ from actors.ha.core.report_progress import ReportProgress
 from actors.ha.core.sent_mark import SentMark
 from actors.ha.core.states import Lost
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
-from actors.storage import store
+from actors.storage.commitlog import store
 from wire.errors import RemoteProtocolError
 from wire.ha.classic import ReportDecoder
 

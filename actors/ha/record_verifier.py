@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import attrs
 
-from actors.storage.log_reader import LogReader
+from actors.storage.log.log_reader import LogReader
 from wire.files.commit_log import Stop, scan
 
 STEP_BYTES = 1 << 20

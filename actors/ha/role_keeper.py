@@ -46,9 +46,9 @@ from actors.ha.role_messages import (
 from actors.ha.unsaved_record import NEWER, UnsavedRecord
 from actors.log_types import GroupRecord, Promotion
 from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo, StopReason, requests
-from actors.storage import store
-from actors.storage.room import NO_ROOM, ROOM_PAUSE_S, NoRoom, OpeningWaits
-from actors.storage.scrubber_messages import CopyState
+from actors.storage.commitlog import store
+from actors.storage.files.room import NO_ROOM, ROOM_PAUSE_S, NoRoom, OpeningWaits
+from actors.storage.scrub.scrubber_messages import CopyState
 
 NOTHING = Effects()
 _LOGGER = logging.getLogger("triolog.ha")

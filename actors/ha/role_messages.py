@@ -8,9 +8,9 @@ import attrs
 
 from actors.log_types import Claim, GroupState
 from actors.runtime import ReplyTo
-from actors.storage.room import OpeningWaits
-from actors.storage.scrubber_messages import CopyState
-from actors.storage.store_messages import StoreStarted
+from actors.storage.commitlog.store_messages import StoreStarted
+from actors.storage.files.room import OpeningWaits
+from actors.storage.scrub.scrubber_messages import CopyState
 
 HIGH_WATER_S = 1.0
 """Who acknowledges or reports tells the keeper at most so often: each time the identity is written

@@ -11,7 +11,8 @@ from actors.ha import connection_state, group_transfer, role_messages
 from actors.ha.core.dialect import Dialect
 from actors.ha.record_verifier import RecordVerifier
 from actors.runtime import ActorRef, Registry
-from actors.storage import scrubber_messages, store
+from actors.storage.commitlog import store
+from actors.storage.scrub import scrubber_messages
 
 
 @attrs.frozen(kw_only=True)

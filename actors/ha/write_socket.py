@@ -3,8 +3,9 @@
 Source: apache/rocketmq store/ha/DefaultHAConnection.WriteSocketService; the decisions and their
 differences are in `core.transfer_progress`.
 
-Differs from upstream: what leaves is first compared with what was written (`storage.scrubber`), so
-that a damaged copy does not become the slave's; `storage.approval` says how long that holds.
+Differs from upstream: what leaves is first compared with what was written
+(`storage.scrub.scrubber`), so that a damaged copy does not become the slave's;
+`storage.scrub.approval` says how long that holds.
 
 Messages: Begin, once, from read_socket, and store.LogGrew from the store. It asks the scrubber
 Check, ahead of what it sends. With `poll_s` growth
@@ -27,9 +28,10 @@ from actors.ha.core.dialect import Dialect
 from actors.ha.core.states import Lost
 from actors.ha.core.transfer_progress import Expired, Frame, Heartbeat, TransferProgress, Wait
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
-from actors.storage import scrubber_messages, store
-from actors.storage.approval import HOLDS_S, Approval
-from actors.storage.log_reader import LogReader, OffsetGone
+from actors.storage.commitlog import store
+from actors.storage.log.log_reader import LogReader, OffsetGone
+from actors.storage.scrub import scrubber_messages
+from actors.storage.scrub.approval import HOLDS_S, Approval
 
 TURN_BYTES = 1 << 20
 """Sent between two looks at the mailbox, so that a stop or a deletion is seen in time."""

@@ -25,12 +25,13 @@ from actors.node.classic_repair import ClassicRepair, log_range
 from actors.node.part import STATE_LOOK_S, STATUS_TIMEOUT_S, asked
 from actors.node.status import group_status, unseen_status
 from actors.runtime import ActorError, Registry, ReplyTo
-from actors.storage import pull_service, store
-from actors.storage.derived_scrubber import GetMended, MendedSoFar, mended_text
-from actors.storage.mending import GoodRange
-from actors.storage.pull_service import Pulled
-from actors.storage.scrub_progress import GetScrubbed, Scrubbed
-from actors.storage.store_messages import LogRange
+from actors.storage.commitlog import store
+from actors.storage.commitlog.store_messages import LogRange
+from actors.storage.dispatch.derived_scrubber import GetMended, MendedSoFar, mended_text
+from actors.storage.reading import pull_service
+from actors.storage.reading.pull_service import Pulled
+from actors.storage.scrub.mending import GoodRange
+from actors.storage.scrub.scrub_progress import GetScrubbed, Scrubbed
 from actors.trees.classic import GroupPaths
 from wire.api import frames
 

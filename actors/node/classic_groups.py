@@ -17,7 +17,7 @@ from actors.node.classic import ClassicPart
 from actors.node.kind import NodeContext, NodeKind
 from actors.runtime import ChildSpec, Registry
 from actors.state_machine import Machines
-from actors.storage.identity import NEW_RECORD, NodeDirectory, identity_path
+from actors.storage.node.identity import NEW_RECORD, NodeDirectory, identity_path
 from actors.trees.classic import classic_trees
 from actors.trees.node import GroupTrees
 from actors.trees.places import GroupPlace

@@ -30,12 +30,14 @@ from actors.ha.role_parts import TOKEN_MAX
 from actors.log_types import Claim, GroupState, Offsets
 from actors.node.part import STATE_LOOK_S, GroupCounts, Part, asked
 from actors.runtime import ActorRef, ReplyTo
-from actors.storage import mending, pull_service, store
-from actors.storage.derived_scrubber import GetMended
-from actors.storage.dispatcher_messages import Rederive
-from actors.storage.room import NO_ROOM
-from actors.storage.scrub_progress import GetScrubbed
-from actors.storage.store_messages import LogRange
+from actors.storage.commitlog import store
+from actors.storage.commitlog.store_messages import LogRange
+from actors.storage.dispatch.derived_scrubber import GetMended
+from actors.storage.dispatch.dispatcher_messages import Rederive
+from actors.storage.files.room import NO_ROOM
+from actors.storage.reading import pull_service
+from actors.storage.scrub import mending
+from actors.storage.scrub.scrub_progress import GetScrubbed
 from wire.api import frames
 
 R = TypeVar("R")

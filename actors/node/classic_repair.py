@@ -1,9 +1,9 @@
 """`repair`: what is damaged of a classic group's log is fetched from other members, and only that.
 
-The scrubber knows what is damaged, judges what came and writes it (`storage.mending`); here members
-are asked one after the other, the master first. A member gives only what its own digest vouches
-for, and is asked only if its log is the same one up to there. Whatever ends this in the middle has
-mended what it had come to.
+The scrubber knows what is damaged, judges what came and writes it (`storage.scrub.mending`); here
+members are asked one after the other, the master first. A member gives only what its own digest
+vouches for, and is asked only if its log is the same one up to there. Whatever ends this in the
+middle has mended what it had come to.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from actors.ha.core.reigns import compare
 from actors.log_types import GroupState
 from actors.node.classic_member import ClassicMember
 from actors.node.part import asked
-from actors.storage.digests import RANGE_BYTES
-from actors.storage.dispatcher_messages import Rederive, Rederived
-from actors.storage.log_check import Rot
-from actors.storage.mending import (
+from actors.storage.dispatch.dispatcher_messages import Rederive, Rederived
+from actors.storage.log.digests import RANGE_BYTES
+from actors.storage.scrub.log_check import Rot
+from actors.storage.scrub.mending import (
     MEND_BYTES_MAX,
     Damage,
     GetDamage,

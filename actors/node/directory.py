@@ -6,9 +6,9 @@ from actors.config import ClusterConfig, settings
 from actors.env import Env
 from actors.errors import ConfigError, NoRoomToStart
 from actors.node.kinds import KINDS
+from actors.storage.files.room import NO_ROOM_CODES, why_no_room
 from actors.storage.group_kind import check_group_kinds, warn_of_others
-from actors.storage.identity import NodeDirectory, open_directory
-from actors.storage.room import NO_ROOM_CODES, why_no_room
+from actors.storage.node.identity import NodeDirectory, open_directory
 
 
 def take_directory(config: ClusterConfig, name: str, env: Env) -> NodeDirectory:

@@ -15,7 +15,7 @@ from actors.env import Env
 from actors.node.part import Part
 from actors.runtime import ChildSpec, Registry
 from actors.state_machine import Machines
-from actors.storage.identity import NodeDirectory
+from actors.storage.node.identity import NodeDirectory
 from actors.trees.node import GroupTrees
 
 G = TypeVar("G", bound=Group)

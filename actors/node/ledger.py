@@ -42,8 +42,8 @@ from actors.node.ledger_repair import LedgerRepair, entry_range
 from actors.node.part import asked
 from actors.node.transfer import transfer_leader
 from actors.runtime import ActorError, Registry
-from actors.storage.mending import GoodRange
-from actors.storage.pull_messages import Pulled, Read, WatchOffsets
+from actors.storage.reading.pull_messages import Pulled, Read, WatchOffsets
+from actors.storage.scrub.mending import GoodRange
 from actors.trees.ledger_places import LedgerPaths
 from wire.api import frames
 from wire.dledger.entry import has_body

@@ -14,7 +14,7 @@ from actors.node.kind import NodeContext, NodeKind
 from actors.node.ledger import LedgerPart
 from actors.runtime import ChildSpec, Registry
 from actors.state_machine import Machines
-from actors.storage.identity import NodeDirectory
+from actors.storage.node.identity import NodeDirectory
 from actors.trees.ledger_places import LedgerPlace, member_notes
 from actors.trees.node import GroupTrees
 

@@ -1,6 +1,6 @@
 """`repair` of a DLedger group: a member's entries are read, and damaged ones fetched from others.
 
-All that is committed and synced here is read (`storage.dledger.mending`), for nothing else looks at
+All that is committed and synced here is read (`storage.ledger.mending`), for nothing else looks at
 old entries before they are needed; then it ends the member. Members are asked one after the other,
 the leader first; what they give is judged by the store, which writes it.
 """
@@ -17,9 +17,9 @@ from actors.api.server import master_door
 from actors.dledger.reading.entry_reader import GetEntry, Inspect
 from actors.node.ledger_member import LedgerMember
 from actors.node.part import asked
-from actors.storage.dledger.mending import Inspected
-from actors.storage.dledger.store_messages import Mend
-from actors.storage.mending import GoodRange, Mended
+from actors.storage.ledger.mending import Inspected
+from actors.storage.ledger.store_messages import Mend
+from actors.storage.scrub.mending import GoodRange, Mended
 from wire.api import frames
 
 

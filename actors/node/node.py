@@ -22,7 +22,7 @@ from actors.node.part import Part
 from actors.node.status import tree_json
 from actors.runtime import Registry
 from actors.runtime.system import System
-from actors.storage.mending import GoodRange
+from actors.storage.scrub.mending import GoodRange
 from wire.api import frames
 
 R = TypeVar("R")

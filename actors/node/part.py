@@ -15,7 +15,7 @@ from actors.config import Group
 from actors.errors import Closed
 from actors.log_types import Chain, Claim, Found, GroupState, NewRecord, Offsets, Receipt
 from actors.runtime import ActorError, ActorRef, ReplyTo
-from actors.storage.mending import GoodRange
+from actors.storage.scrub.mending import GoodRange
 from wire.api import frames
 
 M = TypeVar("M")

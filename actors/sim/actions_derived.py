@@ -14,9 +14,9 @@ from actors.sim.fault_runner import FaultRunner
 from actors.sim.pages import PAGE_BYTES
 from actors.sim.script import Fault
 from actors.sim.underived import DERIVED_DAMAGED
-from actors.storage.index_files import is_index_name
+from actors.storage.derived.index_files import is_index_name
+from actors.storage.derived.queue_files import list_queues, queue_folder
 from actors.storage.layout import StoreLayout
-from actors.storage.queue_files import list_queues, queue_folder
 from wire.errors import RemoteProtocolError
 from wire.files.consume_queue import UNIT_BYTES
 from wire.files.index_file import decode_index_header, unit_position

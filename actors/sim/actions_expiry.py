@@ -13,9 +13,9 @@ from actors.sim.actions_operator import refill
 from actors.sim.disk import SimDisk
 from actors.sim.fault_runner import FaultRunner
 from actors.sim.script import Fault
-from actors.storage.commit_log import segment_bases, segment_path
-from actors.storage.expiry import HOUR_MS
 from actors.storage.layout import StoreLayout
+from actors.storage.log.commit_log import segment_bases, segment_path
+from actors.storage.log.expiry import HOUR_MS
 
 READS_MAX: Final = 10_000
 """A bad sector stays one, however often it is read."""

@@ -12,7 +12,7 @@ from actors.sim.actions_operator import TEND_LOOK_S, TEND_TIMEOUT_S, ask_repair,
 from actors.sim.actions_replace import became_whole
 from actors.sim.fault_runner import FaultRunner
 from actors.sim.script import Fault
-from actors.storage.scrubber import ROUND_FIRST_S, ROUND_PAUSE_S
+from actors.storage.scrub.scrubber import ROUND_FIRST_S, ROUND_PAUSE_S
 
 FOUND_S: Final = ROUND_FIRST_S + ROUND_PAUSE_S + 10.0
 """By then the scrub has read all, as these logs are short."""

@@ -16,7 +16,7 @@ import trio
 from actors.sim.action import Action
 from actors.sim.fault_runner import FaultRunner
 from actors.sim.script import Fault
-from actors.storage.append_batch import AppendBatch, AppendEncoder
+from actors.storage.commitlog.append_batch import AppendBatch, AppendEncoder
 
 ENCODERS: Final[dict[str, AppendEncoder]] = {}
 """Of the run that is under way: by the host of the node, the one that has begun a batch last."""

@@ -20,11 +20,11 @@ from actors.sim.disk import SimDisk
 from actors.sim.log_bytes import DiskLogBytes
 from actors.sim.pages import PAGE_BYTES
 from actors.sim.world import SimEvent
-from actors.storage.approval import HOLDS_S
-from actors.storage.commit_log import segment_bases, segment_path
-from actors.storage.digests import ENTRY_BYTES, RANGE_BYTES
+from actors.storage.files.side_file import SLOT_BYTES, SLOT_COUNT, SideFile
 from actors.storage.layout import StoreLayout
-from actors.storage.side_file import SLOT_BYTES, SLOT_COUNT, SideFile
+from actors.storage.log.commit_log import segment_bases, segment_path
+from actors.storage.log.digests import ENTRY_BYTES, RANGE_BYTES
+from actors.storage.scrub.approval import HOLDS_S
 from wire.files.commit_log import decode_record, scan_heads
 
 GUARDED_BYTES: Final = 12
@@ -83,7 +83,7 @@ class FaultAtlas:
 
     def is_cached(self, node: str, start: int, end: int) -> bool:
         """Whether a master has just compared or written these bytes, and so may send them without
-        another look (`storage.approval`). Its system has them in memory still.
+        another look (`storage.scrub.approval`). Its system has them in memory still.
         """
         base, disk = start - start % self.group.segment_bytes, self._disk(node)
         if node != self.logs.master or not disk.exists(path := self._path(node, base)):

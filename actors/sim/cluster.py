@@ -29,8 +29,8 @@ from actors.service import open_node
 from actors.sim.machines import DATA_DIR, NotConverged, SimMachines, SimProcess
 from actors.sim.pages import Inode
 from actors.sim.world import SimEvent, World
-from actors.storage.commit_log import segment_path
 from actors.storage.layout import StoreLayout
+from actors.storage.log.commit_log import segment_path
 
 R = TypeVar("R")
 

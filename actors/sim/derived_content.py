@@ -9,8 +9,8 @@ import attrs
 
 from actors.sim.disk import SimDisk
 from actors.sim.underived import Unit
-from actors.storage.index_files import is_index_name
-from actors.storage.queue_files import QueueKey, list_queues
+from actors.storage.derived.index_files import is_index_name
+from actors.storage.derived.queue_files import QueueKey, list_queues
 from wire.files.consume_queue import FILLER_UNIT, UNIT_BYTES, decode_units
 from wire.files.index_file import (
     HEADER_BYTES,

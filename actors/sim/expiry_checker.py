@@ -14,9 +14,9 @@ from actors.sim.history import FaultInjected, NodeLooked, Observation
 from actors.sim.log_bytes import DiskLogBytes
 from actors.sim.survival import is_of
 from actors.sim.world import SimEvent
-from actors.storage.commit_log import segment_bases
-from actors.storage.expiry import APART_MS, HOUR_MS
 from actors.storage.layout import StoreLayout
+from actors.storage.log.commit_log import segment_bases
+from actors.storage.log.expiry import APART_MS, HOUR_MS
 
 STORED_AT: Final = 56
 """Where a record of a commit log has the time at which its master stored it, in ms."""

@@ -19,7 +19,7 @@ from actors.events import ha, runtime, store
 from actors.sim.disk_faults import NO_ROOM
 from actors.sim.history import FaultInjected, Observation
 from actors.sim.world import SimEvent
-from actors.storage import room
+from actors.storage.files import room
 
 API_CLIENT: Final = "/api/connections/"
 """A client that does not read its last answer is cut off after a while: by design."""

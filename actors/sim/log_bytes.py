@@ -10,8 +10,8 @@ from actors.config import ClassicGroup
 from actors.sim.cluster import SimCluster
 from actors.sim.disk import SimDisk
 from actors.sim.pages import Inode
-from actors.storage.commit_log import segment_bases, segment_path
 from actors.storage.layout import StoreLayout
+from actors.storage.log.commit_log import segment_bases, segment_path
 from wire.files.record_encoder import BLANK_BYTES
 from wire.files.record_scan import Stop, scan
 

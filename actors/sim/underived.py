@@ -15,7 +15,7 @@ from actors.events import store
 from actors.sim.history import FaultInjected, Observation
 from actors.sim.survival import is_of
 from actors.sim.world import SimEvent
-from actors.storage.queue_files import QueueKey
+from actors.storage.derived.queue_files import QueueKey
 from wire.files.consume_queue import is_filler
 
 Unit: TypeAlias = tuple[int, int, int]

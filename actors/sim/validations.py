@@ -26,10 +26,10 @@ from actors.sim.history import (
 )
 from actors.sim.log_bytes import LogBytes
 from actors.sim.underived import damaged, first_lost, first_unfit, first_wrong, underived
-from actors.storage.commit_log import segment_bases
-from actors.storage.event_reader import BootSummary, read_events, summarize
+from actors.storage.derived.queue_files import QueueKey
 from actors.storage.layout import StoreLayout
-from actors.storage.queue_files import QueueKey
+from actors.storage.log.commit_log import segment_bases
+from actors.storage.node.event_reader import BootSummary, read_events, summarize
 from wire.errors import RemoteProtocolError
 from wire.files.commit_log import Record, Stop, decode_record, scan_heads
 from wire.files.index_file import (

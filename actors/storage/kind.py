@@ -8,7 +8,7 @@ from typing import Generic, Protocol, TypeVar
 import attrs
 
 from actors.env.protocols import Disk
-from actors.storage.identity import Identity
+from actors.storage.node.identity import Identity
 
 T = TypeVar("T")
 """Its tools."""

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from actors.env.protocols import Disk
-from actors.storage.classic_kind import CLASSIC
-from actors.storage.identity import Identity
+from actors.storage.commitlog.kind import CLASSIC
 from actors.storage.kind import StoreKind
-from actors.storage.ledger_kind import DLEDGER
+from actors.storage.ledger.kind import DLEDGER
+from actors.storage.node.identity import Identity
 
 if TYPE_CHECKING:
     from actors.storage.tools.kind import StoreTools

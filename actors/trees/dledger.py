@@ -55,14 +55,14 @@ from actors.runtime import (
     SupervisorSpec,
 )
 from actors.state_machine import StateMachine
-from actors.storage.dledger.entry_window import EntryWindow
-from actors.storage.dledger.ledger import LedgerStore
-from actors.storage.dledger.member_opening import open_member, tell_stranger
-from actors.storage.dledger.memory_ledger import open_memory_ledger
-from actors.storage.dledger.snapshots import SnapshotFolder
-from actors.storage.dledger.store import Store
-from actors.storage.room import Room
-from actors.storage.syncer import Syncer
+from actors.storage.files.room import Room
+from actors.storage.ledger.entry_window import EntryWindow
+from actors.storage.ledger.ledger import LedgerStore
+from actors.storage.ledger.member_opening import open_member, tell_stranger
+from actors.storage.ledger.memory_ledger import open_memory_ledger
+from actors.storage.ledger.snapshots import SnapshotFolder
+from actors.storage.ledger.store import Store
+from actors.storage.log.syncer import Syncer
 from actors.trees.ledger_places import LedgerPaths as LedgerPaths
 from actors.trees.ledger_places import LedgerPlace as LedgerPlace
 from actors.trees.ledger_places import election_settings, ledger_settings, push_settings

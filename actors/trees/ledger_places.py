@@ -16,16 +16,16 @@ from actors.dledger.rpc.rpc_messages import Sender
 from actors.env import Env
 from actors.runtime import ActorRef, Registry
 from actors.state_machine import StateMachine
-from actors.storage.dledger import reader
-from actors.storage.dledger.doubts import DoubtedSource
-from actors.storage.dledger.entry_window import AHEAD_BYTES, EntrySource
-from actors.storage.dledger.layout import LedgerLayout
-from actors.storage.dledger.member_opening import MemberNote
-from actors.storage.dledger.memory_ledger import MemoryEntries, MemoryReader
-from actors.storage.dledger.recent import RecentEntries
-from actors.storage.dledger.settings import LedgerSettings
-from actors.storage.dledger.store_messages import Doubt
-from actors.storage.identity import NodeDirectory
+from actors.storage.ledger import reader
+from actors.storage.ledger.doubts import DoubtedSource
+from actors.storage.ledger.entry_window import AHEAD_BYTES, EntrySource
+from actors.storage.ledger.layout import LedgerLayout
+from actors.storage.ledger.member_opening import MemberNote
+from actors.storage.ledger.memory_ledger import MemoryEntries, MemoryReader
+from actors.storage.ledger.recent import RecentEntries
+from actors.storage.ledger.settings import LedgerSettings
+from actors.storage.ledger.store_messages import Doubt
+from actors.storage.node.identity import NodeDirectory
 
 
 @attrs.frozen

@@ -14,7 +14,7 @@ from actors.ha import role_messages
 from actors.ha.role_board import RoleBoard
 from actors.log_types import Promotion
 from actors.runtime import ActorRef, Registry
-from actors.storage import store_messages
+from actors.storage.commitlog import store_messages
 from actors.storage.layout import StoreLayout
 
 

@@ -27,7 +27,7 @@ from actors.events.node import NodeStarted
 from actors.events.sink import EventSink
 from actors.log import AppendOutcome
 from actors.log_types import Chain, NewRecord, Receipt
-from actors.storage.event_files import compress
+from actors.storage.node.event_files import compress
 
 ROUNDS = 5
 SHAPES = ((256, 1, 3000), (256, 64, 1000), (256, 1024, 100), (65_536, 1, 500), (1 << 20, 1, 50))

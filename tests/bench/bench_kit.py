@@ -32,8 +32,8 @@ from interop_nodes import GROUP, write_cluster
 from interop_processes import Process, Processes
 
 from actors.env.local_disk import LocalDisk
-from actors.storage.append_batch import AppendEncoder
-from actors.storage.commit_log import CommitLog
+from actors.storage.commitlog.append_batch import AppendEncoder
+from actors.storage.log.commit_log import CommitLog
 from actors.version import VERSION
 
 HERE = Path(__file__).resolve().parent

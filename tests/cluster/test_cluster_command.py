@@ -245,7 +245,7 @@ main(["FILE", "status"])
         ("cluster", "actors.cluster.commands", "SIGTERM", 143),
         ("client", "trio", "SIGINT", 130),
         ("client", "actors.client.connection", "SIGHUP", 129),
-        ("storage", "actors.storage.commit_log", "SIGTERM", 143),
+        ("storage", "actors.storage.log.commit_log", "SIGTERM", 143),
         ("sim", "trio", "SIGINT", 130),
         ("sim", "actors.sim.world", "SIGTERM", 143),
     ],

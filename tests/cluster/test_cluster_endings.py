@@ -15,7 +15,7 @@ from actors.cluster.command_line import ended_how
 from actors.config import ClusterConfig
 from actors.events.codec import LineEncoder
 from actors.events.node import NodeStarted, NodeStopped
-from actors.storage import event_files
+from actors.storage.node import event_files
 
 
 @pytest.fixture

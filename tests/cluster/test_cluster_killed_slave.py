@@ -16,7 +16,7 @@ import pytest
 from free_ports import free_port
 
 from actors.env.local_disk import LocalDisk
-from actors.storage.event_reader import read_events, summarize
+from actors.storage.node.event_reader import read_events, summarize
 
 pytestmark = pytest.mark.real_io
 

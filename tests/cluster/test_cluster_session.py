@@ -19,7 +19,7 @@ from actors.config import ClusterConfig, load
 from actors.env.local_disk import LocalDisk
 from actors.errors import ConfigError
 from actors.log_types import GroupRecord
-from actors.storage.identity import identity_path, open_directory
+from actors.storage.node.identity import identity_path, open_directory
 
 pytestmark = pytest.mark.real_io
 

@@ -24,9 +24,10 @@ from actors.events.node import NodeStarted
 from actors.events.runtime import ActorStarted
 from actors.events.store import DiskUsageChanged
 from actors.service import open_node
-from actors.storage import event_files, room
-from actors.storage.room import NO_ROOM
-from actors.storage.stepping import stepped
+from actors.storage.files import room
+from actors.storage.files.room import NO_ROOM
+from actors.storage.files.stepping import stepped
+from actors.storage.node import event_files
 
 
 @pytest.fixture

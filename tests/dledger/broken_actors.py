@@ -18,8 +18,8 @@ from broken_machine import MACHINE_MUTATIONS
 from actors.dledger.core import dispatch, intake, quorum
 from actors.dledger.reading import entry_reader
 from actors.dledger.replication import entry_handler, outcomes, quorum_ack_checker
-from actors.storage.dledger import file_ledger, opening
-from actors.storage.dledger.mark import MarkValues
+from actors.storage.ledger import file_ledger, opening
+from actors.storage.ledger.mark import MarkValues
 from wire.dledger.codes import ResponseCode
 from wire.dledger.files import LedgerCheckpoint
 

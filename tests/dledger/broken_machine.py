@@ -13,8 +13,8 @@ from broken_core import Mutation, Patch
 from actors.dledger.machine import machine_run, snapshot_keeping, state_machine_caller
 from actors.dledger.machine.state_machine_caller import SnapshotTaking
 from actors.dledger.replication import append_waits
-from actors.storage.commit_log import CommitLog
-from actors.storage.dledger.snapshots import Reader
+from actors.storage.ledger.snapshots import Reader
+from actors.storage.log.commit_log import CommitLog
 from actors.trees import dledger as trees
 
 

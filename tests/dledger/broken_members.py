@@ -11,9 +11,9 @@ from actors.dledger.core import election
 from actors.dledger.core.leader_proof import Proven
 from actors.dledger.core.member_state import TERM_NONE, Role
 from actors.dledger.election import state_maintainer
-from actors.storage import truncation
-from actors.storage.commit_log import segment_bases, segment_path
-from actors.storage.dledger import mark, store
+from actors.storage.ledger import mark, store
+from actors.storage.log import truncation
+from actors.storage.log.commit_log import segment_bases, segment_path
 
 
 def reads_without_proof(patch: Patch) -> None:

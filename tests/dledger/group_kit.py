@@ -21,7 +21,7 @@ from actors.runtime import ActorRef, ChildSpec, Registry, SupervisorSpec, System
 from actors.sim.network import NetworkOptions
 from actors.sim.world import SimEvent, World, open_world
 from actors.state_machine import StateMachine
-from actors.storage import pull_messages
+from actors.storage.reading import pull_messages
 from actors.trees.dledger import LedgerPaths, LedgerPlace, group_tree
 from wire.dledger.codes import RequestCode
 from wire.dledger.entry import Entry, decode_entries

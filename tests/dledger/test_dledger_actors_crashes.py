@@ -10,7 +10,7 @@ from actors.dledger.replication.append_messages import Committed
 from actors.errors import OutcomeUnknown
 from actors.events.dledger import DispatcherChanged, RoleChanged
 from actors.runtime import ActorDown, AskTimeout
-from actors.storage.dledger import store
+from actors.storage.ledger import store
 
 SYNC_S = 60.0
 HELD_S = 10.0

@@ -14,7 +14,7 @@ from actors.dledger.replication.append_messages import Committed
 from actors.errors import Overloaded
 from actors.events.dledger import DispatcherChanged, EntriesRefused, RoleChanged
 from actors.runtime import describe
-from actors.storage.dledger import store
+from actors.storage.ledger import store
 from wire.dledger.codes import PushType, ResponseCode
 from wire.dledger.entry import new_entry
 from wire.dledger.rpc import (

@@ -22,7 +22,7 @@ from actors.events.dledger import RoleChanged
 from actors.events.runtime import ActorCrashed
 from actors.runtime import context
 from actors.sim.world import SimEvent
-from actors.storage.dledger import store
+from actors.storage.ledger import store
 from wire.dledger.codes import ResponseCode
 from wire.dledger.rpc import AppendEntryRequest, LeadershipTransferRequest
 

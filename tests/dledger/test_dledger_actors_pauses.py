@@ -21,7 +21,7 @@ from actors.dledger.session_messages import LeaderProven, ProveLeader
 from actors.env import Address
 from actors.errors import Overloaded
 from actors.events.dledger import RoleChanged, VoteUnsaved
-from actors.storage.dledger import store
+from actors.storage.ledger import store
 from wire.dledger.codes import RequestCode, VoteResult
 from wire.dledger.rpc import HeartBeatRequest, VoteRequest, VoteResponse, encode_body
 from wire.remoting.frame import Header, encode_frame

@@ -19,7 +19,7 @@ from actors.dledger.replication.entry_handler import CatchingUp
 from actors.dledger.rpc.rpc_messages import Sender
 from actors.events.dledger import MembershipChanged
 from actors.log_types import Membership
-from actors.storage.dledger.member_opening import MemberNote
+from actors.storage.ledger.member_opening import MemberNote
 from wire.dledger.codes import PushType as P
 from wire.dledger.codes import VoteResult as V
 from wire.dledger.entry import Entry

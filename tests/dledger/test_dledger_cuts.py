@@ -12,7 +12,7 @@ from actors.dledger.rpc.rpc_messages import Sender
 from actors.errors import TriologError
 from actors.events.dledger import LedgerTruncated, RoleChanged
 from actors.runtime import ActorError
-from actors.storage.dledger.store_messages import LedgerGrew
+from actors.storage.ledger.store_messages import LedgerGrew
 
 LOST = 9
 

@@ -6,8 +6,8 @@ import attrs
 
 from actors.dledger.core.intake_effects import StoreChange
 from actors.dledger.replication.pending_ledger import PendingLedger
-from actors.storage.dledger.entry_window import EntryWindow
-from actors.storage.dledger.memory_ledger import MemoryEntries, MemoryLedger, MemoryReader
+from actors.storage.ledger.entry_window import EntryWindow
+from actors.storage.ledger.memory_ledger import MemoryEntries, MemoryLedger, MemoryReader
 from wire.dledger.entry import Entry, decode_entries, new_entry
 
 FILE_BYTES = 1 << 16

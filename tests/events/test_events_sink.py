@@ -12,7 +12,7 @@ from actors.events.envelope import LoggedEvent
 from actors.events.node import EventRefused, EventsDropped, NodeStarted, NodeStopped
 from actors.events.runtime import ActorRestarted
 from actors.events.sink import EventSink
-from actors.storage.event_reader import summarize
+from actors.storage.node.event_reader import summarize
 
 STARTED = NodeStarted(cluster="demo", version="0", groups=("orders",))
 EVENT = ActorRestarted(restarts=1)

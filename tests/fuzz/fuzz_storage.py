@@ -21,25 +21,16 @@ from actors.events import codec
 from actors.events.codec import EventFormatError, LineEncoder
 from actors.events.node import EventsDropped, NodeStarted
 from actors.sim.disk import SimDisk
-from actors.storage import (
-    adopting,
-    consume_queue,
-    dispatch_state,
-    event_files,
-    event_reader,
-    identity,
-    index_files,
-    opening,
-    recovery,
-    side_file,
-    small_files,
-)
-from actors.storage.commit_log import segment_path
-from actors.storage.derived_files import DerivedFiles
-from actors.storage.dispatch_state import DispatchState
+from actors.storage.commitlog import opening, recovery
+from actors.storage.derived import adopting, consume_queue, dispatch_state, index_files, small_files
+from actors.storage.derived.derived_files import DerivedFiles
+from actors.storage.derived.dispatch_state import DispatchState
+from actors.storage.derived.queue_files import QueueGap
+from actors.storage.derived.queue_units import QUEUE_OFFSET_LAST
+from actors.storage.files import side_file
 from actors.storage.layout import StoreLayout
-from actors.storage.queue_files import QueueGap
-from actors.storage.queue_units import QUEUE_OFFSET_LAST
+from actors.storage.log.commit_log import segment_path
+from actors.storage.node import event_files, event_reader, identity
 from actors.storage.tools import manifest
 from wire.files import index_file
 from wire.files.commit_log import RecordHead, scan_heads, segment_name

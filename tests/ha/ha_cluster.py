@@ -13,8 +13,9 @@ from actors.ha import connection_state
 from actors.log_types import Offsets
 from actors.runtime import Registry, SupervisorSpec, System, open_system
 from actors.sim.world import World
-from actors.storage import pull_service, store
-from actors.storage.commit_log import segment_bases, segment_path
+from actors.storage.commitlog import store
+from actors.storage.log.commit_log import segment_bases, segment_path
+from actors.storage.reading import pull_service
 from actors.trees.classic import classic_trees
 from actors.trees.node import node_tree
 from actors.trees.places import GroupPaths, GroupPlace

@@ -30,10 +30,12 @@ from actors.runtime import (
     open_system,
 )
 from actors.sim.network import NetworkOptions, SimNetwork
-from actors.storage import pull_service, scrubber_messages, store
-from actors.storage.commit_log import segment_path
-from actors.storage.pull_messages import NEWS_WITHIN_S
-from actors.storage.store import Growth
+from actors.storage.commitlog import store
+from actors.storage.commitlog.store import Growth
+from actors.storage.log.commit_log import segment_path
+from actors.storage.reading import pull_service
+from actors.storage.reading.pull_messages import NEWS_WITHIN_S
+from actors.storage.scrub import scrubber_messages
 from actors.trees.classic import GroupPlace, master_ha, slave_ha
 
 SEGMENT = 4096

@@ -22,7 +22,7 @@ from actors.ha.core.reigns import Kind, compare, cut
 from actors.ha.core.role_effects import Effects, Role, RoleState
 from actors.ha.core.role_rules import RoleRules
 from actors.log_types import GroupRecord, GroupState, Promotion
-from actors.storage.identity import NEW_RECORD
+from actors.storage.node.identity import NEW_RECORD
 
 nodes = st.runner().flatmap(lambda group: st.sampled_from(group.names))
 some = st.runner().flatmap(lambda group: st.sets(st.sampled_from(group.names), min_size=1))

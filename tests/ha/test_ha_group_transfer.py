@@ -11,7 +11,7 @@ from ha_peer import Peer
 
 from actors.errors import NodeStopped, ReplicationTimeout
 from actors.events import ha as events
-from actors.storage import store
+from actors.storage.commitlog import store
 
 LOG = bytes(n % 253 for n in range(SEGMENT))
 

@@ -13,7 +13,7 @@ from actors.ha.ha_client import PENDING_BYTES, HAClient
 from actors.ha.read_socket import ReadSocket
 from actors.ha.write_socket import WriteSocket
 from actors.runtime import Actor
-from actors.storage import store
+from actors.storage.commitlog import store
 
 
 @pytest.mark.parametrize(

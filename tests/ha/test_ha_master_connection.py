@@ -14,7 +14,7 @@ from actors.events import ha as events
 from actors.ha import read_socket
 from actors.ha.core.states import HAConnectionState, Lost
 from actors.ha.write_socket import WriteSocket
-from actors.storage import store
+from actors.storage.commitlog import store
 
 LOG = bytes(n % 253 for n in range(3 * SEGMENT - 500))
 

@@ -17,8 +17,8 @@ from actors.ha import record_verifier
 from actors.ha.core.states import Lost
 from actors.ha.record_verifier import RecordVerifier
 from actors.sim.disk import SimDisk
-from actors.storage.commit_log import segment_path
-from actors.storage.log_reader import LogReader, OffsetGone
+from actors.storage.log.commit_log import segment_path
+from actors.storage.log.log_reader import LogReader, OffsetGone
 from wire.files.record_encoder import RecordEncoder, encode_blank, fits_in_segment
 
 HOST = ("127.0.0.1", 1)

@@ -33,8 +33,8 @@ from actors.runtime import (
     open_system,
 )
 from actors.runtime import requests as runtime_requests
-from actors.storage import store
-from actors.storage.room import NoRoom, OpeningWaits
+from actors.storage.commitlog import store
+from actors.storage.files.room import NoRoom, OpeningWaits
 
 RANGE = store.LogRange(
     min_bytes=0, written_bytes=100, synced_bytes=100, segment_bytes=4096, folder="/x"

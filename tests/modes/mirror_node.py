@@ -31,9 +31,9 @@ from actors.node.kind import NodeContext, NodeKind
 from actors.node.part import GroupCounts, Part, asked
 from actors.runtime import ActorRef, ChildSpec, Registry, Strategy, SupervisorSpec
 from actors.state_machine import Machines
-from actors.storage.commit_log import segment_path
-from actors.storage.identity import NodeDirectory
-from actors.storage.mending import GoodRange
+from actors.storage.log.commit_log import segment_path
+from actors.storage.node.identity import NodeDirectory
+from actors.storage.scrub.mending import GoodRange
 from actors.trees.node import GroupTrees, group_child
 from wire.api import frames
 

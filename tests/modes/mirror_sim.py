@@ -35,7 +35,7 @@ from actors.sim.runner import LOOK_S, Runner
 from actors.sim.stage import Stage
 from actors.sim.workload import WorkloadOptions
 from actors.sim.world import World
-from actors.storage.commit_log import segment_path
+from actors.storage.log.commit_log import segment_path
 
 GROUP: Final = "pair"
 NAMES: Final = ("n0", "n1")

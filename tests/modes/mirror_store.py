@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 import attrs
 
 from actors.env.protocols import Disk
-from actors.storage.commit_log import is_segment_name, segment_path
-from actors.storage.identity import Identity
 from actors.storage.kind import StoreKind
-from actors.storage.tools.check import CheckOptions
+from actors.storage.log.commit_log import is_segment_name, segment_path
+from actors.storage.node.identity import Identity
+from actors.storage.tools.commitlog.check import CheckOptions
+from actors.storage.tools.commitlog.dump import Dumped, Wanted
 from actors.storage.tools.copying import BackedUp, BackedUpGroup, Limit, LogCopy, verify_group
-from actors.storage.tools.dump import Dumped, Wanted
 from actors.storage.tools.findings import Report
 from actors.storage.tools.kind import StoreTools
 from actors.storage.tools.steps import Step, Work

@@ -16,7 +16,7 @@ from actors.config import DLedgerGroup
 from actors.env.local_disk import LocalDisk
 from actors.errors import ConfigError
 from actors.storage.group_kind import check_group_kinds, inner_kind_problems, warn_of_others
-from actors.storage.identity import open_directory
+from actors.storage.node.identity import open_directory
 
 DISK = LocalDisk()
 FILE_BYTES = 64

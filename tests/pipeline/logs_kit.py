@@ -19,8 +19,8 @@ from actors.sim.cluster import SimCluster, classic_config
 from actors.sim.dledger.members import ledger_config
 from actors.sim.scheduler import seed_schedule, virtual_clock
 from actors.sim.world import open_world
-from actors.storage import event_files
-from actors.storage.event_reader import read_events
+from actors.storage.node import event_files
+from actors.storage.node.event_reader import read_events
 
 ORDERS = "orders"
 LEDGER = "ledger"

@@ -43,7 +43,7 @@ from actors.sim.machines import SimMachines
 from actors.sim.plan import Outcome, Plan
 from actors.sim.running import run_plan
 from actors.sim.world import SimEvent, World
-from actors.storage import event_files
+from actors.storage.node import event_files
 from actors.version import VERSION
 
 EPOCH_US = 1_800_000_000_000_000

@@ -19,7 +19,7 @@ from actors.pipeline.bronze import BatchRead
 from actors.pipeline.compaction import compact
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.places import Place
-from actors.storage import event_files as written
+from actors.storage.node import event_files as written
 
 UNKNOWN = (
     '{"node":"n1","boot":9,"seq":1,"path":"/n1","incarnation":0,"ts_us":5,"kind":"Sneezed","a":1}'

@@ -19,7 +19,7 @@ from actors.pipeline.places import (
     event_pattern,
     other_formats,
 )
-from actors.storage.event_files import compress
+from actors.storage.node.event_files import compress
 
 LINES = [f"line {number}" for number in range(30)]
 MEMBERS = [

@@ -24,8 +24,8 @@ from actors.pipeline.places import Place
 from actors.runtime import SupervisorSpec, open_system
 from actors.sim.disk import SimDisk
 from actors.sim.scheduler import virtual_clock
-from actors.storage import event_files
-from actors.storage.event_log import child_spec
+from actors.storage.node import event_files
+from actors.storage.node.event_log import child_spec
 
 STARTED = NodeStarted(cluster="c", version="1", groups=())
 CONFIG = EventsConfig(retention_bytes=bounds.EVENT_BYTES_MIN, roll_interval_s=1.0)

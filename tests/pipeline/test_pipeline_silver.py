@@ -18,7 +18,7 @@ from actors.pipeline.audits.logs import clock_jumps
 from actors.pipeline.audits.logs import holes as audited_holes
 from actors.pipeline.event_files import MOMENT_MAX_US, NUMBER_MAX
 from actors.pipeline.places import Place
-from actors.storage.event_reader import summarize
+from actors.storage.node.event_reader import summarize
 
 STARTED = node.NodeStarted(cluster="c", version="1", groups=("orders",))
 

@@ -13,8 +13,8 @@ from ledger_kit import sync as sync_now
 
 from actors.dledger.core.settings import CompatSettings
 from actors.errors import StorageError, TriologError
-from actors.storage.dledger.file_ledger import FileLedger
-from actors.storage.dledger.term_files import TermVote
+from actors.storage.ledger.file_ledger import FileLedger
+from actors.storage.ledger.term_files import TermVote
 
 
 class Ledger:

@@ -29,8 +29,8 @@ from actors.errors import NotStored, OutcomeUnknown
 from actors.sim.dledger.ledger_bytes import SimLedgers, body_of, place_of
 from actors.sim.dledger.members import SimGroups, committed_everywhere, ledger_config
 from actors.sim.world import World
-from actors.storage.commit_log import segment_path
-from actors.storage.records import decoded
+from actors.storage.log.commit_log import segment_path
+from actors.storage.reading.records import decoded
 
 GROUP: Final = "ledger"
 LOOK_S: Final = 0.1

@@ -24,8 +24,8 @@ from actors.ha import ha_client
 from actors.sim.cluster import DATA_DIR, SMALL, SimCluster
 from actors.sim.validations import queue_units
 from actors.sim.world import World
-from actors.storage.commit_log import segment_bases, segment_path
 from actors.storage.layout import StoreLayout
+from actors.storage.log.commit_log import segment_bases, segment_path
 from actors.trees.classic import GroupPaths
 from wire.files.commit_log import RecordHead, scan_heads
 

@@ -17,7 +17,7 @@ from actors.log_types import Receipt
 from actors.node.classic import ClassicReply
 from actors.node.part import GroupCounts
 from actors.runtime import Actor, ActorRef, ChildSpec, SupervisorSpec, open_system
-from actors.storage import store
+from actors.storage.commitlog import store
 
 APPENDED = store.Appended(
     first_bytes=100, last_bytes=300, next_bytes=400, copies=2, durability="synced"

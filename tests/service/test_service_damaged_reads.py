@@ -18,9 +18,9 @@ from actors.events.store import RotFound
 from actors.log import Log
 from actors.sim.cluster import SimCluster, classic_config
 from actors.sim.log_bytes import DiskLogBytes
-from actors.storage.commit_log import segment_path
-from actors.storage.digests import RANGE_BYTES
 from actors.storage.layout import StoreLayout
+from actors.storage.log.commit_log import segment_path
+from actors.storage.log.digests import RANGE_BYTES
 
 pytest_plugins = ["actors.sim.plugin"]
 GROUP = "orders"

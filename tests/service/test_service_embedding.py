@@ -33,7 +33,7 @@ from actors.events.runtime import ActorCrashed
 from actors.log_types import Claim
 from actors.runtime import SupervisorSpec, open_system
 from actors.service import NodeService
-from actors.storage.event_reader import read_events
+from actors.storage.node.event_reader import read_events
 
 pytestmark = pytest.mark.real_io
 

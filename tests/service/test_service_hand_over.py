@@ -17,7 +17,7 @@ from actors.node.classic import ClassicReply
 from actors.node.part import GroupCounts
 from actors.runtime import Actor, ChildSpec, SupervisorSpec, open_system
 from actors.sim.cluster import SimCluster
-from actors.storage import store
+from actors.storage.commitlog import store
 
 __all__ = ["cluster_config", "three_nodes"]
 

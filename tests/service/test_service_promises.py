@@ -11,7 +11,7 @@ from actors.config import loads
 from actors.env.local_disk import LocalDisk
 from actors.events.node import GroupConfigured
 from actors.service import configured
-from actors.storage.event_reader import read_events
+from actors.storage.node.event_reader import read_events
 
 CLASSIC = """
 mode = "classic"

@@ -50,7 +50,7 @@ from actors.ha.core.slave_progress import SlaveProgress
 from actors.ha.core.start_rule import FirstByte, LastFile
 from actors.ha.core.transfer_wait import TransferWait, _Slave
 from actors.ha.settings import ClientSettings, ConnectionSettings
-from actors.storage.commit_log import CommitLog
+from actors.storage.log.commit_log import CommitLog
 from actors.trees import classic
 
 Patch = pytest.MonkeyPatch

@@ -18,8 +18,8 @@ from actors.ha.core.role_rules import RoleRules
 from actors.log_types import Promotion
 from actors.node.classic import ClassicPart
 from actors.runtime.mailbox import Mailbox
-from actors.storage import set_aside
-from actors.storage.derived_files import DerivedFiles
+from actors.storage.commitlog import set_aside
+from actors.storage.derived.derived_files import DerivedFiles
 
 Patch = pytest.MonkeyPatch
 

@@ -8,30 +8,25 @@ from typing import Any
 import attrs
 import pytest
 
-from actors.storage import (
-    derived_mends,
-    identity,
-    opening,
-    raw_session,
-    recovery,
-    store,
-)
-from actors.storage.commit_log import CommitLog
-from actors.storage.consume_queue import ConsumeQueues
-from actors.storage.derived_files import DerivedFiles
-from actors.storage.digests import digest_of
-from actors.storage.dispatch_state import UNKNOWN_COUNT
-from actors.storage.dispatcher import Dispatcher
-from actors.storage.expiry import Cleaner, Expiry
-from actors.storage.group_commit import GroupCommit
-from actors.storage.log_check import LogCheck, Steps
-from actors.storage.mending import GoodRange, Mender
-from actors.storage.pull_service import PullService
-from actors.storage.queue_files import list_queues, scan_queue
-from actors.storage.recovery import first_store_ts
-from actors.storage.replacing import Replaced
-from actors.storage.store import Store
-from actors.storage.syncer import Syncer
+from actors.storage.commitlog import opening, raw_session, recovery, store
+from actors.storage.commitlog.group_commit import GroupCommit
+from actors.storage.commitlog.recovery import first_store_ts
+from actors.storage.commitlog.store import Store
+from actors.storage.derived import derived_mends
+from actors.storage.derived.consume_queue import ConsumeQueues
+from actors.storage.derived.derived_files import DerivedFiles
+from actors.storage.derived.dispatch_state import UNKNOWN_COUNT
+from actors.storage.derived.queue_files import list_queues, scan_queue
+from actors.storage.dispatch.dispatcher import Dispatcher
+from actors.storage.files.replacing import Replaced
+from actors.storage.log.commit_log import CommitLog
+from actors.storage.log.digests import digest_of
+from actors.storage.log.expiry import Cleaner, Expiry
+from actors.storage.log.syncer import Syncer
+from actors.storage.node import identity
+from actors.storage.reading.pull_service import PullService
+from actors.storage.scrub.log_check import LogCheck, Steps
+from actors.storage.scrub.mending import GoodRange, Mender
 from actors.trees import classic
 
 Patch = pytest.MonkeyPatch

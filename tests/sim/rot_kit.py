@@ -16,7 +16,7 @@ from actors.sim.log_bytes import DiskLogBytes
 from actors.sim.network import NetworkOptions
 from actors.sim.world import World, open_world
 from actors.storage.layout import StoreLayout
-from actors.storage.scrubber import ROUND_FIRST_S, ROUND_PAUSE_S, SYNC_S
+from actors.storage.scrub.scrubber import ROUND_FIRST_S, ROUND_PAUSE_S, SYNC_S
 
 GROUP = "orders"
 SEGMENT = 16 << 10

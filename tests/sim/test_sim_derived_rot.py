@@ -16,10 +16,10 @@ from actors.node.node import Node
 from actors.sim.actions_derived import MENDED_WITHIN_S
 from actors.sim.cluster import SimCluster, classic_config
 from actors.sim.world import World, open_world
-from actors.storage import dispatcher_messages as messages
-from actors.storage.derived_scrubber import SUSPECTS_S
+from actors.storage.derived.queue_files import list_queues
+from actors.storage.dispatch import dispatcher_messages as messages
+from actors.storage.dispatch.derived_scrubber import SUSPECTS_S
 from actors.storage.layout import StoreLayout
-from actors.storage.queue_files import list_queues
 from wire.files.consume_queue import UNIT_BYTES
 
 GROUP = "orders"

@@ -23,8 +23,8 @@ from actors.sim.history import (
     RecordsRead,
 )
 from actors.sim.world import SimEvent, open_world
-from actors.storage.commit_log import segment_path
-from actors.storage.dledger.term_files import TermVote
+from actors.storage.ledger.term_files import TermVote
+from actors.storage.log.commit_log import segment_path
 from wire.dledger.entry import encode_blank, encode_entry, new_entry
 
 GROUP = ledger_config(3, {"g0": {}}).ledger_groups_of("n0")[0]

@@ -24,7 +24,7 @@ from actors.sim.script import parse_fault
 from actors.sim.script_file import dump_plan, load_plan
 from actors.sim.workload import WorkloadOptions
 from actors.sim.world import SimEvent
-from actors.storage.dledger.snapshots import CHUNK_BYTES
+from actors.storage.ledger.snapshots import CHUNK_BYTES
 
 ALL = {**LEDGER_ACTIONS, **MEMORY_ACTIONS, **MACHINE_ACTIONS}
 SCRIPT = (

@@ -39,8 +39,8 @@ from actors.sim.history import (
     Observation,
 )
 from actors.sim.linear.registers import Add, CompareAndSet, Read, Write
-from actors.storage.dledger.layout import LedgerLayout
-from actors.storage.dledger.snapshots import TAKEN, SnapshotFolder
+from actors.storage.ledger.layout import LedgerLayout
+from actors.storage.ledger.snapshots import TAKEN, SnapshotFolder
 
 OPTIONS = MachineOptions(filler_bytes=100)
 BODIES = (

@@ -14,7 +14,7 @@ from actors.errors import Closed
 from actors.events import store as events
 from actors.ha.core.role_effects import RoleState
 from actors.node.node import Node
-from actors.storage.mending import GoodRange
+from actors.storage.scrub.mending import GoodRange
 
 
 def node_of(on: Filled, name: str) -> Node:

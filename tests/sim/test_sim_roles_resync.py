@@ -17,8 +17,8 @@ from actors.log_types import GroupRecord
 from actors.node.classic_groups import ClassicGroups
 from actors.sim.cluster import SimCluster
 from actors.sim.world import World, open_world
-from actors.storage.identity import identity_path
-from actors.storage.set_aside import set_aside
+from actors.storage.commitlog.set_aside import set_aside
+from actors.storage.node.identity import identity_path
 
 
 async def test_an_old_master_with_a_tail_of_its_own_is_refused_whatever_its_length(
@@ -106,7 +106,7 @@ async def test_a_power_loss_in_a_resync_is_made_up_for(
         yield  # the node may die before the first step
         yield from set_aside(*arguments)
 
-    monkeypatch.setattr("actors.storage.opening.set_aside", watched)
+    monkeypatch.setattr("actors.storage.commitlog.opening.set_aside", watched)
     async with open_world(20 + steps) as world:
         cluster = await diverged(world, 5)
         async with trio.open_nursery() as nursery:

@@ -20,10 +20,10 @@ from actors.sim.checkers import NoDamagedCopyCounts
 from actors.sim.history import FaultInjected
 from actors.sim.network import NetworkOptions
 from actors.sim.world import SimEvent
-from actors.storage.approval import HOLDS_S
-from actors.storage.scrubber import ROUND_FIRST_S, ROUND_PAUSE_S, SYNC_S
-from actors.storage.scrubber_messages import RECHECK_S
-from actors.storage.side_file import SideFile
+from actors.storage.files.side_file import SideFile
+from actors.storage.scrub.approval import HOLDS_S
+from actors.storage.scrub.scrubber import ROUND_FIRST_S, ROUND_PAUSE_S, SYNC_S
+from actors.storage.scrub.scrubber_messages import RECHECK_S
 from wire.api import frames
 
 MAGIC = 5

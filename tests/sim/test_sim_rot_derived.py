@@ -10,9 +10,9 @@ from actors.errors import StorageError
 from actors.events import store as events
 from actors.events.runtime import ActorCrashed
 from actors.ha.core.role_effects import RoleState
-from actors.storage.dispatcher_messages import LookupQueue, QueueUnits
-from actors.storage.queue_files import list_queues
-from actors.storage.scrubber_messages import RECHECK_S
+from actors.storage.derived.queue_files import list_queues
+from actors.storage.dispatch.dispatcher_messages import LookupQueue, QueueUnits
+from actors.storage.scrub.scrubber_messages import RECHECK_S
 from wire.files.consume_queue import UNIT_BYTES
 
 QUEUE_OFFSET, SIZE, MAGIC, BODY_LENGTH = 21, 1, 4, 84

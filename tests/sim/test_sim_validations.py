@@ -27,7 +27,7 @@ from actors.sim.log_bytes import DiskLogBytes
 from actors.sim.underived import DERIVED_DAMAGED, Damaged, damaged
 from actors.sim.validations import Operation, StoredLog
 from actors.sim.world import open_world
-from actors.storage.event_reader import BootSummary
+from actors.storage.node.event_reader import BootSummary
 from wire.files.commit_log import Record, decode_record, encode_record, scan_heads
 from wire.files.index_file import IndexUnit, index_keys, key_hash
 from wire.files.message_record import body_crc

@@ -6,7 +6,7 @@ from store_kit import ROOT, small_group
 
 from actors.env import Env
 from actors.sim.disk import EPOCH_MS, SimDisk
-from actors.storage.derived_files import DerivedFiles
+from actors.storage.derived.derived_files import DerivedFiles
 from actors.storage.layout import StoreLayout
 from wire.files.commit_log import RecordHead
 

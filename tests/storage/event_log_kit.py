@@ -11,8 +11,8 @@ from actors.events.node import NodeStarted
 from actors.events.runtime import ActorRestarted
 from actors.events.sink import EventSink
 from actors.runtime import AutoShutdown, SupervisorSpec, open_system
-from actors.storage.event_log import child_spec
-from actors.storage.event_reader import read_events, summarize
+from actors.storage.node.event_log import child_spec
+from actors.storage.node.event_reader import read_events, summarize
 
 ROOT = "/data/n0/events"
 DAY_US = 86_400_000_000

@@ -10,12 +10,12 @@ from storage_kit import fill, finish
 from actors.env.protocols import run_here
 from actors.runtime import ReplyTo
 from actors.sim.disk import SimDisk
-from actors.storage.commit_log import CommitLog, segment_path
-from actors.storage.digests import RANGE_BYTES, Digests
 from actors.storage.layout import StoreLayout
-from actors.storage.log_check import LogCheck, Rot
-from actors.storage.log_reader import LogReader
-from actors.storage.mending import (
+from actors.storage.log.commit_log import CommitLog, segment_path
+from actors.storage.log.digests import RANGE_BYTES, Digests
+from actors.storage.log.log_reader import LogReader
+from actors.storage.scrub.log_check import LogCheck, Rot
+from actors.storage.scrub.mending import (
     Damage,
     GetDamage,
     GetGoodRange,

@@ -8,7 +8,7 @@ from collections.abc import Generator
 from typing import Any, TypeVar
 
 from actors.env.local_disk import LocalDisk
-from actors.storage.commit_log import CommitLog
+from actors.storage.log.commit_log import CommitLog
 from wire.files.commit_log import RecordEncoder, encode_properties, fits_in_segment
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden" / "classic"

@@ -29,11 +29,12 @@ from actors.runtime import (
 )
 from actors.sim.disk import EPOCH_MS, DiskOptions, SimDisk
 from actors.sim.fence import FencedDisk
-from actors.storage import dispatcher, store
-from actors.storage.dispatcher import Dispatcher
+from actors.storage.commitlog import store
+from actors.storage.commitlog.store import Store
+from actors.storage.dispatch import dispatcher
+from actors.storage.dispatch.dispatcher import Dispatcher
 from actors.storage.layout import StoreLayout
-from actors.storage.store import Store
-from actors.storage.syncer import Syncer
+from actors.storage.log.syncer import Syncer
 
 ROOT = "/data/n0/groups/orders"
 Heard: TypeAlias = store.RecordsWritten | store.LogGrew | store.RawRefused

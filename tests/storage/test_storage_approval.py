@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.storage.approval import HOLDS_S, RENEW_S, Approval
+from actors.storage.scrub.approval import HOLDS_S, RENEW_S, Approval
 
 AHEAD = 1000
 LONG_S = HOLDS_S * 10

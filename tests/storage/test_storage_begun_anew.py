@@ -14,10 +14,10 @@ from tools_kit import LAYOUT, checked, node_disk, twin
 from actors.events import store as events
 from actors.log_types import Message
 from actors.sim.disk import SimDisk
-from actors.storage.begun_anew import EVERYWHERE, NEVER, read_begun_anew, write_begun_anew
-from actors.storage.commit_log import CommitLog
-from actors.storage.queue_heads import add_offsets
-from actors.storage.side_file import SideFile
+from actors.storage.derived.begun_anew import EVERYWHERE, NEVER, read_begun_anew, write_begun_anew
+from actors.storage.derived.queue_heads import add_offsets
+from actors.storage.files.side_file import SideFile
+from actors.storage.log.commit_log import CommitLog
 
 SIZE = 93
 """Of each record."""

@@ -8,7 +8,7 @@ import pytest
 from tools_kit import LAYOUT, S, checked, log_of, node_disk, read_all, starts, write_at
 
 from actors.sim.disk import SimDisk
-from actors.storage.small_files import create_abort
+from actors.storage.derived.small_files import create_abort
 
 JUNK = b"no record, and nobody's"
 

@@ -8,12 +8,12 @@ from storage_kit import fill, finish, log_bytes, new_log, record
 
 from actors.env.local_disk import LocalDisk, LocalFile
 from actors.errors import ConfigError, CorruptLog
-from actors.storage import truncation
-from actors.storage.commit_log import OffsetMismatch
+from actors.storage.files.room import NoRoom
+from actors.storage.files.side_file import SideFile
 from actors.storage.layout import StoreLayout
-from actors.storage.log_reader import HANDLES_MAX, LogReader, OffsetGone
-from actors.storage.room import NoRoom
-from actors.storage.side_file import SideFile
+from actors.storage.log import truncation
+from actors.storage.log.commit_log import OffsetMismatch
+from actors.storage.log.log_reader import HANDLES_MAX, LogReader, OffsetGone
 
 pytestmark = pytest.mark.real_io
 S = 4096

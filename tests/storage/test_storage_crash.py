@@ -16,11 +16,12 @@ from actors.events import store as events
 from actors.log_types import Message
 from actors.runtime import ActorDown
 from actors.sim.disk import SimDisk, SimFile
-from actors.storage import store, truncation
+from actors.storage.commitlog import store
+from actors.storage.commitlog.opening import OpenedStore, open_store
+from actors.storage.files.side_file import SideFile
 from actors.storage.layout import StoreLayout
-from actors.storage.log_reader import LogReader
-from actors.storage.opening import OpenedStore, open_store
-from actors.storage.side_file import SideFile
+from actors.storage.log import truncation
+from actors.storage.log.log_reader import LogReader
 from wire.files.commit_log import decode_record
 
 S = 4096

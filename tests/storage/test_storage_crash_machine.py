@@ -21,10 +21,10 @@ from store_kit import ROOT, small_group
 
 from actors.env.protocols import Env
 from actors.sim.disk import SimDisk
-from actors.storage.commit_log import CommitLog, segment_path
-from actors.storage.derived_files import DerivedFiles, Flush, Put
+from actors.storage.commitlog.opening import OpenedStore, close_store, open_store
+from actors.storage.derived.derived_files import DerivedFiles, Flush, Put
 from actors.storage.layout import StoreLayout
-from actors.storage.opening import OpenedStore, close_store, open_store
+from actors.storage.log.commit_log import CommitLog, segment_path
 from wire.files.commit_log import BLANK_BYTES, encode_blank, scan_heads
 
 S = 4096

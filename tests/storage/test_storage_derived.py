@@ -11,15 +11,15 @@ from store_kit import sim_disk
 
 from actors.env.local_disk import LocalDisk, LocalFile
 from actors.sim.disk import SimDisk
-from actors.storage.consume_queue import ConsumeQueues
-from actors.storage.queue_files import (
+from actors.storage.derived.consume_queue import ConsumeQueues
+from actors.storage.derived.queue_files import (
     PROBE_UNITS,
     QUEUES_PER_STEP,
     QueueGap,
     list_queues,
     scan_queue,
 )
-from actors.storage.queue_units import is_safe_topic
+from actors.storage.derived.queue_units import is_safe_topic
 from wire.files.consume_queue import FILLER_SIZE
 
 FOLDER = LAYOUT.consume_queue

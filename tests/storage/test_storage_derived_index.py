@@ -11,9 +11,9 @@ from store_kit import ROOT, sim_disk
 
 from actors.sim.disk import EPOCH_MS, SimDisk, SimFile
 from actors.sim.disk_faults import Operation
-from actors.storage import index_file
-from actors.storage.dispatch_state import DispatchState
-from actors.storage.index_files import IndexDamaged, IndexFiles, local_name
+from actors.storage.derived import index_file
+from actors.storage.derived.dispatch_state import DispatchState
+from actors.storage.derived.index_files import IndexDamaged, IndexFiles, local_name
 from wire.files.index_file import index_key, key_hash, unit_position
 
 

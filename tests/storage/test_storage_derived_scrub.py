@@ -30,7 +30,7 @@ from store_kit import Kit, running, sim_disk, small_group
 
 from actors.events import store as events
 from actors.log_types import Message
-from actors.storage.derived_mends import EntryMend, HeaderMend, SlotMend, UnitMend
+from actors.storage.derived.derived_mends import EntryMend, HeaderMend, SlotMend, UnitMend
 from wire.files.consume_queue import FILLER_UNIT, UNIT_BYTES, encode_unit
 from wire.files.index_file import HEADER_BYTES, slot_position, unit_position
 

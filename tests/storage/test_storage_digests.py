@@ -8,7 +8,7 @@ import random
 import pytest
 
 from actors.sim.disk import SimDisk
-from actors.storage.digests import ENTRY_BYTES, RANGE_BYTES, UNSAVED_MAX, Digests, digest_of
+from actors.storage.log.digests import ENTRY_BYTES, RANGE_BYTES, UNSAVED_MAX, Digests, digest_of
 
 FOLDER = "/d/digests"
 SEGMENT = 3 * RANGE_BYTES + 4096

@@ -8,10 +8,10 @@ from mending_kit import END, Held
 from storage_kit import finish
 
 from actors.runtime import ActorDown
-from actors.storage.approval import HOLDS_S
-from actors.storage.digests import RANGE_BYTES
-from actors.storage.dispatch_checks import ASK_AGAIN_S, DispatchChecks, compared_alone
-from actors.storage.scrubber_messages import Checked
+from actors.storage.dispatch.dispatch_checks import ASK_AGAIN_S, DispatchChecks, compared_alone
+from actors.storage.log.digests import RANGE_BYTES
+from actors.storage.scrub.approval import HOLDS_S
+from actors.storage.scrub.scrubber_messages import Checked
 
 LIMIT = 20 << 20
 MIB = 1 << 20

@@ -17,8 +17,8 @@ from actors.events import store as events
 from actors.log_types import Message
 from actors.runtime import RestartIntensityExceeded
 from actors.sim.disk import SimDisk
-from actors.storage import dispatcher
-from actors.storage.pacing import Pacing
+from actors.storage.dispatch import dispatcher
+from actors.storage.log.pacing import Pacing
 from wire.files.commit_log import encode_blank
 
 S = 4096

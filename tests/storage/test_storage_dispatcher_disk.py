@@ -14,10 +14,14 @@ from actors.events import runtime as runtime_events
 from actors.events import store as events
 from actors.log_types import Message
 from actors.sim.disk import EPOCH_MS, SimDisk
-from actors.storage import dispatcher
-from actors.storage.pacing import Pacing
-from actors.storage.small_files import lower_logics_offset, read_checkpoint, write_checkpoint
-from actors.storage.store_messages import LogGrew
+from actors.storage.commitlog.store_messages import LogGrew
+from actors.storage.derived.small_files import (
+    lower_logics_offset,
+    read_checkpoint,
+    write_checkpoint,
+)
+from actors.storage.dispatch import dispatcher
+from actors.storage.log.pacing import Pacing
 from wire.files.commit_log import Checkpoint
 
 

@@ -15,9 +15,9 @@ from actors.events.node import EventFilesExpired
 from actors.events.runtime import ActorRestarted
 from actors.events.sink import EventSink
 from actors.sim.disk import SimDisk
-from actors.storage import event_files
-from actors.storage.event_files import EventFile
-from actors.storage.event_reader import nodes, read_events, summarize
+from actors.storage.node import event_files
+from actors.storage.node.event_files import EventFile
+from actors.storage.node.event_reader import nodes, read_events, summarize
 
 
 @pytest.fixture

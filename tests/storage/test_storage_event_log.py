@@ -15,9 +15,9 @@ from actors.env.local_disk import LocalDisk
 from actors.events.node import EventFileRepaired, EventWriteFailed
 from actors.events.sink import SinkFull
 from actors.sim.disk import SimDisk
-from actors.storage import event_files, event_log
-from actors.storage.event_files import EventFile
-from actors.storage.event_reader import read_events, summarize
+from actors.storage.node import event_files, event_log
+from actors.storage.node.event_files import EventFile
+from actors.storage.node.event_reader import read_events, summarize
 
 
 @pytest.fixture

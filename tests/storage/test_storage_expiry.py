@@ -15,9 +15,9 @@ from actors.errors import CorruptLog, LogFull
 from actors.events import store as events
 from actors.log_types import Message
 from actors.sim.disk import SimDisk
-from actors.storage import given_up
-from actors.storage.commit_log import CommitLog
-from actors.storage.expiry import HOUR_MS
+from actors.storage.commitlog import given_up
+from actors.storage.log.commit_log import CommitLog
+from actors.storage.log.expiry import HOUR_MS
 
 S = 4096
 FOREVER = 10_000

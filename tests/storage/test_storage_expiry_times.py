@@ -14,9 +14,9 @@ from store_kit import ROOT, Kit, full_disk, running, small_group
 from actors.events import store as events
 from actors.log_types import Message
 from actors.sim.disk import SimDisk
-from actors.storage.commit_log import segment_path
-from actors.storage.expiry import APART_MS, HOUR_MS, OVERDUE_MS
 from actors.storage.layout import StoreLayout
+from actors.storage.log.commit_log import segment_path
+from actors.storage.log.expiry import APART_MS, HOUR_MS, OVERDUE_MS
 
 S = 4096
 YEARS_MS = 10 * 365 * 24 * HOUR_MS

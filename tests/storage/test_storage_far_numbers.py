@@ -15,11 +15,11 @@ from store_kit import ROOT, Kit, log_of, running, sim_disk, until
 from actors.errors import CorruptLog
 from actors.events import store as events
 from actors.sim.disk import EPOCH_MS, SimDisk
-from actors.storage.file_sizes import LOG_BYTES_MAX
-from actors.storage.group_commit import AHEAD_MAX_MS
+from actors.storage.commitlog.group_commit import AHEAD_MAX_MS
+from actors.storage.derived.queue_units import QUEUE_OFFSET_LAST, QUEUE_OFFSET_MAX
+from actors.storage.derived.small_files import write_checkpoint
 from actors.storage.layout import StoreLayout
-from actors.storage.queue_units import QUEUE_OFFSET_LAST, QUEUE_OFFSET_MAX
-from actors.storage.small_files import write_checkpoint
+from actors.storage.log.file_sizes import LOG_BYTES_MAX
 from wire.files.checkpoint import Checkpoint
 from wire.files.commit_log import RecordHead, scan_heads, segment_name
 

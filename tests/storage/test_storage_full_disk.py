@@ -14,11 +14,11 @@ from store_kit import ROOT, running, sim_disk, small_group
 from actors.events import store as events
 from actors.log_types import Message
 from actors.sim.disk import SimDisk
-from actors.storage.commit_log import segment_path
+from actors.storage.commitlog.set_aside import set_aside
+from actors.storage.files.replacing import spare_path
 from actors.storage.layout import StoreLayout
-from actors.storage.replacing import spare_path
-from actors.storage.set_aside import set_aside
-from actors.storage.truncation import keep_intent
+from actors.storage.log.commit_log import segment_path
+from actors.storage.log.truncation import keep_intent
 
 LONG_S = 3600.0
 LAYOUT = StoreLayout(ROOT)

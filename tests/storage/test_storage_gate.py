@@ -7,7 +7,7 @@ from store_kit import Kit, local_reply, running, sim_disk, until
 
 from actors.errors import NotEnoughReplicas, NotMaster
 from actors.log_types import Chain, Promotion
-from actors.storage import store
+from actors.storage.commitlog import store
 
 CLOSED = store.GateClosed(reason="n1 is ahead", is_master=True)
 

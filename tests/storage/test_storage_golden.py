@@ -14,7 +14,7 @@ from store_kit import Kit, running, small_group
 from actors.config import ClassicGroup
 from actors.env.local_disk import LocalDisk
 from actors.log_types import Message
-from actors.storage.log_reader import LogReader
+from actors.storage.log.log_reader import LogReader
 from wire.files.commit_log import decode_properties, decode_record
 from wire.files.message_record import has_queue_unit
 

@@ -12,7 +12,7 @@ from actors.env.local_disk import LocalDisk
 from actors.errors import ConfigError
 from actors.sim.disk import SimDisk
 from actors.storage.group_kind import NAMED_MAX, check_group_kinds, warn_of_others
-from actors.storage.identity import open_directory
+from actors.storage.node.identity import open_directory
 from actors.storage.tools.target import find_target
 
 NODE = "/data/n0"

@@ -9,8 +9,8 @@ import attrs
 import trio
 
 from actors.runtime import Actor, ChildSpec, MailboxSpec, SupervisorSpec, open_system
-from actors.storage.store import Growth
-from actors.storage.store_messages import LogGrew, Subscribe
+from actors.storage.commitlog.store import Growth
+from actors.storage.commitlog.store_messages import LogGrew, Subscribe
 
 Heard = list[tuple[float, Any]]
 

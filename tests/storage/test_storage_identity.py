@@ -16,7 +16,7 @@ from actors.env.local_disk import LocalDisk
 from actors.errors import ConfigError
 from actors.log_types import GroupRecord, Reign
 from actors.sim.disk import SimDisk
-from actors.storage.identity import (
+from actors.storage.node.identity import (
     NEW_RECORD,
     NodeDirectory,
     identity_path,

@@ -10,7 +10,7 @@ from store_kit import sim_disk
 from test_storage_identity import DIRECTORY, RECORD, opened, refused, rewrite
 
 from actors.sim.disk import SimDisk
-from actors.storage.identity import identity_path
+from actors.storage.node.identity import identity_path
 from wire.api.base import NUMBER_MAX
 
 

@@ -35,9 +35,9 @@ from store_kit import Kit, running, sim_disk, small_group
 
 from actors.log_types import Message
 from actors.sim.disk import SimDisk, SimFile
-from actors.storage import index_alignment, index_scrub
-from actors.storage.derived_mends import EntryMend, SlotMend
-from actors.storage.index_alignment import anchors
+from actors.storage.derived.derived_mends import EntryMend, SlotMend
+from actors.storage.dispatch import index_alignment, index_scrub
+from actors.storage.dispatch.index_alignment import anchors
 from wire.files.consume_queue import UNIT_BYTES
 from wire.files.index_file import (
     HEADER_BYTES,

@@ -10,11 +10,11 @@ from storage_kit import fill, finish
 
 from actors.config import bounds
 from actors.sim.disk import SimDisk
-from actors.storage.commit_log import CommitLog, segment_path
-from actors.storage.digests import RANGE_BYTES, UNSAVED_MAX, Digests, digest_of
-from actors.storage.log_check import ROTTEN_MAX, LogCheck
-from actors.storage.log_reader import LogReader, OffsetGone
-from actors.storage.range_reading import Found
+from actors.storage.log.commit_log import CommitLog, segment_path
+from actors.storage.log.digests import RANGE_BYTES, UNSAVED_MAX, Digests, digest_of
+from actors.storage.log.log_reader import LogReader, OffsetGone
+from actors.storage.scrub.log_check import ROTTEN_MAX, LogCheck
+from actors.storage.scrub.range_reading import Found
 
 S = 4096
 FOLDER, DIGESTS = "/data/commitlog", "/data/digests"

@@ -10,9 +10,9 @@ from test_storage_opening import LAYOUT, flushed_files
 from actors.events import store as events
 from actors.log_types import Message
 from actors.sim.disk import SimDisk
-from actors.storage.derived_files import DerivedFiles
-from actors.storage.dispatch_state import UNKNOWN_COUNT, known_count
-from actors.storage.queue_files import Queue
+from actors.storage.derived.derived_files import DerivedFiles
+from actors.storage.derived.dispatch_state import UNKNOWN_COUNT, known_count
+from actors.storage.derived.queue_files import Queue
 
 QUEUE = f"{ROOT}/consumequeue/t/0"
 LAST = f"{QUEUE}/{2000:020d}"

@@ -11,16 +11,11 @@ import pytest
 from mending_kit import END, LAYOUT, SEGMENT, Held
 from storage_kit import finish
 
-from actors.storage import log_check
-from actors.storage.commit_log import segment_path
-from actors.storage.digests import RANGE_BYTES, digest_of
-from actors.storage.log_check import ROTTEN_MAX, Rot
-from actors.storage.mending import (
-    MEND_BYTES_MAX,
-    Damage,
-    GoodRange,
-    Mended,
-)
+from actors.storage.log.commit_log import segment_path
+from actors.storage.log.digests import RANGE_BYTES, digest_of
+from actors.storage.scrub import log_check
+from actors.storage.scrub.log_check import ROTTEN_MAX, Rot
+from actors.storage.scrub.mending import MEND_BYTES_MAX, Damage, GoodRange, Mended
 
 
 async def test_a_range_is_given_with_its_digest() -> None:

@@ -18,9 +18,8 @@ from actors.config import ClassicGroup
 from actors.env.local_disk import LocalDisk
 from actors.events import store as events
 from actors.log_types import Message
-from actors.storage.layout import StoreLayout
-from actors.storage.small_files import read_checkpoint, write_checkpoint
-from actors.storage.store_version import (
+from actors.storage.derived.small_files import read_checkpoint, write_checkpoint
+from actors.storage.derived.store_version import (
     OLDEST,
     UNKNOWN,
     WITH_LOGICS_OFFSET,
@@ -28,6 +27,7 @@ from actors.storage.store_version import (
     FoundFiles,
     number_of,
 )
+from actors.storage.layout import StoreLayout
 from wire.files.commit_log import Checkpoint, scan_heads
 from wire.files.index_file import key_hash, tag_key
 

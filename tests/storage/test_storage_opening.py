@@ -15,15 +15,16 @@ from actors.env.local_disk import LocalDisk
 from actors.env.protocols import Env
 from actors.errors import ConfigError, CorruptLog
 from actors.sim.disk import EPOCH_MS, SimDisk
-from actors.storage import expiry, opening
-from actors.storage.adopting import adopt
-from actors.storage.commit_log import CommitLog
-from actors.storage.derived_files import DerivedFiles
-from actors.storage.dispatch_state import DispatchState
+from actors.storage.commitlog import opening
+from actors.storage.commitlog.opening import close_store, open_store
+from actors.storage.derived.adopting import adopt
+from actors.storage.derived.derived_files import DerivedFiles
+from actors.storage.derived.dispatch_state import DispatchState
+from actors.storage.derived.small_files import read_checkpoint, write_checkpoint
+from actors.storage.files.stepping import stepped
 from actors.storage.layout import StoreLayout
-from actors.storage.opening import close_store, open_store
-from actors.storage.small_files import read_checkpoint, write_checkpoint
-from actors.storage.stepping import stepped
+from actors.storage.log import expiry
+from actors.storage.log.commit_log import CommitLog
 from wire.files.commit_log import Checkpoint, scan_heads
 
 LAYOUT = StoreLayout(ROOT)

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from actors.storage.pacing import (
+from actors.storage.log.pacing import (
     DIGEST_GROWTH_OVER_S,
     DIGEST_PAUSE_TIMES,
     DIGEST_REST_TIMES,

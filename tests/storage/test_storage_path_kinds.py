@@ -10,9 +10,9 @@ import pytest
 from actors.env.local_disk import LocalDisk
 from actors.env.protocols import FileStat
 from actors.errors import ConfigError
-from actors.storage.dledger.per_index import PerIndexFiles
-from actors.storage.path_kinds import check_kinds, is_file, is_folder, kind_of
-from actors.storage.queue_files import list_queues
+from actors.storage.derived.queue_files import list_queues
+from actors.storage.files.path_kinds import check_kinds, is_file, is_folder, kind_of
+from actors.storage.ledger.per_index import PerIndexFiles
 
 
 @pytest.mark.real_io

@@ -15,10 +15,11 @@ from trio.testing import MockClock
 
 from actors.runtime import Actor, ActorRef, ChildSpec, SupervisorSpec, open_system
 from actors.sim.disk import SimDisk
-from actors.storage import pull_service, store
-from actors.storage.commit_log import CommitLog
-from actors.storage.pull_service import NotARecord, Pulled, PullService, Unreadable
-from actors.storage.scrubber_messages import CopyState
+from actors.storage.commitlog import store
+from actors.storage.log.commit_log import CommitLog
+from actors.storage.reading import pull_service
+from actors.storage.reading.pull_service import NotARecord, Pulled, PullService, Unreadable
+from actors.storage.scrub.scrubber_messages import CopyState
 from wire.files.commit_log import RECORD_BYTES_MAX
 from wire.files.message_record import decode_record
 from wire.files.record_scan import Stop, scan

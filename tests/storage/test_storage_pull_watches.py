@@ -10,8 +10,9 @@ from trio.testing import MockClock
 from actors.log_types import Offsets
 from actors.runtime import Actor, ActorRef, ChildSpec, SupervisorSpec, open_system
 from actors.sim.disk import SimDisk
-from actors.storage import pull_service, store
-from actors.storage.pull_service import PullService
+from actors.storage.commitlog import store
+from actors.storage.reading import pull_service
+from actors.storage.reading.pull_service import PullService
 from wire.files.commit_log import RECORD_BYTES_MAX
 
 

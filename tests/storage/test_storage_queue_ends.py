@@ -10,10 +10,11 @@ from store_kit import ROOT, Kit, running, sim_disk
 from actors.events import store as events
 from actors.log_types import Message
 from actors.sim.disk import SimDisk
-from actors.storage import consume_queue, opening, queue_ends
-from actors.storage.dispatch_state import DispatchState
+from actors.storage.commitlog import opening
+from actors.storage.derived import consume_queue, queue_ends
+from actors.storage.derived.dispatch_state import DispatchState
+from actors.storage.derived.queue_files import Queue
 from actors.storage.layout import StoreLayout
-from actors.storage.queue_files import Queue
 
 LAYOUT = StoreLayout(ROOT)
 TOPICS, COUNT = 20, 130  # a file of a queue holds 100 units

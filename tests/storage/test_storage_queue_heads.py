@@ -11,11 +11,11 @@ from storage_kit import finish, record
 from store_kit import ROOT, sim_disk, small_group
 
 from actors.sim.disk import SimDisk
-from actors.storage.digests import Digests, digest_of
-from actors.storage.expiry import Cleaner
-from actors.storage.given_up import GivenUp, delete_first
-from actors.storage.opening import OpenedStore, open_store
-from actors.storage.queue_heads import NextOffsets
+from actors.storage.commitlog.given_up import GivenUp, delete_first
+from actors.storage.commitlog.opening import OpenedStore, open_store
+from actors.storage.derived.queue_heads import NextOffsets
+from actors.storage.log.digests import Digests, digest_of
+from actors.storage.log.expiry import Cleaner
 from wire.files.commit_log import scan_heads
 
 SEGMENT: Final = 4096

@@ -9,9 +9,9 @@ from storage_kit import GOLDEN, GOLDEN_SEGMENT, fill, finish, golden_copy, new_l
 
 from actors.env.local_disk import LocalDisk
 from actors.errors import CorruptLog
-from actors.storage import recovery
-from actors.storage.commit_log import CommitLog
-from actors.storage.digests import RANGE_BYTES
+from actors.storage.commitlog import recovery
+from actors.storage.log.commit_log import CommitLog
+from actors.storage.log.digests import RANGE_BYTES
 from wire.files.commit_log import Checkpoint, encode_blank
 
 pytestmark = pytest.mark.real_io

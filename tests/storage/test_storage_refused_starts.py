@@ -10,9 +10,9 @@ from tools_kit import LAYOUT, ROOT, S, checked, node_disk, read_all, starts, wri
 
 from actors.errors import ConfigError, CorruptLog
 from actors.sim.disk import SimDisk
-from actors.storage.path_kinds import kind_of
-from actors.storage.side_file import SideFile
-from actors.storage.small_files import create_abort
+from actors.storage.derived.small_files import create_abort
+from actors.storage.files.path_kinds import kind_of
+from actors.storage.files.side_file import SideFile
 
 DATA = LAYOUT.commit_log
 Change = Callable[[SimDisk], None]

@@ -11,8 +11,14 @@ import trio
 
 from actors.errors import StorageError
 from actors.sim.disk import DiskOptions, SimDisk, SimFile
-from actors.storage.replacing import BLOCK_BYTES, Replaced, replace_file, settle_spares, spare_path
-from actors.storage.room import NoRoom
+from actors.storage.files.replacing import (
+    BLOCK_BYTES,
+    Replaced,
+    replace_file,
+    settle_spares,
+    spare_path,
+)
+from actors.storage.files.room import NoRoom
 
 PATH = "/data/identity.json"
 SYNC_S = 0.1

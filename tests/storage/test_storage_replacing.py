@@ -16,9 +16,9 @@ import trio
 from mount_space import need_mounts
 
 from actors.sim.disk import SimDisk
-from actors.storage.replacing import BLOCK_BYTES, replace_file, settle_spares, spare_path
-from actors.storage.room import NoRoom, Room, lacks
-from actors.storage.side_file import SideFile, read_side_file
+from actors.storage.files.replacing import BLOCK_BYTES, replace_file, settle_spares, spare_path
+from actors.storage.files.room import NoRoom, Room, lacks
+from actors.storage.files.side_file import SideFile, read_side_file
 
 PATH = "/data/identity.json"
 LONG_S = 3600.0

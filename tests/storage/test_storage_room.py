@@ -12,7 +12,7 @@ from store_kit import ROOT, Kit, full_disk, running, small_group, until
 
 from actors.errors import LogFull
 from actors.events import store as events
-from actors.storage.room import NO_ROOM
+from actors.storage.files.room import NO_ROOM
 
 FULL = f"{NO_ROOM}the disk of {ROOT} is more than 90% full (95%)"
 LOOK_S = 20.0

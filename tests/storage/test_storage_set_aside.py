@@ -11,9 +11,9 @@ from storage_kit import finish
 from store_kit import ROOT, log_of, running, sim_disk
 
 from actors.sim.disk import SimDisk, SimFile
+from actors.storage.commitlog.set_aside import PART, set_aside
 from actors.storage.layout import StoreLayout
-from actors.storage.set_aside import PART, set_aside
-from actors.storage.truncation import keep_intent
+from actors.storage.log.truncation import keep_intent
 
 LAYOUT = StoreLayout(ROOT)
 SEGMENT = 4096

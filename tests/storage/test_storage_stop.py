@@ -9,9 +9,9 @@ from late_disk import LateDisk
 from store_kit import ROOT, local_reply, running, small_group, until
 
 from actors.events import store as events
-from actors.storage import store
-from actors.storage.side_file import SideFile
-from actors.storage.syncer import SETTLE_S
+from actors.storage.commitlog import store
+from actors.storage.files.side_file import SideFile
+from actors.storage.log.syncer import SETTLE_S
 
 
 def mark_of(disk: LateDisk) -> int:

@@ -20,8 +20,8 @@ from actors.log_types import Message
 from actors.runtime import ActorDown
 from actors.sim.disk import EPOCH_MS
 from actors.sim.held import SimHeld
-from actors.storage import append_batch, group_commit, store
-from actors.storage import store as growth
+from actors.storage.commitlog import append_batch, group_commit, store
+from actors.storage.commitlog import store as growth
 from wire.files.commit_log import decode_record, scan
 
 S = 4096

@@ -28,8 +28,9 @@ from actors.errors import (
 from actors.events import store as events
 from actors.sim.disk import EPOCH_MS
 from actors.sim.held import SimHeld
-from actors.storage import expiry, store
-from actors.storage.side_file import SideFile
+from actors.storage.commitlog import store
+from actors.storage.files.side_file import SideFile
+from actors.storage.log import expiry
 
 S = 4096
 HOUR_MS = 3_600_000

@@ -29,9 +29,9 @@ from tools_kit import (
 from actors.env.local_disk import LocalDisk
 from actors.errors import ConfigError, CorruptLog
 from actors.sim.disk import SimDisk
-from actors.storage.side_file import SideFile
-from actors.storage.small_files import create_abort
-from actors.storage.tools.check import CheckOptions, check_store
+from actors.storage.derived.small_files import create_abort
+from actors.storage.files.side_file import SideFile
+from actors.storage.tools.commitlog.check import CheckOptions, check_store
 from actors.storage.tools.findings import FINDINGS_MAX, StoreReport
 from actors.storage.tools.steps import finish
 from actors.storage.tools.target import find_target

@@ -14,8 +14,8 @@ from storage_kit import golden_copy
 from tools_command_kit import MASTER, run_apart
 
 from actors.env.local_disk import LocalDisk
-from actors.storage.command_line import run_command_line
 from actors.storage.tools.arguments import parse
+from actors.storage.tools.command_line import run_command_line
 from actors.storage.tools.target import find_target
 
 pytestmark = pytest.mark.real_io

@@ -22,9 +22,9 @@ from tools_kit import (
 
 from actors.errors import ConfigError, CorruptLog
 from actors.sim.disk import SimDisk
-from actors.storage.opening import close_store, open_store
-from actors.storage.small_files import create_abort
-from actors.storage.tools.check import CheckOptions, check_store
+from actors.storage.commitlog.opening import close_store, open_store
+from actors.storage.derived.small_files import create_abort
+from actors.storage.tools.commitlog.check import CheckOptions, check_store
 from actors.storage.tools.findings import StoreReport
 from actors.storage.tools.steps import finish
 

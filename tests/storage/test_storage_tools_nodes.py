@@ -21,7 +21,7 @@ from tools_command_kit import MASTER, run_apart
 
 import actors
 from actors.config import loads
-from actors.storage.command_line import run_command_line
+from actors.storage.tools.command_line import run_command_line
 
 pytestmark = pytest.mark.real_io
 

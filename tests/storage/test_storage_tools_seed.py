@@ -13,7 +13,7 @@ from tools_kit import GROUP, NODE_DIR, checked, deaths, node_disk, read_all, sta
 
 from actors.config import ClusterConfig
 from actors.errors import ConfigError
-from actors.storage.identity import open_directory, read_identity, seeding_path
+from actors.storage.node.identity import open_directory, read_identity, seeding_path
 from actors.storage.tools import seed
 from actors.storage.tools.steps import finish
 

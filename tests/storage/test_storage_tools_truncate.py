@@ -28,11 +28,9 @@ from tools_kit import (
 from actors.env.local_disk import LocalDisk
 from actors.errors import ConfigError
 from actors.sim.disk import SimDisk
-from actors.storage.small_files import create_abort
-from actors.storage.tools.check import CheckOptions, check_store
-from actors.storage.tools.steps import finish
-from actors.storage.tools.target import find_target
-from actors.storage.tools.truncate import (
+from actors.storage.derived.small_files import create_abort
+from actors.storage.tools.commitlog.check import CheckOptions, check_store
+from actors.storage.tools.commitlog.truncate import (
     Plan,
     derived_group,
     high_water,
@@ -40,6 +38,8 @@ from actors.storage.tools.truncate import (
     plan_truncation,
     truncate_store,
 )
+from actors.storage.tools.steps import finish
+from actors.storage.tools.target import find_target
 from wire.files.commit_log import scan
 
 KEPT = f"{LAYOUT.root}/truncated"

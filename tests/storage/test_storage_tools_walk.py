@@ -12,7 +12,7 @@ from store_kit import running
 from tools_kit import LAYOUT, S, checked, node_disk, write_at
 
 from actors.sim.disk import SimDisk
-from actors.storage.tools.walk import Ending, FileEnd, read_file
+from actors.storage.tools.commitlog.walk import Ending, FileEnd, read_file
 from wire.files.commit_log import encode_blank
 
 FOLDER = "/log"

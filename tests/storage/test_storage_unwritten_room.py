@@ -6,10 +6,10 @@ import pytest
 from storage_kit import finish
 
 from actors.env.local_disk import LocalDisk, LocalFile
-from actors.storage import truncation
-from actors.storage.commit_log import CommitLog
 from actors.storage.layout import StoreLayout
-from actors.storage.tools.walk import used_bytes
+from actors.storage.log import truncation
+from actors.storage.log.commit_log import CommitLog
+from actors.storage.tools.commitlog.walk import used_bytes
 
 pytestmark = pytest.mark.real_io
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from storage_kit import GOLDEN
 
-from actors.storage.command_line import run_command_line
+from actors.storage.tools.command_line import run_command_line
 
 MASTER = str(GOLDEN / "5.3.3" / "master")
 

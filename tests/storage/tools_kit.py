@@ -14,11 +14,11 @@ from actors.config import ClassicGroup
 from actors.env.protocols import Env
 from actors.log_types import Message
 from actors.sim.disk import EPOCH_MS, SimDisk
-from actors.storage.derived_files import DerivedFiles
-from actors.storage.identity import open_directory
+from actors.storage.commitlog.opening import close_store, open_store
+from actors.storage.derived.derived_files import DerivedFiles
 from actors.storage.layout import StoreLayout
-from actors.storage.opening import close_store, open_store
-from actors.storage.tools.check import CheckOptions, check_store
+from actors.storage.node.identity import open_directory
+from actors.storage.tools.commitlog.check import CheckOptions, check_store
 from actors.storage.tools.findings import StoreReport
 from actors.storage.tools.steps import finish
 from actors.storage.tools.stores import GroupStore

@@ -22,8 +22,8 @@ from actors.config import ClusterConfig, load
 from actors.env.local_disk import LocalDisk
 from actors.log_types import Message
 from actors.storage.__main__ import main as storage
+from actors.storage.commitlog.set_aside import set_aside
 from actors.storage.layout import StoreLayout
-from actors.storage.set_aside import set_aside
 from actors.storage.tools.steps import finish
 
 INSIDE = {

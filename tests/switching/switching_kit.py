@@ -13,7 +13,7 @@ from actors.api.failures import RequestRefused
 from actors.errors import NotMaster, NotStored, OutcomeUnknown, TriologError
 from actors.log_types import GroupState
 from actors.sim.cluster import SimCluster
-from actors.storage.records import decoded
+from actors.storage.reading.records import decoded
 
 T = TypeVar("T")
 

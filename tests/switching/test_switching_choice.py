@@ -21,7 +21,7 @@ from actors.errors import OutcomeUnknown
 from actors.ha.core.role_rules import ASK_GRACE_S
 from actors.log import AppendOutcome
 from actors.sim.cluster import SimCluster, classic_config
-from actors.storage.store import MAILBOX_CAPACITY
+from actors.storage.commitlog.store import MAILBOX_CAPACITY
 
 
 async def append(cluster: SimCluster, node: str, *lines: bytes) -> None:

@@ -12,7 +12,7 @@ import attrs
 from actors.dledger.rpc.rpc_messages import Sender
 from actors.events.dledger import MembershipChanged
 from actors.log_types import Membership
-from actors.storage.dledger.member_opening import MemberNote
+from actors.storage.ledger.member_opening import MemberNote
 
 _LOGGER = logging.getLogger("triolog.dledger")
 _TOLD = {

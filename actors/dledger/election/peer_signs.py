@@ -19,7 +19,7 @@ from actors.dledger.rpc.peer_messages import PeerSign, Signs
 from actors.dledger.rpc.refusal_log import RefusalLog
 from actors.dledger.rpc.rpc_messages import Answered, Sender
 from actors.events.dledger import TermRefused
-from actors.storage.dledger.term_files import NEW_VOTE
+from actors.storage.ledger.term_files import NEW_VOTE
 from wire.dledger.codes import ResponseCode, VoteResult, response_code
 from wire.dledger.rpc import HeartBeatResponse, Response, VoteResponse
 

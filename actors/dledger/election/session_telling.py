@@ -14,7 +14,7 @@ from actors.dledger.core.election_effects import RoleChanged
 from actors.dledger.core.member_state import LedgerEnd, Role
 from actors.dledger.session_messages import Following, Leading, Resting, Told
 from actors.runtime import ActorRef
-from actors.storage.dledger.store_messages import LedgerGrew
+from actors.storage.ledger.store_messages import LedgerGrew
 
 
 @attrs.define(kw_only=True)

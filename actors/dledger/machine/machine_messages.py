@@ -6,7 +6,7 @@ import attrs
 
 from actors.errors import TriologError
 from actors.runtime import ReplyTo
-from actors.storage.dledger.snapshots import Snapshot
+from actors.storage.ledger.snapshots import Snapshot
 
 
 class NoSnapshot(TriologError):

@@ -15,9 +15,9 @@ from actors.dledger.session_messages import Leading, Told
 from actors.env.protocols import Disk
 from actors.errors import MachineFailed, StorageError
 from actors.state_machine import LogEntry, StateMachine
-from actors.storage.dledger.entry_window import AHEAD_BYTES, EntryWindow
-from actors.storage.dledger.ledger import IndexGone
-from actors.storage.dledger.snapshots import Reader, Snapshot
+from actors.storage.ledger.entry_window import AHEAD_BYTES, EntryWindow
+from actors.storage.ledger.ledger import IndexGone
+from actors.storage.ledger.snapshots import Reader, Snapshot
 
 APPLY_ENTRIES_MAX: Final = 1024
 """Given to the machine by one call; then other messages get a turn."""

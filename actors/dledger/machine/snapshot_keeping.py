@@ -14,7 +14,7 @@ from collections.abc import Generator
 import attrs
 
 from actors.events.dledger import SnapshotFailed
-from actors.storage.dledger.snapshots import Snapshot, SnapshotDamaged, SnapshotFolder
+from actors.storage.ledger.snapshots import Snapshot, SnapshotDamaged, SnapshotFolder
 
 
 @attrs.define

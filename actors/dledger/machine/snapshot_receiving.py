@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator
 
 import attrs
 
-from actors.storage.dledger.snapshots import (
+from actors.storage.ledger.snapshots import (
     CHUNK_BYTES,
     INSTALLED,
     SNAPSHOT_BYTES_MAX,

@@ -33,9 +33,11 @@ from actors.errors import LogFull, MachineFailed
 from actors.events import dledger as events
 from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo, StopReason
 from actors.state_machine import StateMachine
-from actors.storage.dledger import store
-from actors.storage.dledger.entry_window import EntryWindow
-from actors.storage.dledger.snapshots import (
+from actors.storage.files.room import Room
+from actors.storage.files.stepping import stepped
+from actors.storage.ledger import store
+from actors.storage.ledger.entry_window import EntryWindow
+from actors.storage.ledger.snapshots import (
     CHUNK_BYTES,
     TAKEN,
     Snapshot,
@@ -43,8 +45,6 @@ from actors.storage.dledger.snapshots import (
     SnapshotTooLarge,
     Writer,
 )
-from actors.storage.room import Room
-from actors.storage.stepping import stepped
 from wire.dledger.codes import ResponseCode
 from wire.dledger.rpc import InstallSnapshotRequest, InstallSnapshotResponse, Response
 

@@ -32,10 +32,10 @@ from actors.env.protocols import Disk
 from actors.errors import StorageError
 from actors.events import dledger as events
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
-from actors.storage.dledger import store
-from actors.storage.dledger.entry_window import EntryWindow
-from actors.storage.dledger.ledger import IndexGone
-from actors.storage.dledger.snapshots import CHUNK_BYTES, Reader, Snapshot
+from actors.storage.ledger import store
+from actors.storage.ledger.entry_window import EntryWindow
+from actors.storage.ledger.ledger import IndexGone
+from actors.storage.ledger.snapshots import CHUNK_BYTES, Reader, Snapshot
 from wire.dledger.codes import PushType, ResponseCode, response_code
 from wire.dledger.rpc import InstallSnapshotRequest, InstallSnapshotResponse, PushEntryRequest
 

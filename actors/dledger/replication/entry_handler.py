@@ -43,9 +43,9 @@ from actors.dledger.session_messages import (
 from actors.errors import LogFull
 from actors.events.dledger import EntriesRefused, LedgerTruncated
 from actors.runtime import Actor, ActorDown, ActorRef, MailboxSpec, ReplyTo, StopReason
-from actors.storage.dledger import store
-from actors.storage.dledger.ledger import EntryRefused, NotInSequence
-from actors.storage.dledger.store_messages import LedgerGrew
+from actors.storage.ledger import store
+from actors.storage.ledger.ledger import EntryRefused, NotInSequence
+from actors.storage.ledger.store_messages import LedgerGrew
 from wire.dledger.codes import PushType
 from wire.dledger.rpc import InstallSnapshotRequest, PushEntryRequest, Response
 

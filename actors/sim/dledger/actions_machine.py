@@ -20,7 +20,7 @@ from actors.sim.dledger.runner import LedgerRunner, Seen
 from actors.sim.history import MachineDid
 from actors.sim.script import Fault
 from actors.sim.world import SimEvent
-from actors.storage.dledger.snapshots import INSTALLED, TAKEN
+from actors.storage.ledger.snapshots import INSTALLED, TAKEN
 from wire.dledger.snapshot import DATA, folder_name
 
 TAKING_WAIT_S: Final = 15.0

@@ -14,7 +14,7 @@ from actors.sim.action import Action
 from actors.sim.dledger.actions_machine import INSTALL_WAIT_S, OUTGROW_S
 from actors.sim.dledger.runner import LedgerRunner
 from actors.sim.script import Fault
-from actors.storage.dledger.snapshots import INSTALLED, TAKEN
+from actors.storage.ledger.snapshots import INSTALLED, TAKEN
 
 THIS_ONE_S: Final = 1e-6
 """Of syncs only one begins within so long."""

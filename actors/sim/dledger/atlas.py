@@ -16,8 +16,8 @@ from actors.sim.atlas import synced_mark
 from actors.sim.dledger.checkers import Chosen
 from actors.sim.dledger.ledger_bytes import LedgerDamage, SimLedgers, index_of, place_of
 from actors.sim.pages import PAGE_BYTES
-from actors.storage.commit_log import segment_bases, segment_path
-from actors.storage.dledger.sums import SUM_BYTES, all_known, sums_file_bytes
+from actors.storage.ledger.sums import SUM_BYTES, all_known, sums_file_bytes
+from actors.storage.log.commit_log import segment_bases, segment_path
 
 MEMBERS_MIN = 3
 MARK_VALUES = 4

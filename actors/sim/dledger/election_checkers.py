@@ -12,7 +12,7 @@ from actors.sim.dledger.ledger_bytes import LedgerBytes
 from actors.sim.history import LOST_DISK, FaultInjected, NodeLooked, Observation
 from actors.sim.survival import is_of
 from actors.sim.world import SimEvent
-from actors.storage.dledger.term_files import TermVote
+from actors.storage.ledger.term_files import TermVote
 
 
 @attrs.define(kw_only=True)

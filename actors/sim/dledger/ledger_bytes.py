@@ -9,9 +9,9 @@ import attrs
 from actors.config import DLedgerGroup
 from actors.sim.disk import SimDisk
 from actors.sim.dledger.members import SimGroups
-from actors.storage.commit_log import segment_bases, segment_path
-from actors.storage.dledger.layout import LedgerLayout
-from actors.storage.dledger.term_files import FILE_BYTES_MAX, TermVote
+from actors.storage.ledger.layout import LedgerLayout
+from actors.storage.ledger.term_files import FILE_BYTES_MAX, TermVote
+from actors.storage.log.commit_log import segment_bases, segment_path
 from wire.dledger.entry import (
     BLANK_MAGIC,
     ENTRY_HEAD,

@@ -31,7 +31,7 @@ from actors.sim.history import (
 from actors.sim.pages import Inode
 from actors.sim.survival import is_of
 from actors.sim.world import SimEvent
-from actors.storage.dledger.layout import LedgerLayout
+from actors.storage.ledger.layout import LedgerLayout
 from wire.crc import crc32
 from wire.dledger.snapshot import DATA, META, decode_meta, folder_name, index_of
 from wire.errors import RemoteProtocolError

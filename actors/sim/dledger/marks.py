@@ -34,7 +34,7 @@ from actors.sim.history import (
 from actors.sim.marks import INJECTED, class_of
 from actors.sim.plan import Expected
 from actors.sim.world import SimEvent
-from actors.storage.dledger.snapshots import CHUNK_BYTES
+from actors.storage.ledger.snapshots import CHUNK_BYTES
 
 RARE: Final = (
     *("power_loss_all", "lose_disk", "new_disk", "eio_read", "old_sector", "bit_rot"),

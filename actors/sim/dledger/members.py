@@ -24,9 +24,9 @@ from actors.sim.dledger.machine import Did, MachineOptions, SimRegisters
 from actors.sim.history import MachineDid
 from actors.sim.machines import DATA_DIR, SimMachines
 from actors.sim.world import World
-from actors.storage.dledger import store
-from actors.storage.identity import NodeDirectory, open_directory
-from actors.storage.records import decoded
+from actors.storage.ledger import store
+from actors.storage.node.identity import NodeDirectory, open_directory
+from actors.storage.reading.records import decoded
 from actors.trees.dledger import LedgerPlace, group_tree
 from actors.trees.ledger_places import member_notes
 

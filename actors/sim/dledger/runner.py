@@ -24,9 +24,9 @@ from actors.sim.history import LOST_DISK, LOST_LOGS, MachineDid
 from actors.sim.machines import NotConverged
 from actors.sim.runner import LOOK_S, Runner
 from actors.sim.world import SimEvent
-from actors.storage.dledger.snapshots import INSTALLED, TAKEN
-from actors.storage.dledger.term_files import TermVote, read_term, write_term
-from actors.storage.identity import identity_path
+from actors.storage.ledger.snapshots import INSTALLED, TAKEN
+from actors.storage.ledger.term_files import TermVote, read_term, write_term
+from actors.storage.node.identity import identity_path
 
 LAST_WORDS: Final = b"last words %d"
 WHOLE_WAIT_S: Final = 40.0

@@ -23,7 +23,7 @@ from actors.sim.history import (
 from actors.sim.linear.judge import judge_log
 from actors.sim.linear.log import Append, ReadLog, Shown
 from actors.sim.linear.operations import Operation
-from actors.storage.commit_log import segment_bases, segment_path
+from actors.storage.log.commit_log import segment_bases, segment_path
 from wire.dledger.entry import BLANK_BYTES, INDEX_BYTES, IndexRecord, decode_index
 from wire.dledger.scan import Stop, index_record, scan
 

@@ -39,7 +39,7 @@ from actors.sim.history import (
 )
 from actors.sim.linear.registers import CompareAndSet, Read, Write
 from actors.sim.workload import WorkloadOptions
-from actors.storage.records import decoded
+from actors.storage.reading.records import decoded
 
 READ_TIMEOUT_S: Final = 2.0
 DEPOSED_PAUSE_S: Final = 0.3

@@ -13,10 +13,10 @@ import attrs
 
 from actors.env.protocols import Disk, File
 from actors.errors import ConfigError, CorruptLog, StorageError
-from actors.storage.commit_log import segment_bases, segment_path
-from actors.storage.side_file import SideFileDamaged, read_side_file
+from actors.storage.files.side_file import SideFileDamaged, read_side_file
+from actors.storage.log.commit_log import segment_bases, segment_path
+from actors.storage.tools.commitlog.walk import READ_BYTES
 from actors.storage.tools.steps import Step, Work
-from actors.storage.tools.walk import READ_BYTES
 from wire.crc import crc32
 from wire.files.commit_log import segment_offset
 

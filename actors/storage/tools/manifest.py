@@ -11,7 +11,7 @@ files are synced, by a rename. A backup without it is incomplete, whatever else 
 | made_ms | int | when the manifest was written, ms since 1970 |
 | identity | object | the node's identity.json as it was; {} if it has none |
 | groups | list | for each group: name, segment_bytes, first_bytes, end_bytes, limit, files |
-| ledgers | list | for each DLedger group: see `ledger_backup.BackedUpLedger` |
+| ledgers | list | for each DLedger group: see `ledger.backup.BackedUpLedger` |
 
 `limit` says what the end followed from. A file: `base_bytes` (its name), `size_bytes` (bytes up to
 `end_bytes`; the file itself is as large as all others, zero behind them) and `crc32` of these.
@@ -26,9 +26,9 @@ import attrs
 
 from actors.env.protocols import Disk
 from actors.errors import ConfigError
-from actors.storage.classic_kind import CLASSIC
-from actors.storage.identity import UNREADABLE
+from actors.storage.commitlog.kind import CLASSIC
 from actors.storage.kinds import KINDS, by_key
+from actors.storage.node.identity import UNREADABLE
 from actors.storage.tools.copying import Copied, write_synced
 from actors.storage.tools.stores import FoundStore
 

@@ -15,9 +15,9 @@ import attrs
 from actors.config import ClusterConfig
 from actors.env.protocols import Disk
 from actors.errors import ConfigError
-from actors.storage.identity import FORMAT_VERSION, LOCK_NAME, identity_path, seeding_path
+from actors.storage.files.path_kinds import check_kinds, is_bare
 from actors.storage.kinds import tools_of
-from actors.storage.path_kinds import check_kinds, is_bare
+from actors.storage.node.identity import FORMAT_VERSION, LOCK_NAME, identity_path, seeding_path
 from actors.storage.tools.copying import Copied, write_synced
 from actors.storage.tools.kind import Seeding
 from actors.storage.tools.manifest import Manifest

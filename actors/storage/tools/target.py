@@ -16,19 +16,19 @@ import attrs
 from actors.config.problems import suggestion
 from actors.env.protocols import Disk, FileLock, LockedByOther, LockedByUs
 from actors.errors import ConfigError
-from actors.storage.identity import (
+from actors.storage.files.path_kinds import check_kinds, is_folder, names_in
+from actors.storage.kinds import KINDS, kind_at, kind_of, tools_of
+from actors.storage.node.identity import (
     FORMAT_VERSION,
     LOCK_CONTENT,
     Identity,
     may_be_group,
     read_identity,
 )
-from actors.storage.kinds import KINDS, kind_at, kind_of, tools_of
-from actors.storage.path_kinds import check_kinds, is_folder, names_in
+from actors.storage.tools.commitlog.truncate import Truncation
 from actors.storage.tools.manifest import Manifest, is_incomplete, read_manifest
 from actors.storage.tools.steps import Work
 from actors.storage.tools.stores import FoundStore
-from actors.storage.tools.truncate import Truncation
 
 
 def check_paths(disk: Disk, store: FoundStore) -> None:

@@ -14,10 +14,10 @@ import pytest
 from actors.env.local_disk import LocalDisk
 from actors.env.protocols import Disk, Env
 from actors.sim.disk import SimDisk, SimFile
-from actors.storage.dledger.file_ledger import FileLedger, open_ledger
-from actors.storage.dledger.layout import LedgerLayout
-from actors.storage.dledger.ledger import LedgerStore
-from actors.storage.dledger.settings import LedgerSettings
+from actors.storage.ledger.file_ledger import FileLedger, open_ledger
+from actors.storage.ledger.layout import LedgerLayout
+from actors.storage.ledger.ledger import LedgerStore
+from actors.storage.ledger.settings import LedgerSettings
 from wire.dledger.entry import Entry, decode_entry, new_entry, place
 
 GOLDEN = pathlib.Path(__file__).parents[2] / "golden" / "dledger"

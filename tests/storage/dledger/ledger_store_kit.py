@@ -22,12 +22,12 @@ from actors.runtime import (
 )
 from actors.sim.disk import SimDisk
 from actors.sim.fence import FencedDisk
-from actors.storage.dledger import store
-from actors.storage.dledger.file_ledger import FileLedger, open_ledger
-from actors.storage.dledger.recent import RecentEntries
-from actors.storage.dledger.store import Store
-from actors.storage.room import Room
-from actors.storage.syncer import Syncer
+from actors.storage.files.room import Room
+from actors.storage.ledger import store
+from actors.storage.ledger.file_ledger import FileLedger, open_ledger
+from actors.storage.ledger.recent import RecentEntries
+from actors.storage.ledger.store import Store
+from actors.storage.log.syncer import Syncer
 
 
 @attrs.define

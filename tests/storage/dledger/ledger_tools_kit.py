@@ -10,15 +10,15 @@ import attrs
 from ledger_kit import FILE, INDEX_FILE, LAYOUT, ROOT, finish, fresh, sim_disk
 
 from actors.sim.disk import SimDisk
-from actors.storage.dledger.layout import LedgerLayout
-from actors.storage.dledger.ledger import TermVote
-from actors.storage.dledger.snapshots import TAKEN, SnapshotFolder
-from actors.storage.found_bytes import sync_file
-from actors.storage.tools.check import CheckOptions
-from actors.storage.tools.dump import Dumped, Wanted
+from actors.storage.ledger.layout import LedgerLayout
+from actors.storage.ledger.ledger import TermVote
+from actors.storage.ledger.snapshots import TAKEN, SnapshotFolder
+from actors.storage.log.found_bytes import sync_file
+from actors.storage.tools.commitlog.check import CheckOptions
+from actors.storage.tools.commitlog.dump import Dumped, Wanted
 from actors.storage.tools.findings import LedgerReport
-from actors.storage.tools.ledger_check import check_ledger
-from actors.storage.tools.ledger_dump import dump_ledger
+from actors.storage.tools.ledger.check import check_ledger
+from actors.storage.tools.ledger.dump import dump_ledger
 from actors.storage.tools.stores import GroupLedger
 from actors.storage.tools.target import find_target
 

@@ -18,8 +18,8 @@ from ledger_kit import (
 
 from actors.errors import CorruptLog
 from actors.sim.disk import SimDisk
-from actors.storage.dledger.file_ledger import FileLedger
-from actors.storage.side_file import SideFile
+from actors.storage.files.side_file import SideFile
+from actors.storage.ledger.file_ledger import FileLedger
 
 FIRST = f"{LAYOUT.commit_log}/{0:020d}"
 SECOND = f"{LAYOUT.commit_log}/{FILE:020d}"

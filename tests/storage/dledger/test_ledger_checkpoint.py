@@ -11,8 +11,8 @@ from ledger_store_kit import running
 
 from actors.errors import StorageError
 from actors.sim.disk import SimFile
-from actors.storage.dledger import store
-from actors.storage.dledger.term_files import read_checkpoint
+from actors.storage.ledger import store
+from actors.storage.ledger.term_files import read_checkpoint
 from wire.dledger.files import decode_ledger_checkpoint
 
 

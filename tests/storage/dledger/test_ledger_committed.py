@@ -7,9 +7,9 @@ from ledger_kit import FILE, LAYOUT, chain, finish, fresh, model, opened, sim_di
 
 from actors.errors import CorruptLog
 from actors.sim.disk import SimDisk
-from actors.storage.dledger.ledger import BelowCommitted, LedgerStore
-from actors.storage.dledger.memory_ledger import MemoryLedger
-from actors.storage.dledger.term_files import read_checkpoint, write_checkpoint
+from actors.storage.ledger.ledger import BelowCommitted, LedgerStore
+from actors.storage.ledger.memory_ledger import MemoryLedger
+from actors.storage.ledger.term_files import read_checkpoint, write_checkpoint
 from wire.dledger.files import LedgerCheckpoint
 
 

@@ -6,8 +6,8 @@ import pytest
 from ledger_kit import FILE, LAYOUT, finish, fresh, model, opened, sim_disk, sync
 
 from actors.errors import CorruptLog
-from actors.storage.commit_log import segment_bases
-from actors.storage.dledger.term_files import TermVote, read_term, write_term
+from actors.storage.ledger.term_files import TermVote, read_term, write_term
+from actors.storage.log.commit_log import segment_bases
 
 
 def test_an_unsynced_vote_replaces_the_file_and_keeps_a_copy() -> None:

@@ -9,9 +9,9 @@ import pytest
 from ledger_kit import FILE, chain, dying_after, finish, fresh, model, opened, sim_disk, sync
 
 from actors.sim.disk import SimDisk
-from actors.storage.dledger.file_ledger import FileLedger
-from actors.storage.dledger.ledger import TermVote
-from actors.storage.expiry import HOUR_MS
+from actors.storage.ledger.file_ledger import FileLedger
+from actors.storage.ledger.ledger import TermVote
+from actors.storage.log.expiry import HOUR_MS
 
 BODIES = [bytes([97 + n]) * 952 for n in range(6)]
 Entries = list[tuple[int, int, bytes]]

@@ -25,9 +25,9 @@ from ledger_kit import (
 
 from actors.errors import CorruptLog, LogFull, StorageError
 from actors.sim.disk import DiskOptions, SimDisk
-from actors.storage.dledger.file_ledger import FileLedger, open_ledger
-from actors.storage.dledger.ledger import IndexGone, TermVote
-from actors.storage.expiry import HOUR_MS
+from actors.storage.ledger.file_ledger import FileLedger, open_ledger
+from actors.storage.ledger.ledger import IndexGone, TermVote
+from actors.storage.log.expiry import HOUR_MS
 
 BODIES = [bytes([97 + n]) * 952 for n in range(6)]
 

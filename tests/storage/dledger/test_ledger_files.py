@@ -23,8 +23,8 @@ from ledger_kit import (
 )
 
 from actors.errors import CorruptLog, LogFull, TooLarge
-from actors.storage.dledger.compare import is_equal
-from actors.storage.dledger.ledger import (
+from actors.storage.ledger.compare import is_equal
+from actors.storage.ledger.ledger import (
     BelowCommitted,
     EntryRefused,
     IndexGone,
@@ -33,7 +33,7 @@ from actors.storage.dledger.ledger import (
     TermVote,
     WrongPlace,
 )
-from actors.storage.dledger.memory_ledger import MemoryLedger
+from actors.storage.ledger.memory_ledger import MemoryLedger
 from wire.dledger.entry import decode_entry
 
 

@@ -24,9 +24,9 @@ from ledger_kit import (
 )
 
 from actors.env.local_disk import LocalDisk
-from actors.storage.dledger.layout import LedgerLayout
-from actors.storage.dledger.ledger import TermVote
-from actors.storage.dledger.term_files import read_checkpoint, write_term
+from actors.storage.ledger.layout import LedgerLayout
+from actors.storage.ledger.ledger import TermVote
+from actors.storage.ledger.term_files import read_checkpoint, write_term
 from wire.dledger.files import LedgerCheckpoint
 
 pytestmark = pytest.mark.real_io

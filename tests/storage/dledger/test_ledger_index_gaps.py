@@ -10,7 +10,7 @@ from ledger_tools_kit import COUNT, all_bytes, checked, filled
 
 from actors.errors import CorruptLog
 from actors.sim.disk import SimDisk
-from actors.storage.dledger import per_index
+from actors.storage.ledger import per_index
 from wire.dledger.entry import INDEX_BYTES
 
 BASES = range(0, COUNT * INDEX_BYTES, INDEX_FILE)

@@ -17,9 +17,9 @@ from actors.config import ClusterConfig, DLedgerGroup
 from actors.errors import ConfigError
 from actors.log_types import GroupRecord, Membership
 from actors.sim.disk import SimDisk
-from actors.storage.dledger.ledger import LedgerStore, TermVote
-from actors.storage.dledger.term_files import LostVote
-from actors.storage.identity import NodeDirectory, open_directory
+from actors.storage.ledger.ledger import LedgerStore, TermVote
+from actors.storage.ledger.term_files import LostVote
+from actors.storage.node.identity import NodeDirectory, open_directory
 from actors.trees.dledger import _ledger
 from actors.trees.ledger_places import LedgerPlace, member_notes
 

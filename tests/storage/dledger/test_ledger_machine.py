@@ -18,12 +18,12 @@ from hypothesis.stateful import (
 )
 from ledger_kit import FILE, LAYOUT, entries_of, finish, fresh, model, opened, sim_disk, sync
 
-from actors.storage.dledger.compare import is_equal
-from actors.storage.dledger.file_ledger import FileLedger
-from actors.storage.dledger.ledger import BelowCommitted, LedgerStore, TermVote
-from actors.storage.dledger.memory_ledger import MemoryLedger
-from actors.storage.dledger.recovery import first_entry
-from actors.storage.expiry import HOUR_MS
+from actors.storage.ledger.compare import is_equal
+from actors.storage.ledger.file_ledger import FileLedger
+from actors.storage.ledger.ledger import BelowCommitted, LedgerStore, TermVote
+from actors.storage.ledger.memory_ledger import MemoryLedger
+from actors.storage.ledger.recovery import first_entry
+from actors.storage.log.expiry import HOUR_MS
 from wire.dledger.entry import decode_entry, new_entry, place
 
 MACHINE = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -10,10 +10,10 @@ from ledger_tools_kit import checked
 
 from actors.errors import ConfigError, CorruptLog
 from actors.sim.disk import SimDisk
-from actors.storage.dledger.file_ledger import FileLedger
-from actors.storage.dledger.ledger import TermVote
-from actors.storage.dledger.member_opening import open_member
-from actors.storage.dledger.term_files import LostVote
+from actors.storage.ledger.file_ledger import FileLedger
+from actors.storage.ledger.ledger import TermVote
+from actors.storage.ledger.member_opening import open_member
+from actors.storage.ledger.term_files import LostVote
 
 
 def member(disk: SimDisk, **changes: Any) -> FileLedger:

@@ -8,11 +8,11 @@ import pytest
 from ledger_kit import FILE, LAYOUT, chain, finish, fresh, sim_disk, small
 from ledger_store_kit import Kit, running
 
-from actors.storage.dledger import recent
-from actors.storage.dledger.entry_window import EntryWindow
-from actors.storage.dledger.ledger import IndexGone, LedgerStore
-from actors.storage.dledger.reader import EntryReader
-from actors.storage.dledger.recent import RecentEntries
+from actors.storage.ledger import recent
+from actors.storage.ledger.entry_window import EntryWindow
+from actors.storage.ledger.ledger import IndexGone, LedgerStore
+from actors.storage.ledger.reader import EntryReader
+from actors.storage.ledger.recent import RecentEntries
 from wire.dledger.entry import decode_entries
 from wire.dledger.push_rpc import encode_batch
 

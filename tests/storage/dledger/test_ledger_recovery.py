@@ -23,10 +23,10 @@ from ledger_kit import (
 
 from actors.errors import CorruptLog, StorageError
 from actors.sim.disk import SimDisk
-from actors.storage.dledger import batches, recovery
-from actors.storage.dledger.ledger import TermVote
-from actors.storage.dledger.mark import Mark
-from actors.storage.dledger.term_files import LostVote
+from actors.storage.ledger import batches, recovery
+from actors.storage.ledger.ledger import TermVote
+from actors.storage.ledger.mark import Mark
+from actors.storage.ledger.term_files import LostVote
 from wire.dledger.entry import encode_blank, encode_entry
 
 

@@ -15,13 +15,13 @@ from ledger_tools_kit import COUNT, checked, filled, flip, ledger_at, write_file
 
 from actors.errors import ConfigError, CorruptLog
 from actors.sim.disk import SimDisk
-from actors.storage.dledger.ledger import TermVote
-from actors.storage.dledger.member_opening import open_member
-from actors.storage.dledger.term_files import TERM_MAX
-from actors.storage.path_kinds import kind_of
-from actors.storage.side_file import SideFile
-from actors.storage.tools.check import CheckOptions
-from actors.storage.tools.ledger_check import check_ledger
+from actors.storage.files.path_kinds import kind_of
+from actors.storage.files.side_file import SideFile
+from actors.storage.ledger.ledger import TermVote
+from actors.storage.ledger.member_opening import open_member
+from actors.storage.ledger.term_files import TERM_MAX
+from actors.storage.tools.commitlog.check import CheckOptions
+from actors.storage.tools.ledger.check import check_ledger
 from wire.dledger.entry import encode_entry, new_entry
 from wire.dledger.files import LedgerCheckpoint, encode_ledger_checkpoint
 

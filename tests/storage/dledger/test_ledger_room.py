@@ -15,7 +15,7 @@ from ledger_store_kit import Kit, running
 from actors.errors import LogFull
 from actors.events import store as events
 from actors.sim.disk import DiskOptions, SimDisk
-from actors.storage.room import NO_ROOM
+from actors.storage.files.room import NO_ROOM
 
 FULL = f"{NO_ROOM}the disk of {ROOT} is more than 90% full (95%)"
 LOOK_S = 20.0

@@ -10,7 +10,7 @@ from ledger_kit import finish, sim_disk
 from actors.env.protocols import Disk
 from actors.errors import LogFull
 from actors.sim.disk import DiskOptions, SimDisk
-from actors.storage.dledger.snapshots import (
+from actors.storage.ledger.snapshots import (
     CHUNK_BYTES,
     INSTALLED,
     TAKEN,
@@ -18,7 +18,7 @@ from actors.storage.dledger.snapshots import (
     SnapshotDamaged,
     SnapshotFolder,
 )
-from actors.storage.found_bytes import sync_file
+from actors.storage.log.found_bytes import sync_file
 from wire.dledger.snapshot import SnapshotMeta, decode_meta, encode_meta, index_of
 from wire.errors import RemoteProtocolError
 

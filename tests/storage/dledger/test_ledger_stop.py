@@ -10,7 +10,7 @@ from ledger_kit import model, opened
 from ledger_store_kit import running
 
 from actors.events import store as events
-from actors.storage.syncer import SETTLE_S
+from actors.storage.log.syncer import SETTLE_S
 
 
 @pytest.mark.parametrize("late_s", [0.5, SETTLE_S * 12])

@@ -17,10 +17,10 @@ from actors.runtime import (
     ReplyTo,
 )
 from actors.sim.disk import DiskOptions, SimDisk
-from actors.storage.dledger import store
-from actors.storage.dledger.ledger import NotInSequence, TermVote
-from actors.storage.dledger.store_messages import MINOR_WITHIN_S, changes
-from actors.storage.dledger.term_files import read_checkpoint
+from actors.storage.ledger import store
+from actors.storage.ledger.ledger import NotInSequence, TermVote
+from actors.storage.ledger.store_messages import MINOR_WITHIN_S, changes
+from actors.storage.ledger.term_files import read_checkpoint
 
 
 async def test_what_is_synced_survives_a_power_loss(autojump_clock: Any) -> None:

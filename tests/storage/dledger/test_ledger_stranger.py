@@ -11,7 +11,7 @@ from test_ledger_lost import BOTH, CONFIG, GROUP, start, write_vote
 
 from actors.events.dledger import VoteForStranger
 from actors.sim.disk import SimDisk
-from actors.storage.dledger.ledger import TermVote
+from actors.storage.ledger.ledger import TermVote
 from actors.trees.dledger import _ledger
 from actors.trees.ledger_places import LedgerPlace
 

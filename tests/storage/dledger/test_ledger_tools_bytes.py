@@ -11,14 +11,14 @@ from ledger_tools_kit import all_bytes, filled, take_snapshot, write_file
 
 from actors.errors import TriologError
 from actors.sim.disk import SimDisk
-from actors.storage.side_file import SideFile
+from actors.storage.files.side_file import SideFile
 from actors.storage.tools.backup import copy_stores, open_backup
-from actors.storage.tools.check import CheckOptions
+from actors.storage.tools.commitlog.check import CheckOptions
+from actors.storage.tools.commitlog.dump import Wanted
 from actors.storage.tools.copying import BackedUp
-from actors.storage.tools.dump import Wanted
-from actors.storage.tools.ledger_backup import stopped_ledger_limit
-from actors.storage.tools.ledger_check import check_ledger
-from actors.storage.tools.ledger_dump import dump_ledger
+from actors.storage.tools.ledger.backup import stopped_ledger_limit
+from actors.storage.tools.ledger.check import check_ledger
+from actors.storage.tools.ledger.dump import dump_ledger
 from actors.storage.tools.stores import GroupLedger
 from actors.storage.tools.target import find_target
 

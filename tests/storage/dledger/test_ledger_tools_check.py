@@ -37,10 +37,10 @@ from ledger_tools_kit import (
 from actors.env.local_disk import LocalDisk
 from actors.errors import CorruptLog
 from actors.sim.disk import SimDisk
-from actors.storage.dledger.mark import Mark, MarkValues
-from actors.storage.side_file import SideFile
-from actors.storage.tools.check import CheckOptions
-from actors.storage.tools.ledger_check import check_ledger
+from actors.storage.files.side_file import SideFile
+from actors.storage.ledger.mark import Mark, MarkValues
+from actors.storage.tools.commitlog.check import CheckOptions
+from actors.storage.tools.ledger.check import check_ledger
 
 DATA, INDEX, SUMS = LAYOUT.commit_log, LAYOUT.index, LAYOUT.sums
 

@@ -13,10 +13,10 @@ from ledger_tools_kit import COUNT, all_bytes, checked, filled, flip, ledger_at,
 
 from actors.errors import CorruptLog
 from actors.sim.disk import SimDisk
-from actors.storage.dledger.member_opening import open_member
-from actors.storage.tools.check import CheckOptions
+from actors.storage.ledger.member_opening import open_member
+from actors.storage.tools.commitlog.check import CheckOptions
 from actors.storage.tools.findings import LedgerReport
-from actors.storage.tools.ledger_check import check_ledger
+from actors.storage.tools.ledger.check import check_ledger
 from wire.dledger.files import LedgerCheckpoint, encode_ledger_checkpoint
 
 DATA, INDEX = LAYOUT.commit_log, LAYOUT.index

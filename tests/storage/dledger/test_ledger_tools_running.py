@@ -11,8 +11,8 @@ from ledger_tools_kit import COUNT, body, checked, dumped, filled, flip
 from meddling_disk import MeddlingDisk
 
 from actors.sim.disk import SimDisk
-from actors.storage.dledger.file_ledger import FileLedger
-from actors.storage.dledger.ledger import TermVote
+from actors.storage.ledger.file_ledger import FileLedger
+from actors.storage.ledger.ledger import TermVote
 
 
 def running(count: int = COUNT, committed: int = COUNT - 11) -> tuple[SimDisk, FileLedger]:

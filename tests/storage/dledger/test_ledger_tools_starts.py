@@ -10,10 +10,10 @@ from ledger_tools_kit import all_bytes, filled, ledger_at, write_file
 from actors.dledger.core import member_state
 from actors.errors import ConfigError, CorruptLog
 from actors.sim.disk import SimDisk
-from actors.storage.dledger.member_opening import MemberNote, open_member
-from actors.storage.dledger.term_files import NEW_VOTE, REMOVE_THEN, TERM_MAX
-from actors.storage.tools.check import CheckOptions
-from actors.storage.tools.ledger_check import check_ledger
+from actors.storage.ledger.member_opening import MemberNote, open_member
+from actors.storage.ledger.term_files import NEW_VOTE, REMOVE_THEN, TERM_MAX
+from actors.storage.tools.commitlog.check import CheckOptions
+from actors.storage.tools.ledger.check import check_ledger
 
 
 def refused(disk: SimDisk, *, had_vote: bool = False) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from ledger_kit import FILE, LAYOUT, finish, fresh, sim_disk, small
 
-from actors.storage.dledger import entry_window
-from actors.storage.dledger.entry_window import EntryWindow
-from actors.storage.dledger.ledger import IndexGone, IndexNotThere, LedgerStore
-from actors.storage.dledger.memory_ledger import MemoryEntries, MemoryLedger, MemoryReader
-from actors.storage.dledger.reader import EntryReader
+from actors.storage.ledger import entry_window
+from actors.storage.ledger.entry_window import EntryWindow
+from actors.storage.ledger.ledger import IndexGone, IndexNotThere, LedgerStore
+from actors.storage.ledger.memory_ledger import MemoryEntries, MemoryLedger, MemoryReader
+from actors.storage.ledger.reader import EntryReader
 from wire.dledger.entry import decode_entries, encode_entries_into
 from wire.errors import IncompleteData, RemoteProtocolError
 

@@ -1,0 +1,454 @@
+"""Store: the one writer of a group's commit log on this node.
+
+Upstream: apache/rocketmq store/.../CommitLog.java, asyncPutMessage and appendData;
+DefaultMessageStore.java, the checks before a put (5.3.3).
+
+Differs:
+- All appends that wait are written by one call (group commit by arrival).
+- What a record may hold is checked before anything is written, for all records of an append.
+- Received bytes are written where they belong or not at all; a failure is told (T4).
+- A failed write or sync ends the node: what the disk holds is unknown (T26).
+
+Messages: see `store_messages`. It tells the syncer Written; the acknowledger RecordsWritten, always
+before the growth that covers it; subscribers LogGrew; whoever opened a session RawRefused; its
+keeper StoreStarted, and with a keeper it takes no append before SetGate says so. It asks the syncer
+as it stops. A restart ends the node, because a crash here leaves the end of the log in doubt.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TypeAlias, assert_never
+
+import attrs
+import trio
+
+from actors.config import ClassicGroup
+from actors.env import Env
+from actors.errors import LogFull, NotEnoughReplicas, NotStored, StorageError
+from actors.events import store as events
+from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
+from actors.storage.commitlog import given_up, store_messages
+from actors.storage.commitlog.append_batch import AppendEncoder
+from actors.storage.commitlog.group_commit import GroupCommit, Placed
+from actors.storage.commitlog.opening import close_store, open_store
+from actors.storage.commitlog.page_seal import PageSeal
+from actors.storage.commitlog.raw_session import RawSession, Refused
+from actors.storage.commitlog.store_messages import Append as Append
+from actors.storage.commitlog.store_messages import Appended as Appended
+from actors.storage.commitlog.store_messages import AppendRaw as AppendRaw
+from actors.storage.commitlog.store_messages import GateClosed as GateClosed
+from actors.storage.commitlog.store_messages import GetRange as GetRange
+from actors.storage.commitlog.store_messages import Guard as Guard
+from actors.storage.commitlog.store_messages import LogGrew as LogGrew
+from actors.storage.commitlog.store_messages import LogRange as LogRange
+from actors.storage.commitlog.store_messages import Message as Message
+from actors.storage.commitlog.store_messages import OpenSession as OpenSession
+from actors.storage.commitlog.store_messages import RawRefused as RawRefused
+from actors.storage.commitlog.store_messages import RecordsWritten as RecordsWritten
+from actors.storage.commitlog.store_messages import SetAdmission as SetAdmission
+from actors.storage.commitlog.store_messages import SetGate as SetGate
+from actors.storage.commitlog.store_messages import StoreStarted as StoreStarted
+from actors.storage.commitlog.store_messages import Subscribe as Subscribe
+from actors.storage.commitlog.store_messages import Unsubscribe as Unsubscribe
+from actors.storage.commitlog.store_messages import Waiting as Waiting
+from actors.storage.files.room import NoRoom, Room
+from actors.storage.files.side_file import SideFile
+from actors.storage.files.stepping import stepped
+from actors.storage.layout import StoreLayout
+from actors.storage.log import expiry
+from actors.storage.log.commit_log import CommitLog
+from actors.storage.log.syncer import Settle, Written, may_close_clean
+from actors.storage.log.syncer import SyncDone as SyncDone
+from wire.files.commit_log import Host
+
+MAILBOX_CAPACITY = 4096
+MARK_SYNC_S = 1.0
+"""The synced mark is itself synced at most so much later."""
+
+
+SUBSCRIBERS_MAX = 1024
+
+
+@attrs.define
+class _Subscriber:
+    wanted: Subscribe
+    told: LogGrew
+
+
+@attrs.define
+class Growth:
+    """Who is told that the log of one store has grown, in the order in which they came first, and
+    how soon: most need not wake for each append.
+    """
+
+    _subscribers: dict[str, _Subscriber] = attrs.field(factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all subscribers, in the order in which they are told."""
+        return tuple(self._subscribers)
+
+    async def subscribe(self, message: Subscribe, now: LogGrew) -> None:
+        """Add, or replace, a subscriber; it is told the present range at once."""
+        living = {name: s for name, s in self._subscribers.items() if s.wanted.subscriber.alive}
+        self._subscribers = living  # the killed say no goodbye
+        self._subscribers[message.name] = _Subscriber(message, now)
+        assert len(self._subscribers) <= SUBSCRIBERS_MAX
+        await message.subscriber.tell(now)
+
+    def unsubscribe(self, name: str) -> None:
+        """No more news. Harmless for the unknown."""
+        self._subscribers.pop(name, None)
+
+    async def tell(self, now: LogGrew) -> None:
+        """The log's range is another one. First those who are only left a note."""
+        prompt = []
+        for subscriber in self._subscribers.values():
+            wanted, told = subscriber.wanted, subscriber.told
+            if wanted.synced_only and now == attrs.evolve(told, written_bytes=now.written_bytes):
+                continue
+            subscriber.told = now
+            if wanted.within_s > 0.0:
+                wanted.subscriber.leave(now, within_s=wanted.within_s)
+            else:
+                prompt.append(wanted.subscriber)
+        for each in prompt:
+            await each.tell(now)
+
+
+@attrs.frozen(kw_only=True)
+class _MarkDue:
+    """Timer: the synced mark has been in the page cache for a second."""
+
+
+@attrs.frozen(kw_only=True)
+class _CleanDue:
+    """Timer: look at the disk and at the age of the oldest file. `deleted`: in this round."""
+
+    deleted: int = 0
+
+
+_Inbox: TypeAlias = Message | _MarkDue | _CleanDue
+
+
+@attrs.define(kw_only=True)
+class Store(Actor[_Inbox]):
+    """See the module's text.
+
+    Attributes:
+        host: this node's address as records store it.
+        syncer: told what was written.
+        acknowledger: told which appends wait; None on a slave.
+        waits_within_s: it need not wake for that; see `ActorRef.leave`.
+        guard: decides whether appends are taken; None: a master takes them from the start.
+    """
+
+    env: Env
+    layout: StoreLayout
+    group: ClassicGroup
+    node: str
+    host: Host
+    syncer: ActorRef[Written | Settle]
+    acknowledger: ActorRef[RecordsWritten] | None
+    waits_within_s: float = 0.0
+    guard: Guard | None = None
+    mailbox: MailboxSpec = attrs.field(init=False)  # type: ignore[misc]
+    _log: CommitLog = attrs.field(init=False)
+    _mark: SideFile = attrs.field(init=False)
+    _commit: GroupCommit = attrs.field(init=False)
+    _cleaner: expiry.Cleaner = attrs.field(init=False)
+    _parsed: tuple[int, int] = attrs.field(init=False)
+    _begins_bytes: int = attrs.field(init=False)
+    _synced_bytes: int = attrs.field(default=0, init=False)
+    _unsynced: dict[str, None] = attrs.field(factory=dict, init=False)
+    _told: LogGrew | None = attrs.field(default=None, init=False)
+    _growth: Growth = attrs.field(factory=Growth, init=False)
+    _raw: RawSession = attrs.field(init=False)
+    _in_frame: bool = attrs.field(default=False, init=False)  # what is not told is part of one
+    _cleaning: bool = attrs.field(default=False, init=False)
+    _admission: str = attrs.field(default="", init=False)
+    _closed: GateClosed | None = attrs.field(default=None, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        group = self.group
+        pending = group.append_pending_bytes if self.is_master else group.receive_pending_bytes
+        self.mailbox = MailboxSpec(
+            capacity=MAILBOX_CAPACITY,
+            capacity_bytes=pending,
+            size_of=store_messages.size_of,
+            conflate=dict.fromkeys(
+                (SyncDone, SetAdmission, store_messages.SetFloor), lambda message: None
+            ),
+            control=(OpenSession, SetGate),
+        )
+        at_start = store_messages.closed_at_start
+        self._closed = at_start(self.node, group, self.is_master, self.guard)
+
+    @property
+    def is_master(self) -> bool:
+        """Whether it takes appends, and no received bytes."""
+        return self.acknowledger is not None
+
+    # ---- life ----
+
+    async def on_start(self) -> None:
+        """Recover; see `opening`. Others are told nothing before it is done."""
+        disk, layout, group, owner = self.env.disk, self.layout, self.group, self.node
+        start = partial(open_store, disk, layout, group, is_master=self.is_master, owner=owner)
+        keeper = None if self.guard is None else self.guard.keeper
+        room = Room(disk=disk, path=layout.root, owner=f"{owner}: {group.name}", keeper=keeper)
+        opened = await room.wait(partial(start, guard=self.guard), self.ctx.emit)
+        self._log, self._mark, self._parsed = opened.log, opened.mark, opened.parsed
+        self._begins_bytes = opened.found.begins_bytes
+        self._raw = RawSession(PageSeal(disk, self.ctx.emit) if self.group.compat is None else None)
+        self._synced_bytes = opened.log.written_bytes
+        self._commit = GroupCommit(
+            log=opened.log,
+            encoder=AppendEncoder(
+                default_topic=self.group.name,
+                host=self.host,
+                segment_bytes=self.group.segment_bytes,
+                body_bytes_max=self.group.max_message_bytes,
+                next_offsets=opened.next_offsets,
+                first_offset=opened.first_offset,
+            ),
+            wall_clock_ms=self.env.wall_clock_ms,
+            last_ts=opened.last_store_ts,
+            no_room=self._clean_now,
+        )
+        self._cleaner = expiry.Cleaner.of(
+            self.env, opened.log, self.group, node=self.node, root=layout.root, emit=self.ctx.emit
+        )
+        self._cleaner.look()
+        first_s = self._cleaner.first_round_s(self.group.clean_resource_interval_s)
+        self.ctx.timers.start("clean", first_s, _CleanDue())
+        for event in opened.events():
+            self.ctx.emit(event)
+        if self.guard is not None:
+            kept, clean, held = opened.kept_bytes, opened.was_clean, self._range()
+            life, by = self.ctx.incarnation, self.guard.promotion
+            await self.guard.keeper.tell(StoreStarted(life, by, held, kept, clean))
+
+    async def on_stop(self, reason: StopReason) -> None:
+        """See `close_store`. After a sync that failed no further one proves anything."""
+        self._raw.close()
+        clean, paths = False, (*self._unsynced, *self._log.take_dirty())
+        try:
+            clean = await may_close_clean(self.syncer, reason)
+        finally:
+            disk, synced = self.env.disk, self._synced_bytes if clean else None
+            close_store(disk, self.layout, self._log, self._mark, paths, synced_bytes=synced)
+
+    # ---- messages ----
+
+    async def handle_batch(self, messages: list[_Inbox]) -> None:
+        """Appends are collected and written together, before whatever comes behind them."""
+        appends: list[Append] = []
+        received: list[AppendRaw] = []
+        for message in messages:
+            if isinstance(message, Append):
+                appends.append(message)
+                continue
+            if isinstance(message, AppendRaw):
+                received.append(message)
+                continue
+            await self._write(appends, received)
+            appends, received = [], []
+            await self._other(message)
+        await self._write(appends, received)
+        await self._publish()
+
+    async def _write(self, appends: list[Append], received: list[AppendRaw]) -> None:
+        """A master has appends, a slave received bytes; what is not its part it refuses."""
+        if appends:
+            await self._append_all(appends)
+        if received:
+            await self._append_raw(received)
+
+    async def _other(self, message: _Inbox) -> None:
+        match message:
+            case SyncDone():
+                self._sync_done(message.offset_bytes)
+            case SetAdmission():
+                self._admission = message.refusal
+            case store_messages.SetFloor():
+                self._cleaner.floor_bytes = message.offset_bytes
+            case GetRange():
+                message.reply_to.send(self._range())
+            case Subscribe():
+                await self._growth.subscribe(message, self._grown())
+            case Unsubscribe():
+                self._growth.unsubscribe(message.name)
+            case OpenSession():
+                if self._raw.open(message):
+                    self._in_frame = False
+            case SetGate():
+                if message.life == self.ctx.incarnation:
+                    self._closed = message.closed
+            case _MarkDue():
+                self._unsynced[self._mark.path] = None
+                self._offer_written()
+            case _CleanDue():
+                await self._clean(message.deleted)
+            case Append() | AppendRaw():
+                raise AssertionError(message)  # handle_batch has taken these
+            case _:
+                assert_never(message)
+
+    def _range(self) -> LogRange:
+        return LogRange(
+            min_bytes=self._log.min_bytes,
+            written_bytes=self._log.written_bytes,
+            synced_bytes=self._synced_bytes,
+            segment_bytes=self._log.segment_bytes,
+            folder=self._log.folder,
+            parsed=self._parsed,
+            begins_bytes=self._begins_bytes,
+            stands_still=self._cleaner.stands_still,
+            no_room=self._cleaner.lacks,
+        )
+
+    def _grown(self) -> LogGrew:
+        return LogGrew(
+            min_bytes=self._log.min_bytes,
+            written_bytes=self._log.written_bytes,
+            synced_bytes=self._synced_bytes,
+        )
+
+    async def _publish(self) -> None:
+        """Tell everybody the new range, but not in the middle of a frame: it is reported whole."""
+        now, told = self._grown(), self._told
+        if now == told:
+            return
+        if self._in_frame and told and now == attrs.evolve(told, written_bytes=now.written_bytes):
+            return
+        self._told = now
+        await self._growth.tell(now)
+
+    # ---- the master's appends ----
+
+    async def _append_all(self, appends: list[Append]) -> None:
+        """In groups of bounded size, each written by one call and published at once."""
+        taken = 0
+        while taken < len(appends):
+            if taken:
+                await trio.lowlevel.checkpoint()
+            start = self._log.written_bytes
+            group = self._commit.commit(appends[taken:], self.ctx.now_s(), self._refusal)
+            taken += group.taken
+            for base in group.rolled:
+                self.ctx.emit(events.SegmentRolled(base_bytes=base))
+            if group.failed is not None:
+                raise self._write_failed(group.failed) from group.failed
+            if group.written:
+                self._cleaner.wrote()
+                await self._tell_written(start, group.written)
+                await self._publish()
+
+    def _refusal(self) -> NotStored | None:
+        """Why no append is taken at all."""
+        if self._closed is not None:
+            return self._closed.error()
+        if self._admission:
+            return NotEnoughReplicas(self._admission)
+        return LogFull(self._cleaner.full_text()) if self._cleaner.is_full else None
+
+    def _write_failed(self, error: OSError) -> StorageError:
+        offset = self._log.written_bytes
+        self.ctx.emit(events.WriteFailed(error=str(error), offset_bytes=offset))
+        return StorageError(f"{self._log.path_of(offset)}: the write at {offset} failed: {error}")
+
+    async def _tell_written(self, start: int, written: list[Placed]) -> None:
+        """The acknowledger learns of the appends before it learns of their bytes."""
+        assert self.acknowledger is not None
+        waits = tuple(placed.waiting(self.acknowledger) for placed in written)
+        self._offer_written()
+        self.ctx.emit(
+            events.RecordsAppended(
+                first_bytes=start,
+                next_bytes=self._log.written_bytes,
+                appends=len(waits),
+                records=sum(wait.count for wait in waits),
+            )
+        )
+        records = RecordsWritten(waits=waits)
+        within_s = self.waits_within_s
+        if not (within_s and self.acknowledger.leave(records, within_s=within_s)):
+            await self.acknowledger.tell(records)
+
+    # ---- a slave's received bytes ----
+
+    async def _append_raw(self, messages: list[AppendRaw]) -> None:
+        """What was written is told as one; what is refused, behind it."""
+        before = self._grown()
+        done = await self._raw.write(self._log, messages, self._raw_refusal())
+        if done.first_bytes is not None:
+            self._cleaner.wrote()
+            if done.ends_frame:
+                self._in_frame = False
+            elif before == self._told:
+                self._in_frame = True
+            self._offer_written()
+            session, first, end = self._raw.session, done.first_bytes, self._log.written_bytes
+            self.ctx.emit(events.BytesReceived(session=session, first_bytes=first, next_bytes=end))
+        if done.refused is not None:
+            await self._refuse(done.refused)
+
+    def _raw_refusal(self) -> str:
+        if self.is_master:
+            return f"{self.node} is the master of {self.group.name}"
+        return self._cleaner.full_text() if self._cleaner.is_full else ""
+
+    async def _refuse(self, refused: Refused) -> None:
+        session, offset = refused.message.session, refused.message.offset_bytes
+        self._in_frame, error = False, refused.error
+        reason = self._clean_now(error) if isinstance(error, NoRoom) else str(error)
+        self.ctx.emit(events.RawAppendRefused(session=session, offset_bytes=offset, reason=reason))
+        await refused.source.tell(RawRefused(session=session, reason=reason))
+        if isinstance(error, OSError) and not isinstance(error, NoRoom):
+            raise self._write_failed(error) from error
+
+    # ---- durability ----
+
+    def _offer_written(self) -> None:
+        """Hand the syncer what is not synced. If it has no room, the next SyncDone tries again."""
+        self._unsynced.update(dict.fromkeys(self._log.take_dirty()))
+        paths, gone = tuple(self._unsynced), self._log.gone_paths
+        written = Written(offset_bytes=self._log.written_bytes, paths=paths, gone=gone)
+        if (paths or gone) and self.syncer.offer(written):
+            self._unsynced.clear()
+            self._log.gone_paths = ()
+
+    def _sync_done(self, offset_bytes: int) -> None:
+        assert offset_bytes <= self._log.written_bytes
+        if offset_bytes > self._synced_bytes:
+            self._synced_bytes = offset_bytes
+            self._mark.note((offset_bytes,))  # an older one vouches for less
+            if not self.ctx.timers.active("mark"):
+                self.ctx.timers.start("mark", MARK_SYNC_S, _MarkDue())
+            self.ctx.emit(events.LogSynced(offset_bytes=offset_bytes))
+        self._offer_written()
+
+    # ---- expiry ----
+
+    def _clean_now(self, error: NoRoom) -> str:
+        """The disk filled up between two looks. A round that goes on is not hurried."""
+        if not self._cleaning:
+            self._cleaning = True
+            self.ctx.timers.start("clean", 0.0, _CleanDue())
+        return self._cleaner.no_room(error)
+
+    async def _clean(self, deleted: int) -> None:
+        """Delete at most one file, then look again soon, or in the next round."""
+        self._cleaner.look()
+        reason, gone = self._cleaner.due(self._synced_bytes, deleted=deleted), None
+        if reason is not None:
+            gone = await stepped(given_up.delete_first(self.layout, self._cleaner, reason))
+        self._cleaning = gone is not None
+        if gone is None:
+            self.ctx.timers.start("clean", self.group.clean_resource_interval_s, _CleanDue())
+            return
+        self._offer_written()  # so that the syncer lets go of the file
+        self.ctx.emit(gone)
+        self.ctx.timers.start("clean", expiry.BETWEEN_FILES_S, _CleanDue(deleted=deleted + 1))

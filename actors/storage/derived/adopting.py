@@ -1,0 +1,75 @@
+"""A store that another program stopped in order: what it has derived is taken over.
+
+Its queues are complete up to the largest end that has a unit, and its index too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from actors.config import ClassicGroup
+from actors.env.protocols import Disk
+from actors.storage.derived.dispatch_state import DispatchState
+from actors.storage.derived.index_files import is_index_name
+from actors.storage.derived.queue_files import (
+    QUEUES_PER_STEP,
+    queue_folder,
+    scan_queue,
+    walk_queues,
+)
+from actors.storage.layout import StoreLayout
+from wire.errors import RemoteProtocolError
+from wire.files.index_file import HEADER_BYTES, decode_index_header
+
+
+def adopted(
+    disk: Disk, layout: StoreLayout, queue_file_bytes: int, log_end_bytes: int
+) -> Generator[None, None, DispatchState | None]:
+    """What the files say that another program derived, and stopped in order; None: not enough."""
+    largest, count = -1, 0
+    queues = yield from walk_queues(disk, layout.consume_queue)
+    for number, key in enumerate(queues, 1):
+        folder = queue_folder(layout.consume_queue, *key)
+        queue = scan_queue(disk, folder, queue_file_bytes, log_end_bytes)
+        if number % QUEUES_PER_STEP == 0:
+            yield
+        if queue is None:
+            return None
+        count += queue.end_bytes >= 0
+        largest = max(largest, queue.end_bytes)
+    names = [name for name in disk.listdir(layout.index) if is_index_name(name)]
+    if largest < 0 or not names:
+        return None
+    file = disk.open(f"{layout.index}/{names[-1]}", "r")
+    try:
+        header = decode_index_header(file.pread(0, HEADER_BYTES))
+    except RemoteProtocolError:
+        return None
+    finally:
+        file.close()
+    return DispatchState(
+        dispatched_bytes=largest,
+        seen_bytes=largest,
+        queue_count=count,
+        index_name=int(names[-1]),
+        index_units_next=header.units_next,
+        index_slots_used=header.slots_used,
+        index_end_ts=header.end_ts,
+        index_end_offset=header.end_offset,
+    )
+
+
+def adopt(
+    disk: Disk, layout: StoreLayout, group: ClassicGroup, log_end_bytes: int
+) -> Generator[None, None, None]:
+    """Before the first start on a store that another program stopped in order: take its word.
+
+    Without enough of it nothing is written, and all is derived from the log.
+    """
+    state = yield from adopted(disk, layout, group.consume_queue_bytes, log_end_bytes)
+    if state is None:
+        return
+    side, _ = DispatchState.open(disk, layout.dispatched)
+    side.write(state.values())
+    side.sync()
+    side.close()

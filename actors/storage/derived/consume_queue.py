@@ -1,0 +1,399 @@
+"""The consume queues of a store: for each queue of each topic, where its n-th record is in the log.
+
+Upstream: apache/rocketmq store/.../ConsumeQueue.java, queue/ConsumeQueueStore.java (5.3.3);
+specification section 4.9. Units and names: `wire.files.consume_queue`.
+
+Differs:
+- A unit's place is 20 times its queue offset. A gap before it means that units were lost: the queue
+  is reported (`QueueGap`) and built anew. Upstream logs a bug and appends at the wrong place.
+- Behind the last unit everything is zero after recovery.
+- A record with queue offset 0 behind others, as it follows from a topic that was deleted and made
+  again, begins its queue anew. A slave of upstream drops it and those that follow.
+- New files, folders and names become durable with the flush that covers their units, not before: a
+  batch for hundreds of new topics would wait for as many syncs.
+- Files of a wrong size are dropped and rebuilt; upstream refuses the start.
+- A file where a queue has its folder refuses the start, in one line.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections import OrderedDict
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from functools import partial
+
+import attrs
+
+from actors.env.protocols import Disk, File
+from actors.storage.derived.queue_files import (
+    QUEUES_PER_STEP,
+    Queue,
+    QueueGap,
+    QueueKey,
+    Unit,
+    are_gone,
+    first_kept,
+    queue_folder,
+    queue_key,
+    queue_path,
+    scan_queue,
+)
+from actors.storage.derived.small_files import create_sized
+from wire.files.commit_log import RecordHead, segment_offset
+from wire.files.consume_queue import FILLER_UNIT, UNIT_BYTES, decode_unit, decode_units, encode_unit
+
+HANDLES_MAX = 64
+"""Open queue files; a queue that is not written for a while is opened again."""
+READ_UNITS_MAX = 4096
+"""Units that one lookup gives."""
+_UNREADABLE = (errno.ENOENT, errno.EIO)
+"""Somebody removed the file, or the disk has lost it."""
+_CHUNK_BYTES = 1 << 20
+"""Read at once where it is looked whether a file is zero."""
+
+
+@attrs.define
+class ConsumeQueues:
+    """All queues of one store. One owner, the dispatcher.
+
+    Attributes:
+        folder: absolute path of `consumequeue/`.
+        file_bytes: size of every file, a multiple of 20.
+        log_min_bytes: where the log begins: units of records below it lead nowhere.
+    """
+
+    _disk: Disk
+    folder: str
+    file_bytes: int
+    log_min_bytes: int = attrs.field(default=0, init=False)
+    _queues: dict[QueueKey, Queue] = attrs.field(factory=dict, init=False)
+    _handles: OrderedDict[str, File] = attrs.field(factory=OrderedDict, init=False)
+    _dirty: dict[str, None] = attrs.field(factory=dict, init=False)
+    _gone: list[str] = attrs.field(factory=list, init=False)
+    _filled: set[QueueKey] = attrs.field(factory=set, init=False)
+    _end_bytes: int = attrs.field(default=-1, init=False)
+    _units_count: int = attrs.field(default=0, init=False)
+    _created_count: int = attrs.field(default=0, init=False)
+
+    def __len__(self) -> int:
+        return len(self._queues)
+
+    @property
+    def end_bytes(self) -> int:
+        """Largest end of a record that has or had a unit, as upstream's "max dispatched offset"."""
+        return self._end_bytes
+
+    @property
+    def units_count(self) -> int:
+        """The `units_count` of all queues together."""
+        return self._units_count
+
+    @property
+    def created_count(self) -> int:
+        """Files made since the last `take_dirty`, of which no name is surely on the disk."""
+        return self._created_count
+
+    @property
+    def by_key(self) -> Mapping[QueueKey, Queue]:
+        return self._queues
+
+    def __iter__(self) -> Iterator[Queue]:
+        return iter(self._queues.values())
+
+    def recover(self, found: Sequence[QueueKey], log_end_bytes: int) -> Generator[None, None, bool]:
+        """Load all queues and cut the units of records at or behind the log's end.
+
+        Returns: whether a queue was dropped, so that the whole log has to be dispatched again.
+        Raises: OSError. Yields after every few queues.
+        """
+        dropped = False
+        for number, key in enumerate(found, 1):
+            path = self._folder_of(*key)
+            queue = scan_queue(self._disk, path, self.file_bytes, log_end_bytes)
+            if number % QUEUES_PER_STEP == 0:
+                yield
+            if queue is None or queue.end_bytes < 0:
+                self._remove(path)
+                dropped |= queue is None
+            else:
+                yield from self._cut(queue)
+                self._queues[key] = queue
+                self._end_bytes = max(self._end_bytes, queue.end_bytes)
+                self._units_count += queue.units_count
+        return dropped
+
+    def take(self, found: Mapping[QueueKey, Queue]) -> None:
+        """Load all queues as `queue_ends` says that they are."""
+        self._queues = dict(found)
+        self._end_bytes = max((queue.end_bytes for queue in self), default=-1)
+        self._units_count = sum(queue.units_count for queue in self)
+
+    def drop(self, topic: str, queue_id: int) -> None:
+        """Forget a queue whose units are incomplete. Dispatching the log again rebuilds it."""
+        self.remove(topic, queue_id)
+        self._filled.add((topic, queue_id))
+
+    def remove(self, topic: str, queue_id: int) -> int:
+        """Delete a queue, which begins anew. Gives how many units it had."""
+        queue = self._queues.pop((topic, queue_id))
+        self._units_count -= queue.units_count
+        for base in queue.bases:
+            self._forget(queue_path(queue.folder, base))
+        self._remove(queue.folder)
+        return (queue.next_bytes - queue.bases[0]) // UNIT_BYTES if queue.bases else 0
+
+    def put(
+        self, topic: str, queue_id: int, heads: Sequence[RecordHead]
+    ) -> tuple[int, list[RecordHead]]:
+        """Add the units of records of one queue, in log order; repeats are left out.
+
+        Returns: how many it took: it stops before one that its queue has to begin anew for
+        (`remove`); and which of these have a queue offset that an older record has: no unit can
+        lead to them.
+
+        Raises: QueueGap (what came before the gap is there); OSError.
+        """
+        key = (topic, queue_id)
+        queue = self._queues.get(key)
+        if queue is None:
+            queue = self._create(key, heads[0].queue_offset)
+        out = bytearray()
+        expected = queue.next_bytes
+        repeated: list[RecordHead] = []
+        before = queue.units_count
+        try:
+            for number, head in enumerate(heads):
+                at = head.queue_offset * UNIT_BYTES
+                if at < expected:
+                    if head.physical_offset < queue.end_bytes:
+                        continue
+                    if at == 0 or queue.end_bytes <= self.log_min_bytes:
+                        return number, repeated
+                    repeated.append(head)
+                    continue
+                if at > expected:
+                    self._write(queue, out)
+                    out = bytearray()
+                    self._skip(key, queue, at)
+                physical_offset, size = head.physical_offset, head.size
+                out += encode_unit(physical_offset, size, head.tags_code)
+                queue.end_bytes = physical_offset + size
+                expected = at + UNIT_BYTES
+        finally:
+            try:
+                self._write(queue, out)
+            finally:
+                self._end_bytes = max(self._end_bytes, queue.end_bytes)
+                self._units_count += queue.units_count - before
+        return len(heads), repeated
+
+    def next_offset(self, topic: str, queue_id: int) -> int:
+        """How many records the queue has had; 0 for a queue that does not exist."""
+        queue = self._queues.get((topic, queue_id))
+        return 0 if queue is None else queue.next_offset
+
+    def min_offset(self, topic: str, queue_id: int, log_min_bytes: int) -> int:
+        """Queue offset of the first unit whose record is still in the log; the next one if none."""
+        queue = self._queues.get((topic, queue_id))
+        if queue is None:
+            return 0
+        if not queue.bases:  # there was no room for its first file yet
+            return queue.next_offset
+        low, high = queue.bases[0] // UNIT_BYTES, queue.next_offset
+        return first_kept(partial(self._read, queue), low, high, log_min_bytes)
+
+    def units(self, topic: str, queue_id: int, offset: int, count: int) -> tuple[Unit, ...]:
+        """Up to `count` units from `offset`, at least `min_offset`, on, to the end of one file.
+
+        Raises: QueueGap, OSError; so does `min_offset`.
+        """
+        queue = self._queues.get((topic, queue_id))
+        if queue is None or offset >= queue.next_offset:
+            return ()
+        assert offset >= queue.bases[0] // UNIT_BYTES
+        count = min(count, READ_UNITS_MAX, queue.next_offset - offset)
+        return tuple(decode_units(self._read(queue, offset, count)))
+
+    def trim(self, log_min_bytes: int) -> Generator[None, None, int]:
+        """Delete files whose last record is gone from the log, never a queue's last file.
+
+        Returns: files deleted.
+        Raises: QueueGap, OSError. Yields after each queue of several files.
+        """
+        deleted = 0
+        count = min(2, self.file_bytes // UNIT_BYTES)
+        for queue in tuple(queue for queue in self if len(queue.bases) > 1):
+            while len(queue.bases) > 1:
+                end = queue.bases[1] // UNIT_BYTES
+                # Where the end is damaged the next file's beginning says it, if later: no scrub
+                # can mend a unit whose record is gone.
+                if not are_gone(self._read(queue, end - count, count), log_min_bytes) and (
+                    not are_gone(self._read(queue, end, count), log_min_bytes, count)
+                ):
+                    break
+                path = queue_path(queue.folder, queue.bases.pop(0))
+                self._forget(path)
+                self._disk.unlink(path)
+                self._dirty[queue.folder] = None
+                deleted += 1
+            yield
+        return deleted
+
+    def rewrite(
+        self, topic: str, queue_id: int, offset: int, found: bytes, wanted: bytes | None
+    ) -> bool:
+        """Replace a unit that still is `found` (None: leave it); whether it was."""
+        queue, at = self._queues.get((topic, queue_id)), offset * UNIT_BYTES
+        is_there = queue and queue.bases and queue.bases[0] <= at < queue.next_bytes
+        if not queue or not is_there or self._read(queue, offset, 1) != found:
+            return False
+        if wanted is not None:
+            file = self._open(queue, at - at % self.file_bytes)
+            file.pwrite(wanted, at % self.file_bytes)
+            self._dirty[file.path] = None
+            if at + UNIT_BYTES == queue.next_bytes:
+                queue.end_bytes = sum(decode_unit(wanted)[:2])
+        return True
+
+    def take_dirty(self) -> tuple[str, ...]:
+        """Files and folders changed since the last call: what a flush has to sync."""
+        paths = tuple(self._dirty)
+        self._dirty.clear()
+        self._created_count = 0
+        return paths
+
+    def take_gone(self) -> tuple[str, ...]:
+        """Paths deleted since the last call: who keeps them open lets go."""
+        paths = tuple(self._gone)
+        self._gone.clear()
+        return paths
+
+    def close(self) -> None:
+        while self._handles:
+            self._handles.popitem()[1].close()
+
+    def _folder_of(self, topic: str, queue_id: int) -> str:
+        return queue_folder(self.folder, topic, queue_id)
+
+    def _create(self, key: QueueKey, first_offset: int) -> Queue:
+        """A queue that begins at `first_offset`: fillers stand before it in its first file."""
+        queue = Queue(folder=self._folder_of(*key), bases=[])
+        self._disk.mkdir(queue.folder, sync=False)
+        self._dirty |= dict.fromkeys((self.folder, f"{self.folder}/{key[0]}"))
+        try:
+            self._begin_at(queue, first_offset * UNIT_BYTES)
+        except OSError:  # half a queue would be taken for one that lacks units
+            for base in queue.bases:
+                self._forget(queue_path(queue.folder, base))
+            self._remove(queue.folder)
+            raise
+        self._queues[key] = queue
+        return queue
+
+    def _remove(self, folder: str) -> None:
+        """Of a queue; the next flush makes it durable."""
+        self._disk.rmtree(folder)
+        self._dirty[folder.rpartition("/")[0]] = None
+
+    def _begin_at(self, queue: Queue, at: int) -> None:
+        base = at - at % self.file_bytes
+        queue.next_bytes = base
+        self._write(queue, FILLER_UNIT * ((at - base) // UNIT_BYTES))
+
+    def _skip(self, key: QueueKey, queue: Queue, at: int) -> None:
+        """Units are missing before `at`. After a rebuild it is the log itself that has the gap."""
+        expected = queue.next_bytes
+        if key not in self._filled:
+            missing, got = expected // UNIT_BYTES, at // UNIT_BYTES
+            raise QueueGap(*key, f"unit {missing} is missing before {got}")
+        if at - expected <= self.file_bytes:
+            self._write(queue, FILLER_UNIT * ((at - expected) // UNIT_BYTES))
+            return
+        while queue.bases:
+            path = queue_path(queue.folder, queue.bases.pop())
+            self._forget(path)
+            self._disk.unlink(path)
+        self._begin_at(queue, at)
+
+    def _cut(self, queue: Queue) -> Generator[None, None, None]:
+        """Make everything behind the last unit zero; files that hold nothing go.
+
+        Not synced: a later start cuts again what a power loss brings back. Yields where a file is
+        long and has no holes.
+        """
+        for name in self._disk.listdir(queue.folder):
+            base = segment_offset(name)
+            if base is not None and base not in queue.bases:  # 0 bytes, left by a crash
+                self._disk.unlink(f"{queue.folder}/{name}")
+        while queue.bases[-1] >= queue.next_bytes and len(queue.bases) > 1:
+            self._disk.unlink(queue_path(queue.folder, queue.bases.pop()))
+            self._dirty[queue.folder] = None
+        base = queue.bases[-1]
+        path, at = queue_path(queue.folder, base), queue.next_bytes - base
+        file = self._disk.open(path, "w")
+        try:
+            while at < self.file_bytes:
+                start, end = file.data_from(at)
+                at = min(start, self.file_bytes)
+                size = min(end, self.file_bytes, at + _CHUNK_BYTES) - at
+                rest = file.pread(at, size)
+                if rest.count(0) != size:
+                    file.pwrite(bytes(size), at)
+                    self._dirty[path] = None
+                at += size
+                if size == _CHUNK_BYTES:
+                    yield
+        finally:
+            file.close()
+
+    def _write(self, queue: Queue, data: bytes | bytearray) -> None:
+        done = 0
+        while done < len(data):
+            base = queue.next_bytes - queue.next_bytes % self.file_bytes
+            at = queue.next_bytes - base
+            part = data[done : done + self.file_bytes - at]
+            file = self._open(queue, base)
+            file.pwrite(part, at)
+            self._dirty[file.path] = None
+            queue.next_bytes += len(part)
+            done += len(part)
+
+    def _read(self, queue: Queue, offset: int, count: int) -> bytes:
+        """Whole units from one file. Raises: QueueGap, OSError."""
+        at = offset * UNIT_BYTES
+        base = at - at % self.file_bytes
+        size = min(count * UNIT_BYTES, base + self.file_bytes - at)
+        try:
+            data = self._open(queue, base).pread(at - base, size)
+        except OSError as error:
+            if error.errno not in _UNREADABLE:
+                raise
+            raise QueueGap(*queue_key(queue), f"unit {offset} cannot be read: {error}") from error
+        if len(data) < size:
+            raise QueueGap(*queue_key(queue), f"unit {offset} is missing: its file is cut short")
+        return data
+
+    def _open(self, queue: Queue, base: int) -> File:
+        path = queue_path(queue.folder, base)
+        file = self._handles.get(path)
+        if file is not None:
+            self._handles.move_to_end(path)
+            return file
+        if not queue.bases or base > queue.bases[-1]:
+            file = create_sized(self._disk, path, self.file_bytes, sync=False)
+            queue.bases.append(base)
+            self._dirty[queue.folder] = None
+            self._created_count += 1
+        else:
+            file = self._disk.open(path, "w")
+        self._handles[path] = file
+        while len(self._handles) > HANDLES_MAX:
+            self._handles.popitem(last=False)[1].close()
+        return file
+
+    def _forget(self, path: str) -> None:
+        self._dirty.pop(path, None)
+        self._gone.append(path)
+        file = self._handles.pop(path, None)
+        if file is not None:
+            file.close()

@@ -1,0 +1,440 @@
+"""Consume queues, index, checkpoint and the dispatch state of one store, kept in step.
+
+Recovery trusts what the last flush wrote down and nothing else: later units and entries are cut
+and derived again, so that a lost page or a failed sync leaves no hole. If queues or index files are
+missing or damaged, all is rebuilt from the whole log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack
+
+import attrs
+
+from actors.config import ClassicGroup
+from actors.env import Env
+from actors.storage.derived import queue_ends
+from actors.storage.derived.begun_anew import NEVER, read_begun_anew, write_begun_anew
+from actors.storage.derived.consume_queue import ConsumeQueues
+from actors.storage.derived.dispatch_state import UNKNOWN_COUNT, DispatchState, known_count
+from actors.storage.derived.index_files import IndexDamaged, IndexFiles, is_index_name
+from actors.storage.derived.queue_files import QUEUES_PER_STEP, QueueGap, walk_names, walk_queues
+from actors.storage.derived.queue_units import QUEUE_OFFSET_MAX, is_safe_topic, light_heads
+from actors.storage.derived.small_files import (
+    lower_logics_offset,
+    read_checkpoint,
+    write_checkpoint,
+)
+from actors.storage.derived.store_version import (
+    NEWEST,
+    UNKNOWN,
+    WITH_LOGICS_OFFSET,
+    WITH_TAG_KEYS,
+    FoundFiles,
+    number_of,
+)
+from actors.storage.files.path_kinds import is_folder
+from actors.storage.files.room import NO_ROOM_CODES
+from actors.storage.files.side_file import SideFile
+from actors.storage.layout import StoreLayout
+from wire.files.commit_log import Checkpoint, RecordHead
+from wire.files.message_record import has_queue_unit
+
+
+@attrs.frozen(kw_only=True)
+class Flush:
+    """What one flush makes durable.
+
+    Attributes:
+        paths: files to sync.
+        state: true once they are.
+        checkpoint: the same for Java.
+    """
+
+    paths: tuple[str, ...]
+    state: DispatchState
+    checkpoint: Checkpoint
+
+    def with_later(self, later: Flush | None) -> Flush:
+        """Both, where the sync of the first may not have begun."""
+        if later is None:
+            return self
+        return attrs.evolve(later, paths=(*self.paths, *later.paths))
+
+
+@attrs.define
+class Put:
+    """What became of records that were put.
+
+    Attributes:
+        refused: no queue can take them.
+        repeated: an older record has their queue offset, so no unit leads to them.
+        begun: records that their queue began anew with.
+        units_count: units of older records that were dropped for these.
+    """
+
+    refused: list[RecordHead] = attrs.field(factory=list)
+    repeated: list[RecordHead] = attrs.field(factory=list)
+    begun: list[RecordHead] = attrs.field(factory=list)
+    units_count: int = 0
+
+
+@attrs.define(kw_only=True)
+class DerivedFiles:
+    """Owned by the dispatcher.
+
+    Attributes:
+        flushed_bytes: `dispatched_bytes` of the last flush.
+        anew: why the start derives everything anew; "": it does not, or it is the first.
+        version: which RocketMQ's files these are; see `store_version`.
+        durable_bytes: the same as it surely outlasts a crash: behind it units may be cut then, so
+            the log has to keep its records.
+    """
+
+    env: Env
+    layout: StoreLayout
+    group: ClassicGroup
+    flushed_bytes: int = attrs.field(default=0, init=False)
+    durable_bytes: int = attrs.field(default=0, init=False)
+    anew: str = attrs.field(default="", init=False)
+    version: int = attrs.field(default=NEWEST, init=False)
+    queues: ConsumeQueues = attrs.field(init=False)
+    index: IndexFiles = attrs.field(init=False)
+    _side: SideFile = attrs.field(init=False)
+    _state: DispatchState | None = attrs.field(default=None, init=False)
+    _checkpoint: Checkpoint = attrs.field(factory=Checkpoint, init=False)
+    _checkpoint_due: bool = attrs.field(default=False, init=False)
+    _last_ts: int = attrs.field(default=0, init=False)
+    _last_bytes: int = attrs.field(default=0, init=False)
+    _begun_anew_bytes: int = attrs.field(default=NEVER, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._make_empty()
+
+    def _make_empty(self) -> None:
+        disk, group = self.env.disk, self.group
+        self.queues = ConsumeQueues(disk, self.layout.consume_queue, group.consume_queue_bytes)
+        self.index = IndexFiles(
+            disk,
+            self.layout.index,
+            group.index_slots_count,
+            group.index_units_count,
+            self.env.wall_clock_ms,
+        )
+        self.index.with_tag_keys = self.version >= WITH_TAG_KEYS
+
+    def recover(self, log_min_bytes: int, limit_bytes: int) -> Generator[None, None, int]:
+        """Load all files. Gives the offset from which the log is to be dispatched.
+
+        Args:
+            limit_bytes: end of what may be dispatched; nothing derived from behind it is kept.
+
+        Raises: ConfigError, OSError. Yields at least every 4 MiB.
+        """
+        self._side, state = DispatchState.open(self.env.disk, self.layout.dispatched)
+        with ExitStack() as files:
+            files.callback(self._close_files)
+            at_bytes = yield from self._load(state, log_min_bytes, limit_bytes)
+            files.pop_all()
+        return at_bytes
+
+    def _load(
+        self, state: DispatchState | None, log_min_bytes: int, limit_bytes: int
+    ) -> Generator[None, None, int]:
+        disk = self.env.disk
+        self.version = yield from self._find_version(state, log_min_bytes, limit_bytes)
+        self.index.with_tag_keys = self.version >= WITH_TAG_KEYS
+        ends, dropped = None, False
+        try:
+            known = state, self.group.consume_queue_bytes, limit_bytes
+            ends = yield from queue_ends.read_queue_ends(disk, self.layout, *known)
+        except queue_ends.QueueFilesGone:
+            dropped = True
+        queue_ends.remove_queue_ends(disk, self.layout)  # before anything changes
+        found = list(ends or (yield from walk_queues(disk, self.layout.consume_queue)))
+        self.queues.log_min_bytes = log_min_bytes
+        self._begun_anew_bytes = read_begun_anew(disk, self.layout.begun_anew)
+        if state is None or len(found) < state.queue_count:
+            if state is not None:
+                lost = state.queue_count - len(found)
+                self.anew = f"{lost} of {state.queue_count} queues are not there, and come back"
+                self.anew += " with their records"
+            elif found:
+                self.anew = "nothing says how far they reach"
+            yield from self._start_over(log_min_bytes)
+            return log_min_bytes
+        trusted = min(state.dispatched_bytes, limit_bytes)
+        if trusted <= self._begun_anew_bytes:  # what was dropped for a later record is missing
+            self.anew = "the log ends where a queue had not begun anew yet"
+            yield from self._start_over(log_min_bytes)
+            return log_min_bytes
+        # Before anything is cut: a later start must not trust what is going to be missing.
+        self._note(state.up_to(trusted))
+        if ends:
+            self.queues.take(ends)
+        elif not dropped:
+            dropped = yield from self.queues.recover(found, trusted)
+        dropped |= state.lacks_units(self.queues.units_count, trusted)
+        try:
+            dropped |= yield from self.index.recover(state)
+            if not dropped:
+                yield from self.index.cut(trusted)
+        except IndexDamaged:
+            dropped = True
+        if dropped:
+            self.anew = "units or entries are missing or damaged"
+            yield from self.begin_anew(log_min_bytes)
+            return log_min_bytes
+        self._note(self._state_at(trusted, trusted))
+        reached = read_checkpoint(disk, self.layout.checkpoint).logics_offset
+        self._last_bytes = min(reached, trusted)
+        self._checkpoint = Checkpoint(logics_offset=self._last_bytes)
+        return max(trusted, log_min_bytes)
+
+    def _find_version(
+        self, state: DispatchState | None, log_min_bytes: int, limit_bytes: int
+    ) -> Generator[None, None, int]:
+        group = self.group
+        if group.store_version is not None:
+            return number_of(group.store_version)
+        if state is not None and state.store_version > UNKNOWN:
+            return state.store_version
+        found = FoundFiles(
+            self.env.disk,
+            self.layout,
+            group.segment_bytes,
+            group.index_slots_count,
+            group.index_units_count,
+            log_min_bytes,
+            limit_bytes,
+        )
+        return (yield from found.version()) or NEWEST
+
+    def _start_over(self, at_bytes: int) -> Generator[None, None, None]:
+        """Remove all derived files; everything from `at_bytes` on is to be derived. Yields after
+        each topic.
+        """
+        lower_logics_offset(self.env.disk, self.layout.checkpoint, at_bytes)
+        self._note(
+            DispatchState(
+                dispatched_bytes=at_bytes,
+                seen_bytes=at_bytes,
+                queue_count=0,
+                store_version=self.version,
+            )
+        )
+        if self._begun_anew_bytes != NEVER:
+            write_begun_anew(self.env.disk, self.layout.begun_anew, NEVER)
+            self._begun_anew_bytes = NEVER
+        self.queues.log_min_bytes = at_bytes
+        yield from self._remove_all()
+
+    def _remove_all(self) -> Generator[None, None, None]:
+        """All topics' folders and all index files. What else lies there is not ours: a broker with
+        storeType = defaultRocksDB keeps its own files in `consumequeue/`.
+        """
+        disk, topics, index = self.env.disk, self.layout.consume_queue, self.layout.index
+        for folder in (topics, index):
+            disk.mkdir(folder)
+        for name in (yield from walk_names(disk, topics)):
+            if is_folder(disk, f"{topics}/{name}"):
+                disk.rmtree(f"{topics}/{name}")
+                yield
+        for name in filter(is_index_name, disk.listdir(index)):
+            disk.unlink(f"{index}/{name}")
+        for folder in (topics, index):
+            disk.sync_dir(folder)
+
+    def begin_anew(self, log_min_bytes: int) -> Generator[None, None, None]:
+        """Drop everything: the log is to be dispatched again from its first byte. Yields."""
+        self.queues.close()
+        self.index.close()
+        self._make_empty()
+        yield from self._start_over(log_min_bytes)
+
+    def rebuild_queue(self, gap: QueueGap, log_min_bytes: int) -> None:
+        """Drop a queue that lacks units; the log is to be dispatched again from its first byte."""
+        self.distrust(log_min_bytes)
+        self.queues.drop(gap.topic, gap.queue_id)
+
+    def distrust(self, log_min_bytes: int) -> None:
+        """Have the next start derive all again. Raises: OSError: nothing else has changed."""
+        lower_logics_offset(self.env.disk, self.layout.checkpoint, log_min_bytes)
+        self._note(self._state_at(log_min_bytes, log_min_bytes))
+        self._last_bytes = log_min_bytes
+
+    def _note(self, state: DispatchState) -> None:
+        """Write down what may be trusted at most from now on. Synced."""
+        self.flushed_bytes = state.dispatched_bytes
+        self.durable_bytes = min(self.durable_bytes, state.dispatched_bytes)
+        if state != self._state:
+            self._side.write(state.values())
+            self._side.sync()
+            self._state = state
+            self.durable_bytes = state.dispatched_bytes
+
+    @property
+    def queue_count(self) -> int:
+        return len(self.queues)
+
+    @property
+    def created_count(self) -> int:
+        """Queue files made since the last flush began."""
+        return self.queues.created_count
+
+    def put(
+        self, heads: Sequence[RecordHead], put: Put | None = None
+    ) -> Generator[None, None, None]:
+        """Derive from records in log order, and say in `put` what became of them.
+
+        Raises: QueueGap: units were lost: `rebuild_queue`. OSError. Yields after every few queues.
+        """
+        put = Put() if put is None else put
+        by_queue: dict[tuple[str, int], list[RecordHead]] = {}
+        topic, queue_id, is_safe = "", -1, False
+        group: list[RecordHead] = []
+        for head in heads:
+            if head.queue_id != queue_id or head.topic != topic:
+                topic, queue_id = head.topic, head.queue_id
+                is_safe = queue_id >= 0 and is_safe_topic(topic)
+                group = by_queue.setdefault((topic, queue_id), [])
+            if not is_safe or not 0 <= head.queue_offset < QUEUE_OFFSET_MAX:
+                put.refused.append(head)
+            elif has_queue_unit(head.sys_flag):
+                group.append(head)
+                if head.light_queues:
+                    for light in light_heads(head):
+                        by_queue.setdefault((light.topic, 0), []).append(light)
+        for number, key in enumerate(sorted(by_queue), 1):
+            if by_queue[key]:
+                self._put_queue(key, by_queue[key], heads[-1].physical_offset, put)
+            if number % QUEUES_PER_STEP == 0:
+                yield
+        self.index.put(heads)
+        if heads:
+            self._last_ts = heads[-1].store_ts
+            # A broker refuses a 0, so of a log's first record the end.
+            self._last_bytes = heads[-1].physical_offset or heads[-1].size
+
+    def _put_queue(
+        self, key: tuple[str, int], heads: Sequence[RecordHead], last_bytes: int, put: Put
+    ) -> None:
+        """The records of one queue, of a batch whose last one begins at `last_bytes`."""
+        while True:
+            count, repeated = self.queues.put(*key, heads)
+            put.repeated += repeated
+            heads = heads[count:]
+            if not heads:
+                return
+            if self._begun_anew_bytes < last_bytes:
+                write_begun_anew(self.env.disk, self.layout.begun_anew, last_bytes)
+                self._begun_anew_bytes = last_bytes
+            put.units_count += self.queues.remove(*key)
+            put.begun.append(heads[0])
+
+    def begin_flush(self, at_bytes: int, seen_bytes: int, synced_bytes: int) -> Flush | None:
+        """What to sync now; None if nothing has changed.
+
+        Args:
+            at_bytes: everything before it is dispatched.
+            seen_bytes: the log's end.
+            synced_bytes: the end of what is durable in the log itself.
+        """
+        state = self._state_at(at_bytes, seen_bytes)
+        paths = (*self.queues.take_dirty(), *self.index.take_dirty())
+        if not (state != self._state or paths or self._checkpoint_due or self._keeps_files):
+            return None
+        last_ts, is_synced = self._last_ts, at_bytes <= synced_bytes
+        logics_offset = self._last_bytes if is_synced else self._checkpoint.logics_offset
+        checkpoint = Checkpoint(
+            log_ts=last_ts if is_synced else self._checkpoint.log_ts,
+            queue_ts=last_ts,
+            index_ts=self.index.full_end_ts,
+            logics_offset=logics_offset if self.version >= WITH_LOGICS_OFFSET else 0,
+        )
+        if self._state is not None:
+            paths = (*paths, self._side.path)  # of the flush before
+        return Flush(paths=paths, state=state, checkpoint=checkpoint)
+
+    @property
+    def _keeps_files(self) -> bool:
+        """Whether the log has to keep a file only because the last flush's state is not synced."""
+        size = self.group.segment_bytes
+        return self.durable_bytes // size < self.flushed_bytes // size
+
+    def _state_at(self, at_bytes: int, seen_bytes: int) -> DispatchState:
+        name, header = self.index.newest()
+        ahead = self.queues.end_bytes > at_bytes  # a rebuild is under way, or a full disk
+        return DispatchState(
+            dispatched_bytes=at_bytes,
+            seen_bytes=seen_bytes,
+            queue_count=self.queue_count,
+            index_name=name,
+            index_units_next=header.units_next,
+            index_slots_used=header.slots_used,
+            index_end_ts=header.end_ts,
+            index_end_offset=header.end_offset,
+            units_count=UNKNOWN_COUNT if ahead else known_count(self.queues.units_count),
+            store_version=self.version,
+        )
+
+    def trim(self, log_min_bytes: int) -> Generator[None, None, None]:
+        """Delete the files whose last record is gone from the log. Yields."""
+        self.queues.log_min_bytes = log_min_bytes
+        yield from self.queues.trim(log_min_bytes)
+        self.index.trim(log_min_bytes)
+
+    def take_gone(self) -> tuple[str, ...]:
+        """Paths deleted since the last call."""
+        return (*self.queues.take_gone(), *self.index.take_gone())
+
+    def end_flush(self, flush: Flush) -> None:
+        """Its paths are durable: write it down. So is the state before, which is one of them."""
+        self.durable_bytes = self.flushed_bytes
+        if not self._side.note(flush.state.values()):
+            return  # the state before is the newest one still; the next flush writes it down
+        self._state = flush.state
+        self.flushed_bytes = flush.state.dispatched_bytes
+        if not flush.checkpoint.queue_ts:
+            return
+        try:
+            reached = min(flush.checkpoint.logics_offset, self._last_bytes)  # less in a rebuild
+            checkpoint = attrs.evolve(flush.checkpoint, logics_offset=reached)
+            write_checkpoint(self.env.disk, self.layout.checkpoint, checkpoint)
+        except OSError as error:
+            if error.errno not in NO_ROOM_CODES:
+                raise
+            self._checkpoint_due = True  # it may be old, so it waits for the next flush
+        else:
+            self._checkpoint_due = False
+            self._checkpoint = checkpoint
+
+    def leave_ends(self) -> Generator[None, None, None]:
+        """At an ordered stop, behind its flush: spare the next start the search for each queue's
+        end, if all is dispatched and there is room. Yields after every few queues.
+        """
+        state, queues = self._state, self.queues
+        if state is None or state.dispatched_bytes != state.seen_bytes:
+            return
+        if known_count(queues.units_count) != state.units_count or not all(q.bases for q in queues):
+            return
+        try:
+            yield from queue_ends.write_queue_ends(
+                self.env.disk, self.layout, state, queues.file_bytes, queues.by_key
+            )
+        except OSError as error:
+            if error.errno not in NO_ROOM_CODES:
+                raise
+
+    def close(self) -> None:
+        """Release the handles; the last state is synced, for it decides how the next start goes."""
+        try:
+            self._side.sync()
+        finally:
+            self._close_files()
+
+    def _close_files(self) -> None:
+        self._side.close()
+        self.queues.close()
+        self.index.close()

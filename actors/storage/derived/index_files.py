@@ -1,0 +1,288 @@
+"""The index files of a store: from a message key to the records that have it.
+
+Upstream: apache/rocketmq store/.../index/IndexService.java, IndexFile.java (5.3.3); specification
+section 4.10. Layout: `wire.files.index_file`.
+
+Differs:
+- After a crash the newest file is cut back to what the last flush covers; upstream deletes every
+  file that is newer than the checkpoint.
+- A record that is dispatched again adds nothing, also the newest one (upstream adds it twice).
+- Entries of records that were cut off the log are cut too.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Generator, Sequence
+
+import attrs
+
+from actors.env.protocols import Disk
+from actors.errors import ConfigError
+from actors.storage.derived.dispatch_state import DispatchState
+from actors.storage.derived.index_file import IndexDamaged as IndexDamaged
+from actors.storage.derived.index_file import IndexFile
+from actors.storage.derived.small_files import create_sized
+from actors.storage.files.path_kinds import check_kinds
+from wire.errors import RemoteProtocolError
+from wire.files.commit_log import RecordHead
+from wire.files.index_file import (
+    HEADER_BYTES,
+    NO_UNIT,
+    IndexHeader,
+    decode_index_header,
+    encode_index_header,
+    index_file_bytes,
+    index_key,
+    index_keys,
+    key_hash,
+)
+from wire.files.message_record import SYS_FLAG_TRANSACTION, TRANSACTION_ROLLBACK
+
+NAME_DIGITS = 17
+STEPS_MAX = 65_536
+"""Units that one lookup follows: a slot's chain is as long as many keys share it."""
+_LONG_MAX = 2**63 - 1
+
+
+@attrs.define
+class IndexFiles:
+    """All index files of one store. One owner, the dispatcher.
+
+    Attributes:
+        folder: absolute path of `index/`.
+        slots, units: of each file.
+        wall_clock_ms: names new files.
+        with_tag_keys: records get an entry for their tags; see `store_version`.
+    """
+
+    _disk: Disk
+    folder: str
+    slots: int
+    units: int
+    wall_clock_ms: Callable[[], int]
+    with_tag_keys: bool = attrs.field(default=True, init=False)
+    _files: list[IndexFile] = attrs.field(factory=list, init=False)
+    _dirty: dict[str, None] = attrs.field(factory=dict, init=False)
+    _gone: list[str] = attrs.field(factory=list, init=False)
+
+    @property
+    def end_offset(self) -> int:
+        """Physical offset of the newest record with an entry; -1 without one."""
+        used = [each for each in self._files if each.header.units_next > 1]
+        return used[-1].header.end_offset if used else -1
+
+    @property
+    def full_end_ts(self) -> int:
+        """Store timestamp up to which all entries are in full files; 0 without one."""
+        full = [each for each in self._files if each.header.units_next >= self.units]
+        return full[-1].header.end_ts if full else 0
+
+    def newest(self) -> tuple[int, IndexHeader]:
+        """Name (as a number) and header of the newest file; 0 without one."""
+        if not self._files:
+            return 0, IndexHeader()
+        return self._files[-1].name, self._files[-1].header
+
+    def recover(self, state: DispatchState) -> Generator[None, None, bool]:
+        """Load all files and cut the newest back to what the last flush covers.
+
+        Returns: whether a file is missing, so that the whole log has to be dispatched again.
+        Raises: ConfigError: the files have other numbers of slots and units, or one is a folder;
+        IndexDamaged. Yields every 4 MiB.
+        """
+        self._disk.mkdir(self.folder)
+        names = [name for name in self._disk.listdir(self.folder) if is_index_name(name)]
+        check_kinds(self._disk, folders=(), files=(f"{self.folder}/{name}" for name in names))
+        for name in names:
+            self._load(int(name))
+        while self._files and self._files[-1].name > state.index_name:
+            self._remove(self._files.pop())
+        if not state.index_name:
+            return False
+        if not self._files or self._files[-1].name != state.index_name:
+            while self._files:
+                self._remove(self._files.pop())
+            return True
+        newest = self._files[-1]
+        if not (0 < state.index_units_next <= self.units and state.index_end_offset >= 0):
+            raise IndexDamaged(f"{newest.path}: {state} cannot be")
+        covered = attrs.evolve(
+            newest.header,
+            end_ts=state.index_end_ts,
+            end_offset=state.index_end_offset,
+            slots_used=min(max(state.index_slots_used, 0), self.slots),
+            units_next=state.index_units_next,
+        )
+        # Also where the header says the same: a crash may have come between slots and header.
+        changed, newest.header = newest.header != covered, covered
+        yield from newest.cut_units(changed=changed)
+        return False
+
+    def cut(self, log_end_bytes: int) -> Generator[None, None, None]:
+        """Remove the entries of records at or behind the log's end. Raises: IndexDamaged."""
+        while self._files and self._files[-1].header.end_offset >= log_end_bytes:
+            newest = self._files[-1]
+            unit = newest.header.units_next
+            while unit > 1 and newest.unit(unit - 1).physical_offset >= log_end_bytes:
+                unit -= 1
+            if unit == 1:
+                self._remove(self._files.pop())
+                continue
+            last = newest.unit(unit - 1)
+            if min(last.physical_offset, last.seconds) < 0:
+                raise IndexDamaged(f"{newest.path}: unit {unit - 1}: {last} cannot be")
+            newest.header = attrs.evolve(
+                newest.header,
+                units_next=unit,
+                end_offset=last.physical_offset,
+                end_ts=min(newest.header.begin_ts + 1000 * last.seconds, _LONG_MAX),
+            )
+            yield from newest.cut_units(changed=True, cutting=True)
+
+    def put(self, heads: Sequence[RecordHead]) -> None:
+        """Add the keys of records, in log order; those that are there already are left out."""
+        last = self.end_offset
+        for head in heads:
+            tags = head.tags if self.with_tag_keys else ""
+            if not head.keys and not head.uniq_key and not tags:
+                continue
+            if head.sys_flag & SYS_FLAG_TRANSACTION == TRANSACTION_ROLLBACK:
+                continue
+            if head.physical_offset < last:
+                continue
+            keys = list(index_keys(head.topic, head.keys, head.uniq_key, tags))
+            if head.physical_offset == last:
+                del keys[: self._count_of(last)]
+            for key in keys:
+                self._add(key, head)
+        if self._files:
+            newest = self._files[-1]
+            newest.file.pwrite(encode_index_header(newest.header), 0)
+            self._dirty[newest.path] = None
+
+    def find(self, topic: str, key: str, count: int) -> tuple[int, ...]:
+        """Physical offsets of records that may have the key, newest first, at most `count`.
+
+        Other keys can have the same hash: the caller looks at the records.
+        """
+        wanted = key_hash(index_key(topic, key))
+        found: list[int] = []
+        steps = 0
+        for each in reversed(self._files):
+            unit = each.slot(wanted % self.slots)
+            while unit != NO_UNIT and steps < STEPS_MAX and len(found) < count:
+                steps += 1
+                entry = each.unit(unit)
+                if entry.key_hash == wanted and entry.physical_offset >= 0:
+                    found.append(entry.physical_offset)
+                unit = entry.previous if entry.previous < unit else NO_UNIT
+        return tuple(found)
+
+    def trim(self, log_min_bytes: int) -> int:
+        """Delete files whose last record is gone from the log, never the newest. Gives how many."""
+        deleted = 0
+        while len(self._files) > 1 and self._files[0].header.end_offset < log_min_bytes:
+            self._remove(self._files.pop(0))
+            deleted += 1
+        return deleted
+
+    def file(self, name: int) -> IndexFile | None:
+        """The file with that name, if there is one."""
+        return next((each for each in self._files if each.name == name), None)
+
+    def patch(self, each: IndexFile, data: bytes, at: int) -> None:
+        """Write over bytes of a file that are not what they should be. The next flush syncs it."""
+        each.file.pwrite(data, at)
+        self._dirty[each.path] = None
+
+    def take_dirty(self) -> tuple[str, ...]:
+        """Paths written since the last call: what a flush has to sync."""
+        paths = tuple(self._dirty)
+        self._dirty.clear()
+        return paths
+
+    def take_gone(self) -> tuple[str, ...]:
+        """Paths deleted since the last call: who keeps them open lets go."""
+        paths = tuple(self._gone)
+        self._gone.clear()
+        return paths
+
+    def close(self) -> None:
+        while self._files:
+            self._files.pop().file.close()
+
+    # ---- loading and cutting ----
+
+    def _load(self, name: int) -> None:
+        path = f"{self.folder}/{name:017d}"
+        size = self._disk.stat(path).size_bytes
+        if size == 0:  # a crash left it
+            self._disk.unlink(path)
+            return
+        if size != index_file_bytes(self.slots, self.units):
+            raise ConfigError(
+                f"{path}: index_slots_count, index_units_count: expected those of this file of "
+                f"{size} bytes, found {self.slots}, {self.units}"
+            )
+        file = self._disk.open(path, "w")
+        try:
+            header = decode_index_header(file.pread(0, HEADER_BYTES))
+        except RemoteProtocolError as error:
+            file.close()
+            raise IndexDamaged(f"{path}: {error}") from error
+        self._files.append(IndexFile(name, file, header, self.slots, self.units))
+        if header.units_next > self.units:
+            raise IndexDamaged(f"{path}: {header} cannot be")
+
+    def _remove(self, each: IndexFile) -> None:
+        self._dirty.pop(each.path, None)
+        self._gone.append(each.path)
+        each.file.close()
+        self._disk.unlink(each.path)
+        self._disk.sync_dir(self.folder)
+
+    # ---- units ----
+
+    def _count_of(self, physical_offset: int) -> int:
+        """How many of the newest entries are of this record; they may lie in two files."""
+        count = 0
+        for each in reversed(self._files):
+            unit = each.header.units_next - 1
+            while unit > 0 and each.unit(unit).physical_offset == physical_offset:
+                count += 1
+                unit -= 1
+            if unit > 0:
+                break
+        return count
+
+    def _add(self, key: str, head: RecordHead) -> None:
+        if not self._files or self._files[-1].header.units_next >= self.units:
+            self._create()
+        newest = self._files[-1]
+        newest.add(key_hash(key), head)
+        self._dirty[newest.path] = None
+
+    def _create(self) -> None:
+        """A new file, named by the local time, after the newest one if the clock went back."""
+        now_ms = self.wall_clock_ms()
+        name = local_name(now_ms)
+        if self._files:
+            newest = self._files[-1]
+            newest.file.pwrite(encode_index_header(newest.header), 0)
+            name = max(name, newest.name + 1)
+        size_bytes = index_file_bytes(self.slots, self.units)
+        file = create_sized(self._disk, f"{self.folder}/{name:017d}", size_bytes)
+        self._files.append(IndexFile(name, file, IndexHeader(), self.slots, self.units))
+
+
+def is_index_name(name: str) -> bool:
+    """Whether a file of the folder is an index file."""
+    return len(name) == NAME_DIGITS and name.isascii() and name.isdigit()
+
+
+def local_name(wall_clock_ms: int) -> int:
+    """The name of an index file that is created now, as a number: local yyyyMMddHHmmssSSS."""
+    seconds, milliseconds = divmod(wall_clock_ms, 1000)
+    text = datetime.datetime.fromtimestamp(seconds).strftime("%Y%m%d%H%M%S")
+    return int(text) * 1000 + milliseconds

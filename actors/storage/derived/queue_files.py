@@ -1,0 +1,301 @@
+"""The files of a consume queue, as a start finds them: which queues there are, and where each ends.
+
+Upstream: apache/rocketmq store/.../ConsumeQueue.java `recover`, queue/ConsumeQueueStore.java `load`
+(5.3.3). What differs is said in `consume_queue`, which writes them.
+
+There may be tens of thousands of them, so a start reads the end of each and not the whole: units
+lie in the log's order, and behind the last one the file is zero or holds those of later records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import TypeAlias
+
+import attrs
+
+from actors.env.protocols import Disk, File
+from actors.storage.files.path_kinds import check_kinds, names_in
+from wire.files.commit_log import segment_name, segment_offset
+from wire.files.consume_queue import UNIT_BYTES, decode_units, is_filler, is_used
+
+QueueKey: TypeAlias = tuple[str, int]
+"""Topic and queue id."""
+Unit: TypeAlias = tuple[int, int, int]
+"""Physical offset, size and tags code."""
+QUEUE_ID_MAX = (1 << 31) - 1
+QUEUE_DIGITS_MAX = 10
+FILES_RECOVERED = 3
+"""Recovery looks at the last so many files of a queue. Upstream: ConsumeQueue.recover."""
+PROBE_UNITS = 256
+"""Units that one read takes, a little more than a page of them: a search for a queue's end needs
+one, and what stands right before the end is looked at in the same way."""
+QUEUES_PER_STEP = 8
+"""After so many queues others get a turn: one costs some 0.1 ms to look at and 0.3 ms to make, and
+more where nothing is cached or the file system is busy."""
+NAMES_PER_STEP = 1024
+"""The same of names that are only read."""
+
+
+class QueueGap(Exception):
+    """Units are missing, or cannot be read, so the queue has to be built anew.
+
+    Attributes:
+        topic, queue_id: which one.
+    """
+
+    def __init__(self, topic: str, queue_id: int, what: str) -> None:
+        super().__init__(f"{topic}/{queue_id}: {what}")
+        self.topic = topic
+        self.queue_id = queue_id
+
+
+@attrs.define
+class Queue:
+    """One queue's files and ends.
+
+    Attributes:
+        folder: absolute path, `consumequeue/TOPIC/QUEUE_ID`.
+        bases: byte positions at which its files begin, ascending.
+        next_bytes: byte position of the next unit.
+        end_bytes: end in the log (offset + size) of the newest unit's record; -1 without units.
+    """
+
+    folder: str
+    bases: list[int]
+    next_bytes: int = 0
+    end_bytes: int = -1
+
+    @property
+    def next_offset(self) -> int:
+        """Queue offset of the next record."""
+        return self.next_bytes // UNIT_BYTES
+
+    @property
+    def units_count(self) -> int:
+        """The same, of a queue that has a unit; else 0: what the dispatch state counts."""
+        return self.next_offset if self.end_bytes >= 0 else 0
+
+
+def queue_path(folder: str, base: int) -> str:
+    """Of the file of a queue that begins at that byte position."""
+    return f"{folder}/{segment_name(base)}"
+
+
+def queue_folder(folder: str, topic: str, queue_id: int) -> str:
+    """Of a queue, in the folder of all."""
+    return f"{folder}/{topic}/{queue_id}"
+
+
+def queue_key(queue: Queue) -> QueueKey:
+    """Of the queue that has this folder."""
+    *_, topic, queue_id = queue.folder.split("/")
+    return topic, int(queue_id)
+
+
+def first_kept(read: Callable[[int, int], bytes], low: int, high: int, log_min_bytes: int) -> int:
+    """Of the units from `low` to `high`, the first whose record lies at or behind `log_min_bytes`;
+    `high` if none does.
+
+    Args:
+        read: gives units by the number of the first, and how many at most.
+    """
+    while low < high:
+        middle = (low + high) // 2
+        units = decode_units(read(middle, min(PROBE_UNITS, high - middle)))
+        # A page of zeros says nothing: what follows it does.
+        at, unit = next((e for e in enumerate(units, middle) if is_used(*e[1][:2])), (0, None))
+        if unit is not None and (unit[0] < log_min_bytes or is_filler(*unit)):
+            low = at + 1
+        else:
+            high = middle
+    return low
+
+
+def are_gone(units: bytes, log_min_bytes: int, least: int = 0) -> bool:
+    """Whether two units that follow each other say that the log begins behind their records. One
+    of them alone might be damaged. At least so many have to be no fillers.
+    """
+    found = [unit for unit in decode_units(units) if not is_filler(*unit)]
+    offsets = [offset for offset, _, _ in found]
+    are_used = all(is_used(offset, size) and offset < log_min_bytes for offset, size, _ in found)
+    return are_used and len(found) >= least and offsets == sorted(offsets)
+
+
+def list_queues(disk: Disk, folder: str) -> list[QueueKey]:
+    """Topic and queue id of every queue there is, sorted. As upstream, plain files are no topics.
+
+    Raises: ConfigError: a file where a queue has its folder.
+    """
+    return sorted(_whole(walk_queues(disk, folder)))
+
+
+def named_queues(disk: Disk, folder: str) -> list[QueueKey]:
+    """What is called as a queue is, whatever lies there, in no order. Raises: OSError."""
+    return _whole(walk_queue_names(disk, folder))
+
+
+def _whole(walk: Generator[None, None, list[QueueKey]]) -> list[QueueKey]:
+    """What a walk returns at its end."""
+    while True:
+        try:
+            next(walk)
+        except StopIteration as done:
+            found: list[QueueKey] = done.value
+            return found
+
+
+def walk_names(disk: Disk, folder: str) -> Generator[None, None, list[str]]:
+    """The names in the folder of all topics, in no order. Yields after every few."""
+    found: list[str] = []
+    for name in disk.names(folder):
+        found.append(name)
+        if len(found) % NAMES_PER_STEP == 0:
+            yield
+    return found
+
+
+def walk_queue_names(disk: Disk, folder: str) -> Generator[None, None, list[QueueKey]]:
+    """What is called as a queue is, in no order. Yields after every few topics."""
+    queues: list[QueueKey] = []
+    for number, topic in enumerate((yield from walk_names(disk, folder)), 1):
+        names = names_in(disk, f"{folder}/{topic}")
+        queues += [(topic, int(name)) for name in names if _is_queue_name(name)]
+        if number % QUEUES_PER_STEP == 0:
+            yield
+    return queues
+
+
+def _is_queue_name(name: str) -> bool:
+    """As upstream, a name that is no int of Java's is no queue's."""
+    if not (name.isascii() and name.isdigit()) or len(name) > QUEUE_DIGITS_MAX:
+        return False
+    return str(int(name)) == name and int(name) <= QUEUE_ID_MAX
+
+
+def walk_queues(disk: Disk, folder: str) -> Generator[None, None, list[QueueKey]]:
+    """As `list_queues`, in no order. Yields after every few topics."""
+    queues = yield from walk_queue_names(disk, folder)
+    for first in range(0, len(queues), QUEUES_PER_STEP):
+        some = queues[first : first + QUEUES_PER_STEP]
+        check_kinds(disk, folders=(queue_folder(folder, *queue) for queue in some), files=())
+        if len(some) == QUEUES_PER_STEP:
+            yield
+    return queues
+
+
+def scan_queue(disk: Disk, folder: str, file_bytes: int, below_bytes: int) -> Queue | None:
+    """Where a queue ends if only records that begin below `below_bytes` of the log count.
+
+    Reads only, and little: the end is searched for in the last file that is in use, then the units
+    right before it are looked at; one among them that is not in use ends the queue there. None: a
+    file is damaged, so the queue has to be built anew.
+    """
+    offsets = (segment_offset(name) for name in disk.listdir(folder))
+    bases = [base for base in offsets if base is not None]
+    sizes = [disk.stat(queue_path(folder, base)).size_bytes for base in bases]
+    if sizes and sizes[-1] == 0:
+        bases.pop()
+    for number, base in enumerate(bases):
+        expected = bases[0] + number * file_bytes
+        if sizes[number] != file_bytes or base != expected or base % file_bytes:
+            return None
+    if not bases:
+        return Queue(folder=folder, bases=bases)
+    scan = _Scan(disk, folder, file_bytes, below_bytes)
+    try:
+        last = len(bases) - 1
+        while last > 0 and not scan.count_used(bases[last], 1):
+            last -= 1
+        found = scan.find_end(bases[last])
+        least = bases[max(0, last - FILES_RECOVERED + 1)]
+        next_bytes, end_bytes = scan.look_back(found, least)
+    finally:
+        scan.close()
+    return Queue(folder=folder, bases=bases, next_bytes=next_bytes, end_bytes=end_bytes)
+
+
+@attrs.define
+class _Scan:
+    """Reads units of one queue by their byte position; one file at a time is open."""
+
+    _disk: Disk
+    _folder: str
+    _file_bytes: int
+    _below_bytes: int
+    _base: int = -1
+    _file: File | None = None
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def find_end(self, base: int) -> int:
+        """Position behind the units of the file at `base` that are in use.
+
+        Before it all are taken to be, without looking at each.
+        """
+        low, high = base, base + self._data_bytes(base)
+        at = max(low, high - PROBE_UNITS * UNIT_BYTES)
+        while low < high:
+            size = min(PROBE_UNITS * UNIT_BYTES, high - at)
+            used = self.count_used(at, size // UNIT_BYTES) * UNIT_BYTES
+            if 0 < used < size:
+                return at + used
+            low, high = (at + used, high) if used else (low, at)
+            half = (high - low) // 2
+            near = high - low <= PROBE_UNITS * UNIT_BYTES
+            at = low if near else low + half - half % UNIT_BYTES
+        return low
+
+    def _data_bytes(self, base: int) -> int:
+        """Whole units of the file that can be in use: behind them is a hole, as files are made."""
+        start, end = self._open(base).data_from(0)
+        end += -end % UNIT_BYTES
+        return 0 if start else min(end, self._file_bytes)
+
+    def look_back(self, found: int, least: int) -> tuple[int, int]:
+        """The position of the next unit, and the newest record's end (-1: only fillers are there).
+
+        Args:
+            found: position behind the last unit.
+            least: where the first file begins that is looked at.
+        """
+        next_bytes, end_bytes, at = found, -1, found
+        while at > least and end_bytes < 0:
+            first = max(least, at - PROBE_UNITS * UNIT_BYTES)
+            for number, unit in enumerate(self._units(first, at)):
+                if not self._counts(unit):
+                    next_bytes = first + number * UNIT_BYTES
+                    break
+                if not is_filler(*unit):
+                    end_bytes = unit[0] + unit[1]
+            at = first
+        return next_bytes, end_bytes
+
+    def count_used(self, at: int, count: int) -> int:
+        """How many of the units from `at` on are in use, up to the first that is not."""
+        used = 0
+        for unit in self._units(at, at + count * UNIT_BYTES):
+            if not self._counts(unit):
+                break
+            used += 1
+        return used
+
+    def _counts(self, unit: tuple[int, int, int]) -> bool:
+        return is_used(unit[0], unit[1]) and unit[0] < self._below_bytes
+
+    def _units(self, start: int, end: int) -> Generator[tuple[int, int, int], None, None]:
+        while start < end:
+            base = start - start % self._file_bytes
+            size = min(end, base + self._file_bytes) - start
+            yield from decode_units(self._open(base).pread(start - base, size))
+            start += size
+
+    def _open(self, base: int) -> File:
+        if self._file is None or self._base != base:
+            self.close()
+            self._file = None
+            self._file = self._disk.open(queue_path(self._folder, base), "r")
+            self._base = base
+        return self._file

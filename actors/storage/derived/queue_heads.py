@@ -1,0 +1,128 @@
+"""Next queue offsets as the records of a log say them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from typing import TypeAlias
+
+import attrs
+
+from actors.env.protocols import Disk
+from actors.errors import CorruptLog
+from actors.storage.derived.queue_files import QueueKey
+from actors.storage.derived.queue_units import queue_heads
+from actors.storage.layout import StoreLayout
+from actors.storage.log.commit_log import CommitLog
+from actors.storage.log.digests import Digests, digest_of
+from actors.storage.log.log_reader import LogReader, OffsetGone
+from wire.files.commit_log import RecordHead, Stop, scan_heads
+from wire.files.message_record import has_queue_unit
+
+READ_BYTES = 512 << 10
+"""A step reads so many bytes, or one record if that is longer. Of records of 200 B they take some
+10 ms."""
+
+NextOffsets: TypeAlias = dict[QueueKey, int]
+"""Next queue offset of each queue."""
+
+
+def add_offsets(
+    disk: Disk,
+    layout: StoreLayout,
+    log: CommitLog,
+    start: int,
+    end: int,
+    offsets: NextOffsets,
+    units: Mapping[QueueKey, int] | None = None,
+) -> Generator[None, None, set[QueueKey]]:
+    """Raise `offsets` above those of the records from `start` to `end`, where records begin. A
+    record with queue offset 0 begins that queue anew, light ones too (`begun_anew`).
+
+    No CRC of a record covers its queue offset. So one that does not follow from the record before
+    it in its queue is believed only if the log there is what was written.
+
+    Args:
+        units: next offsets at `start`, where they are known.
+
+    Returns: the queues that such a record is of.
+
+    Raises: CorruptLog. Yields at least every 512 KiB, or record.
+    """
+    reader = LogReader(disk, log.folder, log.segment_bytes)
+    digests = Digests(disk, layout.digests, log.segment_bytes, reads_only=True)
+    adding = _Adding(offsets=offsets, units=units or {}, reader=reader, digests=digests, end=end)
+    at, size = start, READ_BYTES
+    try:
+        while at < end:
+            data = reader.read(at, size, end)
+            heads, stopped = scan_heads(data, physical_offset=at)
+            for head in heads:
+                if has_queue_unit(head.sys_flag):
+                    for each in queue_heads(head):
+                        adding.add(each)
+            yield
+            at += stopped.end + stopped.blank_bytes
+            if stopped.stop in (Stop.CORRUPT, Stop.UNWRITTEN):
+                raise CorruptLog(f"{log.path_of(at)}: offset {at}: no record begins there")
+            short = stopped.stop is Stop.INCOMPLETE and not heads
+            size = len(data) + stopped.missing_bytes if short else READ_BYTES
+    finally:
+        reader.close()
+        digests.close()
+    return adding.begun
+
+
+@attrs.define(kw_only=True)
+class _Adding:
+    """`add_offsets` under way.
+
+    Attributes:
+        end: of what is looked at.
+        begun: queues with a record that begins them anew.
+    """
+
+    offsets: NextOffsets
+    units: Mapping[QueueKey, int]
+    reader: LogReader
+    digests: Digests
+    end: int
+    begun: set[QueueKey] = attrs.field(factory=set)
+    _guessed: set[QueueKey] = attrs.field(factory=set)
+    _compared: dict[int, bool] = attrs.field(factory=dict)
+
+    def add(self, head: RecordHead) -> None:
+        key, offset = (head.topic, head.queue_id), head.queue_offset
+        due = self.offsets.get(key, self.units.get(key))
+        if offset != due and not self._is_good(head):
+            # Its number or its queue may be wrong; but most records of such a range are as they
+            # were, so where nothing is known it is taken, until a good one says otherwise.
+            self.offsets[key] = (offset if due is None else due) + 1
+            self._guessed.add(key)
+            return
+        if not offset:
+            self.begun.add(key)
+        if not offset or key in self._guessed:
+            self._guessed.discard(key)
+            self.offsets[key] = offset + 1
+        else:
+            self.offsets[key] = max(self.offsets.get(key, 0), offset + 1)
+
+    def _is_good(self, head: RecordHead) -> bool:
+        """Whether nobody knows that a byte of the record, or beside it, is not what was written."""
+        at, end = head.physical_offset, head.physical_offset + head.size
+        while at < end:
+            start, at = self.digests.range_at(at)
+            if start not in self._compared:
+                self._compared[start] = self._is_same(start, at)
+            if not self._compared[start]:
+                return False
+        return True
+
+    def _is_same(self, start: int, end: int) -> bool:
+        known = self.digests.get(start) if end <= self.end else None
+        if known is None:
+            return True
+        try:
+            return digest_of(self.reader.read(start, end - start, end)) == known
+        except (OSError, OffsetGone):
+            return False

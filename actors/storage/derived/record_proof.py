@@ -1,0 +1,85 @@
+"""What a place in the log says of itself, for those who only have somebody's word for it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+
+import attrs
+
+from actors.storage.derived.queue_files import QueueKey, Unit
+from actors.storage.derived.queue_units import light_heads
+from actors.storage.log.log_reader import LogReader, OffsetGone
+from wire.files.commit_log import RecordHead, scan_heads
+from wire.files.consume_queue import is_filler
+from wire.files.message_record import SIZE_BYTES
+from wire.files.properties import SCHEDULE_TOPIC
+
+UNITS_PER_STEP = 64
+"""After so many others get a turn: each costs some 15 us."""
+EXTENDED_BELOW = -(1 << 31)
+"""A smaller tags code is an address in `consumequeue_ext`, where there is one (upstream:
+ConsumeQueueExt.isExtAddr)."""
+
+
+@attrs.define(kw_only=True)
+class RecordProof:
+    """Looks at single records, as consume queues and index say that they are there.
+
+    Attributes:
+        record_bytes_max: largest record that is taken for one.
+        min_bytes, limit_bytes: where the log begins, and ends as far as anybody looks.
+    """
+
+    reader: LogReader
+    record_bytes_max: int
+    min_bytes: int = 0
+    limit_bytes: int = 0
+
+    def head_at(self, offset: int) -> RecordHead | None:
+        """Of the record that begins there; None if none does. Raises: OSError."""
+        if not self.min_bytes <= offset <= self.limit_bytes - SIZE_BYTES:
+            return None
+        try:
+            size = int.from_bytes(self.reader.read(offset, SIZE_BYTES, self.limit_bytes), "big")
+            if size > self.record_bytes_max:
+                return None
+            data = self.reader.read(offset, size, self.limit_bytes)
+        except OffsetGone:
+            return None
+        heads, _ = scan_heads(data, physical_offset=offset, size_max=self.record_bytes_max)
+        return heads[0] if heads else None
+
+    def leads(self, key: QueueKey, number: int, unit: Unit) -> bool:
+        """Whether a unit leads to the record of its queue that has its number. Raises: OSError."""
+        head = self.head_at(unit[0]) if unit[1] > 0 else None
+        if head is None or head.size != unit[1]:
+            return False
+        if unit[2] != head.tags_code and unit[2] >= EXTENDED_BELOW and key[0] != SCHEDULE_TOPIC:
+            return False
+        if (head.topic, head.queue_id, head.queue_offset) == (*key, number):
+            return True
+        return any(
+            (light.topic, light.queue_id, light.queue_offset) == (*key, number)
+            for light in light_heads(head)
+        )
+
+
+def shown(
+    proof: RecordProof, key: QueueKey, first: int, units: Sequence[Unit]
+) -> Generator[None, None, tuple[tuple[Unit, ...], int | None]]:
+    """The units of a queue from its number `first` on, without fillers of records that have expired
+    and up to the first that leads to another record, or to none; and the number of that one.
+
+    Raises: OSError. Yields after every few units.
+    """
+    good: list[Unit] = []
+    for number, unit in enumerate(units):
+        if number % UNITS_PER_STEP == UNITS_PER_STEP - 1:
+            yield
+        if is_filler(*unit):
+            good += [unit] * (unit[0] >= proof.min_bytes)
+        elif proof.leads(key, first + number, unit):
+            good.append(unit)
+        else:
+            return tuple(good), first + number
+    return tuple(good), None

@@ -1,0 +1,298 @@
+"""Derived scrubber: finds damage in consume queues and index, and has it mended from the log.
+
+Messages: GetMended, answered at once. It asks the dispatcher how far there is something to look at,
+compares it with the log in small steps, asks the scrubber whether the log's bytes are what was
+written before anything is taken from them, and then has the dispatcher, who owns the files, write
+it again. A restart begins a round anew.
+
+It shares `scrub_bytes_per_s` with the scrub of the log, half and half, so that neither waits for
+the other, and takes a small part of the time even where records are small. Units that lookups have
+met and not shown come first, also without a rate. There is no upstream: RocketMQ believes its queue
+files, and mends none but their ends.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias, assert_never
+
+import attrs
+
+from actors.config import ClassicGroup
+from actors.env import Env
+from actors.runtime import Actor, ActorRef, ReplyTo, StopReason
+from actors.storage.derived.begun_anew import read_begun_anew
+from actors.storage.derived.derived_mends import MENDS_MAX, EntryMend, Mend, UnitMend
+from actors.storage.derived.queue_files import QueueKey
+from actors.storage.derived.record_proof import RecordProof
+from actors.storage.dispatch.derived_walk import DerivedWalk
+from actors.storage.dispatch.dispatcher_messages import (
+    GetScrubRange,
+    MendDerived,
+    Mended,
+    ScrubRange,
+)
+from actors.storage.dispatch.dispatcher_messages import Message as DispatcherMessage
+from actors.storage.dispatch.index_scrub import IndexScrub
+from actors.storage.dispatch.queue_scrub import QueueScrub
+from actors.storage.files.stepping import stepped
+from actors.storage.layout import StoreLayout
+from actors.storage.log.log_reader import LogReader
+from actors.storage.scrub.scrubber import LOG_SHARE, ROUND_FIRST_S, ROUND_PAUSE_S
+from actors.storage.scrub.scrubber_messages import Check, Checked
+
+SUSPECTS_S: Final = 5.0
+"""So often somebody asks whether a lookup has met a damaged unit."""
+SHARE_INVERSE: Final = 16
+"""Small records take more time than bytes: it takes one part in so many of it at the most."""
+ASK_TIMEOUT_S: Final = 30.0
+
+
+@attrs.frozen(kw_only=True)
+class MendedSoFar:
+    """What was mended since the start.
+
+    Attributes:
+        count: units of queues; entries, slots and headers of the index.
+        file: the queue or index file that was the last one; "" without any.
+    """
+
+    count: int
+    file: str
+
+
+@attrs.frozen(kw_only=True)
+class GetMended:
+    """Answered at once."""
+
+    reply_to: ReplyTo[MendedSoFar]
+
+
+@attrs.frozen(kw_only=True)
+class _Due:
+    """Timer: the next step."""
+
+
+@attrs.frozen(kw_only=True)
+class _Told:
+    """The dispatcher's answer: what there is."""
+
+    outcome: ScrubRange | Exception
+
+
+@attrs.frozen(kw_only=True)
+class _Checked:
+    """The scrubber's answer: how far the log may be believed."""
+
+    outcome: Checked | Exception
+
+
+@attrs.frozen(kw_only=True)
+class _Mended:
+    """The dispatcher's answer: what it has written again."""
+
+    outcome: Mended | Exception
+
+
+Message: TypeAlias = GetMended
+_Inbox: TypeAlias = Message | _Due | _Told | _Checked | _Mended
+
+
+@attrs.define(kw_only=True)
+class DerivedScrubber(Actor[_Inbox]):
+    """See the module's text.
+
+    Attributes:
+        dispatcher: owns the files.
+        scrubber: knows whether the log's bytes are what was written.
+    """
+
+    env: Env
+    layout: StoreLayout
+    group: ClassicGroup
+    dispatcher: ActorRef[DispatcherMessage]
+    scrubber: ActorRef[Check]
+    _reader: LogReader = attrs.field(init=False)
+    _round: DerivedWalk | None = attrs.field(default=None, init=False)
+    _urgent: DerivedWalk | None = attrs.field(default=None, init=False)
+    _suspects: dict[QueueKey, int] = attrs.field(factory=dict, init=False)
+    _round_at_s: float = attrs.field(default=0.0, init=False)
+    _paused_s: float = attrs.field(default=0.0, init=False)
+    _mends: tuple[Mend, ...] = attrs.field(default=(), init=False)
+    _so_far: MendedSoFar = attrs.field(default=MendedSoFar(count=0, file=""), init=False)
+
+    async def on_start(self) -> None:
+        self._reader = LogReader(self.env.disk, self.layout.commit_log, self.group.segment_bytes)
+        self._round_at_s = self.ctx.now_s() + ROUND_FIRST_S
+        self.ctx.timers.start("step", SUSPECTS_S, _Due())
+
+    async def on_stop(self, reason: StopReason) -> None:
+        self._reader.close()
+
+    async def handle(self, message: _Inbox) -> None:
+        match message:
+            case _Due():
+                self.ctx.ask_later(
+                    self.dispatcher,
+                    ScrubRange,
+                    lambda reply_to: GetScrubRange(reply_to=reply_to),
+                    timeout_s=ASK_TIMEOUT_S,
+                    on_reply=lambda outcome: _Told(outcome=outcome),
+                )
+            case _Told(outcome=ScrubRange() as held):
+                await self._step(held)
+            case _Checked(outcome=Checked(until_bytes=until)):
+                self._mend(until)
+            case _Mended(outcome=Mended() as done):
+                self._count(done)
+                self._pause(self._paused_s)
+            case GetMended():
+                message.reply_to.send(self._so_far)
+            case _Told() | _Checked() | _Mended():  # who should have answered begins anew
+                self._pause(SUSPECTS_S)
+            case _:
+                assert_never(message)
+
+    def _pause(self, for_s: float) -> None:
+        self.ctx.timers.start("step", min(for_s, SUSPECTS_S), _Due())
+
+    # ---- comparing ----
+
+    async def _step(self, held: ScrubRange) -> None:
+        self._suspects.update(held.suspects)
+        self._reader.drop_below(held.min_bytes)
+        walk = self._next_walk(held)
+        if walk is None:
+            rest_s = self._round_at_s - self.ctx.now_s()
+            self._pause(rest_s if rest_s > 0 else SUSPECTS_S)
+            return
+        if walk.index is not None:
+            walk.index.newest = (held.index_name, held.index_units_next)
+            walk.index.with_tag_keys = held.with_tag_keys
+        before, began_s = walk.cost_bytes, self.ctx.now_s()
+        try:
+            found = await stepped(walk.step(held.min_bytes, held.limit_bytes))
+        except OSError:  # of the log the scrub says it, of a queue whoever reads it
+            walk.skip()
+            found = []
+        self._end(walk)
+        rate = self.group.scrub_bytes_per_s * (1 - LOG_SHARE)
+        by_rate_s = (walk.cost_bytes - before) / rate if rate else 0.0
+        self._paused_s = max(by_rate_s, SHARE_INVERSE * (self.ctx.now_s() - began_s))
+        self._mends = tuple(found[:MENDS_MAX])
+        if self._mends:
+            self._check()
+        else:
+            self._pause(self._paused_s)
+
+    def _next_walk(self, held: ScrubRange) -> DerivedWalk | None:
+        """What somebody waits for comes first."""
+        if self._urgent is None and self._suspects:
+            key, number = self._suspects.popitem()
+            walk = self._walk(held, with_index=False)
+            try:
+                walk.at, walk.end = walk.queues.around(key, number)
+            except OSError:
+                return None
+            walk.only = key
+            self._urgent = walk
+        if self._urgent is not None:
+            return self._urgent
+        if self._round is None and self.group.scrub_bytes_per_s:
+            if self.ctx.now_s() < self._round_at_s:
+                return None
+            self._round = self._walk(held, with_index=True)
+        return self._round
+
+    def _walk(self, held: ScrubRange, *, with_index: bool) -> DerivedWalk:
+        disk, layout, group = self.env.disk, self.layout, self.group
+        proof = RecordProof(
+            reader=self._reader,
+            record_bytes_max=group.record_bytes_max,
+            min_bytes=held.min_bytes,
+            limit_bytes=held.limit_bytes,
+        )
+        queues = QueueScrub(
+            disk=disk,
+            folder=layout.consume_queue,
+            file_bytes=group.consume_queue_bytes,
+            proof=proof,
+            has_extended=disk.exists(f"{layout.root}/consumequeue_ext"),
+            begun_anew_bytes=read_begun_anew(disk, layout.begun_anew),
+        )
+        index = IndexScrub(
+            disk=disk,
+            folder=layout.index,
+            slots=group.index_slots_count,
+            units=group.index_units_count,
+            proof=proof,
+            with_tag_keys=held.with_tag_keys,
+        )
+        return DerivedWalk(
+            reader=self._reader,
+            record_bytes_max=group.record_bytes_max,
+            queues=queues,
+            index=index if with_index else None,
+            at=held.min_bytes,
+        )
+
+    def _end(self, walk: DerivedWalk) -> None:
+        if not walk.is_done:
+            return
+        if walk is self._urgent:
+            self._urgent = None
+        else:
+            self._round = None
+            self._round_at_s = self.ctx.now_s() + ROUND_PAUSE_S
+
+    # ---- mending ----
+
+    def _check(self) -> None:
+        """What was found is of a few records that lie together: one answer covers them."""
+        start = min(
+            (each.first_bytes for each in self._mends if isinstance(each, UnitMend | EntryMend)),
+            default=None,
+        )
+        if start is None:
+            self._mend(0)
+            return
+        self.ctx.ask_later(
+            self.scrubber,
+            Checked,
+            lambda reply_to: Check(start_bytes=start, reply_to=reply_to),
+            timeout_s=ASK_TIMEOUT_S,
+            on_reply=lambda outcome: _Checked(outcome=outcome),
+        )
+
+    def _mend(self, until_bytes: int) -> None:
+        """From records whose bytes are what was written; from others later, once they are again."""
+        mends = tuple(
+            each
+            for each in self._mends
+            if not isinstance(each, UnitMend | EntryMend) or each.next_bytes <= until_bytes
+        )
+        self._mends = ()
+        if not mends:
+            self._pause(self._paused_s)
+            return
+        self.ctx.ask_later(
+            self.dispatcher,
+            Mended,
+            lambda reply_to: MendDerived(mends=mends, reply_to=reply_to),
+            timeout_s=ASK_TIMEOUT_S,
+            on_reply=lambda outcome: _Mended(outcome=outcome),
+        )
+
+    def _count(self, done: Mended) -> None:
+        before = self._so_far
+        file = done.file or before.file
+        self._so_far = MendedSoFar(count=before.count + done.count, file=file)
+
+
+def mended_text(mended: MendedSoFar) -> str:
+    """For people, in one line; "" if nothing was."""
+    if not mended.count:
+        return ""
+    return (
+        f"{mended.count} damaged units of consume queues and index were mended from the log,"
+        f" of {mended.file} last"
+    )

@@ -1,0 +1,457 @@
+"""Dispatcher: derives consume queues and index from the log, behind its writer, and looks there.
+
+Upstream: apache/rocketmq store/.../DefaultMessageStore.java, ReputMessageService,
+FlushConsumeQueueService; index/IndexService.java (5.3.3); specification section 4.8.
+
+Differs:
+- A record that is cut, as it is normal on a slave, is waited for on masters too; upstream's master
+  skips the rest of what it has read.
+- Woken soon after the log's growth, without a poll; only synced bytes in a `synced` group.
+- How far everything is flushed is written down (`dispatch_state`).
+- Derives from bytes that were compared with their digests; at damage it stands (`dispatch_checks`).
+
+Messages: see `dispatcher_messages`; the store tells it LogGrew, anybody may ask the rest. It asks
+the store for its range at its start and the scrubber Check, and tells the store SetFloor. A restart
+loads the files anew; a disk error is final, as for the store, and the supervisor has to end the
+group; but a full disk is waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import suppress
+from functools import partial
+from typing import TypeAlias, assert_never
+
+import attrs
+import trio
+
+from actors.config import ClassicGroup
+from actors.env import Env
+from actors.env.protocols import Syncer
+from actors.events import store as events
+from actors.runtime import Actor, ActorDown, ActorRef, AskTimeout, MailboxSpec, StopReason
+from actors.storage.commitlog.store_messages import GetRange, LogGrew, LogRange, SetFloor, Subscribe
+from actors.storage.commitlog.store_messages import Message as StoreMessage
+from actors.storage.derived.derived_files import DerivedFiles, Flush, Put
+from actors.storage.derived.derived_mends import mend_in_room
+from actors.storage.derived.queue_files import QueueGap
+from actors.storage.derived.record_proof import RecordProof
+from actors.storage.dispatch.dispatch_checks import CHECK_TIMEOUT_S, DispatchChecks, compared_alone
+from actors.storage.dispatch.dispatch_steps import begun_event, events_of, sync_flush, wanted_bytes
+from actors.storage.dispatch.dispatcher_messages import Dispatched as Dispatched
+from actors.storage.dispatch.dispatcher_messages import GetDispatched as GetDispatched
+from actors.storage.dispatch.dispatcher_messages import GetScrubRange, MendDerived, Mended
+from actors.storage.dispatch.dispatcher_messages import KeyMatches as KeyMatches
+from actors.storage.dispatch.dispatcher_messages import LookupKey as LookupKey
+from actors.storage.dispatch.dispatcher_messages import LookupQueue as LookupQueue
+from actors.storage.dispatch.dispatcher_messages import Message as Message
+from actors.storage.dispatch.dispatcher_messages import QueueUnits as QueueUnits
+from actors.storage.dispatch.dispatcher_messages import Rederive as Rederive
+from actors.storage.dispatch.dispatcher_messages import Rederived as Rederived
+from actors.storage.dispatch.lookups import Lookups
+from actors.storage.dispatch.rederiving import WHY, MendedRanges
+from actors.storage.files.room import NO_ROOM_CODES, ROOM_PAUSE_S, OpeningWaits, Room
+from actors.storage.files.stepping import answered, stepped
+from actors.storage.layout import StoreLayout
+from actors.storage.log.digests import Digests
+from actors.storage.log.log_reader import LogReader, OffsetGone
+from actors.storage.log.pacing import DISPATCH_WITHIN_S, STOP_DISPATCH_S, Pacing
+from actors.storage.scrub.log_check import LogCheck
+from actors.storage.scrub.scrubber_messages import CHECK_BYTES, Check, Checked
+from wire.files.commit_log import RecordHead, Scanned, Stop, scan_heads
+
+SLICE_BYTES = 128 << 10
+"""Read and dispatched at once, then others get a turn; less than one read of a slave brings."""
+FLUSH_INTERVAL_S = 1.0
+ASK_TIMEOUT_S = 30.0
+STOP_ASK_TIMEOUT_S = 1.0
+CREATED_MAX = 2048
+"""Queue files made since the last flush; then dispatching waits for one. Each means three or four
+syncs, and an ordered stop has to wait for all of them."""
+
+
+@attrs.frozen(kw_only=True)
+class GoOn:
+    """More is there to be dispatched."""
+
+
+@attrs.frozen(kw_only=True)
+class FlushDue:
+    """Timer: make durable what was derived."""
+
+
+@attrs.frozen(kw_only=True)
+class Flushed:
+    """From the feeder: the flush's files are synced."""
+
+    flush: Flush
+
+
+@attrs.frozen
+class Compared:
+    """The scrubber's answer for the bytes from `start_bytes` on."""
+
+    start_bytes: int
+    outcome: Checked | Exception
+
+
+_Inbox: TypeAlias = Message | GoOn | FlushDue | Flushed | Compared
+
+
+@attrs.define(kw_only=True)
+class Dispatcher(Actor[_Inbox]):
+    """See the module's text. `keeper`: is told, too, that the start waits for room."""
+
+    mailbox = MailboxSpec(conflate={LogGrew: lambda message: None, GoOn: lambda message: None})
+    env: Env
+    layout: StoreLayout
+    group: ClassicGroup
+    store: ActorRef[StoreMessage]
+    pacing: Pacing = attrs.field(factory=Pacing)
+    keeper: ActorRef[OpeningWaits] | None = None
+    scrubber: ActorRef[Check] | None = None
+    _checks: DispatchChecks = attrs.field(init=False)
+    _files: DerivedFiles = attrs.field(init=False)
+    _reader: LogReader = attrs.field(init=False)
+    _at_bytes: int = attrs.field(default=0, init=False)
+    _limit_bytes: int = attrs.field(default=0, init=False)
+    _synced_bytes: int = attrs.field(default=0, init=False)
+    _min_bytes: int = attrs.field(default=0, init=False)
+    _wanted_bytes: int = attrs.field(default=0, init=False)
+    _syncer: Syncer = attrs.field(init=False)
+    _in_flight: Flush | None = attrs.field(default=None, init=False)
+    _floor_bytes: int = attrs.field(default=0, init=False)
+    _mended: list[Rederive] = attrs.field(factory=list, init=False)
+    _lookups: Lookups = attrs.field(init=False)
+
+    async def on_start(self) -> None:
+        """Load the files; dispatching itself begins with the first LogGrew."""
+        held = await self._ask_range(ASK_TIMEOUT_S)
+        disk, limit = self.env.disk, self._allowed(held.written_bytes, held.synced_bytes)
+        self._min_bytes = held.min_bytes
+        path, owner = self.layout.root, self.ctx.path
+        room = Room(disk=disk, path=path, owner=owner, keeper=self.keeper)
+        recover = partial(self._recover, held.min_bytes, limit)
+        self._at_bytes = await room.wait(recover, self.ctx.emit)
+        self._reader = LogReader(disk, held.folder, held.segment_bytes)
+        proof = RecordProof(reader=self._reader, record_bytes_max=self.group.record_bytes_max)
+        self._lookups = Lookups(files=self._files, proof=proof)
+        self._syncer = disk.syncer()
+        self._checks = DispatchChecks(scrubber=self.scrubber)
+        if self._files.anew:
+            self.ctx.emit(events.DerivedAnew(reason=self._files.anew))
+        self.ctx.emit(
+            events.DispatchStarted(
+                from_bytes=self._at_bytes, end_bytes=limit, queue_count=self._files.queue_count
+            )
+        )
+        me, name = self.ctx.self_ref, self.ctx.path
+        await self.store.tell(Subscribe(subscriber=me, name=name, within_s=DISPATCH_WITHIN_S))
+        await self._tell_floor()
+        self.ctx.timers.start("flush", FLUSH_INTERVAL_S, FlushDue())
+
+    def _recover(self, min_bytes: int, limit_bytes: int) -> Generator[None, None, int]:
+        self._files = DerivedFiles(env=self.env, layout=self.layout, group=self.group)
+        return (yield from self._files.recover(min_bytes, limit_bytes))
+
+    async def on_stop(self, reason: StopReason) -> None:
+        """An ordered stop dispatches what is allowed, for a while, and flushes all."""
+        try:
+            if reason in (StopReason.NORMAL, StopReason.SHUTDOWN):
+                await self._finish()
+        finally:
+            self._syncer.close()
+            self._reader.close()
+            self._files.close()
+
+    async def _finish(self) -> None:
+        """What the mailbox still held about the log's growth is asked for anew."""
+        try:
+            held = await self._ask_range(STOP_ASK_TIMEOUT_S)
+        except (ActorDown, AskTimeout):
+            pass  # The store fell first; what is not derived now is derived at the next start.
+        else:
+            self._limit_bytes = self._allowed(held.written_bytes, held.synced_bytes)
+            self._synced_bytes = held.synced_bytes
+            self._checks.grew(self._limit_bytes, self.ctx.now_s())
+        await self._dispatch_rest(self.ctx.now_s() + STOP_DISPATCH_S)
+        flush = self._begin_flush()
+        if self._in_flight is not None:  # its feeder may have been stopped before its sync began
+            flush = self._in_flight.with_later(flush)
+        if flush is not None:
+            await sync_flush(self._syncer, self.env.disk, flush, self.ctx.emit)
+            self._files.end_flush(flush)
+        await stepped(self._files.leave_ends())
+
+    async def _dispatch_rest(self, until_s: float) -> None:
+        """Until then; the scrubber has stopped already, so what is old is compared here."""
+        self._checks.end()
+        folder, size = self.layout.digests, self._reader.segment_bytes
+        check = LogCheck(
+            reader=self._reader,
+            digests=Digests(self.env.disk, folder, size, reads_only=True),
+            record_bytes_max=self.group.record_bytes_max,
+            limit_bytes=self._synced_bytes,
+            own_from_bytes=None,
+        )
+        try:
+            while await self._dispatch_slice() or await self._compare_alone(check, until_s):
+                if self.ctx.now_s() >= until_s:
+                    break
+                await trio.lowlevel.checkpoint()
+        finally:
+            check.digests.close()
+        if self.ctx.now_s() >= until_s or self._may_read() < self._limit_bytes:
+            self._limit_bytes = self._at_bytes  # not all was seen: the abort file stays
+
+    async def _compare_alone(self, check: LogCheck, until_s: float) -> bool:
+        """Whether that leaves more to dispatch."""
+        start = self._checks.begin_ask(self._at_bytes, self.ctx.now_s())
+        if start is None:
+            return False
+        until, end = start, start + CHECK_BYTES
+        with suppress(OffsetGone):
+            steps = compared_alone(check, start, end, lambda: self.ctx.now_s() >= until_s)
+            until = await answered(steps, self.env.run_beside)
+        is_bad, now_s = until == start, self.ctx.now_s()
+        outcome = Checked(until_bytes=until, rotten=is_bad, compared_s=now_s)
+        self._checks.answered(start, outcome, now_s)
+        return not is_bad
+
+    async def _ask_range(self, timeout_s: float) -> LogRange:
+        return await self.store.ask(
+            LogRange, lambda reply_to: GetRange(reply_to=reply_to), timeout_s=timeout_s
+        )
+
+    async def handle(self, message: _Inbox) -> None:
+        match message:
+            case LogGrew():
+                await self._grew(message)
+            case GoOn():
+                await self._go_on()
+            case FlushDue():
+                self._start_flush()
+            case Flushed():
+                self._in_flight = None
+                self._files.end_flush(message.flush)
+                await self._look_at_mended()
+                await self._tell_floor()
+                await self._go_on()
+            case LookupQueue() | LookupKey():
+                gap = await stepped(self._looking().answer(message))
+                if gap is not None:
+                    self._rebuild(gap)
+                    self.ctx.self_ref.offer(GoOn())
+            case Compared():
+                start, outcome, now_s = message.start_bytes, message.outcome, self.ctx.now_s()
+                if again_s := self._checks.answered(start, outcome, now_s):
+                    self.ctx.timers.start("compare", again_s, GoOn())
+                await self._go_on()
+            case Rederive():
+                self._checks.look_again()
+                self._mended.append(message)
+                await self._look_at_mended()
+                await self._go_on()
+            case GetDispatched():
+                message.reply_to.send(self._looking().progress(self._at_bytes))
+            case GetScrubRange():
+                message.reply_to.send(self._looking().scrub_range(self._at_bytes))
+            case MendDerived():
+                message.reply_to.send(self._mend(message))
+            case _:
+                assert_never(message)
+
+    # ---- dispatching ----
+
+    def _allowed(self, written_bytes: int, synced_bytes: int) -> int:
+        return synced_bytes if self.group.durability == "synced" else written_bytes
+
+    async def _grew(self, message: LogGrew) -> None:
+        self._limit_bytes = self._allowed(message.written_bytes, message.synced_bytes)
+        self._synced_bytes = message.synced_bytes
+        if message.min_bytes > self._min_bytes:
+            self._min_bytes = message.min_bytes
+            self._reader.drop_below(message.min_bytes)
+            await self._stepped(self._files.trim(message.min_bytes))
+            self._syncer.forget(self._files.take_gone())
+        self._at_bytes = max(self._at_bytes, self._min_bytes)
+        self._checks.grew(self._limit_bytes, self.ctx.now_s() - DISPATCH_WITHIN_S)
+        await self._go_on()
+
+    async def _tell_floor(self) -> None:
+        """The store keeps what a crash could take from us; only whole files are news to it."""
+        floor = self._files.durable_bytes
+        floor -= floor % self._reader.segment_bytes
+        if floor != self._floor_bytes:
+            self._floor_bytes = floor
+            await self.store.tell(SetFloor(offset_bytes=floor))
+
+    async def _go_on(self) -> None:
+        """One slice; then everybody has a turn, so that what copies shows how fast it can."""
+        began_s, at, limit = self.ctx.now_s(), self._at_bytes, self._limit_bytes
+        if self.ctx.timers.active("pause"):
+            return
+        if self._files.created_count >= CREATED_MAX:
+            self._begin_sync()  # which says when it is over
+            return
+        self._ask_scrubber()
+        if not await self._dispatch_slice() or self._at_bytes >= self._limit_bytes:
+            self.pacing.at_end()
+            return
+        if pause_s := self.pacing.pause_s(began_s, self.ctx.now_s(), self._at_bytes - at, limit):
+            self.ctx.timers.start("pause", pause_s, GoOn())
+        else:
+            self.ctx.self_ref.offer(GoOn())
+            await trio.lowlevel.checkpoint()
+
+    async def _dispatch_slice(self) -> bool:
+        """Derive from the next bytes; whether there may be more to do at once."""
+        at, limit = self._at_bytes, self._may_read()
+        if at >= limit or limit < self._wanted_bytes:
+            if limit < self._limit_bytes and (damaged := self._checks.stands(limit)) is not None:
+                self.ctx.emit(events.DispatchHalted(at_bytes=at, damaged_bytes=damaged))
+            return False
+        size = max(SLICE_BYTES, self._wanted_bytes - at)
+        try:
+            data = self._reader.read(at, size, limit)
+        except OffsetGone:
+            return False  # expired under our feet; the next LogGrew says where the log begins
+        heads, stopped = scan_heads(data, physical_offset=at, size_max=self.group.record_bytes_max)
+        if heads and not await self._put(heads):
+            return not self.ctx.timers.active("room")
+        self._at_bytes = at + stopped.end
+        if stopped.stop is Stop.INCOMPLETE and (at + len(data)) % self._reader.segment_bytes == 0:
+            stopped = attrs.evolve(stopped, stop=Stop.CORRUPT, reason="a record over a file's end")
+        return self._goes_on(stopped, len(data) - stopped.end)
+
+    def _goes_on(self, stopped: Scanned, rest_bytes: int) -> bool:
+        wanted = wanted_bytes(stopped, self._at_bytes, rest_bytes, self._reader.folder)
+        if stopped.stop is not Stop.END:
+            self._wanted_bytes = wanted
+        if stopped.stop is Stop.BLANK and wanted <= self._limit_bytes:
+            self._at_bytes = wanted
+        if self._checks.goes_on(self._at_bytes):
+            self.ctx.emit(events.DispatchWentOn(at_bytes=self._at_bytes))
+        return True
+
+    def _may_read(self) -> int:
+        return self._checks.limit(self._at_bytes, self._limit_bytes, self.ctx.now_s())
+
+    def _ask_scrubber(self) -> None:
+        """Have compared what comes next."""
+        start = self._checks.begin_ask(self._at_bytes, self.ctx.now_s())
+        if self.scrubber is not None and start is not None:
+            self.ctx.ask_later(
+                self.scrubber,
+                Checked,
+                lambda reply_to: Check(start_bytes=start, reply_to=reply_to),
+                timeout_s=CHECK_TIMEOUT_S,
+                on_reply=lambda outcome: Compared(start, outcome),
+            )
+
+    async def _put(self, heads: list[RecordHead]) -> bool:
+        """False: a queue lacks units, and the whole log is dispatched again for it; or there is no
+        room, and the same records are tried again in a while.
+        """
+        put = Put()
+        try:
+            if not await self._stepped(self._files.put(heads, put)):
+                return False
+        except OSError as error:
+            if error.errno not in NO_ROOM_CODES:
+                raise
+            # The same records again: what is there already is left out.
+            self.ctx.timers.start("room", ROOM_PAUSE_S, GoOn())
+            return False
+        finally:
+            if put.begun:
+                self._syncer.forget(self._files.take_gone())
+                self.ctx.emit(begun_event(put))
+        for event in events_of(put):
+            self.ctx.emit(event)
+        return True
+
+    async def _stepped(self, steps: Generator[None, None, None]) -> bool:
+        """False: a queue lacks units, and is built anew."""
+        try:
+            await stepped(steps)
+        except QueueGap as gap:
+            self._rebuild(gap)
+            return False
+        return True
+
+    def _rebuild(self, gap: QueueGap) -> None:
+        self._files.rebuild_queue(gap, self._min_bytes)
+        self._syncer.forget(self._files.take_gone())
+        self._checks.rewind(self._at_bytes)
+        self._at_bytes, self._wanted_bytes = self._min_bytes, 0
+        self.ctx.emit(events.QueueRebuilt(topic=gap.topic, queue_id=gap.queue_id))
+
+    async def _look_at_mended(self) -> None:
+        """Not while a flush runs: its end says that all is derived."""
+        while self._mended and self._in_flight is None:
+            message = self._mended.pop()
+            files, log, most = self._files, self._reader, self.group.record_bytes_max
+            ranges = MendedRanges(files, log, self._min_bytes, self._at_bytes, most)
+            anew = await stepped(ranges.lack(message))
+            if anew and not await self._begin_anew():
+                self._mended.append(message)  # until the next flush
+                return
+            message.reply_to.send(Rederived(anew=anew))
+
+    async def _begin_anew(self) -> bool:
+        """False: there is no room to write that down."""
+        try:
+            self._files.distrust(self._min_bytes)
+        except OSError as error:
+            if error.errno not in NO_ROOM_CODES:
+                raise
+            return False
+        await stepped(self._files.begin_anew(self._min_bytes))
+        self._syncer.close()  # which holds files of the same names
+        self._syncer = self.env.disk.syncer()
+        self._checks.rewind(self._at_bytes)
+        self._at_bytes, self._wanted_bytes = self._min_bytes, 0
+        self.ctx.emit(events.DerivedAnew(reason=WHY))
+        await self._tell_floor()
+        return True
+
+    # ---- flushing ----
+
+    def _begin_flush(self) -> Flush | None:
+        return self._files.begin_flush(self._at_bytes, self._limit_bytes, self._synced_bytes)
+
+    def _start_flush(self) -> None:
+        self.ctx.timers.start("flush", FLUSH_INTERVAL_S, FlushDue())
+        self._begin_sync()
+
+    def _begin_sync(self) -> None:
+        """The sync itself runs in a feeder, so that lookups do not wait for it."""
+        flush = None if self._in_flight is not None else self._begin_flush()
+        if flush is not None:
+            self._in_flight = flush
+            self.ctx.spawn(self._feed_flush, flush)
+
+    async def _feed_flush(self, flush: Flush) -> None:
+        await sync_flush(self._syncer, self.env.disk, flush, self.ctx.emit)
+        await self.ctx.self_ref.tell(Flushed(flush=flush))
+
+    # ---- the scrub ----
+
+    def _mend(self, request: MendDerived) -> Mended:
+        gap, done = mend_in_room(self._files.queues, self._files.index, request.mends)
+        if gap is not None:
+            self._rebuild(gap)
+            self.ctx.self_ref.offer(GoOn())
+        for file, count in done.items():
+            self.ctx.emit(events.DerivedMended(file=file, count=count))
+        return Mended(count=sum(done.values()), file=next(reversed(done), ""))
+
+    # ---- lookups ----
+
+    def _looking(self) -> Lookups:
+        """As far as the log reaches now."""
+        proof = self._lookups.proof
+        proof.min_bytes, proof.limit_bytes = self._min_bytes, self._limit_bytes
+        return self._lookups

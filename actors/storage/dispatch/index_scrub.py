@@ -1,0 +1,501 @@
+"""Does the index have the entries of these records, and can each be found?
+
+Reads only, beside the index's owner, in the log's direction. Entries stand in the log's order, so
+what stands around an entry that is wrong tells what it should be, and what it says itself does not
+matter: an offset that has lost a bit, or the end of a page that is zero, may lead to another record
+that has the same key. So some entries ahead are looked at, and none is judged before one is met
+that is right (`index_alignment`). What each entry's slot led to before it is counted along, four
+bytes for each slot of one file, and compared with the slots at the file's end.
+
+Damage is an entry that is not the one of a record that misses it, although it stands in its place;
+an entry out of its chain; a slot that does not lead to its newest entry. Entries of records that
+have expired are of no use: where the log begins, they are written over if the last places are
+missing. So these are no damage: entries that stand there twice, as a RocketMQ broker leaves them
+that was killed; those of keys that are not due any more; entries that are not there at all, which
+no place is left for.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Generator, Iterator, Sequence
+from typing import NamedTuple
+
+import attrs
+
+from actors.env.protocols import Disk, File
+from actors.storage.derived.derived_mends import MENDS_MAX, EntryMend, HeaderMend, Mend, SlotMend
+from actors.storage.derived.index_files import is_index_name
+from actors.storage.derived.record_proof import RecordProof
+from actors.storage.dispatch.index_alignment import ENTRIES_PER_STEP, Entry, anchors
+from wire.errors import RemoteProtocolError
+from wire.files.commit_log import RecordHead
+from wire.files.index_file import (
+    HEADER_BYTES,
+    INDEX_UNIT_BYTES,
+    SLOT_BYTES,
+    IndexHeader,
+    IndexUnit,
+    decode_index_header,
+    decode_index_unit,
+    encode_index_unit,
+    index_keys,
+    key_hash,
+    seconds_since,
+    unit_position,
+)
+from wire.files.message_record import SYS_FLAG_TRANSACTION, TRANSACTION_ROLLBACK
+
+RECORDS_PER_STEP = 32
+"""After so many records others get a turn: one costs some 30 us."""
+UNITS_READ = 1024
+"""Read at once: 20 KiB."""
+AHEAD = 512
+"""Entries that are looked at behind those of the records at hand: two pages and a half, for damage
+has to end before anybody can say what is missing in it."""
+HELD_MAX = 4096
+"""Entries that wait until it is known what they should be, at the most: a longer gap is mended from
+its beginning, but before the log's begin in several rounds."""
+SLOTS_PER_STEP = 1 << 16
+"""Compared between two turns of others."""
+WRONG_PER_STEP = 1 << 10
+"""The same where they are not what they should be: one costs some 3 us."""
+_NO_UNIT = bytes(INDEX_UNIT_BYTES)
+
+
+class _Due(NamedTuple):
+    """An entry that a record should have."""
+
+    key_hash: int
+    head: RecordHead
+
+    @property
+    def entry(self) -> Entry:
+        return self.key_hash, self.head.physical_offset
+
+
+class _Stored(NamedTuple):
+    """An entry that is there: the name of its file, and its number there."""
+
+    name: int
+    number: int
+    data: bytes
+    unit: IndexUnit
+
+    @property
+    def entry(self) -> Entry:
+        return self.unit.key_hash, self.unit.physical_offset
+
+
+@attrs.define
+class _At:
+    """How far one file was judged.
+
+    Attributes:
+        newest: by slot, the newest unit before `unit`.
+        unit: the next one.
+        first, last: the records of the first and the last unit, as far as they are known.
+        begin_ts: what the header has to say, less a second at the most, for some entry; 0 without.
+    """
+
+    name: int
+    newest: array[int]
+    unit: int = 1
+    begin_ts: int = 0
+    first: RecordHead | None = None
+    last: RecordHead | None = None
+
+
+@attrs.define(kw_only=True)
+class IndexScrub:
+    """One round over one store's index.
+
+    Attributes:
+        folder: absolute path of `index/`.
+        slots, units: of each file.
+        proof: looks at what entries lead to.
+        with_tag_keys: records have entries for their tags.
+        newest: name and next unit of the file that entries are added to; set before each step.
+        holes: parts of the log that no records were found in: their entries are let be.
+        read_bytes: so far.
+    """
+
+    disk: Disk
+    folder: str
+    slots: int
+    units: int
+    proof: RecordProof
+    with_tag_keys: bool
+    newest: tuple[int, int] = (0, 1)
+    holes: list[tuple[int, int]] = attrs.field(factory=list)
+    read_bytes: int = 0
+    _due: list[_Due] = attrs.field(factory=list)
+    _stored: list[_Stored] = attrs.field(factory=list)  # read, and not judged yet
+    _read: tuple[int, int] | None = None  # the next unit to read: name of its file, and number
+    _at: _At | None = None
+    _files: dict[int, File] = attrs.field(factory=dict)
+    _newest_head: RecordHead | None = None  # of the last entry that is right
+    _is_over: bool = False
+
+    def compare(self, heads: Sequence[RecordHead]) -> Generator[None, None, list[Mend]]:
+        """What is damaged of the entries up to these records', in log order; of some it may turn
+        out later. Raises: OSError: nothing more of the index is looked at.
+        """
+        found: list[Mend] = []
+        if self._is_over:
+            return found
+        try:
+            for number, head in enumerate(heads, 1):
+                for key in self._keys(head):
+                    self._due.append(_Due(key_hash(key), head))
+                    if len(self._due) % ENTRIES_PER_STEP == 0:
+                        yield  # one record may have thousands
+                if number % RECORDS_PER_STEP == 0:
+                    yield
+            yield from self._look_ahead(found)
+            yield from self._judge(found)
+            if len(self._due) > HELD_MAX:
+                yield from self._judge_first(len(self._due) - HELD_MAX // 2, found)
+        except OSError:
+            self._is_over = True
+            raise
+        finally:
+            self._close()
+        return found
+
+    def finish(self) -> Generator[None, None, list[Mend]]:
+        """At the end of a round: what is left, and the slots of the newest file."""
+        found: list[Mend] = []
+        if self._is_over:
+            return found
+        try:
+            due, stored = self._due, self._stored
+            if due and due[-1].head.physical_offset >= self.proof.limit_bytes:
+                due.clear()  # all is derived anew meanwhile
+            if due and stored and not self._is_other(stored[0].unit):
+                yield from self._judge_first(len(due), found)
+            yield from self._gap(due, stored, self.proof.limit_bytes, found)
+            due.clear()
+            stored.clear()
+            if self._at is not None:
+                yield from self._end_file(self._at, found, is_full=self._at.name < self.newest[0])
+        finally:
+            self._close()
+        return found
+
+    # ---- what is due, and what is there ----
+
+    def _keys(self, head: RecordHead) -> Iterator[str]:
+        tags = head.tags if self.with_tag_keys else ""
+        if head.sys_flag & SYS_FLAG_TRANSACTION != TRANSACTION_ROLLBACK:
+            yield from index_keys(head.topic, head.keys, head.uniq_key, tags)
+
+    def _look_ahead(self, found: list[Mend]) -> Generator[None, None, None]:
+        """Read entries until there are enough behind those of which no record is to be compared."""
+        wanted, ahead = len(self._due) + AHEAD, 0
+        for each in reversed(self._stored):
+            if self._is_other(each.unit):
+                break
+            ahead += 1
+        while ahead < wanted and (some := self._next_units()):
+            self._stored += some
+            for each in some:
+                ahead = 0 if self._is_other(each.unit) else ahead + 1
+            passed = max(0, len(self._stored) - ahead - HELD_MAX)
+            for each in self._stored[:passed]:
+                yield from self._pass(each, found)
+            del self._stored[:passed]
+            yield
+
+    def _is_other(self, unit: IndexUnit) -> bool:
+        """Whether it may be the entry of a record that is gone, or that cannot be read."""
+        offset = unit.physical_offset
+        return self._last_bytes <= offset and (
+            offset < self.proof.min_bytes or self._is_in_hole(offset)
+        )
+
+    @property
+    def _last_bytes(self) -> int:
+        return -1 if self._newest_head is None else self._newest_head.physical_offset
+
+    def _is_in_hole(self, offset: int) -> bool:
+        return any(start <= offset < end for start, end in self.holes)
+
+    def _leads(self, unit: IndexUnit) -> RecordHead | None:
+        """The record that it leads to, which has such a key."""
+        head = self.proof.head_at(unit.physical_offset)
+        if head is None:
+            return None
+        self.read_bytes += head.size
+        keys = index_keys(head.topic, head.keys, head.uniq_key, head.tags)
+        return head if unit.key_hash in map(key_hash, keys) else None
+
+    def _stays(self, unit: IndexUnit, end: int) -> bool:
+        """Whether an entry that is not due may not be written over. It stands before those of the
+        record at `end`.
+        """
+        offset = unit.physical_offset
+        if not max(self._last_bytes, self.proof.min_bytes) <= offset <= end:
+            return False
+        if self._is_in_hole(offset):
+            return True
+        head = self._leads(unit)
+        # A key that its record has, for which none is due: its tags, where the version has none.
+        return head is not None and unit.key_hash not in map(key_hash, self._keys(head))
+
+    # ---- judging ----
+
+    def _judge(self, found: list[Mend]) -> Generator[None, None, None]:
+        """All up to the last entry that is where it should be."""
+        due, stored = self._due, self._stored
+        at, place = yield from self._same(0, 0, found)
+        if at < len(due):
+            pairs = yield from anchors(
+                [each.entry for each in due[at:]], [each.entry for each in stored[place:]]
+            )
+            for ahead, behind in [(at + one, place + other) for one, other in pairs]:
+                if ahead < at or behind < place:
+                    continue  # an equal one came first
+                end = due[ahead].head.physical_offset
+                yield from self._gap(due[at:ahead], stored[place:behind], end, found)
+                at, place = yield from self._same(ahead, behind, found)
+        del due[:at], stored[:place]
+
+    def _same(
+        self, at: int, place: int, found: list[Mend]
+    ) -> Generator[None, None, tuple[int, int]]:
+        """As long as the next entry is the one that is due. Gives where it is not."""
+        due, stored = self._due, self._stored
+        while at < len(due) and place < len(stored) and due[at].entry == stored[place].entry:
+            yield from self._take(stored[place], due[at], found)
+            at, place = at + 1, place + 1
+        return at, place
+
+    def _gap(
+        self, due: Sequence[_Due], stored: Sequence[_Stored], end: int, found: list[Mend]
+    ) -> Generator[None, None, None]:
+        """What stands between two entries that are right. What is missing is written over what is
+        of no use, the last first: before the log's begin others stood in the first places.
+        """
+        missing, wanted = list(due), {}
+        for place in reversed(range(len(stored))):
+            if not missing:
+                break
+            if not self._stays(stored[place].unit, end):
+                wanted[place] = missing.pop()
+            if place % ENTRIES_PER_STEP == 0:
+                yield
+        for place, each in enumerate(stored):
+            if place in wanted:
+                yield from self._take(each, wanted[place], found)
+            else:
+                yield from self._pass(each, found)
+
+    def _judge_first(self, count: int, found: list[Mend]) -> Generator[None, None, None]:
+        """So many that are due stand in the first places, as far as something else may not."""
+        due, place = self._due, 0
+        for each in due[:count]:
+            end = each.head.physical_offset
+            while place < len(self._stored) and self._stays(self._stored[place].unit, end):
+                yield from self._pass(self._stored[place], found)
+                place += 1
+            if place == len(self._stored):
+                break
+            unit = self._stored[place].unit
+            is_later = unit.physical_offset > end and self._leads(unit) is not None
+            if not is_later and not self._is_other(unit):
+                yield from self._take(self._stored[place], each, found)
+                place += 1
+            yield
+        del due[:count], self._stored[:place]
+
+    def _take(self, stored: _Stored, due: _Due, found: list[Mend]) -> Generator[None, None, None]:
+        """It is the entry that is due, or has to be, in its slot's chain."""
+        at = yield from self._reach(stored, found)
+        self._newest_head = at.last = due.head
+        if at.unit == 1:
+            at.first = due.head
+        if stored.entry != due.entry or stored.unit.seconds < 0:  # which no writer leaves
+            unit = self._wanted(at, due)
+        else:
+            unit = stored.unit
+            at.begin_ts = at.begin_ts or max(0, due.head.store_ts - 1000 * unit.seconds)
+        self._chain(at, stored, unit, due.head, found)
+
+    def _wanted(self, at: _At, due: _Due) -> IndexUnit:
+        head = due.head
+        begin_ts = self._begin_ts(at, self._header(at.name)) if at.unit > 1 else 0
+        seconds = seconds_since(begin_ts, head.store_ts)
+        return IndexUnit(due.key_hash, head.physical_offset, seconds, 0)
+
+    def _begin_ts(self, at: _At, header: IndexHeader) -> int:
+        """What the header has to say. The file's first record may be gone, and the header zero."""
+        return (header.begin_ts or at.begin_ts) if at.first is None else at.first.store_ts
+
+    def _pass(self, stored: _Stored, found: list[Mend]) -> Generator[None, None, None]:
+        """Nobody asks for it, or nobody can say what it should be."""
+        at = yield from self._reach(stored, found)
+        at.last = None
+        if stored.data == _NO_UNIT:
+            at.unit += 1
+        else:
+            is_led_to = min(stored.unit[:-1]) >= 0 and stored.unit[1] >= self.proof.min_bytes
+            self._chain(at, stored, stored.unit, self._newest_head if is_led_to else None, found)
+
+    def _chain(
+        self, at: _At, stored: _Stored, unit: IndexUnit, head: RecordHead | None, found: list[Mend]
+    ) -> None:
+        """It has to be this unit, behind the one that its slot led to before, which the bytes up to
+        the end of a record say (None: it does not matter).
+        """
+        slot = unit.key_hash % self.slots
+        if head is not None:
+            wanted = encode_index_unit(unit._replace(previous=at.newest[slot]))
+            if wanted != stored.data:
+                found.append(
+                    EntryMend(
+                        name=at.name,
+                        unit=at.unit,
+                        found=stored.data,
+                        wanted=wanted,
+                        first_bytes=head.physical_offset,
+                        next_bytes=head.physical_offset + head.size,
+                    )
+                )
+        at.newest[slot] = at.unit
+        at.unit += 1
+
+    # ---- files ----
+
+    def _reach(self, stored: _Stored, found: list[Mend]) -> Generator[None, None, _At]:
+        """It is the next one to be judged: a file before its own has been judged."""
+        at = self._at
+        if at is None or at.name != stored.name:
+            if at is not None:
+                yield from self._end_file(at, found, is_full=True)
+            at = self._at = _At(stored.name, array("i", [0]) * self.slots)
+        assert at.unit == stored.number, f"{stored} comes after unit {at.unit - 1}"
+        if at.unit % ENTRIES_PER_STEP == 0:
+            yield
+        return at
+
+    def _next_units(self) -> list[_Stored]:
+        """The next units of a file; none: there are no more."""
+        while True:
+            name, first = self._read or (0, 0)
+            file = self._open(name) if name else None
+            end = self.newest[1] if name == self.newest[0] else self.units
+            if file is not None and first < end:
+                count = min(UNITS_READ, end - first)
+                where = unit_position(first, self.slots)
+                data = file.pread(where, count * INDEX_UNIT_BYTES)
+                self.read_bytes += len(data)
+                found = [
+                    _Stored(
+                        name,
+                        first + at // INDEX_UNIT_BYTES,
+                        data[at : at + INDEX_UNIT_BYTES],
+                        decode_index_unit(data, at),
+                    )
+                    for at in range(0, len(data) - INDEX_UNIT_BYTES + 1, INDEX_UNIT_BYTES)
+                ]
+                if found:
+                    self._read = name, first + len(found)
+                    return found
+            if not self._next_file(name):
+                return []
+
+    def _next_file(self, before: int) -> bool:
+        """Whether there is a file behind that one, of which nothing more can come."""
+        if before == self.newest[0] or not self.disk.exists(self.folder):
+            return False
+        names = [int(name) for name in self.disk.listdir(self.folder) if is_index_name(name)]
+        later = [name for name in names if before < name <= self.newest[0]]
+        if later:
+            self._read = min(later), 1
+        return bool(later)
+
+    def _header(self, name: int) -> IndexHeader:
+        file = self._open(name)
+        try:
+            return (
+                IndexHeader() if file is None else decode_index_header(file.pread(0, HEADER_BYTES))
+            )
+        except RemoteProtocolError:
+            return IndexHeader()
+
+    def _end_file(
+        self, at: _At, found: list[Mend], *, is_full: bool
+    ) -> Generator[None, None, None]:
+        """All entries of a file were looked at: its slots, and its header."""
+        used = 0
+        for first in range(0, self.slots, SLOTS_PER_STEP):
+            expected = at.newest[first : first + SLOTS_PER_STEP]
+            used += len(expected) - expected.count(0)
+            file = self._open(at.name)
+            if file is None:
+                return
+            data = file.pread(HEADER_BYTES + SLOT_BYTES * first, SLOT_BYTES * len(expected))
+            self.read_bytes += len(data)
+            if len(data) < SLOT_BYTES * len(expected):
+                return
+            part = array("i", data)
+            part.byteswap()
+            if part != expected:
+                yield from self._slots(at, first, part, expected, found)
+            yield
+        if at.last is not None:
+            self._check_header(at, found, used, is_full=is_full)
+
+    def _slots(
+        self, at: _At, first: int, part: array[int], expected: array[int], found: list[Mend]
+    ) -> Generator[None, None, None]:
+        """What is wrong of some slots, the first of which is number `first`, up to MENDS_MAX."""
+        for slot, (is_so, due) in enumerate(zip(part, expected, strict=True), first):
+            if is_so != due and len(found) < MENDS_MAX and not self._was_added(at, slot, is_so):
+                found.append(
+                    SlotMend(name=at.name, slot=slot, found=is_so, wanted=due, units_next=at.unit)
+                )
+            if slot % WRONG_PER_STEP == 0:
+                yield
+
+    def _was_added(self, at: _At, slot: int, unit: int) -> bool:
+        """Whether the slot leads to an entry that was not there yet when it was looked at."""
+        file = self._open(at.name)
+        if not at.unit <= unit <= self.units or file is None:
+            return False
+        data = file.pread(unit_position(unit, self.slots), INDEX_UNIT_BYTES)
+        return decode_index_unit(data).key_hash % self.slots == slot and data != _NO_UNIT
+
+    def _check_header(self, at: _At, found: list[Mend], used: int, *, is_full: bool) -> None:
+        header = self._header(at.name)
+        assert at.last is not None
+        first = at.first
+        wanted = attrs.evolve(
+            header,
+            begin_ts=self._begin_ts(at, header),
+            begin_offset=header.begin_offset if first is None else first.physical_offset,
+        )
+        if is_full:
+            wanted = attrs.evolve(
+                wanted,
+                end_ts=at.last.store_ts,
+                end_offset=at.last.physical_offset,
+                slots_used=used,
+                units_next=self.units,
+            )
+        if wanted != header:
+            found.append(HeaderMend(name=at.name, wanted=wanted))
+
+    def _open(self, name: int) -> File | None:
+        """The file with that name; None if it has gone."""
+        if name not in self._files:
+            try:
+                self._files[name] = self.disk.open(f"{self.folder}/{name:017d}", "r")
+            except FileNotFoundError:
+                return None
+        return self._files[name]
+
+    def _close(self) -> None:
+        while self._files:
+            self._files.popitem()[1].close()

@@ -1,0 +1,218 @@
+"""Do the consume queues have the units of these records? What they have instead, if that is damage.
+
+Reads only, beside the queues' owner, and in the log's direction: a batch of records at a time, the
+records of one queue with one read. No queue is listed or kept open, however many there are.
+
+Damage is a unit that leads to no record of its queue and number though there is one. So these are
+none: a filler; a unit of an older record with the same number (of a topic that was made again, or
+numbers that were given twice); a unit that leads to `consumequeue_ext` for its tags; another time
+of delivery; a queue or file that is not there. Nor is a unit of a record that has expired, for
+nobody can say what it was.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Generator, Sequence
+from itertools import groupby
+
+import attrs
+
+from actors.env.protocols import Disk, File
+from actors.storage.derived.derived_mends import UnitMend
+from actors.storage.derived.queue_files import QueueKey, queue_folder, queue_path
+from actors.storage.derived.queue_units import QUEUE_OFFSET_MAX, is_safe_topic, queue_heads
+from actors.storage.derived.record_proof import EXTENDED_BELOW, RecordProof
+from wire.files.commit_log import RecordHead
+from wire.files.consume_queue import UNIT_BYTES, decode_unit, decode_units, encode_unit, is_filler
+from wire.files.message_record import has_queue_unit
+from wire.files.properties import SCHEDULE_TOPIC
+
+QUEUES_PER_STEP = 32
+"""After so many queues others get a turn: one costs some 15 us to open and to read."""
+AROUND_UNITS = 1024
+"""So far it is looked around a damaged unit: five pages."""
+HANDLES_MAX = 8
+"""Queue files that are open at once: one queue after the other is looked at."""
+
+
+@attrs.define(kw_only=True)
+class QueueScrub:
+    """One store's.
+
+    Attributes:
+        folder: absolute path of `consumequeue/`.
+        file_bytes: size of every file.
+        proof: looks at what units lead to.
+        has_extended: there is a `consumequeue_ext`.
+        begun_anew_bytes: no queue began anew with a record behind it.
+        read_bytes: of queues and records so far.
+    """
+
+    disk: Disk
+    folder: str
+    file_bytes: int
+    proof: RecordProof
+    has_extended: bool
+    begun_anew_bytes: int = -1
+    read_bytes: int = 0
+    _handles: OrderedDict[str, File | None] = attrs.field(factory=OrderedDict, init=False)
+
+    def compare(
+        self, heads: Sequence[RecordHead], only: QueueKey | None = None
+    ) -> Generator[None, None, list[UnitMend]]:
+        """What is damaged of the units of these records. Yields after every few queues.
+
+        Args:
+            heads: in log order.
+            only: look at this queue alone.
+
+        Raises: OSError.
+        """
+        found: list[UnitMend] = []
+        fitting = [each for head in heads if _has_unit(head) for each in queue_heads(head)]
+        by_queue = sorted(fitting, key=_key)  # stable: log order within a queue
+        try:
+            for number, (key, group) in enumerate(groupby(by_queue, key=_key), 1):
+                if only is None or key == only:
+                    self._queue(key, list(group), found)
+                if number % QUEUES_PER_STEP == 0:
+                    yield
+        finally:
+            self._close()
+        return found
+
+    def _queue(self, key: QueueKey, heads: list[RecordHead], found: list[UnitMend]) -> None:
+        """The records of one queue, run by run of numbers that follow each other."""
+        first = 0
+        for number in range(1, len(heads) + 1):
+            if number < len(heads) and (
+                heads[number].queue_offset == heads[number - 1].queue_offset + 1
+            ):
+                continue
+            self._run(key, heads[first:number], found)
+            first = number
+
+    def _run(self, key: QueueKey, run: list[RecordHead], found: list[UnitMend]) -> None:
+        expected = b"".join(encode_unit(h.physical_offset, h.size, h.tags_code) for h in run)
+        data = self.units(key, run[0].queue_offset, len(run))
+        if data == expected:
+            return
+        for number, head in enumerate(run):
+            part = slice(number * UNIT_BYTES, (number + 1) * UNIT_BYTES)
+            unit, wanted = data[part], expected[part]
+            if unit == wanted or len(unit) < UNIT_BYTES or not self._is_damage(key, head, unit):
+                continue
+            found.append(
+                UnitMend(
+                    topic=key[0],
+                    queue_id=key[1],
+                    offset=head.queue_offset,
+                    found=unit,
+                    wanted=wanted,
+                    first_bytes=head.physical_offset,
+                    next_bytes=head.physical_offset + head.size,
+                    is_sure=head.physical_offset > self.begun_anew_bytes,
+                )
+            )
+
+    def _is_damage(self, key: QueueKey, head: RecordHead, data: bytes) -> bool:
+        unit = decode_unit(data)
+        offset, size, code = unit
+        if is_filler(*unit):
+            return False
+        if (offset, size) == (head.physical_offset, head.size):
+            is_address = self.has_extended and code < EXTENDED_BELOW
+            return not is_address and key[0] != SCHEDULE_TOPIC
+        self.read_bytes += size if 0 < size <= self.proof.record_bytes_max else 0
+        if self.proof.leads(key, head.queue_offset, unit):
+            return False
+        if 0 <= offset < self.proof.min_bytes and size > 0:
+            return self._is_out_of_order(key, head)
+        return True
+
+    def _is_out_of_order(self, key: QueueKey, head: RecordHead) -> bool:
+        """The unit says that its record has expired. It cannot have, if it lies between others that
+        have not; if it is the oldest or the newest one nobody knows.
+        """
+        number = head.queue_offset
+        after = self.units(key, number + 1, 1)
+        if len(after) == UNIT_BYTES and self.proof.leads(key, number + 1, decode_unit(after)):
+            return head.physical_offset < decode_unit(after)[0]
+        before = self.units(key, number - 1, 1) if number else b""
+        return len(before) == UNIT_BYTES and self.proof.leads(key, number - 1, decode_unit(before))
+
+    def around(self, key: QueueKey, number: int) -> tuple[int, int]:
+        """Between which places in the log the record of a unit has to be, as the nearest units
+        before and behind it say that lead to their records. Raises: OSError.
+        """
+        start, end = self.proof.min_bytes, self.proof.limit_bytes
+        try:
+            first = max(0, number - AROUND_UNITS)
+            before = list(decode_units(self._whole(key, first, number - first)))
+            for at in reversed(range(len(before))):
+                if self.proof.leads(key, first + at, before[at]):
+                    start = max(start, before[at][0])
+                    break
+            behind = self._whole(key, number + 1, AROUND_UNITS)
+            for at, unit in enumerate(decode_units(behind), number + 1):
+                if self.proof.leads(key, at, unit):
+                    end = min(end, unit[0])
+                    break
+        finally:
+            self._close()
+        return start, end
+
+    def _whole(self, key: QueueKey, first: int, count: int) -> bytes:
+        data = self.units(key, first, count)
+        return data[: len(data) - len(data) % UNIT_BYTES]
+
+    def units(self, key: QueueKey, first: int, count: int) -> bytes:
+        """Of a queue, from its number `first` on; less where there is no file. Raises: OSError."""
+        out = bytearray()
+        start, size = first * UNIT_BYTES, count * UNIT_BYTES
+        folder = queue_folder(self.folder, *key)
+        while len(out) < size:
+            at = start + len(out)
+            base = at - at % self.file_bytes
+            file = self._open(queue_path(folder, base))
+            if file is None:
+                break
+            part = file.pread(at - base, min(size - len(out), base + self.file_bytes - at))
+            if not part:
+                break
+            out += part
+        self.read_bytes += len(out)
+        return bytes(out)
+
+    def _open(self, path: str) -> File | None:
+        if path not in self._handles:
+            try:
+                self._handles[path] = self.disk.open(path, "r")
+            except (FileNotFoundError, NotADirectoryError):
+                self._handles[path] = None
+            if len(self._handles) > HANDLES_MAX:
+                _close(self._handles.popitem(last=False)[1])
+        return self._handles[path]
+
+    def _close(self) -> None:
+        while self._handles:
+            _close(self._handles.popitem()[1])
+
+
+def _close(file: File | None) -> None:
+    if file is not None:
+        file.close()
+
+
+def _has_unit(head: RecordHead) -> bool:
+    return (
+        has_queue_unit(head.sys_flag)
+        and head.queue_id >= 0
+        and 0 <= head.queue_offset < QUEUE_OFFSET_MAX
+        and is_safe_topic(head.topic)
+    )
+
+
+def _key(head: RecordHead) -> QueueKey:
+    return head.topic, head.queue_id

@@ -1,0 +1,92 @@
+"""After a range of the log was mended: whether queues and index have what its records say.
+
+They were derived long before, as a rule, and are right. If they were derived from the damaged bytes
+(they were lost, and made anew), a record may have no unit, or one in another queue. Then all is
+derived anew. Records that never had a unit of their own (`QueueOffsetsRepeated`, `begun_anew`) look
+the same, and cost that work for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Final
+
+import attrs
+
+from actors.storage.derived.derived_files import DerivedFiles
+from actors.storage.derived.queue_units import QUEUE_OFFSET_MAX, is_safe_topic
+from actors.storage.dispatch.dispatcher_messages import Rederive
+from actors.storage.log.log_reader import LogReader, OffsetGone
+from wire.files.commit_log import RecordHead, Stop, scan_heads
+from wire.files.message_record import SYS_FLAG_TRANSACTION, TRANSACTION_ROLLBACK, has_queue_unit
+
+READ_BYTES: Final = 256 << 10
+MATCHES_MAX: Final = 1024
+"""Of a key that so many records have, nobody can say that one is missing."""
+WHY: Final = "the log was damaged where they were derived from it, and is mended"
+
+
+@attrs.frozen
+class MendedRanges:
+    """What is looked at.
+
+    Attributes:
+        at_bytes: all below is derived.
+    """
+
+    files: DerivedFiles
+    log: LogReader
+    min_bytes: int
+    at_bytes: int
+    record_bytes_max: int
+
+    def lack(self, range_: Rederive) -> Generator[None, None, bool]:
+        """Whether something is missing of a record in it; no, if nobody can tell. Yields."""
+        try:
+            return (yield from self._lack(range_))
+        except (OffsetGone, OSError):
+            return False
+
+    def _lack(self, range_: Rederive) -> Generator[None, None, bool]:
+        start = range_.start_bytes
+        at = max(start - start % self.log.segment_bytes, self.min_bytes)
+        end, size = min(range_.end_bytes, self.at_bytes), READ_BYTES
+        while at < end:
+            data = self.log.read(at, size, self.at_bytes)
+            heads, stopped = scan_heads(data, physical_offset=at, size_max=self.record_bytes_max)
+            for head in heads:
+                place = head.physical_offset
+                if place + head.size > start and place < end and not self._is_there(head):
+                    return True
+            if not stopped.end and stopped.stop is not Stop.INCOMPLETE:
+                return False  # the file ends, or is damaged here: this is asked again when mended
+            if not stopped.end and size >= self.record_bytes_max + READ_BYTES:
+                return False
+            size = READ_BYTES if stopped.end else self.record_bytes_max + READ_BYTES
+            at += stopped.end
+            yield
+        return False
+
+    def _is_there(self, head: RecordHead) -> bool:
+        return self._has_unit(head) and self._has_keys(head)
+
+    def _has_unit(self, head: RecordHead) -> bool:
+        is_safe = head.queue_id >= 0 and is_safe_topic(head.topic)
+        if not is_safe or not has_queue_unit(head.sys_flag):
+            return True
+        if not 0 <= head.queue_offset < QUEUE_OFFSET_MAX:
+            return True
+        queues, key = self.files.queues, (head.topic, head.queue_id)
+        if head.queue_offset < queues.min_offset(*key, self.min_bytes):
+            return False
+        units = queues.units(*key, head.queue_offset, 1)
+        return units == ((head.physical_offset, head.size, head.tags_code),)
+
+    def _has_keys(self, head: RecordHead) -> bool:
+        if head.sys_flag & SYS_FLAG_TRANSACTION == TRANSACTION_ROLLBACK:
+            return True
+        for key in filter(None, (head.uniq_key, *head.keys.split(" "))):
+            found = self.files.index.find(head.topic, key, MATCHES_MAX)
+            if len(found) < MATCHES_MAX and head.physical_offset not in found:
+                return False
+        return True

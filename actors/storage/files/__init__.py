@@ -1,0 +1,6 @@
+"""Single files, and what a disk may do to them.
+
+`room` says what is done where a disk has none; `side_file` keeps a few numbers through a torn
+write, and `replacing` replaces small files as a whole. `stepping` lets long work of plain code be
+interrupted. Nothing here knows of logs. Open `side_file` first.
+"""

@@ -1,0 +1,131 @@
+"""What is done where a disk has no room, and how it is said.
+
+A file system may lack bytes, or inodes: then it takes no new file however empty it is. Whoever
+finds no room has changed nothing, says so once, and tries again until somebody has made some.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from typing import Final, TypeVar
+
+import attrs
+import trio
+
+from actors.env.protocols import Disk
+from actors.errors import LogFull
+from actors.events.store import DiskUsageChanged
+from actors.runtime import ActorRef
+from actors.storage.files.stepping import stepped
+
+NO_ROOM_CODES: Final = (errno.ENOSPC, errno.EDQUOT)
+NO_ROOM: Final = "no room: "
+"""How every reason begins for which something waits until its disk has room."""
+
+
+ROOM_PAUSE_S: Final = 1.0
+"""A full disk stays so for a while: a log is cleaned, or somebody makes room."""
+_LOGGER = logging.getLogger("triolog.storage")
+T = TypeVar("T")
+
+
+class NoRoom(OSError):
+    """The disk has no room for what was to be written. What was there before is as it was."""
+
+
+@contextmanager
+def needing_room() -> Iterator[None]:
+    """Raises: NoRoom instead of the system's error; another OSError as it is."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in NO_ROOM_CODES and not isinstance(error, NoRoom):
+            raise NoRoom(error.errno, error.strerror, error.filename) from error
+        raise
+
+
+FULL: Final = 0.995
+"""So much of a disk is used where it is called 100% full."""
+
+
+def is_full(disk: Disk, path: str) -> bool:
+    """Whether the file system of `path` has no room to speak of."""
+    return disk.free_files(path) == 0 or disk.usage(path) >= FULL
+
+
+def lacks(disk: Disk, path: str) -> str:
+    """What the file system of `path` lacks, for people: "the disk is 37% full"."""
+    if disk.free_files(path) == 0:
+        return "the disk has no inode left for another file, however empty it is"
+    return f"the disk is {disk.usage(path):.0%} full"
+
+
+def why_no_room(disk: Disk, path: str, error: Exception) -> str:
+    """The reason for people, beginning with NO_ROOM."""
+    text = str(error).removeprefix(NO_ROOM)
+    return f"{NO_ROOM}{text}; {lacks(disk, path)}"
+
+
+def why_failed(disk: Disk, path: str, error: OSError) -> str:
+    """The same, of any error of a disk."""
+    return why_no_room(disk, path, error) if error.errno in NO_ROOM_CODES else str(error)
+
+
+@attrs.frozen
+class OpeningWaits:
+    """A log that opens waits for room. `reason`: why, for people; "": it does not any more."""
+
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
+class Room:
+    """Where something is opened that may need room, and whose it is.
+
+    Attributes:
+        path: of the store.
+        owner: node and group, for people.
+        keeper: is told, too, why it waits, and that it does not any more.
+    """
+
+    disk: Disk
+    path: str
+    owner: str
+    keeper: ActorRef[OpeningWaits] | None = None
+
+    async def wait(
+        self, attempt: Callable[[], Generator[None, None, T]], emit: Callable[[object], None]
+    ) -> T:
+        """What `attempt` gives, which is made again and again while it finds no room.
+
+        Args:
+            attempt: may be made again after it has raised NoRoom or LogFull, as after a kill.
+            emit: takes DiskUsageChanged, when it begins to wait and when there is room.
+
+        Raises: what `attempt` raises for another reason.
+        """
+        waits = False
+        while True:
+            try:
+                with needing_room():
+                    result = await stepped(attempt())
+            except (NoRoom, LogFull) as error:
+                if not waits:
+                    waits = True
+                    text = why_no_room(self.disk, self.path, error)
+                    self._tell(f"{text}: it opens once there is room", emit)
+                await trio.sleep(ROOM_PAUSE_S)
+                continue
+            if waits:
+                self._tell("", emit)
+            return result
+
+    def _tell(self, reason: str, emit: Callable[[object], None]) -> None:
+        used = self.disk.usage(self.path)
+        emit(DiskUsageChanged(is_full=bool(reason), used_ratio=used, reason=reason))
+        _LOGGER.warning("%s: %s", self.owner, reason or "there is room again")
+        if self.keeper is not None:
+            self.keeper.offer(OpeningWaits(reason))

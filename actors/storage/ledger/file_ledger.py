@@ -1,0 +1,399 @@
+"""The DLedger store on disk: entries, index, mark, term and vote, checkpoint.
+
+Upstream: openmessaging/dledger, store/file/DLedgerMmapFileStore.java (0.3.1.2).
+
+Differs: see `ledger`; besides,
+- What is cut is kept aside in `cut/`, and the bytes behind the end are zeros, on the disk, before
+  anything else is written: no restart finds entries that were cut (B6).
+- A follower that is re-based into the middle of a file fills what lies before with a BLANK of
+  exactly that length, so that a restart finds its first entry (B6).
+- An append is refused before anything is written, or written wholly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
+from functools import partial
+
+from actors.env import Env
+from actors.errors import LogFull
+from actors.events.store import RangeRepaired
+from actors.log_types import Membership
+from actors.storage.files.replacing import Replaced
+from actors.storage.files.room import NO_ROOM_CODES, NoRoom
+from actors.storage.ledger import batches
+from actors.storage.ledger.batches import Batch
+from actors.storage.ledger.disk_guard import DiskGuard
+from actors.storage.ledger.layout import LedgerLayout
+from actors.storage.ledger.ledger import (
+    NONE,
+    AppendedEntries,
+    SyncWork,
+    WrongPlace,
+    check_there,
+    check_uncommitted,
+    check_vote,
+)
+from actors.storage.ledger.mark import MarkValues
+from actors.storage.ledger.mending import EntryMender
+from actors.storage.ledger.opening import OpenedLedger, open_files
+from actors.storage.ledger.reader import EntryReader
+from actors.storage.ledger.recovery import need_first_of_log
+from actors.storage.ledger.settings import LedgerSettings
+from actors.storage.ledger.term_files import CheckpointFile, TermVote, write_term
+from actors.storage.log import truncation
+from actors.storage.log.expiry import Cleaner
+from actors.storage.log.found_bytes import sync_file
+from wire.dledger.entry import ENTRY_HEAD_BYTES, Entry
+from wire.dledger.files import LedgerCheckpoint
+
+
+def open_ledger(
+    env: Env,
+    layout: LedgerLayout,
+    settings: LedgerSettings,
+    *,
+    had_vote: bool = False,
+    needs_vote: bool = False,
+    lacks: Callable[[], None] | None = None,
+    owner: str = "",
+    emit: Callable[[object], None] | None = None,
+) -> Generator[None, None, FileLedger]:
+    """Open or create a store on disk; see `opening.open_files`. Yields every 4 MiB of work.
+
+    Args:
+        had_vote, needs_vote, lacks: see `opening.open_files`.
+        owner, emit: who hears, and how, whether there is room; see `Cleaner`.
+    """
+    opened = yield from open_files(
+        env.disk, layout, settings, had_vote=had_vote, needs_vote=needs_vote, lacks=lacks
+    )
+    log, rules, root = opened.log, settings.expiry(), layout.root
+    cleaner = Cleaner(
+        env=env, log=log, rules=rules, root=root, owner=owner, emit=emit, needs_next=True
+    )
+    return FileLedger(env, layout, settings, opened, cleaner)
+
+
+class FileLedger:
+    """`LedgerStore` of `ledger`, on disk.
+
+    Attributes:
+        opened: what the start found.
+        membership: see `LedgerStore.membership`.
+    """
+
+    def __init__(
+        self,
+        env: Env,
+        layout: LedgerLayout,
+        settings: LedgerSettings,
+        opened: OpenedLedger,
+        cleaner: Cleaner,
+    ) -> None:
+        self.opened = opened
+        self.membership = Membership.FULL
+        self._disk = env.disk
+        self._layout = layout
+        self._settings = settings
+        self._log, self._mark = opened.log, opened.mark
+        self._index, self._sums = opened.index, opened.sums
+        self._logs = (opened.log, opened.index.log, opened.sums.log)
+        self._reader = EntryReader.of(env.disk, layout, settings)
+        self._cleaner = cleaner
+        self._cleaner.look()
+        found, self._begin = opened.found, opened.begin_index
+        self._end, self._end_term, self._next = found.end_index, found.end_term, found.end_index + 1
+        self._committed = opened.committed_index
+        self._vote = opened.vote
+        self._synced, self._synced_bytes = found.end_index, opened.log.written_bytes
+        self._sync: SyncWork | None = None
+        self._risky = self._mark_dirty = False
+        self._guard = DiskGuard(layout.root, env.disk)
+        self._changing, self._reading = self._guard.changing, self._guard.reading
+        file = Replaced(env.disk, layout.checkpoint)
+        self._checkpoint = CheckpointFile(env.disk, file, self._checkpoint_now, self._changing)
+
+    # ---- what there is ----
+
+    @property
+    def begin_index(self) -> int:
+        return self._begin
+
+    @property
+    def begin_bytes(self) -> int:
+        return self._log.min_bytes
+
+    def opening_events(self) -> tuple[object, ...]:
+        return self.opened.events()
+
+    @property
+    def end_index(self) -> int:
+        return self._end
+
+    @property
+    def end_term(self) -> int:
+        return self._end_term
+
+    @property
+    def next_index(self) -> int:
+        return self._next
+
+    @property
+    def end_bytes(self) -> int:
+        return self._log.written_bytes
+
+    @property
+    def synced_index(self) -> int:
+        return self._synced
+
+    @property
+    def committed_index(self) -> int:
+        return self._committed
+
+    @property
+    def vote(self) -> TermVote:
+        return self._vote
+
+    # ---- appending ----
+
+    def append_as_leader(self, bodies: Sequence[bytes], term: int) -> AppendedEntries:
+        assert term >= max(self._end_term, 0)  # TermMonotonic
+        batch = batches.of_bodies(
+            bodies,
+            index=self._next,
+            term=term,
+            end_bytes=self._log.written_bytes,
+            file_bytes=self._log.segment_bytes,
+        )
+        self._append(batch)
+        return batch.appended()
+
+    def append_as_follower(self, entries: Sequence[Entry]) -> AppendedEntries:
+        batch = batches.of_entries(
+            entries,
+            index=self._next,
+            term=max(self._end_term, 0),
+            end_bytes=self._log.written_bytes,
+            file_bytes=self._log.segment_bytes,
+        )
+        self._append(batch)
+        return batch.appended()
+
+    def _append(self, batch: Batch) -> None:
+        """Effects order: room for all of it, entries, index records; synced by `begin_sync`."""
+        if self._cleaner.is_full:
+            raise LogFull(self._cleaner.full_text())
+        with self._changing("the append"):
+            if self._end < 0 and batch.runs[0][0] != self._log.written_bytes:
+                self._log.restart_at(batch.runs[0][0])  # A log's first file begins with an entry.
+            try:
+                self._log.reserve(batch.end_bytes)
+                self._index.reserve(batch.records)
+                self._sums.reserve(batch.sums)
+            except NoRoom as error:
+                raise LogFull(self._cleaner.no_room(error)) from error
+            for start, data in batch.runs:
+                if start != self._log.written_bytes:
+                    self._log.roll()
+                assert start == self._log.written_bytes  # EntriesLieWhereTheySay
+                self._log.append(data)
+            self._index.append(batch.records)
+            self._sums.append(batch.sums)
+        self._cleaner.wrote()
+        if self._end < 0:
+            self._begin = batch.first_index
+        self._end, self._end_term, self._next = batch.last_index, batch.term, batch.last_index + 1
+        self._risky = self._risky or batch.risky
+
+    # ---- cutting ----
+
+    def truncate(self, index: int) -> Generator[None, None, None]:
+        check_there(index, self._begin, self._end)
+        self._check_uncommitted(index)
+        record = self._reading(lambda: self._reader.record(max(index - 1, self._begin)))
+        cuts_all = index == self._begin
+        end = record.pos if cuts_all else record.pos + record.size
+        if not self._settings.cut_stays:
+            yield from self._keep_aside(end)
+        if cuts_all:
+            self._drop_all(index, record.pos)
+            return
+        with self._changing(f"the truncation at {index}"):
+            self._mark.lower(end)
+            self._reader.forget()
+            if self._settings.cut_stays:
+                truncation.set_end_only(self._disk, self._log, end)
+            else:
+                truncation.truncate(self._disk, self._layout, self._log, end)
+            self._index.cut(index)
+            self._sums.cut(index)
+        self._end, self._end_term, self._next = index - 1, record.term, index
+        self._synced = min(self._synced, self._end)
+        self._synced_bytes = min(self._synced_bytes, end)
+
+    def restart_at(self, index: int, pos_bytes: int) -> Generator[None, None, None]:
+        self._check_uncommitted(index)
+        yield
+        self._drop_all(index, pos_bytes)
+
+    def _drop_all(self, index: int, pos_bytes: int) -> None:
+        """The mark first; then the files from the last to the first, so that a crash in between
+        leaves a beginning of the log; then what fills the new first file up to the next entry.
+        """
+        assert self._sync is None, "no sync may be under way"
+        head_bytes = pos_bytes % self._log.segment_bytes
+        if 0 < head_bytes < ENTRY_HEAD_BYTES:
+            raise WrongPlace(f"entry {index} cannot lie at {pos_bytes}")
+        with self._changing(f"going on at {index}"):
+            self._mark.lower(0)
+            self._reader.forget()
+            self._log.restart_at(pos_bytes - head_bytes)
+            self._index.restart_at(index)
+            self._sums.restart_at(index)
+            if head_bytes:
+                self._log.fill(head_bytes)
+        self._begin = self._end = self._end_term = self._synced = NONE
+        self._next, self._synced_bytes = index, 0
+
+    def _keep_aside(self, end_bytes: int) -> Generator[None, None, None]:
+        assert self._sync is None, "no sync may be under way"
+        try:
+            yield from truncation.keep_aside(self._disk, self._layout, self._log, end_bytes)
+        except OSError as error:
+            if error.errno in NO_ROOM_CODES:
+                raise LogFull(f"no room to keep aside what is cut: {error}") from error
+            with self._changing("keeping aside what is cut"):
+                raise
+
+    def delete_expired(self, floor_index: int, *, snapshot: bool = False) -> str | None:
+        self._cleaner.look()
+        keep = min(floor_index, self._committed, self._end)
+        read = partial(self._reader.pos_of, keep)
+        if keep < max(self._begin, 0) or (pos := self._cleaner.readable(read)) is None:
+            return None
+        with self._changing("deleting the oldest file"):
+            why = "snapshot" if snapshot else None
+            reason = self._cleaner.due(min(pos, self._synced_bytes), reason=why)
+            if reason is not None:
+                self._mark.begin_at(self._log.bases()[1])
+                self._log.delete_first()
+                head = need_first_of_log(self._disk, self._log)
+                self._begin = head.index
+                self._index.drop_below(head.index)
+                self._sums.drop_below(head.index)
+                self._reader.drop_below(head.pos, head.index)
+        return reason
+
+    # ---- small files ----
+
+    def save_vote(self, vote: TermVote) -> None:
+        check_vote(self._vote, vote)
+        with self._changing(f"saving the vote in term {vote.term}"):
+            write_term(self._disk, self._layout.term, vote, unsynced=self._settings.vote_unsynced)
+        self._vote = vote
+
+    def commit(self, index: int) -> None:
+        assert index <= self._end
+        self._committed = max(self._committed, index)
+
+    def save_checkpoint(self) -> None:
+        self._checkpoint.write()
+
+    async def save_checkpoint_beside(self) -> None:
+        await self._checkpoint.write_beside()
+
+    def _checkpoint_now(self) -> LedgerCheckpoint:
+        """Of what is synced: a start that finds less knows that something was lost."""
+        committed = min(self._committed, self._synced)
+        return LedgerCheckpoint(committed_index=committed, end_index=self._end)
+
+    # ---- durability ----
+
+    def begin_sync(self, *, whole: bool = False) -> SyncWork:
+        assert self._sync is None, "one sync at a time"
+        paths = self._log.take_dirty()
+        if whole:
+            paths += self._index.log.take_dirty() + self._sums.log.take_dirty()
+            if self._mark_dirty:
+                paths += (self._mark.path,)
+                self._mark_dirty = False
+        work = SyncWork(
+            paths=paths,
+            gone=tuple(path for log in self._logs for path in log.take_gone()),
+            index=self._end,
+            end_bytes=self._held_bytes,
+            whole=whole,
+            risky=self._risky,
+        )
+        self._risky, self._sync = False, work
+        return work
+
+    def end_sync(self, work: SyncWork) -> bool:
+        """Effects order: the entries are on the disk; the mark, which a risky one waits for."""
+        assert work is self._sync
+        self._sync = None
+        was = self._mark.values or MarkValues()
+        whole = work.end_bytes if work.whole else was.whole_bytes
+        now = MarkValues(work.end_bytes, whole, begin_bytes=self._log.min_bytes)
+        with self._changing("writing the mark"):
+            if now != was:
+                self._mark.write(now)
+                self._mark_dirty = True
+            if work.risky:
+                self._mark.sync()
+                self._mark_dirty = False
+        self._synced, self._synced_bytes = work.index, work.end_bytes
+        return self._mark_dirty or self._index.log.is_dirty
+
+    def close(self, *, ordered: bool) -> None:
+        """Effects order: entries and index, checkpoint, the mark that says so; spare files go."""
+        ordered = ordered and not self._guard.failed
+        late = () if self._sync is None else self._sync.paths
+        paths = (*late, *(path for log in self._logs for path in log.take_dirty()))
+        try:
+            if ordered:
+                with self._changing("the stop"):
+                    for path in dict.fromkeys(paths):
+                        sync_file(self._disk, path)
+                self._synced = self._end
+                with suppress(LogFull):
+                    self.save_checkpoint()
+                with self._changing("the stop"):
+                    end = self._held_bytes
+                    self._mark.write(MarkValues(end, end, True, self._log.min_bytes))
+                    self._mark.sync()
+        finally:
+            self._reader.forget()
+            self._mark.close()
+            self._checkpoint.close()
+            self._guard.close((self._sums, self._index, self._log), remove_spare=ordered)
+
+    # ---- reading ----
+
+    def read(self, index: int, bytes_max: int) -> bytes:
+        check_there(index, self._begin, self._end)
+        return self._reading(lambda: self._reader.read(index, self._end, bytes_max))
+
+    def verify(self, index: int, end_index: int, bytes_max: int) -> None:
+        if max(self._begin, 0) <= index <= self._end:
+            self._reader.forget()  # what is open may be gone
+            self._reading(lambda: self._reader.read(index, min(end_index, self._end), bytes_max))
+
+    def mend(self, index: int, data: bytes, source: str) -> RangeRepaired | str:
+        if not max(self._begin, 0) <= index <= min(self._committed, self._synced):
+            return "it is not committed and synced here, or was let go of"
+        with self._changing(f"mending {index}"):
+            return EntryMender(self._disk, self._layout, self._settings).mend(index, data, source)
+
+    # ---- checks ----
+
+    def _check_uncommitted(self, index: int) -> None:
+        if not self._settings.cuts_committed:
+            check_uncommitted(index, self._begin, self._end, self._committed)
+
+    @property
+    def _held_bytes(self) -> int:
+        """What the mark may say: an empty log holds nothing, wherever it goes on."""
+        return self._log.written_bytes if self._end >= 0 else 0

@@ -1,0 +1,72 @@
+"""The stores of `mode = "dledger"`, as start and tools need them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from actors.env.protocols import Disk
+from actors.storage.files.path_kinds import is_file, is_folder
+from actors.storage.kind import StoreKind
+from actors.storage.ledger.layout import LedgerLayout
+from actors.storage.log.commit_log import is_segment_name, segment_bases
+from actors.storage.node.identity import Identity
+
+if TYPE_CHECKING:
+    from actors.storage.tools.kind import StoreTools
+
+
+def _signs(root: str) -> tuple[str, ...]:
+    """A member without entries has its term and vote alone."""
+    layout = LedgerLayout(root)
+    return layout.commit_log, layout.term
+
+
+def _start_paths(root: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    layout = LedgerLayout(root)
+    return layout.folders, layout.files
+
+
+def _named_files(root: str) -> dict[str, Callable[[str], bool]]:
+    layout = LedgerLayout(root)
+    return dict.fromkeys((layout.commit_log, layout.index, layout.sums), is_segment_name)
+
+
+def _is_store(disk: Disk, root: str, identity: Identity | None) -> bool:
+    """A member without entries may have nothing but its term and vote; of one that has lost its
+    log and these its node knows, or what else only such a store has.
+    """
+    layout, name = LedgerLayout(root), root.rpartition("/")[2]
+    if is_folder(disk, layout.commit_log) or is_file(disk, layout.term):
+        return True
+    if identity is not None and (name in identity.ledgers or name in identity.votes):
+        return True
+    return any(is_folder(disk, folder) for folder in (layout.sums, layout.snapshot))
+
+
+def _is_store_alone(disk: Disk, root: str) -> bool:
+    """Many a folder of other programs has a `data/`: something else must be a member's too."""
+    layout = LedgerLayout(root)
+    return _is_store(disk, root, None) and (
+        is_file(disk, layout.term)
+        or is_folder(disk, layout.index)
+        or bool(segment_bases(disk, layout.commit_log))
+    )
+
+
+def _tools() -> StoreTools[Any]:
+    from actors.storage.tools.ledger.tools import TOOLS
+
+    return TOOLS
+
+
+DLEDGER: Final = StoreKind(
+    key="ledgers",
+    layout=LedgerLayout,
+    signs=_signs,
+    start_paths=_start_paths,
+    named_files=_named_files,
+    is_store=_is_store,
+    is_store_alone=_is_store_alone,
+    tools=_tools,
+)

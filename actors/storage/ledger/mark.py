@@ -1,0 +1,125 @@
+"""The synced mark of a DLedger store: what was surely on the disk once.
+
+Upstream has nothing like it: its recovery believes whatever looks like an entry, and an entry's
+body has no checksum.
+
+| Value       | Meaning                                                                     |
+|-------------|-----------------------------------------------------------------------------|
+| end_bytes   | every entry that ends at or below this offset was synced                    |
+| whole_bytes | so was what derives from the entries that end at or below this one          |
+| is_clean    | 1: an ordered stop; nothing was written since                                |
+| begin_bytes | the log has a file that begins there, or at a lower offset                   |
+
+It is written with every sync, and itself synced at most a second later: it may be old. Entries of
+which a start could not tell without it that they are whole are not called synced before the mark
+that covers them is (`batches.may_be_torn`). Before entries are cut it is lowered, before the oldest
+file is deleted `begin_bytes` is raised, and that synced.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from actors.env.protocols import Disk
+from actors.errors import CorruptLog
+from actors.storage.files.side_file import SideFile, SideFileDamaged, read_side_file
+from actors.storage.ledger.term_files import REMOVE_THEN
+
+_VALUES = 4
+_OLDER = 3
+"""Of a mark from before `begin_bytes`."""
+UNKNOWN = -1
+
+
+@attrs.frozen
+class MarkValues:
+    """See the module's text.
+
+    Attributes:
+        begin_bytes: UNKNOWN: an earlier version wrote the mark.
+    """
+
+    end_bytes: int = 0
+    whole_bytes: int = 0
+    is_clean: bool = False
+    begin_bytes: int = UNKNOWN
+
+    @classmethod
+    def of(cls, values: tuple[int, ...]) -> MarkValues:
+        """As the file has them."""
+        end, whole, clean, *begin = values
+        return cls(end, whole, clean == 1, *begin)
+
+
+def read_mark(disk: Disk, path: str) -> MarkValues | None:
+    """What the mark says, changing nothing; None: there is none. Raises: SideFileDamaged."""
+    values = read_side_file(disk, path, _VALUES, older=_OLDER)
+    return None if values is None else MarkValues.of(values)
+
+
+def need_mark(disk: Disk, path: str) -> MarkValues | None:
+    """The same for a start. Raises: CorruptLog: it cannot be read."""
+    try:
+        return read_mark(disk, path)
+    except SideFileDamaged:
+        raise CorruptLog(
+            f"{path}: the synced mark cannot be read; without it nobody knows what may be"
+            f" cut; {REMOVE_THEN}"
+        ) from None
+
+
+@attrs.define
+class Mark:
+    """The mark's file. One owner.
+
+    Attributes:
+        values: as last written; None: the store never had a mark of ours.
+    """
+
+    values: MarkValues | None
+    _file: SideFile
+
+    @classmethod
+    def open(cls, disk: Disk, path: str) -> Mark:
+        """Raises: CorruptLog: it cannot be read."""
+        values = need_mark(disk, path)
+        file, _ = SideFile.open(disk, path, _VALUES, older=_OLDER)
+        return cls(values, file)
+
+    @property
+    def path(self) -> str:
+        return self._file.path
+
+    def write(self, values: MarkValues) -> None:
+        """Not synced."""
+        end, whole, begin = values.end_bytes, values.whole_bytes, values.begin_bytes
+        self._file.write((end, whole, int(values.is_clean), begin))
+        self.values = values
+
+    def lower(self, end_bytes: int) -> None:
+        """Nothing behind `end_bytes` was ever synced; synced when this returns. Raises: OSError."""
+        was = self.values or MarkValues()
+        end, whole = min(was.end_bytes, end_bytes), min(was.whole_bytes, end_bytes)
+        self.write(MarkValues(end, whole, begin_bytes=was.begin_bytes))
+        self.sync()
+
+    def begin_at(self, begin_bytes: int) -> None:
+        """All before may be deleted; synced when this returns. Raises: OSError."""
+        was = self.values or MarkValues()
+        self.write(attrs.evolve(was, is_clean=False, begin_bytes=begin_bytes))
+        self.sync()
+
+    def derive_again(self) -> None:
+        """All that derives from the entries is going to be made again: none of it was synced.
+
+        Synced when this returns. Raises: OSError.
+        """
+        if self.values is not None:
+            self.write(attrs.evolve(self.values, whole_bytes=0))
+            self.sync()
+
+    def sync(self) -> None:
+        self._file.sync()
+
+    def close(self) -> None:
+        self._file.close()

@@ -1,0 +1,298 @@
+"""The DLedger store in memory: for tests, and for groups that say so.
+
+Upstream: openmessaging/dledger, store/DLedgerMemoryStore.java (0.3.1.2).
+
+Differs: it keeps upstream's positions, so that a group may mix it with stores on disk; a follower's
+entries are checked; a truncation removes what it says. Nothing is deleted by age, and no entry
+outlives the process: all that is held counts as synced. Term and vote do, as upstream's, but synced
+(`term_files`): a member that forgot them could elect two leaders of one term.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Generator, Sequence
+
+import attrs
+
+from actors.env.protocols import Disk
+from actors.errors import LogFull
+from actors.events.store import RangeRepaired
+from actors.log_types import Membership
+from actors.storage.ledger import batches
+from actors.storage.ledger.batches import Batch
+from actors.storage.ledger.layout import LedgerLayout
+from actors.storage.ledger.ledger import (
+    NONE,
+    AppendedEntries,
+    SyncWork,
+    WrongPlace,
+    check_there,
+    check_uncommitted,
+    check_vote,
+)
+from actors.storage.ledger.term_files import (
+    NOTHING_LEFT,
+    NOTHING_LEFT_DO,
+    LostVote,
+    TermVote,
+    read_term,
+    settle_term,
+    write_term,
+)
+from wire.dledger.entry import DATA_FILE_BYTES, ENTRY_HEAD_BYTES, Entry, IndexRecord, decode_index
+
+MEMORY_BYTES_MAX = 1 << 30
+"""An append beyond it is refused."""
+
+
+@attrs.define(eq=False)
+class MemoryEntries:
+    """The entries that a `MemoryLedger` holds. It alone writes them; as files would be, they are
+    there for readers of the same node.
+
+    Attributes:
+        first: index of the first entry, or of the next one if there is none.
+        entries, records: of each entry, its bytes and its index record.
+    """
+
+    first: int = 0
+    entries: list[bytes] = attrs.field(factory=list)
+    records: list[IndexRecord] = attrs.field(factory=list)
+
+
+@attrs.frozen
+class MemoryReader:
+    """One reader's view of a `MemoryLedger`; `entry_window.EntrySource`."""
+
+    _held: MemoryEntries
+    _file_bytes: int = DATA_FILE_BYTES
+
+    def record(self, index: int) -> IndexRecord:
+        """See `reader.EntryReader.record`."""
+        held = self._held
+        check_there(index, held.first, held.first + len(held.records) - 1)
+        return held.records[index - held.first]
+
+    def read(self, index: int, end_index: int, bytes_max: int) -> bytes:
+        """See `reader.EntryReader.read`."""
+        held = self._held
+        check_there(index, held.first, held.first + len(held.records) - 1)
+        first, behind = index - held.first, end_index + 1 - held.first
+        start = held.records[first].pos
+        file_end = start - start % self._file_bytes + self._file_bytes
+        limit = min(start + bytes_max, file_end)
+        fitting = bisect_right(
+            held.records, limit, lo=first, hi=behind, key=lambda each: each.pos + each.size
+        )
+        return b"".join(held.entries[first : max(fitting, first + 1)])
+
+    def forget(self) -> None:
+        """Nothing of the log is held here."""
+
+
+def open_memory_ledger(
+    disk: Disk,
+    layout: LedgerLayout,
+    held: MemoryEntries,
+    *,
+    file_bytes: int,
+    unsynced: bool,
+    had_vote: bool = False,
+) -> MemoryLedger:
+    """An empty log, and the term and the vote that this member left on the disk.
+
+    Args:
+        unsynced: these are read and written in upstream's way (bug B8).
+        had_vote: they were once on the disk.
+
+    Raises: LostVote: they are there and cannot be read, or are lost. LogFull, OSError.
+    """
+    disk.mkdir(layout.root)
+    vote = read_term(disk, layout.term, unsynced=unsynced)
+    if vote is None and had_vote and not unsynced:
+        raise LostVote(layout.term, NOTHING_LEFT, NOTHING_LEFT_DO)
+    if vote is None:
+        write_term(disk, layout.term, TermVote(), unsynced=unsynced)  # it has lived from now on
+    elif not unsynced:
+        settle_term(disk, layout.term, vote)
+    return MemoryLedger(
+        file_bytes=file_bytes,
+        held=held,
+        vote=vote,
+        keep=lambda vote: write_term(disk, layout.term, vote, unsynced=unsynced),
+    )
+
+
+class MemoryLedger:
+    """`LedgerStore` of `ledger`, in memory.
+
+    Args:
+        file_bytes: size that data files would have: it decides about positions.
+        bytes_max: room for entries.
+        held: where the entries are; what is in it is forgotten.
+        vote: as an earlier life has left it; None: there was none.
+        keep: has term and vote on the disk when it returns; None: they are in memory, too.
+    """
+
+    def __init__(
+        self,
+        *,
+        file_bytes: int = DATA_FILE_BYTES,
+        bytes_max: int = MEMORY_BYTES_MAX,
+        held: MemoryEntries | None = None,
+        vote: TermVote | None = None,
+        keep: Callable[[TermVote], None] | None = None,
+    ) -> None:
+        self._file_bytes = file_bytes
+        self._bytes_max = bytes_max
+        self._held = held if held is not None else MemoryEntries()
+        self._held.entries.clear()
+        self._held.records.clear()
+        self._held.first = 0
+        self._reader = MemoryReader(self._held, file_bytes)
+        self._held_bytes = 0
+        self._end_bytes = 0
+        self._committed = NONE
+        self.membership = Membership.FULL if vote is None else Membership.FORGOT
+        self._vote = vote or TermVote()
+        self._keep = keep
+
+    @property
+    def begin_index(self) -> int:
+        return self._held.first if self._held.entries else NONE
+
+    @property
+    def begin_bytes(self) -> int:
+        return self._held.records[0].pos if self._held.records else self._end_bytes
+
+    def opening_events(self) -> tuple[object, ...]:
+        return ()
+
+    @property
+    def end_index(self) -> int:
+        return self.next_index - 1 if self._held.entries else NONE
+
+    @property
+    def end_term(self) -> int:
+        return self._held.records[-1].term if self._held.entries else NONE
+
+    @property
+    def next_index(self) -> int:
+        return self._held.first + len(self._held.entries)
+
+    @property
+    def end_bytes(self) -> int:
+        return self._end_bytes
+
+    @property
+    def synced_index(self) -> int:
+        return self.end_index
+
+    @property
+    def committed_index(self) -> int:
+        return self._committed
+
+    @property
+    def vote(self) -> TermVote:
+        return self._vote
+
+    def append_as_leader(self, bodies: Sequence[bytes], term: int) -> AppendedEntries:
+        assert term >= max(self.end_term, 0)  # TermMonotonic
+        batch = batches.of_bodies(
+            bodies,
+            index=self.next_index,
+            term=term,
+            end_bytes=self._end_bytes,
+            file_bytes=self._file_bytes,
+        )
+        return self._append(batch)
+
+    def append_as_follower(self, entries: Sequence[Entry]) -> AppendedEntries:
+        batch = batches.of_entries(
+            entries,
+            index=self.next_index,
+            term=max(self.end_term, 0),
+            end_bytes=self._end_bytes,
+            file_bytes=self._file_bytes,
+        )
+        return self._append(batch)
+
+    def _append(self, batch: Batch) -> AppendedEntries:
+        size = sum(len(data) for _, data in batch.runs)
+        if self._held_bytes + size > self._bytes_max:
+            raise LogFull(f"{self._held_bytes} bytes are held, at most {self._bytes_max}")
+        at = 0
+        joined = b"".join(data for _, data in batch.runs)
+        for record in decode_index(batch.records):
+            self._held.entries.append(joined[at : at + record.size])
+            self._held.records.append(record)
+            at += record.size
+        self._held_bytes += size
+        self._end_bytes = batch.end_bytes
+        return batch.appended()
+
+    def truncate(self, index: int) -> Generator[None, None, None]:
+        check_there(index, self._held.first, self.end_index)
+        check_uncommitted(index, self.begin_index, self.end_index, self._committed)
+        yield
+        kept = index - self._held.first
+        self._end_bytes = self._held.records[0].pos
+        if kept:
+            self._end_bytes = self._held.records[kept - 1].pos + self._held.records[kept - 1].size
+        del self._held.entries[kept:], self._held.records[kept:]
+        self._held_bytes = sum(record.size for record in self._held.records)
+
+    def restart_at(self, index: int, pos_bytes: int) -> Generator[None, None, None]:
+        check_uncommitted(index, self.begin_index, self.end_index, self._committed)
+        if 0 < pos_bytes % self._file_bytes < ENTRY_HEAD_BYTES:
+            raise WrongPlace(f"entry {index} cannot lie at {pos_bytes}")
+        yield
+        self._held.entries.clear()
+        self._held.records.clear()
+        self._held_bytes, self._held.first, self._end_bytes = 0, index, pos_bytes
+
+    def delete_expired(self, floor_index: int, *, snapshot: bool = False) -> str | None:
+        """Nothing has an age here; what a snapshot stands for goes entry by entry."""
+        held = self._held
+        count = min(floor_index, self._committed, self.end_index) - held.first
+        if not snapshot or count <= 0:
+            return None
+        self._held_bytes -= sum(record.size for record in held.records[:count])
+        del held.entries[:count], held.records[:count]
+        held.first += count
+        return "snapshot"
+
+    def save_vote(self, vote: TermVote) -> None:
+        check_vote(self._vote, vote)
+        if self._keep is not None:
+            self._keep(vote)
+        self._vote = vote
+
+    def commit(self, index: int) -> None:
+        assert index <= self.end_index
+        self._committed = max(self._committed, index)
+
+    def save_checkpoint(self) -> None:
+        """There is nowhere to write it to."""
+
+    async def save_checkpoint_beside(self) -> None:
+        """As `save_checkpoint`."""
+
+    def begin_sync(self, *, whole: bool = False) -> SyncWork:
+        return SyncWork(paths=(), index=self.end_index, end_bytes=self._end_bytes, whole=whole)
+
+    def end_sync(self, work: SyncWork) -> bool:
+        return False  # all is as durable as it gets
+
+    def read(self, index: int, bytes_max: int) -> bytes:
+        return self._reader.read(index, self.end_index, bytes_max)
+
+    def verify(self, index: int, end_index: int, bytes_max: int) -> None:
+        """Nobody reads beside the memory."""
+
+    def mend(self, index: int, data: bytes, source: str) -> RangeRepaired | str:
+        return "it is in memory, and not damaged"
+
+    def close(self, *, ordered: bool) -> None:
+        """Nothing is held outside of memory."""

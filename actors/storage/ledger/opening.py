@@ -1,0 +1,334 @@
+"""Opening a DLedger store: from the files as a stop or a crash left them to a log one can write.
+
+Order: find the end, term and vote, and whether the start is refused, changing nothing (`judging`);
+end an interrupted truncation; load the files; keep aside and cut what lies behind the end, the mark
+first; make again what derives from the entries where it is missing or disagrees; sync what was
+found and raise the mark to it; read the committed index.
+
+Upstream: openmessaging/dledger, DLedgerMmapFileStore.java, load and recover; MemberState.java,
+loadTerm (0.3.1.2).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator
+from contextlib import ExitStack
+
+import attrs
+
+from actors.env.protocols import Disk
+from actors.errors import CorruptLog
+from actors.events import store as events
+from actors.storage.ledger import recovery
+from actors.storage.ledger.judging import (
+    DATA_KEY,
+    INDEX_KEY,
+    SUMS_KEY,
+    Judged,
+    judge,
+    sums_show_size,
+)
+from actors.storage.ledger.layout import LedgerLayout
+from actors.storage.ledger.mark import Mark, MarkValues
+from actors.storage.ledger.per_index import PerIndexFiles
+from actors.storage.ledger.recovery import Found, OnHeads
+from actors.storage.ledger.settings import LedgerSettings
+from actors.storage.ledger.sums import SUM_BYTES, all_known, stored_sums, sums_file_bytes, sums_of
+from actors.storage.ledger.term_files import (
+    README,
+    REMOVE_THEN,
+    LostVote,
+    TermVote,
+    read_checkpoint,
+    settle_term,
+    write_checkpoint,
+    write_term,
+)
+from actors.storage.log import truncation
+from actors.storage.log.commit_log import CommitLog
+from actors.storage.log.found_bytes import sync_found, write_again
+from wire.dledger.entry import INDEX_BYTES, encode_blank
+from wire.dledger.files import LedgerCheckpoint
+from wire.dledger.scan import EntryHead
+
+_LOGGER = logging.getLogger("triolog.storage")
+
+
+@attrs.frozen(kw_only=True)
+class OpenedLedger:
+    """A store that is ready.
+
+    Attributes:
+        log, index, sums: their ends are set; they are synced.
+        mark: it says the log's end, and that the store is open.
+        vote: as saved last.
+        begin_index: of the first entry; -1 without any.
+        found: what the scan said.
+        committed_index: as the checkpoint says it, not above the end; -1 if not known.
+        kept_bytes: bytes that were cut and are in `cut/` now.
+        was_clean: the last stop was an ordered one.
+        index_made: the index was made again, from this file's entries on; None: it was whole.
+    """
+
+    log: CommitLog
+    index: PerIndexFiles
+    sums: PerIndexFiles
+    mark: Mark
+    vote: TermVote
+    begin_index: int
+    found: Found
+    committed_index: int
+    kept_bytes: int
+    was_clean: bool
+    index_made: int | None
+
+    def events(self) -> tuple[object, ...]:
+        """What to emit about it."""
+        end = self.log.written_bytes
+        finished = events.RecoveryFinished(
+            was_clean=self.was_clean,
+            scanned_from_bytes=self.found.first_base,
+            end_bytes=end,
+            record_count=self.found.entry_count,
+            kept_bytes=self.kept_bytes,
+            reason=self.found.reason,
+        )
+        cut = events.LogTruncated(end_bytes=end, kept_bytes=self.kept_bytes)
+        return (cut, finished) if self.kept_bytes else (finished,)
+
+
+def open_files(
+    disk: Disk,
+    layout: LedgerLayout,
+    settings: LedgerSettings,
+    *,
+    had_vote: bool = False,
+    needs_vote: bool = False,
+    lacks: Callable[[], None] | None = None,
+) -> Generator[None, None, OpenedLedger]:
+    """Open or create the store. Yields at least every 4 MiB of work.
+
+    Args:
+        had_vote: term and vote were once on the disk: a store without them is not a new one.
+        needs_vote: one from before the last entry's term is refused.
+        lacks: called where the log ends below what was committed, or its mark is gone, before
+            anything is changed that could make it look whole; raises OSError.
+
+    Raises: ConfigError: the files have another size than configured. CorruptLog: damage below the
+        synced mark, a missing file. LostVote: a term file that cannot be read, is lost, or is
+        older than the log. Nothing was changed then. OSError.
+    """
+    try:
+        judged = yield from judge(disk, layout, settings, had_vote=had_vote, needs_vote=needs_vote)
+        found = judged.found
+        said = read_checkpoint(disk, layout.checkpoint).committed_index
+        is_short = said > found.end_index and not recovery.is_surely_whole(found, judged.was)
+        # The checkpoint is seconds old: without the mark entries that it lacks may be gone as well.
+        is_doubtful = had_vote and judged.was is None and not settings.cut_stays
+        if (is_short or is_doubtful) and lacks is not None:
+            lacks()
+        return (yield from _open(disk, layout, settings, judged))
+    except LostVote:
+        raise  # It says itself what is to be done.
+    except CorruptLog as error:
+        raise CorruptLog(f"{error} {README}") from None  # or it would be told twice
+
+
+def _open(
+    disk: Disk, layout: LedgerLayout, settings: LedgerSettings, judged: Judged
+) -> Generator[None, None, OpenedLedger]:
+    disk.mkdir(layout.root)
+    truncation.finish_interrupted(disk, layout, do=REMOVE_THEN)
+    with ExitStack() as files:
+        size, key = settings.data_file_bytes, DATA_KEY
+        log = CommitLog.load(disk, layout.commit_log, size, blank=encode_blank, key=key)
+        files.callback(log.close, remove_spare=False)
+        size, key = settings.index_file_bytes, INDEX_KEY
+        is_sure = sums_show_size(disk, layout, settings)
+        index = PerIndexFiles.load(disk, layout.index, size, INDEX_BYTES, key=key, is_sure=is_sure)
+        files.callback(index.close, remove_spare=False)
+        size, key = sums_file_bytes(size), SUMS_KEY
+        sums = PerIndexFiles.load(disk, layout.sums, size, SUM_BYTES, key=key, is_sure=True)
+        files.callback(sums.close, remove_spare=False)
+        mark = Mark.open(disk, layout.synced)
+        files.callback(mark.close)
+        mark.values = judged.was
+        opening = _Opening(disk, layout, log, index, sums, mark, settings, judged)
+        opened = yield from opening.run()
+        files.pop_all()
+    return opened
+
+
+@attrs.define
+class _Opening:
+    """One opening; see the module's text."""
+
+    _disk: Disk
+    _layout: LedgerLayout
+    _log: CommitLog
+    _index: PerIndexFiles
+    _sums: PerIndexFiles
+    _mark: Mark
+    _settings: LedgerSettings
+    _judged: Judged
+
+    def run(self) -> Generator[None, None, OpenedLedger]:
+        disk, log, was = self._disk, self._log, self._judged.was
+        found, vote, begin = self._judged.found, self._judged.vote, self._judged.begin_index
+        if vote is not None:
+            settle_term(disk, self._layout.term, vote)  # What is believed is on the disk first.
+        elif not self._settings.vote_unsynced:
+            # Who votes for nobody in its first term, and follows, has a log all the same.
+            write_term(disk, self._layout.term, TermVote(max(found.end_term, 0)))
+        if was is None:  # A mark, even that of a cut, would say that the checksums are ours.
+            self._sums.restart_at(max(found.first_index, 0))
+        is_clean = was is not None and was.is_clean and was.end_bytes == found.end_bytes
+        kept = yield from self._cut(found)
+        is_clean = is_clean and not kept  # Behind a clean mark another program has written.
+        if found.end_index < 0:
+            self._empty()
+        else:
+            log.set_end(found.end_bytes)
+        yield from self._mend_index(is_clean)
+        yield from self._mend_sums(found, is_clean)
+        if not is_clean:
+            sure = 0 if was is None else was.end_bytes
+            yield from write_again(disk, log, max(sure, found.first_base))
+            for files in (self._index, self._sums):
+                first_bytes = max(found.first_index, 0) * files.record_bytes
+                yield from write_again(disk, files.log, first_bytes)
+        yield from sync_found(disk, log, found.first_base)
+        for files in (self._index, self._sums):
+            yield from sync_found(disk, files.log, files.log.min_bytes)
+        is_whole = recovery.is_surely_whole(found, was)
+        committed = self._committed(begin, found, is_whole)  # before a mark that vouches for it
+        end = log.written_bytes
+        self._mark.write(MarkValues(end, end, begin_bytes=log.min_bytes))
+        self._mark.sync()
+        return OpenedLedger(
+            log=log,
+            index=self._index,
+            sums=self._sums,
+            mark=self._mark,
+            vote=vote or TermVote(max(found.end_term, 0)),
+            begin_index=begin,
+            found=found,
+            committed_index=committed,
+            kept_bytes=kept,
+            was_clean=is_clean,
+            index_made=self._judged.index_base,
+        )
+
+    def _cut(self, found: Found) -> Generator[None, None, int]:
+        """Cut what lies behind the end, if anything does. Gives the bytes kept aside."""
+        disk, layout, log = self._disk, self._layout, self._log
+        if not (yield from truncation.has_bytes_behind(disk, log, found.end_bytes)):
+            return 0
+        kept = yield from truncation.keep_aside(disk, layout, log, found.end_bytes)
+        self._mark.lower(found.end_bytes)
+        truncation.truncate(disk, layout, log, found.end_bytes)
+        return kept
+
+    def _empty(self) -> None:
+        """There are no entries: whatever files there are say nothing about where they begin."""
+        self._mark.lower(0)
+        self._log.restart_at(0)
+        self._index.restart_at(0)
+        self._sums.restart_at(0)
+
+    def _mend_index(self, is_clean: bool) -> Generator[None, None, None]:
+        """Make index records again where they are missing or disagree; cut what is behind them."""
+        index, judged, found = self._index, self._judged, self._judged.found
+        end, base = found.end_index + 1, judged.index_base
+        if end == 0:
+            return
+        if base is None:
+            if is_clean or not (yield from index.used_behind(end)):
+                index.set_next(end)
+            else:
+                index.cut(end)
+            return
+        if judged.index_begins:
+            index.cut(found.first_index)
+        else:
+            self._mark.derive_again()  # Or what a crash leaves of the new files would be believed.
+            index.restart_at(judged.begin_index)
+
+        def write(data: bytes, heads: list[EntryHead]) -> None:
+            assert heads[0].index == index.next_index
+            index.append(recovery.index_records(heads))
+
+        yield from self._scan_again(base, write)
+        assert index.next_index == end
+
+    def _mend_sums(self, found: Found, is_clean: bool) -> Generator[None, None, None]:
+        """What disagreed was cut. Missing ones are made of the entries that were scanned."""
+        sums, end = self._sums, found.end_index + 1
+        if end == 0:
+            return
+        first, count = found.first_index, found.entry_count
+        whole = sums.covers(first) and sums.covers(end - 1)
+        if whole and is_clean:
+            sums.set_next(end)
+            return
+        is_used = whole and (yield from sums.used_behind(end))
+        if whole and not is_used and all_known(stored_sums(sums, first, count)):
+            sums.set_next(end)
+            return
+        if whole:
+            sums.cut(first)
+        else:
+            sums.restart_at(first)
+        yield from self._scan_again(
+            found.first_base, lambda data, heads: sums.append(sums_of(data, heads))
+        )
+        assert sums.next_index == end
+
+    def _scan_again(self, base: int, on_heads: OnHeads) -> Generator[None, None, Found]:
+        """What was scanned is good; behind it there are zeros."""
+        return (
+            yield from recovery.find_end(
+                self._disk,
+                self._log,
+                start_base=base,
+                mark_bytes=None,
+                sums=self._sums,
+                on_heads=on_heads,
+            )
+        )
+
+    def _committed(self, begin: int, found: Found, is_whole: bool) -> int:
+        """Upstream's rule: not above the end, and ignored below the first entry.
+
+        What is not believed now must not be believed later, when the log has grown again.
+        """
+        path, end = self._layout.checkpoint, found.end_index
+        said = read_checkpoint(self._disk, path)
+        committed = min(said.committed_index, end)
+        if said.committed_index > end and is_whole:
+            _LOGGER.warning(
+                "%s: says that entries up to %d are committed, but the log is whole and ends with"
+                " entry %d: corrected to that",
+                path,
+                said.committed_index,
+                end,
+            )
+        elif said.committed_index > end:
+            _LOGGER.warning(
+                "%s: says that entries up to %d are committed, but the log ends with entry %d (%s):"
+                " this member goes on without %d to %d %s",
+                path,
+                said.committed_index,
+                end,
+                found.reason or "nothing is written there",
+                end + 1,
+                said.committed_index,
+                README,
+            )
+        if committed < max(begin, 0):
+            committed = -1
+        if said.committed_index > committed:
+            now = LedgerCheckpoint(committed_index=committed, end_index=end)
+            write_checkpoint(self._disk, path, now)
+        return committed

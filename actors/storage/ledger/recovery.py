@@ -1,0 +1,385 @@
+"""Finding the end of a DLedger log at start, and judging what may be cut.
+
+Upstream: openmessaging/dledger, store/file/DLedgerMmapFileStore.java, recover (0.3.1.2);
+specification section 3.5.
+
+Differs:
+- The synced mark, if there is one: the scan begins in the file that holds it, and damage below it
+  refuses the start and says where. Without one upstream's rule holds: the third file from the end,
+  and back to one that begins with an entry.
+- What the mark says the log began with is there.
+- What the checkpoint says was committed, and had been synced here, is not cut either.
+- An entry that its checksum (`sums`) contradicts ends the log; so does one above the mark of which
+  no checksum is known and a piece may never have come. Upstream keeps both.
+- A BLANK that is the last thing is cut: the next entry may fit there, and its leader has put it
+  there.
+- The log of a re-based follower begins with a BLANK that is shorter than its file.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Generator
+
+import attrs
+from msgspec import structs
+
+from actors.env.protocols import Disk
+from actors.errors import CorruptLog
+from actors.storage.ledger.batches import may_be_torn
+from actors.storage.ledger.mark import UNKNOWN, MarkValues
+from actors.storage.ledger.per_index import PerIndexFiles
+from actors.storage.ledger.sums import SUM_BYTES, all_known, stored_sums, sums_of
+from actors.storage.ledger.term_files import TERM_MAX, read_checkpoint
+from actors.storage.ledger.walk import FileEnd, Piece, read_file
+from actors.storage.log.commit_log import CommitLog, segment_path
+from wire.dledger.entry import (
+    BLANK_BYTES,
+    BLANK_MAGIC,
+    ENTRY_HEAD_BYTES,
+    encode_index_records,
+)
+from wire.dledger.scan import EntryHead, index_record, scan
+
+FILES_SCANNED = 3
+"""Upstream's: so many files from the end are believed least."""
+TORN = "an entry of which a part may never have come"
+_BLANK = struct.Struct(">ii")
+
+BAD_SUM = "an entry that is not what was written"
+OnHeads = Callable[[bytes, list[EntryHead]], None]
+"""Told the bytes read, and the heads of the entries in them."""
+
+
+@attrs.frozen(kw_only=True)
+class Found:
+    """What a scan says about the log. Nothing has been changed yet.
+
+    Attributes:
+        first_base: the file in which it began.
+        first_index: of the first entry seen; -1 if there is none.
+        first_pos: its position.
+        end_index, end_term: of the last one; -1 if there is none.
+        end_bytes: behind it; of a log without entries, where the first file begins.
+        entry_count: entries seen.
+        reason: why there are no more; "" if nothing is written there.
+    """
+
+    first_base: int
+    first_index: int = -1
+    first_pos: int = -1
+    end_index: int = -1
+    end_term: int = -1
+    end_bytes: int
+    entry_count: int = 0
+    reason: str = ""
+
+
+def first_base(disk: Disk, log: CommitLog, mark_bytes: int | None) -> int:
+    """The file where the scan begins; what lies before it is taken as good.
+
+    Args:
+        mark_bytes: everything below is known to be synced; None: nobody knows.
+    """
+    bases = log.bases()
+    assert bases
+    at = max(len(bases) - FILES_SCANNED, 0)
+    if mark_bytes is not None:
+        below = [number for number, base in enumerate(bases) if base < mark_bytes]
+        at = below[-1] if below else 0
+    while at and first_entry(disk, log, bases[at]) is None:
+        at -= 1
+    return bases[at]
+
+
+def first_entry(disk: Disk, log: CommitLog, base: int) -> EntryHead | None:
+    """The entry that a file begins with, behind a BLANK that is shorter than the file.
+
+    Its `at` is its place in the file. None: it begins with no entry.
+    """
+    file = disk.open(segment_path(log.folder, base), "r")
+    try:
+        head = file.pread(0, ENTRY_HEAD_BYTES)
+        at = 0
+        blank_bytes = _blank_bytes(head)
+        if blank_bytes and blank_bytes < log.segment_bytes:
+            at, head = blank_bytes, file.pread(blank_bytes, ENTRY_HEAD_BYTES)
+    finally:
+        file.close()
+    if len(head) < ENTRY_HEAD_BYTES:
+        return None
+    size = int.from_bytes(head[4:8], "big")
+    whole = head.ljust(size, b"\0") if size <= log.segment_bytes else head
+    found, _ = scan(whole, 0, pos=base + at)
+    return structs.replace(found[0], at=at) if found else None
+
+
+def first_of_log(disk: Disk, log: CommitLog) -> EntryHead | None:
+    """The entry that the log begins with. Files that are all BLANK may come before it.
+
+    Upstream leaves two such behind an entry that is too large for a file.
+    """
+    for base in log.bases():
+        head = first_entry(disk, log, base)
+        if head is not None:
+            return head
+        file = disk.open(segment_path(log.folder, base), "r")
+        try:
+            if _blank_bytes(file.pread(0, BLANK_BYTES)) != log.segment_bytes:
+                return None
+        finally:
+            file.close()
+    return None
+
+
+def need_first_of_log(disk: Disk, log: CommitLog) -> EntryHead:
+    """The same, where there is one for sure.
+
+    Raises: CorruptLog: the oldest file is damaged where it begins.
+    """
+    head = first_of_log(disk, log)
+    if head is None:
+        path = log.path_of(log.bases()[0])
+        raise CorruptLog(f"{path}: it is the first of several files and begins with no entry")
+    return head
+
+
+def _blank_bytes(data: bytes) -> int:
+    """The length of the BLANK that begins here; 0 if none does."""
+    if len(data) < BLANK_BYTES:
+        return 0
+    magic, size = _BLANK.unpack_from(data)
+    return int(size) if magic == BLANK_MAGIC and size >= BLANK_BYTES else 0
+
+
+def find_at_start(
+    disk: Disk,
+    log: CommitLog,
+    *,
+    was: MarkValues | None,
+    sums: PerIndexFiles,
+    checkpoint: str,
+    cuts_committed: bool = False,
+    on_heads: OnHeads | None = None,
+) -> Generator[None, None, Found]:
+    """What the next start finds. Reads only; yields as `find_end`.
+
+    Args:
+        was: what the mark says; None: there is none, or it is not believed.
+        checkpoint: path of that file.
+        cuts_committed: also what the checkpoint says was committed.
+        on_heads: as `find_end`.
+
+    Raises: CorruptLog: the start is refused.
+    """
+    if not log.bases():
+        if was is not None and was.end_bytes:
+            raise CorruptLog(
+                f"{log.folder}: no files, but all below {was.end_bytes} was synced once"
+            )
+        return Found(first_base=0, end_bytes=0)
+    least = None if was is None else min(was.end_bytes, was.whole_bytes)
+    found = yield from find_end(
+        disk,
+        log,
+        start_base=first_base(disk, log, least),
+        mark_bytes=None if was is None else was.end_bytes,
+        sums=sums,
+        was_clean=was is not None and was.is_clean,
+        on_heads=on_heads,
+    )
+    if was is not None and was.end_bytes:
+        _refuse_headless(log, found, was)
+    # Behind a clean mark another program wrote; before an empty one the log was begun anew.
+    its_own = was is not None and was.end_bytes and not was.is_clean
+    if its_own and not cuts_committed:
+        refuse_lost(log, found, checkpoint, read_checkpoint(disk, checkpoint).committed_index)
+    if found.end_term > TERM_MAX:
+        raise CorruptLog(
+            f"{log.folder}: entry {found.end_index} is of term {found.end_term}, above {TERM_MAX},"
+            " in which no member can be; nothing was changed"
+        )
+    return found
+
+
+def find_end(
+    disk: Disk,
+    log: CommitLog,
+    *,
+    start_base: int,
+    mark_bytes: int | None,
+    sums: PerIndexFiles,
+    was_clean: bool = False,
+    on_heads: OnHeads | None = None,
+) -> Generator[None, None, Found]:
+    """Scan from the file that begins at `start_base` on. Reads only; yields every 4 MiB or entry.
+
+    Args:
+        mark_bytes: the synced mark; None: there is none, and every entry that looks whole is.
+        sums: with a mark, entries are compared with what they say.
+        was_clean: the mark is that of an ordered stop: what lies above it another program wrote,
+            and it is believed as upstream believes it.
+        on_heads: told the entries seen, in order, each time before the scan yields.
+
+    Raises: CorruptLog: the log ends below the mark, or a file became shorter.
+    """
+    found = yield from _Scan(disk, log, mark_bytes, sums, was_clean, on_heads).run(start_base)
+    if mark_bytes is not None and found.end_bytes < mark_bytes:
+        reason = found.reason or "nothing is written there"
+        end = found.end_bytes
+        raise CorruptLog(
+            f"{log.path_of(end)}: byte {end % log.segment_bytes} (offset {end}): {reason}, but all "
+            f"below {mark_bytes} was synced once; nothing was changed"
+        )
+    return found
+
+
+def _refuse_headless(log: CommitLog, found: Found, was: MarkValues) -> None:
+    """Refuse a log whose oldest files are gone, and were not deleted in order.
+
+    Another program that wrote on behind a clean mark may have deleted some.
+
+    Raises: CorruptLog.
+    """
+    first, began = log.min_bytes, was.begin_bytes
+    if began == UNKNOWN or first <= began or (was.is_clean and found.end_bytes != was.end_bytes):
+        return
+    raise CorruptLog(
+        f"{log.path_of(began)}: the file is missing, with which the log began;"
+        f" {log.path_of(first)} is the first now; nothing was changed. If another program has let"
+        " go of it, remove `synced` beside its folder"
+    )
+
+
+def refuse_lost(log: CommitLog, found: Found, checkpoint: str, committed_index: int) -> None:
+    """Refuse a log that ends before what its own checkpoint says.
+
+    The mark may be a second old. What was committed and synced meanwhile is not cut for a damaged
+    size or a lost page: a majority may count on this member's copy.
+
+    Args:
+        checkpoint: its path.
+        committed_index: so far the log was committed, and synced here, while it was this log.
+
+    Raises: CorruptLog.
+    """
+    if found.end_index >= committed_index:
+        return
+    reason, end = found.reason or "nothing is written there", found.end_bytes
+    raise CorruptLog(
+        f"{log.path_of(end)}: byte {end % log.segment_bytes} (offset {end}): {reason}, but, says "
+        f"{checkpoint}, entries up to {committed_index} were committed and synced once; nothing was"
+        " changed"
+    )
+
+
+def is_surely_whole(found: Found, was: MarkValues | None) -> bool:
+    """Whether a log that a start takes lacks nothing at its end that was ever synced here.
+
+    Then a checkpoint that says more is wrong itself. Else it may be right, and what it says is gone
+    from this member.
+
+    Args:
+        was: what the mark says; None: there is none, or it is not believed.
+    """
+    if was is None:
+        return False
+    return not was.end_bytes or (was.is_clean and was.end_bytes == found.end_bytes)
+
+
+def index_records(heads: list[EntryHead]) -> bytes:
+    """The index records of these entries."""
+    return encode_index_records([index_record(head) for head in heads])
+
+
+@attrs.define
+class _Scan:
+    """One scan; see `find_end`."""
+
+    _disk: Disk
+    _log: CommitLog
+    _mark: int | None
+    _sums: PerIndexFiles
+    _was_clean: bool
+    _on_heads: OnHeads | None
+    _first: EntryHead | None = None
+    _last: EntryHead | None = None
+    _count: int = 0
+
+    def run(self, start: int) -> Generator[None, None, Found]:
+        """One file after the other; a file's BLANK leads to the next."""
+        reason: str | None = ""
+        for base in self._log.bases():
+            if base < start:
+                continue
+            reason = yield from self._file(base)
+            if reason is not None:
+                break
+        first, last = self._first, self._last
+        if first is None or last is None:
+            return Found(first_base=start, end_bytes=start, reason=reason or "")
+        return Found(
+            first_base=start,
+            first_index=first.index,
+            first_pos=first.pos,
+            end_index=last.index,
+            end_term=last.term,
+            end_bytes=last.pos + last.size,
+            entry_count=self._count,
+            reason=reason or "",
+        )
+
+    def _file(self, base: int) -> Generator[None, None, str | None]:
+        """Why the log ends in this file, "" if nothing is written there; None: it goes on."""
+        log = self._log
+        reading = read_file(
+            self._disk,
+            log.folder,
+            base,
+            log.segment_bytes,
+            is_first=base == log.bases()[0],
+            after=self._last,
+            judge=None if self._mark is None else self._first_bad,
+        )
+        try:
+            while True:
+                try:
+                    piece = next(reading)
+                except StopIteration as done:
+                    ended: FileEnd = done.value
+                    return ended.reason
+                self._take(piece)
+                yield
+        finally:
+            reading.close()
+
+    def _take(self, piece: Piece) -> None:
+        heads = piece.heads
+        if not heads:
+            return
+        self._first = self._first or heads[0]
+        self._last = heads[-1]
+        self._count += len(heads)
+        if self._on_heads is not None:
+            self._on_heads(piece.data, heads)
+
+    def _first_bad(
+        self, data: bytes, offset: int, heads: list[EntryHead]
+    ) -> tuple[int, str] | None:
+        """The first that is not what was written, and why; None: all are, as far as one knows."""
+        assert self._mark is not None
+        known = stored_sums(self._sums, heads[0].index, len(heads))
+        wanted = sums_of(data, heads)
+        if known == wanted:
+            return None
+        for number, head in enumerate(heads):
+            at, end = number * SUM_BYTES, head.at + head.size
+            record = known[at : at + SUM_BYTES]
+            if record == wanted[at : at + SUM_BYTES]:
+                continue
+            if all_known(record):
+                return number, BAD_SUM
+            is_unsure = offset + end > self._mark and not self._was_clean
+            if is_unsure and may_be_torn(data[head.at : end], head.pos):
+                return number, TORN
+        return None

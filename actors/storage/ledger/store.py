@@ -1,0 +1,382 @@
+"""Store: the one writer of a DLedger group's log, term and vote on this node.
+
+Upstream: openmessaging/dledger, DLedgerMmapFileStore.java, FlushDataService, CleanSpaceService and
+the locks around appendAsLeader and appendAsFollower (0.3.1.2).
+
+Differs:
+- All appends that wait are written by one call (group commit by arrival).
+- Every write carries the session of its sender, and one of an earlier session is refused: the last
+  fence against an actor that has not yet heard of a change of role or term.
+- A failed write or sync ends the node: what the disk holds is unknown.
+
+Messages: see `store_messages`. It tells the syncer Written, numbered for offsets, and subscribers
+LedgerGrew; it asks the syncer as it stops. A removal, and all writes behind it, wait for the sync
+that runs. A restart ends the node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TypeAlias, assert_never
+
+import attrs
+
+from actors.errors import LogFull, Overloaded, StorageError, TooLarge
+from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
+from actors.storage.files.stepping import stepped
+from actors.storage.ledger import store_messages
+from actors.storage.ledger.cleaning import CleanDue, CleaningRounds
+from actors.storage.ledger.ledger import EntryRefused, IndexNotThere, LedgerStore, SyncWork
+from actors.storage.ledger.recent import RecentEntries
+from actors.storage.ledger.store_messages import COMMITS as COMMITS
+from actors.storage.ledger.store_messages import NO_SESSION as NO_SESSION
+from actors.storage.ledger.store_messages import SYNCS as SYNCS
+from actors.storage.ledger.store_messages import Append as Append
+from actors.storage.ledger.store_messages import AppendedAt as AppendedAt
+from actors.storage.ledger.store_messages import Change as Change
+from actors.storage.ledger.store_messages import Changed as Changed
+from actors.storage.ledger.store_messages import Commit as Commit
+from actors.storage.ledger.store_messages import Condemn as Condemn
+from actors.storage.ledger.store_messages import Doubt as Doubt
+from actors.storage.ledger.store_messages import DropBelow as DropBelow
+from actors.storage.ledger.store_messages import GetMember as GetMember
+from actors.storage.ledger.store_messages import LedgerGrew as LedgerGrew
+from actors.storage.ledger.store_messages import MemberRecord as MemberRecord
+from actors.storage.ledger.store_messages import Message as Message
+from actors.storage.ledger.store_messages import OpenSession as OpenSession
+from actors.storage.ledger.store_messages import SaveVote as SaveVote
+from actors.storage.ledger.store_messages import SessionOpened as SessionOpened
+from actors.storage.ledger.store_messages import StaleSession as StaleSession
+from actors.storage.ledger.store_messages import Subscribe as Subscribe
+from actors.storage.ledger.store_messages import Unsubscribe as Unsubscribe
+from actors.storage.log.syncer import Settle, Written, may_close_clean
+from actors.storage.log.syncer import SyncDone as SyncDone
+from wire.dledger.entry import ENTRY_HEAD_BYTES, entry_bytes_max
+
+MAILBOX_CAPACITY = 4096
+HELD_MAX = 4096
+"""Writes that wait behind a removal; more are refused."""
+GROUP_BYTES = 4 << 20
+"""One write takes appends up to so many bytes; then other messages get a turn."""
+WHOLE_SYNC_S = 1.0
+"""What derives from the entries, and the mark, are synced at most so much later."""
+SUBSCRIBERS_MAX = 1024
+
+
+@attrs.frozen(kw_only=True)
+class _WholeDue:
+    """Timer: the index has been in the page cache for a second."""
+
+
+@attrs.frozen(kw_only=True)
+class _CheckpointDue:
+    """Timer: write the committed index down."""
+
+
+@attrs.frozen(kw_only=True)
+class _CheckpointLate:
+    """There was no room for it."""
+
+
+_Inbox: TypeAlias = Message | _WholeDue | _CheckpointDue | _CheckpointLate | CleanDue
+_Write: TypeAlias = Append | Change | GetMember
+
+
+@attrs.define(kw_only=True)
+class Store(Actor[_Inbox]):
+    """See the module's text.
+
+    Attributes:
+        start: opens the ledger, each time anew; given what takes its events.
+        syncer: told what was written.
+        data_file_bytes: of every data file: it bounds an entry.
+        checkpoint_interval_s: how often the committed index is written down, if it has risen.
+        pending_bytes: of writes that wait.
+        by_snapshot: entries leave by DropBelow alone; otherwise committed ones expire by age.
+        recent: gets what a leader appends.
+    """
+
+    start: Callable[[Callable[[object], None]], Awaitable[LedgerStore]]
+    syncer: ActorRef[Written | Settle]
+    data_file_bytes: int
+    checkpoint_interval_s: float
+    pending_bytes: int
+    by_snapshot: bool = False
+    recent: RecentEntries | None = None
+    mailbox: MailboxSpec = attrs.field(init=False)  # type: ignore[misc]
+    _ledger: LedgerStore = attrs.field(init=False)
+    _rounds: CleaningRounds = attrs.field(init=False)
+    _session: int = attrs.field(default=NO_SESSION, init=False)
+    _term: int = attrs.field(default=0, init=False)
+    _cuts: int = attrs.field(default=0, init=False)
+    _held: list[_Write] = attrs.field(factory=list, init=False)
+    _work: SyncWork | None = attrs.field(default=None, init=False)
+    _sync_number: int = attrs.field(default=0, init=False)
+    _whole_due: bool = attrs.field(default=False, init=False)
+    _subscribers: dict[str, Subscribe] = attrs.field(factory=dict, init=False)
+    _told: LedgerGrew | None = attrs.field(default=None, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.mailbox = MailboxSpec(
+            capacity=MAILBOX_CAPACITY,
+            capacity_bytes=self.pending_bytes,
+            size_of=store_messages.size_of,
+            conflate=dict.fromkeys((Commit, Doubt, DropBelow), lambda message: None),
+            control=(OpenSession, SaveVote, SyncDone),
+        )
+
+    # ---- life ----
+
+    async def on_start(self) -> None:
+        """Recover. Nobody may write before a session is open."""
+        self._ledger = await self.start(self.ctx.emit)
+        if self.recent is not None:
+            self.recent.forget()
+        for event in self._ledger.opening_events():
+            self.ctx.emit(event)
+        self._rounds = CleaningRounds(
+            ledger=self._ledger,
+            by_snapshot=self.by_snapshot,
+            start=partial(self.ctx.timers.start, "clean"),
+            emit=self.ctx.emit,
+        )
+        self._rounds.begin()
+
+    async def on_stop(self, reason: StopReason) -> None:
+        """An ordered stop syncs what is left; after one that failed no sync proves anything."""
+        clean = False
+        try:
+            clean = await may_close_clean(self.syncer, reason)
+        finally:
+            self._ledger.close(ordered=clean)
+
+    # ---- messages ----
+
+    async def handle_batch(self, messages: list[_Inbox]) -> None:
+        """Appends are collected and written together, before whatever comes behind them."""
+        appends: list[Append] = []
+        for message in messages:
+            if isinstance(message, Append) and not self._held:
+                appends.append(message)
+                continue
+            if appends:
+                self._append_all(appends)
+                appends = []
+            await self._other(message)
+        self._append_all(appends)
+        await self._sync_on()
+
+    async def _other(self, message: _Inbox) -> None:
+        match message:
+            case Append() | Change() | GetMember():
+                await self._write(message)
+            case Condemn():
+                raise StorageError(message.reason)
+            case Doubt():
+                self._ledger.verify(message.index, message.end_index, message.bytes_max)
+            case store_messages.Mend():
+                message.carry_out(self._ledger, self.ctx.emit)
+            case SyncDone():
+                await self._sync_done(message.offset_bytes)
+            case OpenSession():
+                self._open_session(message)
+            case SaveVote():
+                self._save_vote(message)
+            case Commit():
+                self._commit(message)
+            case DropBelow():
+                self._rounds.floor_index = message.index
+                self._rounds.hurry()
+            case Subscribe():
+                await self._subscribe(message)
+            case Unsubscribe():
+                self._subscribers.pop(message.name, None)
+            case _WholeDue():
+                self._whole_due = True
+            case _CheckpointDue():
+                self.ctx.spawn(self._feed_checkpoint)
+            case _CheckpointLate():
+                self._want_checkpoint()
+            case CleanDue():
+                self._cuts += self._rounds.step(message)
+            case _:
+                assert_never(message)
+
+    def _open_session(self, message: OpenSession) -> None:
+        if message.session < self._session:
+            message.reply_to.fail(self._stale(message.session))
+            return
+        self._session, self._term = message.session, message.term
+        if self.recent is not None:
+            self.recent.forget()
+        end, term = self._ledger.end_index, self._ledger.end_term
+        opened = SessionOpened(session=message.session, end_index=end, end_term=term)
+        message.reply_to.send(opened)
+
+    def _save_vote(self, message: SaveVote) -> None:
+        try:
+            self._ledger.save_vote(message.vote)
+        except LogFull as refused:
+            message.reply_to.fail(refused)
+        else:
+            message.reply_to.send(message.vote)
+
+    def _commit(self, message: Commit) -> None:
+        """Entries that wait behind a removal are not there yet: the next message is for them."""
+        index = min(message.index, self._ledger.end_index)
+        if message.session != self._session or index <= self._ledger.committed_index:
+            return
+        self._ledger.commit(index)
+        self._want_checkpoint()
+
+    def _want_checkpoint(self) -> None:
+        if not self.ctx.timers.active("checkpoint"):
+            self.ctx.timers.start("checkpoint", self.checkpoint_interval_s, _CheckpointDue())
+
+    async def _feed_checkpoint(self) -> None:
+        """What comes due meanwhile, the first of these tasks writes; the others end at once."""
+        try:
+            await self._ledger.save_checkpoint_beside()
+        except LogFull:
+            await self.ctx.self_ref.tell(_CheckpointLate())
+
+    def _stale(self, session: int) -> StaleSession:
+        return StaleSession(f"a write of session {session}, the store is in {self._session}")
+
+    # ---- subscribers ----
+
+    def _grown(self) -> LedgerGrew:
+        ledger = self._ledger
+        return LedgerGrew(
+            session=self._session,
+            begin_index=ledger.begin_index,
+            end_index=ledger.end_index,
+            end_term=ledger.end_term,
+            synced_index=ledger.synced_index,
+            committed_index=ledger.committed_index,
+            cuts=self._cuts,
+        )
+
+    async def _subscribe(self, message: Subscribe) -> None:
+        living = {name: one for name, one in self._subscribers.items() if one.subscriber.alive}
+        self._subscribers = living | {message.name: message}  # the killed say no goodbye
+        assert len(self._subscribers) <= SUBSCRIBERS_MAX
+        await message.subscriber.tell(self._grown())
+
+    async def _publish(self) -> None:
+        now = self._grown()
+        if not (changed := store_messages.changes(self._told, now)):
+            return
+        self._told = now
+        for one in tuple(self._subscribers.values()):
+            await one.tell(now, changed)
+
+    # ---- writes ----
+
+    async def _write(self, message: _Write) -> None:
+        """In order; a removal, and all behind it, waits for the sync that runs."""
+        removes = isinstance(message, Change) and (message.restart or message.cut_from is not None)
+        if self._held or (removes and self._work is not None):
+            if len(self._held) < HELD_MAX:
+                self._held.append(message)
+            else:
+                message.reply_to.fail(Overloaded("too much waits behind a removal of entries"))
+            return
+        match message:
+            case Append():
+                self._append_all([message])
+            case Change():
+                await self._change(message)
+            case GetMember():
+                message.reply_to.send(MemberRecord.of(self._ledger, self._session))
+            case _:
+                assert_never(message)
+
+    def _append_all(self, appends: list[Append]) -> None:
+        """In groups of bounded size, each written by one call."""
+        size_max = entry_bytes_max(self.data_file_bytes)
+        group: list[Append] = []
+        size = 0
+        for append in appends:
+            largest = ENTRY_HEAD_BYTES + max(map(len, append.bodies))
+            if append.session != self._session:
+                append.reply_to.fail(self._stale(append.session))
+            elif largest > size_max:
+                append.reply_to.fail(TooLarge(f"an entry of {largest} bytes, at most {size_max}"))
+            else:
+                group.append(append)
+                size += store_messages.size_of(append)
+            if size >= GROUP_BYTES:
+                self._append_group(group)
+                group, size = [], 0
+        if group:
+            self._append_group(group)
+
+    def _append_group(self, group: list[Append]) -> None:
+        bodies = [body for append in group for body in append.bodies]
+        try:
+            added = self._ledger.append_as_leader(bodies, self._term)
+        except LogFull as refused:
+            for append in group:
+                append.reply_to.fail(LogFull(str(refused)))
+            self._rounds.hurry()
+            return
+        if self.recent is not None:
+            self.recent.add(added, bodies)
+        store_messages.answer_appends(group, added)
+
+    async def _change(self, message: Change) -> None:
+        if message.session != self._session:
+            message.reply_to.fail(self._stale(message.session))
+            return
+        ledger = self._ledger
+        try:
+            if message.restart:
+                first = message.entries[0]
+                self._cuts += 1
+                await stepped(ledger.restart_at(first.index, first.pos))
+            elif message.cut_from is not None:
+                self._cuts += 1
+                await stepped(ledger.truncate(message.cut_from))
+            if message.entries:
+                ledger.append_as_follower(message.entries)
+        except (LogFull, EntryRefused, IndexNotThere) as refused:
+            message.reply_to.fail(refused)
+            if isinstance(refused, LogFull):
+                self._rounds.hurry()
+        else:
+            message.reply_to.send(Changed(end_index=ledger.end_index))
+
+    # ---- durability ----
+
+    async def _sync_on(self) -> None:
+        """Tell what there is, and hand the syncer what is not synced: one sync at a time."""
+        if self._work is None:
+            work = self._ledger.begin_sync(whole=self._whole_due)
+            self._whole_due = False
+            self._sync_number += 1
+            told = Written(offset_bytes=self._sync_number, paths=work.paths, gone=work.gone)
+            if work.paths or work.gone:
+                offered = self.syncer.offer(told)
+                assert offered or not self.syncer.alive, "one sync at a time leaves room"
+            if work.paths:
+                self._work = work
+            else:
+                self._end_sync(work)
+        await self._publish()
+
+    async def _sync_done(self, number: int) -> None:
+        """What has waited for it comes before the next sync begins."""
+        work, self._work = self._work, None
+        assert work is not None
+        assert number == self._sync_number
+        self._end_sync(work)
+        held, self._held = self._held, []
+        for message in held:
+            await self._write(message)
+
+    def _end_sync(self, work: SyncWork) -> None:
+        waits = self._ledger.end_sync(work)
+        if waits and not self.ctx.timers.active("whole"):
+            self.ctx.timers.start("whole", WHOLE_SYNC_S, _WholeDue())

@@ -1,0 +1,331 @@
+"""What the store of a DLedger group takes and tells; import them as `store.Change` and so on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+import attrs
+
+from actors.errors import NotStored
+from actors.log_types import Membership
+from actors.runtime import ActorRef, ReplyTo
+from actors.storage.ledger.ledger import AppendedEntries, LedgerStore
+from actors.storage.ledger.term_files import TermVote
+from actors.storage.log.syncer import SyncDone
+from actors.storage.scrub.mending import Mended
+from wire.dledger.entry import ENTRY_HEAD_BYTES, Entry
+
+NO_SESSION = -1
+"""None was opened yet."""
+
+
+class StaleSession(NotStored):
+    """A write of a session that is over: the role or the term has changed. Nothing was written."""
+
+
+@attrs.frozen(kw_only=True)
+class SessionOpened:
+    """No write of an earlier session can follow this end of the log."""
+
+    session: int
+    end_index: int
+    end_term: int
+
+
+@attrs.frozen(kw_only=True)
+class OpenSession:
+    """Only writes of this session count from now on. Goes before all that waits.
+
+    Answered with SessionOpened, or StaleSession if a later one is open.
+
+    Attributes:
+        session: counts the roles and terms of this member, see `MemberState.session`.
+        term: of what a leader appends in it.
+    """
+
+    session: int
+    term: int
+    reply_to: ReplyTo[SessionOpened]
+
+
+@attrs.frozen(kw_only=True)
+class MemberRecord:
+    """What a member remembers, and what its log is, behind all writes that came before.
+
+    Attributes:
+        vote: as saved last.
+        session: the newest that was opened in this life of the store, NO_SESSION without one.
+        begin, end, end_term: of the log, -1 if it is empty.
+        stored: all up to here is on the disk.
+        committed: as last said, -1: not known.
+        membership: see `LedgerStore.membership`.
+    """
+
+    vote: TermVote
+    session: int
+    begin: int
+    end: int
+    end_term: int
+    stored: int
+    committed: int
+    membership: Membership = Membership.FULL
+
+    @classmethod
+    def of(cls, ledger: LedgerStore, session: int) -> MemberRecord:
+        """What a store that is in `session` answers."""
+        return cls(
+            vote=ledger.vote,
+            session=session,
+            begin=ledger.begin_index,
+            end=ledger.end_index,
+            end_term=ledger.end_term,
+            stored=ledger.synced_index,
+            committed=ledger.committed_index,
+            membership=ledger.membership,
+        )
+
+
+@attrs.frozen(kw_only=True)
+class GetMember:
+    """Request. Waits for the writes before it."""
+
+    reply_to: ReplyTo[MemberRecord]
+
+
+@attrs.frozen(kw_only=True)
+class Condemn:
+    """The log contradicts what is committed: no write mends that. The store fails, and so does the
+    node.
+    """
+
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
+class Doubt:
+    """Somebody could not read these entries beside the writer, see `LedgerStore.verify`. If the
+    store cannot either it fails, and so does the node; otherwise it was a passing error. Conflated.
+    """
+
+    index: int
+    end_index: int
+    bytes_max: int
+
+
+@attrs.frozen(kw_only=True)
+class Mend:
+    """Put this entry in the place of a damaged one, see `LedgerStore.mend`.
+
+    Attributes:
+        source: the member that gave it.
+    """
+
+    index: int
+    data: bytes
+    source: str
+    reply_to: ReplyTo[Mended]
+
+    def carry_out(self, ledger: LedgerStore, emit: Callable[[object], None]) -> None:
+        """Raises: as the store's."""
+        done = ledger.mend(self.index, self.data, self.source)
+        if isinstance(done, str):
+            self.reply_to.send(Mended(refused=done))
+        else:
+            emit(done)
+            self.reply_to.send(Mended())
+
+
+@attrs.frozen(kw_only=True)
+class SaveVote:
+    """Have term and vote on the disk. Goes before all that waits. Answered when they are there."""
+
+    vote: TermVote
+    reply_to: ReplyTo[TermVote]
+
+
+@attrs.frozen(kw_only=True)
+class AppendedAt:
+    """Where an append lies. It is written; LedgerGrew says when it is synced."""
+
+    first_index: int
+    last_index: int
+    positions: tuple[int, ...]
+
+
+@attrs.frozen(kw_only=True)
+class Append:
+    """A leader's append of one caller: an entry for each body, all or none.
+
+    Answered with AppendedAt, or StaleSession, TooLarge, LogFull, Overloaded.
+
+    Attributes:
+        bodies: at least one.
+    """
+
+    session: int
+    bodies: tuple[bytes, ...]
+    reply_to: ReplyTo[AppendedAt]
+
+
+def answer_appends(group: Sequence[Append], added: AppendedEntries) -> None:
+    """Tell each where its entries lie, which were written as one."""
+    at = 0
+    for append in group:
+        count = len(append.bodies)
+        first = added.first_index + at
+        append.reply_to.send(
+            AppendedAt(
+                first_index=first,
+                last_index=first + count - 1,
+                positions=added.positions[at : at + count],
+            )
+        )
+        at += count
+
+
+@attrs.frozen(kw_only=True)
+class Changed:
+    """The log ends here now. What was added is written; LedgerGrew says when it is synced."""
+
+    end_index: int
+
+
+@attrs.frozen(kw_only=True)
+class Change:
+    """A follower's step: remove, then append; the parts of it in this order.
+
+    Answered with Changed, or with what refuses it: StaleSession, LogFull, Overloaded, EntryRefused,
+    IndexNotThere. After LogFull or EntryRefused the removal may have been done.
+
+    Attributes:
+        cut_from: entries from here on leave first; None: none does.
+        restart: the whole log leaves; it goes on with `entries` (at least one), where their leader
+            has them.
+        entries: to be added at the end.
+    """
+
+    session: int
+    cut_from: int | None = None
+    restart: bool = False
+    entries: tuple[Entry, ...] = ()
+    reply_to: ReplyTo[Changed]
+
+
+@attrs.frozen(kw_only=True)
+class Commit:
+    """All up to `index` is committed. Conflated; ignored for a session that is over."""
+
+    session: int
+    index: int
+
+
+@attrs.frozen(kw_only=True)
+class DropBelow:
+    """A snapshot stands for all entries below `index`: files that hold nothing else go at once.
+
+    Entries from there on stay, however old they are. Conflated.
+    """
+
+    index: int
+
+
+@attrs.frozen(kw_only=True)
+class LedgerGrew:
+    """To subscribers: the log now. Conflate it; only the newest matters.
+
+    Attributes:
+        session: the one that is open.
+        begin_index, end_index, end_term: -1 for an empty log.
+        synced_index: all up to here is on the disk.
+        committed_index: as last said.
+        cuts: how often entries left since the start, at either end: a reader whose number is
+            another forgets its files.
+    """
+
+    session: int
+    begin_index: int
+    end_index: int
+    end_term: int
+    synced_index: int
+    committed_index: int
+    cuts: int
+
+
+COMMITS: Final = frozenset({"committed_index"})
+SYNCS: Final = frozenset({"synced_index"})
+"""For `Subscribe.minor`."""
+MINOR_WITHIN_S: Final = 0.005
+_GREW_FIELDS: Final = frozenset(field.name for field in attrs.fields(LedgerGrew))
+
+
+def changes(older: LedgerGrew | None, newer: LedgerGrew) -> frozenset[str]:
+    """The fields in which they differ: all of them if there is no older one."""
+    if older is None:
+        return _GREW_FIELDS
+    return frozenset(name for name in _GREW_FIELDS if getattr(older, name) != getattr(newer, name))
+
+
+def _fields_of_grew(_: object, __: object, names: frozenset[str]) -> None:
+    assert names <= _GREW_FIELDS, f"not fields of LedgerGrew: {names - _GREW_FIELDS}"
+
+
+@attrs.frozen(kw_only=True)
+class Subscribe:
+    """Be told LedgerGrew, at once and at every change. A second of that name replaces the first.
+
+    Attributes:
+        within_s: so much later at the latest, with whatever else wakes the subscriber; 0.0: at
+            once.
+        minor: fields of LedgerGrew; where nothing else has changed, it comes within
+            MINOR_WITHIN_S, as with `within_s`. Each is a wake-up less for every append that is
+            alone.
+    """
+
+    subscriber: ActorRef[LedgerGrew]
+    name: str
+    within_s: float = 0.0
+    minor: frozenset[str] = attrs.field(default=frozenset(), validator=_fields_of_grew)
+
+    async def tell(self, grew: LedgerGrew, changed: frozenset[str]) -> None:
+        """Tell the subscriber; `changed` says in what it is news."""
+        within_s = self.within_s or (MINOR_WITHIN_S if changed <= self.minor else 0.0)
+        if within_s:
+            self.subscriber.leave(grew, within_s=within_s)
+        else:
+            await self.subscriber.tell(grew)
+
+
+@attrs.frozen(kw_only=True)
+class Unsubscribe:
+    """No more LedgerGrew."""
+
+    name: str
+
+
+Message: TypeAlias = (
+    OpenSession
+    | GetMember
+    | SaveVote
+    | Condemn
+    | Doubt
+    | Mend
+    | Append
+    | Change
+    | Commit
+    | DropBelow
+    | Subscribe
+    | Unsubscribe
+    | SyncDone
+)
+
+
+def size_of(message: object) -> int:
+    """What a message counts against the bytes that may wait."""
+    match message:
+        case Append():
+            return sum(map(len, message.bodies)) + ENTRY_HEAD_BYTES * len(message.bodies)
+        case Change():
+            return sum(entry.size for entry in message.entries)
+        case _:
+            return 0

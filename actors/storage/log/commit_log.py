@@ -1,0 +1,379 @@
+"""The commit log: files of one size that together are one run of bytes. One owner writes; nobody
+else.
+
+Upstream: apache/rocketmq store/.../MappedFileQueue.java, CommitLog.java,
+AllocateMappedFileService.java (5.3.3). The file format is upstream's, byte for byte: 20-digit
+names, exact pre-sized files, a spare all-zero file after the one being written, removed at an
+ordered stop.
+
+Differs:
+- `pwrite` instead of a mapped file: a full disk or a bad sector is an OSError instead of a SIGBUS.
+- Data goes on in the next file when one is full (upstream's slave drops it, logged).
+- All bytes after the end are zero, always: a truncation gives them back to the file system.
+  Upstream leaves the old bytes, which a later recovery may take for records.
+- A truncation is written down before it is done (`truncation.py`).
+- A missing file in the middle refuses the load; upstream finds out when it reads there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+
+from actors.env.protocols import Disk, File, Held
+from actors.storage.files.path_kinds import check_kinds
+from actors.storage.files.room import needing_room
+from actors.storage.log.file_sizes import LOG_BYTES_MAX, check_sizes
+from wire.files.commit_log import BLANK_BYTES, encode_blank, segment_name, segment_offset
+
+PREPARE_BYTES = 16 << 20
+"""Blocks are asked for this far ahead of the data, so that a full disk is found before a record is
+half written.
+"""
+SEGMENT_BYTES_MIN = 4096
+SEGMENT_BYTES_MAX = (1 << 31) - 1
+"""Positions within a file are 32-bit ints in upstream."""
+
+
+class OffsetMismatch(Exception):
+    """The bytes offered do not continue the log. Nothing was written."""
+
+
+def segment_path(folder: str, base_bytes: int) -> str:
+    return f"{folder}/{segment_name(base_bytes)}"
+
+
+def is_segment_name(name: str) -> bool:
+    """Whether a file of a log can have that name."""
+    return segment_offset(name) is not None
+
+
+def segment_bases(disk: Disk, folder: str) -> list[int]:
+    """First offsets of the files in `folder`, ascending; other names are not ours and are left
+    alone.
+    """
+    offsets = (segment_offset(name) for name in disk.listdir(folder))
+    return [base for base in offsets if base is not None]
+
+
+@attrs.define
+class CommitLog:
+    """The files of one log, and where its end is.
+
+    Attributes:
+        folder: absolute path of `commitlog/`.
+        segment_bytes: size of every file.
+        written_bytes: end of the log, the offset of the next byte. After `load` it is the end of
+            the last file, until recovery calls `set_end`.
+        gone_paths: files deleted, until somebody takes note of them.
+        blank: the first BLANK_BYTES of a filler of so many bytes, in the format of the log.
+    """
+
+    folder: str
+    segment_bytes: int
+    written_bytes: int
+    _disk: Disk
+    _bases: list[int]
+    _reserved_bytes: int = 0
+    gone_paths: tuple[str, ...] = ()
+    blank: Callable[[int], bytes] = encode_blank
+    _handles: dict[int, File] = attrs.field(factory=dict)
+    _dirty: dict[str, None] = attrs.field(factory=dict)
+
+    @classmethod
+    def load(
+        cls,
+        disk: Disk,
+        folder: str,
+        segment_bytes: int,
+        *,
+        blank: Callable[[int], bytes] = encode_blank,
+        least_bytes: int = SEGMENT_BYTES_MIN,
+        key: str = "segment_bytes",
+    ) -> CommitLog:
+        """Open the folder, creating it if needed. A 0-byte last file is deleted (a crash left it).
+
+        Args:
+            key: where the configuration says the size of a file.
+
+        Raises: ConfigError if the files are of another size than configured, or one is none;
+        CorruptLog for a single odd file or a missing one. Upstream: MappedFileQueue.load.
+        """
+        assert least_bytes <= segment_bytes <= SEGMENT_BYTES_MAX
+        bases = log_files(disk, folder, segment_bytes, key=key)
+        disk.mkdir(folder)
+        for base in [base for base in segment_bases(disk, folder) if base not in bases]:
+            disk.unlink(segment_path(folder, base))
+            disk.sync_dir(folder)
+        end = bases[-1] + segment_bytes if bases else 0
+        log = cls(
+            folder=folder,
+            segment_bytes=segment_bytes,
+            written_bytes=end,
+            disk=disk,
+            bases=bases,
+            blank=blank,
+        )
+        log._reserved_bytes = end
+        return log
+
+    @classmethod
+    def look(cls, disk: Disk, folder: str, segment_bytes: int, bases: list[int]) -> CommitLog:
+        """The files that begin at `bases` as they lie there, to read from alone."""
+        return cls(
+            folder=folder,
+            segment_bytes=segment_bytes,
+            written_bytes=bases[-1] + segment_bytes if bases else 0,
+            disk=disk,
+            bases=bases,
+        )
+
+    @property
+    def min_bytes(self) -> int:
+        """Offset of the first byte kept; 0 for a log without files."""
+        return self._bases[0] if self._bases else 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing was ever written, so a slave may begin anywhere on a file boundary."""
+        return self.written_bytes == 0
+
+    def bases(self) -> tuple[int, ...]:
+        """First offsets of all files, the spare one included."""
+        return tuple(self._bases)
+
+    def path_of(self, offset: int) -> str:
+        return segment_path(self.folder, offset - offset % self.segment_bytes)
+
+    def set_end(self, end_bytes: int) -> None:
+        """Say where the log ends. All bytes behind must be zero (`truncation.apply` sees to it)."""
+        assert self.min_bytes <= end_bytes
+        assert not self._bases or end_bytes <= self._bases[-1] + self.segment_bytes
+        self.written_bytes = self._reserved_bytes = end_bytes
+        self._close_handles()
+
+    def reserve(self, up_to_bytes: int) -> None:
+        """Have the files and blocks for all bytes below `up_to_bytes`, and the spare file behind
+        them.
+
+        Raises: NoRoom; another OSError. Nothing has been written then.
+        """
+        while self._reserved_bytes < up_to_bytes:
+            at = self._reserved_bytes
+            base = at - at % self.segment_bytes
+            wanted = max(PREPARE_BYTES, up_to_bytes - at)
+            size = min(wanted, base + self.segment_bytes - at)
+            with needing_room():
+                self._open(base).prepare(at - base, size)
+            self._reserved_bytes = at + size
+
+    def append(
+        self, data: bytes | bytearray | memoryview | Held, size_bytes: int | None = None
+    ) -> None:
+        """Write at the end; at a file's end it goes on in the next one.
+
+        Args:
+            size_bytes: so much of the beginning of `data`; None: all.
+
+        Raises: NoRoom; another OSError, ENOSPC too: then the end is unknown and this object must
+        not be used any further.
+        """
+        view = memoryview(data) if isinstance(data, (bytes, bytearray, memoryview)) else None
+        size = len(data) if size_bytes is None else size_bytes
+        self.reserve(self.written_bytes + size)
+        done = 0
+        while done < size:
+            base = self.written_bytes - self.written_bytes % self.segment_bytes
+            room = base + self.segment_bytes - self.written_bytes
+            part = min(room, size - done)
+            file = self._open(base)
+            if view is None:
+                file.pwrite_held(data, self.written_bytes - base, part)
+            else:
+                file.pwrite(view[done : done + part], self.written_bytes - base)
+            self._dirty[file.path] = None
+            self.written_bytes += part
+            done += part
+            if part == room:
+                self._close_below(self.written_bytes)
+
+    def append_raw(
+        self, offset_bytes: int, data: bytes | memoryview | Held, size_bytes: int | None = None
+    ) -> None:
+        """Bytes received from a master, cut anywhere, which must start exactly at our end.
+
+        `size_bytes` as `append`. An empty log takes any first offset that is a file's first byte.
+        Raises: OffsetMismatch (nothing written); NoRoom, OSError as `append`.
+        """
+        if self.is_empty and offset_bytes != 0:
+            if offset_bytes + self.segment_bytes > LOG_BYTES_MAX:
+                raise OffsetMismatch(f"no log ever comes to {offset_bytes}")
+            if offset_bytes < 0 or offset_bytes % self.segment_bytes:
+                raise OffsetMismatch(
+                    f"an empty log cannot begin at {offset_bytes}: "
+                    f"that is no multiple of its file size {self.segment_bytes}"
+                )
+            empty_at = self.written_bytes
+            self.restart_at(offset_bytes)  # its own empty files leave first
+            try:
+                self.reserve(offset_bytes + (len(data) if size_bytes is None else size_bytes))
+            except OSError:
+                self.restart_at(empty_at)  # an end without a byte before it would never be synced
+                raise
+        if offset_bytes != self.written_bytes:
+            raise OffsetMismatch(f"expected {self.written_bytes}, offered {offset_bytes}")
+        self.append(data, size_bytes)
+
+    def roll(self) -> None:
+        """Close the file being written with a BLANK record, so that the next record opens a new
+        file.
+
+        Raises: OSError as `append`.
+        """
+        self.fill(-self.written_bytes % self.segment_bytes)
+
+    def fill(self, size_bytes: int) -> None:
+        """Write a filler of `size_bytes`, within one file. Its rest is the zeros that are there.
+
+        Raises: OSError as `append`.
+        """
+        assert size_bytes >= BLANK_BYTES, "the L + 8 rule keeps room for a filler"
+        self.append(self.blank(size_bytes))
+        self.written_bytes += size_bytes - BLANK_BYTES
+        self._reserved_bytes = max(self._reserved_bytes, self.written_bytes)
+        self._close_below(self.written_bytes)
+
+    def forget_behind(self, end_bytes: int) -> None:
+        """The files that hold nothing below `end_bytes` are about to be deleted; the first one
+        stays.
+        """
+        self._close_handles()
+        while len(self._bases) > 1 and self._bases[-1] >= end_bytes:
+            self._forget(self._bases.pop())
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether something was written since `take_dirty`."""
+        return bool(self._dirty)
+
+    def take_dirty(self) -> tuple[str, ...]:
+        """Paths written since the last call: what a sync has to cover."""
+        paths = tuple(self._dirty)
+        self._dirty.clear()
+        return paths
+
+    def take_gone(self) -> tuple[str, ...]:
+        """Files deleted since the last call: a syncer closes them."""
+        paths, self.gone_paths = self.gone_paths, ()
+        return paths
+
+    def delete_first(self) -> int:
+        """Delete the oldest file, never the one being written. Gives the new first offset.
+
+        The folder is synced each time: files must not vanish in another order than from the front.
+        """
+        assert len(self._bases) > 1
+        assert self._bases[1] <= self.written_bytes
+        base = self._bases[0]
+        self._close_below(base + self.segment_bytes)
+        self._disk.unlink(segment_path(self.folder, base))
+        self._disk.sync_dir(self.folder)
+        del self._bases[0]
+        self._forget(base)
+        return self._bases[0]
+
+    def restart_at(self, offset_bytes: int) -> None:
+        """Delete every file, the last one first, and go on at `offset_bytes`, wherever that lies.
+
+        The folder is synced each time, so that a crash in between leaves a beginning of the log.
+        """
+        self._close_handles()
+        while self._bases:
+            self._disk.unlink(segment_path(self.folder, self._bases[-1]))
+            self._disk.sync_dir(self.folder)
+            self._forget(self._bases.pop())
+        self.written_bytes = self._reserved_bytes = offset_bytes
+
+    def close(self, *, remove_spare: bool) -> None:
+        """Release the handles; at an ordered stop also remove the files that hold nothing yet."""
+        self._close_handles()
+        while remove_spare and self._bases and self._bases[-1] >= self.written_bytes:
+            if (
+                self._bases[-1] == self.written_bytes
+                and self.written_bytes > 0
+                and len(self._bases) == 1
+            ):
+                break  # The only trace of where an expired or a received log goes on.
+            self._disk.unlink(segment_path(self.folder, self._bases.pop()))
+            self._disk.sync_dir(self.folder)
+
+    def _forget(self, base: int) -> None:
+        path = segment_path(self.folder, base)
+        self._dirty.pop(path, None)
+        self.gone_paths += (path,)
+
+    def _open(self, base: int) -> File:
+        """The handle of the file that starts at `base`; it and its spare successor are created when
+        missing.
+        """
+        file = self._handles.get(base)
+        if file is None:
+            self._create(base)
+            self._create(base + self.segment_bytes)
+            file = self._handles[base] = self._disk.open(segment_path(self.folder, base), "w")
+        return file
+
+    def _create(self, base: int) -> None:
+        """Size and name are synced at once, so that no crash leaves a hole or a file too short.
+
+        Inline, once per file and one file ahead: 0.2 to 0.3 ms for 1 GiB, at most 3 ms beside
+        syncs of 1.6 GB/s (measured on ext4).
+        """
+        if self._bases and base <= self._bases[-1]:
+            return
+        assert not self._bases or base == self._bases[-1] + self.segment_bytes
+        path = segment_path(self.folder, base)
+        file = self._disk.open(path, "x")
+        try:
+            file.resize(self.segment_bytes)
+            file.sync()
+            self._disk.sync_dir(self.folder)
+        except OSError:
+            self._disk.unlink(path)
+            raise
+        finally:
+            file.close()
+        self._bases.append(base)
+
+    def _close_below(self, offset_bytes: int) -> None:
+        for base in [b for b in self._handles if b + self.segment_bytes <= offset_bytes]:
+            self._handles.pop(base).close()
+
+    def _close_handles(self) -> None:
+        while self._handles:
+            self._handles.popitem()[1].close()
+
+
+def log_files(
+    disk: Disk, folder: str, segment_bytes: int, *, key: str, fills_last: bool = False
+) -> list[int]:
+    """First offsets of the files that `CommitLog.load` takes, changing nothing: not of a last one
+    of 0 bytes.
+
+    Args:
+        fills_last: a last file that is too short will be filled up.
+
+    Raises: as `CommitLog.load`.
+    """
+    bases = segment_bases(disk, folder)
+    check_kinds(disk, folders=(), files=(segment_path(folder, base) for base in bases))
+    sizes = [disk.stat(segment_path(folder, base)).size_bytes for base in bases]
+    if sizes and fills_last and 0 < sizes[-1] < segment_bytes:
+        sizes[-1] = segment_bytes
+    follows = len(bases) < 2 or bases[-1] == bases[-2] + segment_bytes
+    if sizes and sizes[-1] == 0 and follows and bases[-1] < LOG_BYTES_MAX:
+        bases.pop()
+        sizes.pop()
+    check_sizes(folder, bases, sizes, segment_bytes, key)
+    return bases

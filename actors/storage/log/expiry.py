@@ -1,0 +1,314 @@
+"""When the oldest file of a log may go.
+
+Upstream: apache/rocketmq store/.../DefaultMessageStore.java, CleanCommitLogService (5.3.3);
+specification section 4.11.
+
+Differs: a disk that is too full at the start is cleaned at once, and one that fills up between two
+looks as soon as a write finds no room; the disk is looked at before each deletion, so that forced
+cleaning stops as soon as there is room; only files whose every byte is synced go; readers are not
+waited for, because an open handle keeps a deleted file readable, but the dispatcher is, unless the
+disk is too full for that.
+"""
+
+from __future__ import annotations
+
+import datetime
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+import attrs
+
+from actors.config import ClassicGroup
+from actors.env import Env
+from actors.events import store as events
+from actors.storage.commitlog.recovery import first_store_ts
+from actors.storage.files.room import NO_ROOM, NoRoom, why_no_room
+from actors.storage.log.commit_log import CommitLog
+
+T = TypeVar("T")
+
+FIRST_ROUND_S = 60.0
+"""Upstream's. With a shorter interval, or too full a disk, the first round comes earlier."""
+FILES_PER_ROUND_MAX = 10
+BETWEEN_FILES_S = 0.1
+HOUR_MS = 3_600_000
+APART_MS = 24 * HOUR_MS
+"""Times that contradict each other by more are not the work of two clocks, nor of one set anew."""
+OVERDUE_MS = 48 * HOUR_MS
+"""By then every hour of `delete_when` has come, and whoever has to read a file has read it."""
+_LOGGER = logging.getLogger("triolog.storage")
+
+
+@attrs.frozen(kw_only=True)
+class Expiry:
+    """The rules of one group. All ratios are used shares of the disk, 0.0 to 1.0.
+
+    Attributes:
+        reserved_ms: age at which a file expires.
+        hours: local hours in which expired files go.
+        used_max: above it they go at any hour.
+        used_forcibly: above it files go whatever their age.
+        used_full: above it appends are refused.
+    """
+
+    reserved_ms: int
+    hours: tuple[int, ...]
+    used_max: float
+    used_forcibly: float
+    used_full: float
+
+    @classmethod
+    def of(cls, group: ClassicGroup) -> Expiry:
+        """The rules as configured."""
+        return cls(
+            reserved_ms=group.file_reserved_time_h * HOUR_MS,
+            hours=group.delete_when_hours,
+            used_max=group.disk_max_used_ratio,
+            used_forcibly=group.disk_clean_forcibly_ratio,
+            used_full=group.disk_full_ratio,
+        )
+
+    def is_full(self, used: float) -> bool:
+        """Whether appends are refused."""
+        return used > self.used_full
+
+    def is_short(self, used: float) -> bool:
+        """Whether some files may go at any hour."""
+        return used > min(self.used_max, self.used_forcibly)
+
+    def reason_to_delete(
+        self, *, used: float, local_hour: int, now_ms: int, modified_ms: int | None
+    ) -> str | None:
+        """Why the oldest file goes now: "usage", "age", or None if it stays.
+
+        Args:
+            modified_ms: when it was written last; None: nobody knows.
+        """
+        if used > self.used_forcibly:
+            return "usage"
+        if local_hour not in self.hours and used <= self.used_max:
+            return None
+        is_old = modified_ms is not None and now_ms - modified_ms >= self.reserved_ms
+        return "age" if is_old else None
+
+
+@attrs.define(kw_only=True)
+class Cleaner:
+    """Applies the rules to one log, and tells once, by an event and in the program's log, that it
+    finds no room, and once that it does again.
+
+    Attributes:
+        root: the store's folder, for people.
+        owner: node and group, for people.
+        emit: takes events; None: nobody is told.
+        needs_next: whoever deletes the oldest file has to read where the next one begins.
+        floor_bytes: files from here on stay, unless the disk is too full for that.
+        is_full: the disk was too full for appends at the last look.
+        stands_still: why files do not go that should have gone, for people; "": they do.
+        lacks: what room lacks, for people; "": none.
+    """
+
+    env: Env
+    log: CommitLog
+    rules: Expiry
+    root: str
+    owner: str = ""
+    emit: Callable[[object], None] | None = None
+    needs_next: bool = False
+    floor_bytes: int = 1 << 62
+    is_full: bool = attrs.field(default=False, init=False)
+    stands_still: str = attrs.field(default="", init=False)
+    _unreadable: str = attrs.field(default="", init=False)
+    _used: float = attrs.field(default=0.0, init=False)
+    lacks: str = attrs.field(default="", init=False)
+    _by_write: bool = attrs.field(default=False, init=False)
+    _used_then: float = attrs.field(default=0.0, init=False)  # when the last write found no room
+    _no_files: bool = attrs.field(default=False, init=False)
+
+    @classmethod
+    def of(
+        cls,
+        env: Env,
+        log: CommitLog,
+        group: ClassicGroup,
+        *,
+        node: str,
+        root: str,
+        emit: Callable[[object], None],
+    ) -> Cleaner:
+        """That of a group's log on a node; no file may go until its floor is set."""
+        rules, owner = Expiry.of(group), f"{node}: {group.name}"
+        return cls(env=env, log=log, rules=rules, root=root, owner=owner, emit=emit, floor_bytes=0)
+
+    def look(self) -> None:
+        """Look at the disk, and at whether what is old goes. What a write has found no room for may
+        have some once the disk is less full than it was then: nobody may write for long.
+        """
+        self._used = self.env.disk.usage(self.log.folder)
+        files = self.env.disk.free_files(self.log.folder)
+        if self._by_write and (self._used < self._used_then or (self._no_files and files != 0)):
+            self._by_write = False
+        self.is_full = self.rules.is_full(self._used)
+        if self.is_full:
+            self._tell(self.full_text())
+        elif not self._by_write:
+            self._tell("")
+        self._say_stands_still(self._why_old_files_stay())
+
+    def no_room(self, error: NoRoom) -> str:
+        """A write found none, whatever share of the disk is used. Gives why, for a person."""
+        rules, self._by_write = self.rules, True
+        disk, folder = self.env.disk, self.log.folder
+        self._used = self._used_then = disk.usage(folder)
+        self._no_files = disk.free_files(folder) == 0
+        reason = why_no_room(disk, folder, error)
+        if not self._no_files:
+            reason += (
+                f": expired files go at any hour above {rules.used_max:.0%},"
+                f" others above {rules.used_forcibly:.0%}"
+            )
+        self._tell(reason)
+        return reason
+
+    def wrote(self) -> None:
+        """A write found room."""
+        if self._by_write:
+            self._by_write = False
+            self._tell(self.full_text() if self.is_full else "")
+
+    def full_text(self) -> str:
+        """Why appends are refused, for a person."""
+        most = f"more than {self.rules.used_full:.0%} full"
+        return f"{NO_ROOM}the disk of {self.root} is {most} ({self._used:.0%})"
+
+    def _tell(self, reason: str) -> None:
+        if self.emit is None or bool(reason) == bool(self.lacks):
+            return
+        self.lacks = reason
+        self.emit(
+            events.DiskUsageChanged(is_full=bool(reason), used_ratio=self._used, reason=reason)
+        )
+        _LOGGER.warning("%s: %s", self.owner, reason or "there is room again")
+
+    def readable(self, read: Callable[[], T]) -> T | None:
+        """What a deletion rests on; None: a bad sector hides it. Raises: as `read`, but OSError."""
+        try:
+            found = read()
+        except OSError as error:
+            self.cannot_read(error)
+            return None
+        self.can_read()
+        return found
+
+    def cannot_read(self, error: OSError) -> None:
+        """The oldest file stays: a bad sector hides what its deletion rests on."""
+        self._unreadable = f"{error.filename} cannot be read: {error.strerror}"
+        self._say_stands_still(self._why_old_files_stay())
+
+    def can_read(self) -> None:
+        """What a deletion rests on was read."""
+        self._unreadable = ""
+
+    def first_round_s(self, interval_s: float) -> float:
+        """Seconds to the first round: none if the last look found too little room."""
+        return 0.0 if self.rules.is_short(self._used) else min(FIRST_ROUND_S, interval_s)
+
+    def due(self, synced_bytes: int, *, deleted: int = 0, reason: str | None = None) -> str | None:
+        """Why the oldest file goes now; None: it stays. The file being written always does, and one
+        with a byte that is not synced, and all when a round has had its share.
+
+        Args:
+            deleted: files in this round.
+            reason: why it goes whatever the rules say; None: they decide.
+        """
+        log = self.log
+        if len(log.bases()) < 2 or log.bases()[1] > synced_bytes:
+            return None
+        if deleted >= FILES_PER_ROUND_MAX or self._lacks_next():
+            return None
+        if reason is not None:
+            return reason
+        if log.bases()[1] > self.floor_bytes and not self._is_pressed:
+            return None
+        now_ms = self.env.wall_clock_ms()
+        return self.rules.reason_to_delete(
+            used=self._used,
+            local_hour=local_hour(now_ms),
+            now_ms=now_ms,
+            modified_ms=self._oldest_ms(now_ms),
+        )
+
+    def _oldest_ms(self, now_ms: int) -> int | None:
+        """When the oldest file of several was written last; None: nobody knows.
+
+        Its own time is believed if the others do not contradict it: it is not of the future, the
+        next file is not older, nor the file younger than the record that it begins with. Otherwise
+        the record that the next file begins with tells it, or else the time of that file. A record
+        that cannot be read says nothing.
+        """
+        disk, log = self.env.disk, self.log
+        first, second = log.bases()[:2]
+        own, following = (disk.stat(log.path_of(base)).modified_ms for base in (first, second))
+        begun, stored = (self._begun_ms(base) or 0 for base in (first, second))
+        latest = now_ms + APART_MS
+        earliest = begun - APART_MS if begun <= latest else 0
+        believed = [own] if own <= following + APART_MS else []
+        believed += [stored] if stored else []
+        found = [ms for ms in (*believed, following) if earliest <= ms <= latest]
+        return found[0] if found else None
+
+    def _begun_ms(self, base: int) -> int | None:
+        """When the record that a file begins with was stored, 0 if it begins with none; None: there
+        is a bad sector. It ends nobody: who needs the record itself finds it, too.
+        """
+        try:
+            return first_store_ts(self.env.disk, self.log, base)
+        except OSError:
+            return None
+
+    def _lacks_next(self) -> bool:
+        """Whether the next file cannot be read where that is needed."""
+        return self.needs_next and self._begun_ms(self.log.bases()[1]) is None
+
+    def _why_old_files_stay(self) -> str:
+        """For another reason than the rules; "": they do not."""
+        bases = self.log.bases()
+        if len(bases) < 2 or bases[1] > self.log.written_bytes:
+            return ""  # the one that is written
+        if self._lacks_next():
+            return (
+                f"no log file expires: {self.log.path_of(bases[1])} cannot be read where it begins,"
+                " and so where the log would: replace the disk"
+            )
+        if self._unreadable:
+            return f"no log file expires: {self._unreadable}: replace the disk"
+        now_ms = self.env.wall_clock_ms()
+        path, modified_ms = self.log.path_of(bases[0]), self._oldest_ms(now_ms)
+        if modified_ms is None:
+            return (
+                f"no log file expires: {path} is dated in the future, or long before its records,"
+                " and so is what follows: set its time (touch), or remove it with the node stopped"
+            )
+        overdue_ms = now_ms - modified_ms - self.rules.reserved_ms
+        if overdue_ms < OVERDUE_MS or bases[1] <= self.floor_bytes:
+            return ""
+        return (
+            f"no log file expires: {path} should have gone {overdue_ms // HOUR_MS} hours ago, and"
+            " waits for its queues and index to be derived"
+        )
+
+    def _say_stands_still(self, why: str) -> None:
+        if bool(why) != bool(self.stands_still):
+            _LOGGER.warning("%s: %s", self.owner, why or "log files expire again")
+        self.stands_still = why
+
+    @property
+    def _is_pressed(self) -> bool:
+        """Whether there is too little room to wait for anybody, who may need some for itself."""
+        return self.is_full or self._by_write or self._used > self.rules.used_forcibly
+
+
+def local_hour(wall_clock_ms: int) -> int:
+    """The hour on this machine's clock, 0 to 23."""
+    return datetime.datetime.fromtimestamp(wall_clock_ms / 1000).hour

@@ -1,0 +1,188 @@
+"""Syncer: makes durable what the store has written, one sync at a time, and says how far.
+
+Upstream: apache/rocketmq store/.../CommitLog.java, GroupCommitService and FlushRealTimeService
+(5.3.3).
+
+Differs: what is written while a sync runs is covered by the next one (no polling, no retries); a
+failed sync is final: the kernel may have dropped the pages, so a second try that succeeds proves
+nothing. The actor crashes, and with it the store and the node. With `upstream` (`compat`) it counts
+as done, as upstream's does (T26).
+
+Messages: Written; Settle; SyncFile. It tells the store SyncDone. A restart forgets what was to be
+synced; the store restarts with it.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias, assert_never
+
+import attrs
+
+from actors.env.protocols import Disk
+from actors.env.protocols import Syncer as DiskSyncer
+from actors.errors import StorageError
+from actors.events import store as events
+from actors.runtime import (
+    Actor,
+    ActorDown,
+    ActorRef,
+    AskTimeout,
+    MailboxSpec,
+    ReplyTo,
+    StopReason,
+)
+from actors.storage.files.lost_files import lost_text
+
+MAILBOX_CAPACITY = 64
+"""The store keeps what does not fit and offers it again with the next sync's end."""
+SETTLE_S = 5.0
+"""A stopping store waits so long for the sync that is under way: half of what its stop may take."""
+
+
+@attrs.frozen(kw_only=True)
+class Written:
+    """All below `offset_bytes` is written; since the last such message `paths` were written, and
+    `gone` deleted.
+    """
+
+    offset_bytes: int
+    paths: tuple[str, ...]
+    gone: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class SyncDone:
+    """To the store: all below `offset_bytes` is on the disk."""
+
+    offset_bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class Settled:
+    """No sync has failed, none is under way, and none begins before something is written."""
+
+
+@attrs.frozen(kw_only=True)
+class Settle:
+    """From a store that stops: sync what is left, now, then answer. A failed sync fails this."""
+
+    reply_to: ReplyTo[Settled]
+
+
+@attrs.frozen(kw_only=True)
+class FileSynced:
+    """The file is on the disk as it was when it was asked for, or is gone."""
+
+
+@attrs.frozen(kw_only=True)
+class SyncFile:
+    """From who has written to the middle of a file: sync it now. A failed sync fails this, and is
+    as final as any other. A file that has been deleted meanwhile needs none.
+    """
+
+    path: str
+    reply_to: ReplyTo[FileSynced]
+
+
+@attrs.frozen(kw_only=True)
+class _IntervalPassed:
+    """Timer: the next sync of a `written` group is due."""
+
+
+Message: TypeAlias = Written | Settle | SyncFile
+_Inbox: TypeAlias = Message | _IntervalPassed
+
+
+async def may_close_clean(syncer: ActorRef[Settle], reason: StopReason) -> bool:
+    """Whether a store that stops for `reason` may sync the rest by itself and call that clean.
+
+    Only in an ordered stop, and only after the sync that is under way is known to have ended well:
+    the system tells its error once, and a file that is opened later syncs without the lost pages.
+    """
+    if reason not in (StopReason.NORMAL, StopReason.SHUTDOWN):
+        return False
+    try:
+        await syncer.ask(Settled, lambda reply_to: Settle(reply_to=reply_to), timeout_s=SETTLE_S)
+    except (ActorDown, AskTimeout):
+        return False
+    return True
+
+
+@attrs.define
+class Syncer(Actor[_Inbox]):
+    """See the module's text.
+
+    Attributes:
+        interval_s: least time between two syncs; 0.0 syncs as soon as there is something.
+        upstream: a failed sync is told, and counts.
+    """
+
+    mailbox = MailboxSpec(capacity=MAILBOX_CAPACITY)
+    _disk: Disk
+    _store: ActorRef[SyncDone]
+    interval_s: float
+    upstream: bool = False
+    _syncer: DiskSyncer = attrs.field(init=False)
+    _offset_bytes: int = attrs.field(default=0, init=False)
+    _paths: dict[str, None] = attrs.field(factory=dict, init=False)
+    _next_s: float = attrs.field(default=0.0, init=False)
+
+    async def on_start(self) -> None:
+        self._syncer = self._disk.syncer()
+
+    async def handle_batch(self, messages: list[_Inbox]) -> None:
+        settles: list[Settle] = []
+        for message in messages:
+            match message:
+                case Written():
+                    self._offset_bytes = max(self._offset_bytes, message.offset_bytes)
+                    self._paths.update(dict.fromkeys(message.paths))
+                    self._syncer.forget(message.gone)
+                case Settle():
+                    settles.append(message)
+                case SyncFile():
+                    await self._sync_file(message)
+                case _IntervalPassed():
+                    pass
+                case _:
+                    assert_never(message)
+        if self._paths:
+            if self.interval_s and not settles and self.ctx.now_s() < self._next_s:
+                self.ctx.timers.start_at("interval", self._next_s, _IntervalPassed())
+            else:
+                await self._sync()
+        for settle in settles:
+            settle.reply_to.send(Settled())
+
+    async def on_stop(self, reason: StopReason) -> None:
+        self._syncer.close()
+
+    async def _sync(self) -> None:
+        """Sync, then tell: nothing is called durable before it is."""
+        paths, offset = tuple(self._paths), self._offset_bytes
+        self._paths.clear()
+        began_s = self.ctx.now_s()
+        try:
+            await self._syncer.sync(paths)
+        except OSError as error:
+            self._failed(error, paths)
+        self._next_s = began_s + self.interval_s
+        await self._store.tell(SyncDone(offset_bytes=offset))
+
+    async def _sync_file(self, message: SyncFile) -> None:
+        try:
+            await self._syncer.sync((message.path,))
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            self._failed(error, (message.path,))
+        message.reply_to.send(FileSynced())
+
+    def _failed(self, error: OSError, paths: tuple[str, ...]) -> None:
+        """Raises: StorageError, unless it counts as done."""
+        self.ctx.emit(events.SyncFailed(error=str(error), paths=paths))
+        if self.upstream:
+            return
+        if isinstance(error, FileNotFoundError):
+            raise StorageError(lost_text(self._disk, str(error.filename))) from None
+        raise StorageError(f"the sync of {', '.join(paths)} failed: {error}") from error

@@ -1,0 +1,433 @@
+"""A node's data directory: whose it is, how often it was started, and its locks.
+
+`DATA_DIR/NODE/identity.json`, replaced as a whole, on a full disk too (see `replacing`):
+
+| Key | Type | Meaning |
+|---|---|---|
+| format_version | int | of the whole directory; a newer one is refused |
+| cluster, node | str | whose directory it is; another's is refused |
+| groups | list of str | the groups with a store here, also former ones |
+| boot | int | raised and synced at every start, before the first event of that boot |
+| settings | object | the settings of the last start, key path -> value as text |
+| records | object | group -> what it must remember, see `GroupRecord`; one that is missing is new |
+| votes | list of str | DLedger groups whose `currterm` was on the disk: one without is not new |
+| membership | object | DLedger group -> what the node's vote in it is worth, see `Membership` |
+| ledgers | object | DLedger group -> its members and store as it began, see `ledger_shape` |
+
+`DATA_DIR/NODE/lock` is held while the node runs, and `lock` in each store root too, as a Java
+broker holds it, so that neither starts on the other's files.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, suppress
+from typing import Any, Final
+
+import attrs
+
+from actors.config import DLedgerGroup
+from actors.config.bounds import NAME
+from actors.env.protocols import Disk, FileLock, LockedByOther, LockedByUs
+from actors.errors import ConfigError
+from actors.log_types import Forgot, GroupRecord, Membership, Reign
+from actors.storage.files.path_kinds import check_kinds, is_bare, is_folder, wrong_kinds
+from actors.storage.files.replacing import Replaced, replace_file, settle_spares, spare_path
+from actors.storage.layout import StoreLayout
+from actors.storage.node import event_files
+from actors.storage.node.ledger_shape import LedgerShape, next_shapes
+from wire.api.base import NUMBER_MAX, POSITION_MAX
+
+FORMAT_VERSION: Final = 1
+IDENTITY_BYTES_MAX: Final = 8 << 20
+"""64 groups with 256 reigns each are 4 MB."""
+RAW_BYTES_MAX: Final = 16 << 20
+BOOTS_MISSED_MAX: Final = 1 << 32
+"""A start each second for 136 years."""
+# What a Java broker writes into its own lock file; an empty one would look foreign to operators.
+LOCK_NAME: Final = "lock"
+LOCK_CONTENT: Final = b"lock"
+
+
+# What `json` and a look at its result raise for bytes that somebody else wrote: RecursionError for
+# brackets in brackets, OverflowError for a number without end.
+UNREADABLE: Final = (
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+    OverflowError,
+)
+
+
+NEW_RECORD: Final = GroupRecord(forgot="all")
+"""Of a group that the node has never been in, as far as it knows."""
+FORGOT: Final[Mapping[object, Forgot]] = {"": "", "log": "log", "all": "all"}
+
+
+def identity_path(directory: str) -> str:
+    """Where a node's identity is kept."""
+    return f"{directory}/identity.json"
+
+
+def events_path(directory: str) -> str:
+    """Where a node's events are kept."""
+    return f"{directory}/events"
+
+
+def may_be_group(name: str) -> bool:
+    """Whether a name in `groups/` can be a group's; what others put there is left alone."""
+    return re.fullmatch(NAME.pattern, name) is not None
+
+
+def kind_problems(
+    disk: Disk, path: str, groups: Iterable[str], *, sockets: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """What of a node's directory is not of the kind that a start expects, a line each.
+
+    Args: sockets: files that it listens on. Raises: OSError.
+    """
+    layouts = [StoreLayout(f"{path}/groups/{group}") for group in groups]
+    events = (events_path(path), f"{events_path(path)}/{event_files.FORMAT}")
+    return wrong_kinds(
+        disk,
+        folders=(path, f"{path}/groups", *events, *(f for each in layouts for f in each.folders)),
+        files=(
+            identity_path(path),
+            spare_path(identity_path(path)),
+            f"{path}/lock",
+            *(file for each in layouts for file in each.files),
+        ),
+        sockets=sockets,
+    )
+
+
+@attrs.frozen(kw_only=True)
+class Identity:
+    """What `identity.json` says. See the module's table."""
+
+    format_version: int
+    cluster: str
+    node: str
+    groups: tuple[str, ...]
+    boot: int
+    settings: Mapping[str, str]
+    records: Mapping[str, GroupRecord] = attrs.Factory(dict)
+    votes: tuple[str, ...] = ()
+    membership: Mapping[str, Membership] = attrs.Factory(dict)
+    ledgers: Mapping[str, LedgerShape] = attrs.Factory(dict)
+
+
+@attrs.define
+class NodeDirectory:
+    """The directory of a running node. `close` releases the locks.
+
+    Attributes:
+        path: absolute.
+        identity: as it was written last, or is going to be by `update_beside`.
+    """
+
+    path: str
+    identity: Identity
+    _file: Replaced
+    _locks: ExitStack
+
+    @property
+    def boot(self) -> int:
+        """Number of this start, from 1."""
+        return self.identity.boot
+
+    def record(self, group: str) -> GroupRecord:
+        """What is remembered of a group."""
+        return self.identity.records.get(group, NEW_RECORD)
+
+    def update(self, group: str, record: GroupRecord) -> None:
+        """Remember this of a group instead; it is synced when this returns.
+
+        Raises: NoRoom: nothing has changed. Another OSError: then either may be found at the next
+            start.
+        """
+        self._replace(records={**self.identity.records, group: record})
+
+    async def update_beside(self, group: str, record: GroupRecord) -> None:
+        """As `update`, beside the loop: of what nobody relies on yet, so the next may write it."""
+        records = {**self.identity.records, group: record}
+        self.identity = attrs.evolve(self.identity, records=records)
+        await self._file.replace_beside(lambda: _encoded(self.identity))
+
+    def has_voted(self, group: str) -> bool:
+        """Whether term and vote of a DLedger group have been on the disk."""
+        return group in self.identity.votes
+
+    def membership(self, group: str) -> Membership | None:
+        """What the node's vote in a DLedger group is worth, as noted last; None: not yet."""
+        return self.identity.membership.get(group)
+
+    def note_member(self, group: str, membership: Membership) -> None:
+        """Term and vote are on the disk now, and that is what the vote is worth. It is synced when
+        this returns. Raises: OSError, as `update`.
+        """
+        self._replace(
+            votes=tuple(dict.fromkeys((*self.identity.votes, group))),
+            membership={**self.identity.membership, group: membership},
+        )
+
+    def _replace(self, **changes: Any) -> None:
+        identity = attrs.evolve(self.identity, **changes)
+        self._file.replace(_encoded(identity))
+        self.identity = identity
+
+    def close(self) -> None:
+        """Release the locks; harmless when closed. What is late is written first, if it can be."""
+        self._file.close()
+        if self._file.is_late:
+            with suppress(OSError):
+                self._file.replace(_encoded(self.identity))
+        self._locks.close()
+
+
+def open_directory(
+    disk: Disk,
+    path: str,
+    *,
+    cluster: str,
+    node: str,
+    groups: Iterable[str],
+    settings: Mapping[str, str],
+    ledgers: Iterable[DLedgerGroup] = (),
+    source: str = "",
+) -> NodeDirectory:
+    """Take a node's directory: lock it, check whose it is, raise and sync the boot number.
+
+    A directory that does not exist, or is empty, becomes the node's.
+
+    Args:
+        ledgers: those of the groups that are DLedger's.
+        source: the cluster file, for people.
+
+    Raises:
+        ConfigError: locked by another process or by this one; another node's or cluster's; of a
+            newer format; no identity in a directory with data; an identity that cannot be read; a
+            file where a folder has to be, or the other way round; a DLedger group that began with
+            other members or another kind of store.
+        OSError: the disk's fault.
+    """
+    groups = tuple(groups)
+    if problems := kind_problems(disk, path, groups):
+        raise ConfigError(problems)
+    disk.mkdir(path)
+    with ExitStack() as locks:
+        locks.callback(_lock(disk, f"{path}/lock", path).release)
+        found = _checked(disk, path, cluster, node)
+        known = found.groups if found is not None else ()
+        identity = Identity(
+            format_version=FORMAT_VERSION,
+            cluster=cluster,
+            node=node,
+            groups=tuple(dict.fromkeys((*known, *groups))),
+            boot=1 + _last_boot(disk, path, node, found.boot if found is not None else 0),
+            settings=dict(settings),
+            records=found.records if found is not None else {},
+            votes=found.votes if found is not None else (),
+            membership=found.membership if found is not None else {},
+            ledgers=next_shapes(
+                ledgers,
+                found.ledgers if found is not None else {},
+                found.votes if found is not None else (),
+                source=source,
+                identity=identity_path(path),
+            ),
+        )
+        for group in groups:
+            layout = StoreLayout(f"{path}/groups/{group}")
+            disk.mkdir(layout.root)
+            locks.callback(_lock(disk, layout.lock, layout.root).release)
+        settle_spares(disk, path)
+        replace_file(disk, identity_path(path), _encoded(identity))
+        held = locks.pop_all()
+    return NodeDirectory(path, identity, Replaced(disk, identity_path(path)), held)
+
+
+def read_identity(disk: Disk, path: str) -> Identity | None:
+    """What a directory says of itself; None if it says nothing.
+
+    Raises: ConfigError if its identity cannot be read.
+    """
+    file_path = identity_path(path)
+    check_kinds(disk, folders=(), files=(file_path,))
+    if not disk.exists(file_path):
+        return None
+    file = disk.open(file_path, "r")
+    try:
+        data = file.pread(0, IDENTITY_BYTES_MAX)
+    finally:
+        file.close()
+    try:
+        return _parse(_object(json.loads(data)))
+    except UNREADABLE as error:
+        why = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+        raise ConfigError(
+            f"{file_path}: expected a node's identity, found {data[:40]!r} ({why})"
+        ) from error
+
+
+def read_raw_identity(disk: Disk, node_dir: str) -> dict[str, Any]:
+    """All that a node's identity.json says, also what this version does not know."""
+    file = disk.open(identity_path(node_dir), "r")
+    try:
+        found: dict[str, Any] = json.loads(file.pread(0, RAW_BYTES_MAX))
+    finally:
+        file.close()
+    return found
+
+
+def high_water(identity: Mapping[str, Any], group: str) -> dict[str, int]:
+    """What a node's identity (as it lies in the file) says was acknowledged or reported."""
+    record = identity.get("records", {}).get(group, {})
+    offset = record.get("high_water_bytes", 0)
+    return {"the node's identity": offset} if offset else {}
+
+
+def _object(found: Any) -> dict[str, Any]:
+    if not isinstance(found, dict):
+        raise TypeError("it is no object")
+    return found
+
+
+def _parse(found: dict[str, Any]) -> Identity:
+    version = found["format_version"]
+    if not isinstance(version, int):
+        raise TypeError("format_version is no number")
+    if version > FORMAT_VERSION:
+        # Its other keys may mean anything: enough is known to refuse it by name.
+        return Identity(format_version=version, cluster="", node="", groups=(), boot=0, settings={})
+    return Identity(
+        format_version=version,
+        cluster=str(found["cluster"]),
+        node=str(found["node"]),
+        groups=tuple(str(group) for group in found["groups"]),
+        boot=_number(found, "boot"),
+        settings={str(key): str(value) for key, value in found["settings"].items()},
+        records={
+            str(group): _parse_record(record) for group, record in found.get("records", {}).items()
+        },
+        votes=tuple(str(group) for group in found.get("votes", ())),
+        membership={
+            str(group): Membership(each) for group, each in found.get("membership", {}).items()
+        },
+        ledgers={
+            str(group): LedgerShape.parse(_object(shape))
+            for group, shape in found.get("ledgers", {}).items()
+        },
+    )
+
+
+def seeding_path(directory: str) -> str:
+    """Its name until a seed has made all the rest."""
+    return f"{identity_path(directory)}.seeding"
+
+
+def _parse_record(found: Any) -> GroupRecord:
+    return GroupRecord(
+        promotion_number=_number(found, "promotion_number"),
+        promotion_master=str(found["promotion_master"]),
+        history=tuple(
+            Reign(
+                number=_number(reign, "number"),
+                token=_number(reign, "token", POSITION_MAX),
+                master=str(reign["master"]),
+                start_bytes=_number(reign, "start_bytes", POSITION_MAX),
+            )
+            for reign in found["history"]
+        ),
+        high_water_bytes=_number(found, "high_water_bytes", POSITION_MAX),
+        cut_bytes=(
+            None if found.get("cut_bytes") is None else _number(found, "cut_bytes", POSITION_MAX)
+        ),
+        forgot=_forgot(found.get("forgot", "")),
+        forced_number=_number(found, "forced_number") if "forced_number" in found else 0,
+    )
+
+
+def _forgot(found: object) -> Forgot:
+    if found not in FORGOT:
+        raise ValueError(f"forgot is {found!r}, none of {', '.join(map(repr, FORGOT))}")
+    return FORGOT[found]
+
+
+def _number(where: dict[str, Any], key: str, most: int = NUMBER_MAX) -> int:
+    found = where[key]
+    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found <= most:
+        raise ValueError(f"{key} is {found!r}, no number from 0 to {most}")
+    return found
+
+
+def _checked(disk: Disk, path: str, cluster: str, node: str) -> Identity | None:
+    found = read_identity(disk, path)
+    if found is None:
+        if disk.exists(seeding_path(path)):
+            raise ConfigError(
+                f"{path}: expected a node, found a seed that was cut short: run `seed` again"
+            )
+        if _holds_data(disk, path):
+            raise ConfigError(
+                f"{path}: expected identity.json beside the groups' data, found none; "
+                "restore it, or give the node another data_dir"
+            )
+        return None
+    if found.format_version > FORMAT_VERSION:
+        raise ConfigError(
+            f"{path}: expected format {FORMAT_VERSION} or older, found {found.format_version}: "
+            "it was written by a newer version"
+        )
+    if (found.cluster, found.node) != (cluster, node):
+        raise ConfigError(
+            f"{path}: expected the data of node {node!r} of cluster {cluster!r}, "
+            f"found that of node {found.node!r} of cluster {found.cluster!r}"
+        )
+    return found
+
+
+def _last_boot(disk: Disk, path: str, node: str, known: int) -> int:
+    """The last start, also by the events here: without an identity, or with an older copy of one,
+    its number would be given again, and files of the same name replaced. What no starts can have
+    come to since the last known one is no file of ours: there would soon be no number for a start.
+    """
+    found = event_files.last_boot(disk, events_path(path), node, most=known + BOOTS_MISSED_MAX)
+    return max(known, found)
+
+
+def _holds_data(disk: Disk, path: str) -> bool:
+    """Whether a group has more than empty folders and its lock, which a killed start leaves too."""
+    groups = f"{path}/groups"
+    return any(
+        name != LOCK_NAME and not is_bare(disk, f"{groups}/{group}/{name}")
+        for group in filter(may_be_group, disk.listdir(groups))
+        for name in _names(disk, groups, group)
+    )
+
+
+def _names(disk: Disk, groups: str, group: str) -> list[str]:
+    folder = f"{groups}/{group}"
+    return disk.listdir(folder) if is_folder(disk, folder) else [group]
+
+
+def _lock(disk: Disk, lock_path: str, what: str) -> FileLock:
+    if not disk.exists(lock_path):
+        # Written before it is locked: closing any handle of the file would release the lock.
+        file = disk.open(lock_path, "x")
+        file.pwrite(LOCK_CONTENT, 0)
+        file.close()
+    try:
+        return disk.lock(lock_path)
+    except LockedByUs as error:
+        raise ConfigError(f"{what}: is in use by this process already") from error
+    except LockedByOther as error:
+        raise ConfigError(f"{what}: is in use by another process") from error
+
+
+def _encoded(identity: Identity) -> bytes:
+    return json.dumps(attrs.asdict(identity), indent=2, sort_keys=True).encode() + b"\n"

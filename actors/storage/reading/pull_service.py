@@ -1,0 +1,282 @@
+"""PullService: answers reads of one group's log up to what is acknowledged, holds who waits.
+
+Upstream: apache/rocketmq, broker/.../processor/PullMessageProcessor.java and
+longpolling/PullRequestHoldService.java, 5.3.3.
+
+Differs: reads end at what is acknowledged, not at what is written (T27), on every node alike;
+positions are physical offsets; there is no poll, every growth wakes who waits for it.
+
+Messages: Read, WatchOffsets; store.LogGrew, Acknowledged, MasterChanged and the scrubber's
+CopyState as they grow and change: what is damaged is not shown.
+It asks the store for its range at its start, and tells the scrubber Doubt of what no answer can
+begin with. It looks at the CRC of an answer's first record only: who finds another one damaged asks
+for that next. A restart forgets what is acknowledged, until it is told again, and who waited: their
+replies fail.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias, assert_never
+
+import attrs
+import trio
+
+from actors.env import Disk
+from actors.log_types import Offsets
+from actors.runtime import Actor, ActorRef, MailboxSpec
+from actors.runtime.loop_share import let_others_work
+from actors.storage.commitlog import store
+from actors.storage.commitlog.recovery import is_beginning
+from actors.storage.log.log_reader import LogReader, OffsetGone
+from actors.storage.reading.pull_messages import HELD_MAX as HELD_MAX
+from actors.storage.reading.pull_messages import IDLE_NEWS_WITHIN_S as IDLE_NEWS_WITHIN_S
+from actors.storage.reading.pull_messages import READ_BYTES_MAX as READ_BYTES_MAX
+from actors.storage.reading.pull_messages import NotARecord as NotARecord
+from actors.storage.reading.pull_messages import Pulled as Pulled
+from actors.storage.reading.pull_messages import Read as Read
+from actors.storage.reading.pull_messages import Unreadable as Unreadable
+from actors.storage.reading.pull_messages import Watches
+from actors.storage.reading.pull_messages import WatchOffsets as WatchOffsets
+from actors.storage.scrub.scrubber_messages import CopyState, Doubt
+from wire.files.message_record import SIZE_BYTES
+from wire.files.record_scan import Scanned, Stop, scan, walk
+
+_ASK_TIMEOUT_S: Final = 5.0
+
+
+@attrs.frozen(kw_only=True)
+class Acknowledged:
+    """What readers may see has grown: told by group transfer, on a slave by the master."""
+
+    offset_bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class MasterChanged:
+    """Who takes appends now; None: unknown."""
+
+    master: str | None
+
+
+Message: TypeAlias = Read | WatchOffsets | Acknowledged | MasterChanged | CopyState | store.LogGrew
+
+
+def _only_one(_: object) -> None:
+    """Of these messages the newest alone matters."""
+
+
+@attrs.define
+class PullService(Actor[Message]):
+    """Serves one group's readers on one node.
+
+    Attributes:
+        disk: where the commit log lies.
+        store_ref: whose log it is.
+        record_bytes_max: largest record of the group.
+        synced_only: show nothing that is not synced here, so that no power loss takes it back.
+        scrubber: told what was found damaged.
+        unacknowledged: show all that is written (compat: upstream's view).
+    """
+
+    mailbox = MailboxSpec(
+        capacity=HELD_MAX,
+        conflate=dict.fromkeys((Acknowledged, MasterChanged, CopyState, store.LogGrew), _only_one),
+    )
+
+    disk: Disk
+    store_ref: ActorRef[store.Message]
+    master: str | None
+    record_bytes_max: int
+    synced_only: bool
+    unacknowledged: bool = False
+    scrubber: ActorRef[Doubt] | None = None
+    _reader: LogReader = attrs.field(init=False)
+    _log: store.LogGrew = attrs.field(init=False)
+    _acknowledged: int = attrs.field(default=0, init=False)
+    _watches: Watches = attrs.field(factory=Watches, init=False)
+    _damaged: tuple[tuple[int, int], ...] = attrs.field(default=(), init=False)
+
+    async def on_start(self) -> None:
+        held = await self.store_ref.ask(
+            store.LogRange,
+            lambda reply_to: store.GetRange(reply_to=reply_to),
+            timeout_s=_ASK_TIMEOUT_S,
+        )
+        self._reader = LogReader(self.disk, held.folder, held.segment_bytes)
+        self._log = store.LogGrew(
+            min_bytes=held.min_bytes,
+            written_bytes=held.written_bytes,
+            synced_bytes=held.synced_bytes,
+        )
+        me, name = self.ctx.self_ref, self.ctx.path
+        wanted = store.Subscribe(subscriber=me, name=name, within_s=IDLE_NEWS_WITHIN_S)
+        await self.store_ref.tell(wanted)
+
+    async def on_stop(self, reason: object) -> None:
+        self._reader.close()
+
+    async def handle(self, message: Message) -> None:
+        match message:
+            case Read():
+                began_s = trio.current_time()
+                self._read(message)
+                await let_others_work(trio.current_time() - began_s)
+            case WatchOffsets():
+                self._watch(message)
+            case Acknowledged():
+                # AcknowledgedMonotonic: what was shown once is never taken back.
+                self._acknowledged = max(self._acknowledged, message.offset_bytes)
+                self._tell_watchers()
+            case store.LogGrew():
+                self._log = message
+                self._reader.drop_below(message.min_bytes)
+                self._tell_watchers()
+            case CopyState():
+                self._damaged = message.ranges
+            case MasterChanged():
+                self.master = message.master
+                self._tell_watchers()
+            case _:
+                assert_never(message)
+
+    @property
+    def _held_here(self) -> int:
+        log = self._log
+        return log.synced_bytes if self.synced_only else log.written_bytes
+
+    def _offsets(self) -> Offsets:
+        shown = self._held_here if self.unacknowledged else self._acknowledged
+        return Offsets(
+            min=self._log.min_bytes,
+            written=self._log.written_bytes,
+            synced=self._log.synced_bytes,
+            acknowledged=shown,
+            master=self.master,
+        )
+
+    def _read(self, request: Read) -> None:
+        offsets = self._offsets()
+        start = max(request.start, self._log.min_bytes)
+        limit = min(offsets.acknowledged, self._held_here)
+        try:
+            start, following, data = self._records(start, limit, request.max_bytes)
+        except (NotARecord, Unreadable) as error:
+            request.reply_to.fail(error)
+            return
+        assert start + len(data) <= following
+        request.reply_to.send(Pulled(start=start, next=following, data=data, offsets=offsets))
+
+    def _records(self, start: int, limit: int, max_bytes: int) -> tuple[int, int, bytes]:
+        """Where the whole records at or behind `start` begin, where to read on, their bytes.
+
+        Raises: NotARecord; Unreadable.
+        """
+        size = min(max_bytes, READ_BYTES_MAX)
+        while start < limit:
+            self._check_damage(start)
+            try:
+                data = self._reader.read(start, size, limit)
+            except OffsetGone:
+                # Expired, and the news of it still waits. What is kept begins with some next file.
+                start = self._file_end(start)
+                continue
+            except OSError as error:
+                self._doubt(start, is_record=False)
+                why = error.strerror or error
+                raise Unreadable(f"log byte {start} cannot be read: {why}") from error
+            stopped = walk(data, physical_offset=start, size_max=self.record_bytes_max)
+            if stopped.end:
+                self._check_first(start, data)
+                return self._undamaged(start, data[: stopped.end], self._behind(start, stopped))
+            if stopped.stop is Stop.INCOMPLETE:
+                size = self._more(start, data, stopped.missing_bytes, size, limit)
+                if not size:
+                    break
+                continue
+            following = self._behind(start, stopped)
+            if following == start:
+                self._doubt(start, is_record=False)
+                raise self._not_a_record(start, stopped)
+            start = following
+        return start, start, b""
+
+    def _file_end(self, offset: int) -> int:
+        size = self._reader.segment_bytes
+        return offset - offset % size + size
+
+    def _behind(self, start: int, stopped: Scanned) -> int:
+        """Where to read on: behind the filler, if one follows that ends where its file does."""
+        after = start + stopped.end
+        file_end = self._file_end(start)
+        is_filler = stopped.stop is Stop.BLANK and after + stopped.blank_bytes == file_end
+        return file_end if is_filler else after
+
+    def _more(self, start: int, data: bytes, missing: int, size: int, limit: int) -> int:
+        """How many bytes show the record that `data` is the beginning of; 0: the rest is not
+        acknowledged, or not here yet.
+
+        Raises: Unreadable: no such record can lie there.
+        """
+        end = start + len(data) + missing
+        file_end = self._file_end(start)
+        if len(data) < min(size, limit - start, file_end - start):
+            self._doubt(start, is_record=False)
+            raise Unreadable(f"the file with log byte {start} is too short")
+        if end <= min(limit, file_end):
+            return end - start
+        if not is_beginning(data, start, file_end - start, self.record_bytes_max):
+            self._doubt(start, is_record=True)
+            raise Unreadable(f"the record at {start} has a size that is not what its lengths say")
+        return 0
+
+    def _not_a_record(self, start: int, stopped: Scanned) -> Exception:
+        """Where a file begins, or a filler, a record begins too, or another file follows."""
+        unwritten = stopped.stop is Stop.UNWRITTEN
+        reason = "nothing is written there" if unwritten else stopped.reason or stopped.stop.name
+        if stopped.stop is Stop.BLANK:
+            return Unreadable(f"the filler at {start} does not end where its file ends")
+        if start in (self._log.min_bytes, self._file_end(start) - self._reader.segment_bytes):
+            return Unreadable(f"the record at {start} is damaged: {reason}")
+        return NotARecord(f"no record begins at {start}: {reason}")
+
+    # ---- damage ----
+
+    def _check_first(self, start: int, data: bytes) -> None:
+        """Raises: Unreadable: the record that `data` begins with fails its CRC, or its lengths."""
+        size = int.from_bytes(data[:SIZE_BYTES], "big")
+        found, stopped = scan(data, end=size, physical_offset=start, size_max=size)
+        if not found:
+            self._doubt(start, is_record=True)
+            raise Unreadable(f"the record at {start} is damaged: {stopped.reason}")
+
+    def _doubt(self, place: int, *, is_record: bool) -> None:
+        if self.scrubber is not None:
+            self.scrubber.offer(Doubt(place=place, is_record=is_record))
+
+    def _check_damage(self, start: int) -> None:
+        for first, end in self._damaged:
+            if first <= start < end:
+                raise Unreadable(f"bytes {first} to {end} of its log are damaged")
+
+    def _undamaged(self, start: int, data: bytes, following: int) -> tuple[int, int, bytes]:
+        """The records in front of the first damaged range."""
+        for first, end in self._damaged:
+            if first < following and start < end:
+                whole = walk(
+                    data[: first - start], physical_offset=start, size_max=self.record_bytes_max
+                )
+                if not whole.end:
+                    raise Unreadable(f"bytes {first} to {end} of its log are damaged")
+                return start, start + whole.end, data[: whole.end]
+        return start, following, data
+
+    def _watch(self, request: WatchOffsets) -> None:
+        self._watches.add(request)
+        self._tell_watchers()
+
+    def _tell_watchers(self) -> None:
+        if self._watches:
+            now = self._offsets()
+            # What is acknowledged and not here yet wakes nobody: a read would come back empty.
+            self._watches.tell(now, min(now.acknowledged, self._held_here))
+            self.ctx.want_notes(self._watches.news_within_s)

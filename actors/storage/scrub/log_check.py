@@ -1,0 +1,545 @@
+"""Whether a log's bytes are still what was written, range by range.
+
+A range with a digest is read and compared. One without (its log was written by an older version or
+by another program, or the digest was lost) is parsed from the beginning of its file on, each
+record's CRC is checked, and only then its digest is written down: what nobody has checked is never
+taken for good. What a master itself has just written need not be parsed for that, nor what the
+store has just parsed to find the log's end.
+
+The log's last, unfinished range has no digest, and may have none for long; and what changes in it
+until it is full, a master digests. So where a record is doubted, records are parsed: those that
+nobody has digested (`check_undigested`), or all of a file (`walk_anew`). What is found so is parsed
+again, not compared, until it reads well, and nobody makes a digest of it before.
+
+Upstream has nothing like it: a slave of RocketMQ's copies what it is sent, and a record's CRC is
+looked at when it is consumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Final, TypeAlias, TypeVar
+
+import attrs
+
+from actors.env.protocols import Disk
+from actors.storage.commitlog.recovery import is_beginning
+from actors.storage.files.side_file import VALUES_MAX, SideFile, SideFileDamaged
+from actors.storage.log.digests import RANGE_BYTES, Digests
+from actors.storage.log.log_reader import LogReader, OffsetGone
+from actors.storage.scrub.range_reading import Found, Reading, Span, read_changed, read_ranges
+from wire.files.commit_log import Stop, scan
+from wire.files.message_record import SIZE_BYTES
+
+ROTTEN_MAX: Final = VALUES_MAX - 1
+"""Ranges that are remembered and told; what is found beyond them is found again, and leaves no more
+than they do."""
+PARSE_BYTES: Final = 256 << 10
+"""Parsed on the loop, in 2 ms if its records are small; then everybody has a turn."""
+STEP_BYTES: Final = 1 << 20
+"""Of what need not be parsed: read and digested by one call beside the loop, in 0.4 ms."""
+UNDIGESTED_BYTES: Final = 16 << 20
+"""Parsed at once of what has no digest: the ranges of the largest record. What lies further ahead
+the walk that digests it parses."""
+COMPARE_BYTES: Final = 8 << 20
+"""Read and digested by one call beside the loop, in 3 ms."""
+
+T = TypeVar("T")
+Steps: TypeAlias = Generator[Reading, list[Found], T]
+"""Work that has to read: it yields what is to be run beside the loop, and is sent what that gives.
+"""
+
+
+@attrs.frozen
+class Rot:
+    """Log bytes [start, end) that are not what was written there."""
+
+    start: int
+    end: int
+    reason: str
+
+
+@attrs.define
+class Walk:
+    """Goes through one file from its beginning, range by range, parsing its records if asked to.
+
+    Attributes:
+        base, end: the file.
+        at: first byte of the next range.
+        parses: every record is checked; else only ranges that have a digest are.
+        record_at: where the first record begins that is not checked; `rest`: the bytes from there.
+        broken: no record begins where one should, so that the rest cannot be parsed.
+    """
+
+    base: int
+    end: int
+    at: int
+    parses: bool
+    record_at: int = attrs.field(default=attrs.Factory(lambda self: self.base, takes_self=True))
+    broken: bool = attrs.field(default=False, init=False)
+    rest: bytes = attrs.field(default=b"", init=False)
+    _wanted: int = attrs.field(default=0, init=False)
+    _pending: list[tuple[int, int, int]] = attrs.field(factory=list, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        assert not self.parses or self.at in (self.base, self.record_at)
+        assert self.base <= self.record_at <= self.end
+
+    @property
+    def is_done(self) -> bool:
+        return self.at >= self.end
+
+    def parse(self, data: bytes, size_max: int) -> str:
+        """Take in what lies at `at`. Gives what is wrong with the record at `record_at`, or ""."""
+        end = self.end
+        if self.record_at == end:
+            return ""  # behind the file's filler
+        self.rest += data[max(0, self.record_at - self.at) :]
+        if len(self.rest) < self._wanted and self.at + len(data) < end:
+            return ""
+        _, stopped = scan(self.rest, physical_offset=self.record_at, size_max=size_max)
+        self.record_at += stopped.end
+        self.rest, self._wanted = self.rest[stopped.end :], 0
+        is_last = self.at + len(data) == end
+        match stopped.stop:
+            case Stop.BLANK if self.record_at + stopped.blank_bytes == end:
+                self.record_at, self.rest = end, b""
+                return ""
+            case Stop.INCOMPLETE if not is_last:
+                self._wanted = len(self.rest) + stopped.missing_bytes
+                return ""
+            case Stop.END:
+                return ""
+            case Stop.UNWRITTEN:
+                return "nothing is written there"
+            case _:
+                return stopped.reason or "no record ends there"
+
+    def reach(self, size_max: int) -> int:
+        """Where the record at `record_at` ends by its size; if that cannot be, behind its size."""
+        size = int.from_bytes(self.rest[:SIZE_BYTES], "big")
+        if SIZE_BYTES < size <= min(size_max, self.end - self.record_at):
+            return self.record_at + size
+        return min(self.record_at + SIZE_BYTES, self.end)
+
+    def add(self, start: int, end: int, digest: int) -> None:
+        """Take in a range without a digest."""
+        self._pending.append((start, end, digest))
+
+    def sure(self) -> list[tuple[int, int]]:
+        """Take out those (start, digest) that may be written down: all whose records have been
+        checked to their ends, if any have to be.
+        """
+        if not self._pending:
+            return []
+        found = [each for each in self._pending if not self.parses or each[1] <= self.record_at]
+        del self._pending[: len(found)]
+        return [(start, digest) for start, _, digest in found]
+
+
+@attrs.define(kw_only=True)
+class LogCheck:
+    """One log's.
+
+    Attributes:
+        rotten: by their first byte, ascending as they were found.
+        healed: those of them that read well again: they are damaged until somebody has synced what
+            was read, see `confirm`.
+        by_records: those of them that no digest tells of: where the bad record begins, by their
+            first byte.
+        limit_bytes: nothing at or behind it is looked at: it may still change, or be lost.
+        own_from_bytes: what lies from there on was written by this process from memory, and is not
+            parsed; None: it is all parsed.
+        parsed: log bytes [start, end) whose records were checked when the store opened; files begin
+            at the start, a record at the end.
+    """
+
+    reader: LogReader
+    digests: Digests
+    record_bytes_max: int
+    limit_bytes: int
+    own_from_bytes: int | None
+    parsed: tuple[int, int] = (0, 0)
+    rotten: dict[int, Rot] = attrs.field(factory=dict)
+    healed: set[int] = attrs.field(factory=set)
+    by_records: dict[int, int] = attrs.field(factory=dict)
+
+    def walk_from(self, base: int) -> Walk:
+        """A walk through the file that begins there, soon after it was written or the store opened;
+        it parses only what nobody has.
+        """
+        end = base + self.digests.segment_bytes
+        first, behind = self.parsed
+        trusts = first <= base and not any(base <= each < end for each in self.rotten)
+        record_at = min(max(base, behind), end) if trusts else base
+        at = self._first_unknown(base)
+        parses = not self._is_own(base) and record_at < end and at < end
+        return Walk(base, end, base if parses else at, parses=parses, record_at=record_at)
+
+    def walk_all(self, base: int) -> Walk:
+        """A walk through all of the file, also where it has digests."""
+        end = base + self.digests.segment_bytes
+        parses = not self._is_own(base) and self._first_unknown(base) < end
+        return Walk(base, end, base, parses=parses)
+
+    def _is_own(self, base: int) -> bool:
+        return self.own_from_bytes is not None and base >= self.own_from_bytes
+
+    def step(self, walk: Walk) -> Steps[int]:
+        """Check the next ranges of the walk; gives their size, 0 if none is complete yet, or left.
+
+        Raises: OffsetGone.
+        """
+        keeps = walk.parses and not walk.broken
+        size = PARSE_BYTES if keeps else STEP_BYTES
+        spans = self._complete(walk.at, min(walk.at + size, walk.end))
+        if not spans:
+            return 0
+        known = self._known(spans)
+        for found, digest in zip((yield from self._read(spans, keeps=keeps)), known, strict=True):
+            self._take(walk, found, digest)
+            walk.at = found.end
+        return spans[-1][1] - spans[0][0]
+
+    def _take(self, walk: Walk, found: Found, known: int | None) -> None:
+        """The next range of a walk."""
+        start, end, digest = found.start, found.end, found.digest
+        if digest is None:
+            self.note(Rot(start, end, found.problem))
+            walk.broken = walk.broken or walk.parses or known is None  # its records have a gap
+            return
+        if known is not None:
+            self._compared(start, end, known == digest)
+        if walk.parses and not walk.broken:
+            self._parse(walk, found.data)
+        if walk.broken:
+            return
+        if known is None and not self._is_in_rot(start):
+            walk.add(start, end, digest)
+        for place, sure in walk.sure():
+            self.digests.put(place, sure)
+            self._reads_well(place)
+
+    def _is_in_rot(self, start: int) -> bool:
+        found = (self.rotten[each] for each in self.by_records)
+        return any(rot.start <= start < rot.end for rot in found)
+
+    def walk_anew(self, base: int) -> Walk:
+        """A walk that parses a whole file, to have digests of it."""
+        return Walk(base, base + self.digests.segment_bytes, base, parses=True)
+
+    def digest_file(self, base: int) -> Steps[None]:
+        """Have digests of all complete ranges of a file, as far as its records are good."""
+        walk = self.walk_anew(base)
+        while not walk.broken and (yield from self.step(walk)):
+            pass
+
+    def is_unknown(self, offset: int) -> bool:
+        """Nobody has digested the range that holds `offset`, and it is complete."""
+        start, end = self.digests.range_at(offset)
+        return end <= self.limit_bytes and self.digests.get(start) is None
+
+    def check(self, start: int, end: int) -> Steps[int]:
+        """How far the bytes from `start` on are what was written, `end` at most. It ends in front
+        of a range that `is_unknown`, too.
+
+        Raises: OffsetGone.
+        """
+        at, end = self.digests.range_at(start)[0], self.undamaged(start, end)
+        while spans := self._complete(at, min(end, at + COMPARE_BYTES)):
+            known = self._known(spans)
+            if None in known:
+                spans = spans[: known.index(None)]
+            if not spans:
+                return max(start, at)
+            found = yield from self._read(spans, known=known[: len(spans)])
+            changed = {each.start: each for each in found}
+            for first, behind in spans if changed or self.rotten else ():
+                if first in changed:
+                    self._judge(changed[first], None)
+                    return max(start, first)
+                if first in self.rotten:
+                    self._compared(first, behind, is_same=True)
+                    return max(start, first)
+            at = spans[-1][1]
+        return end
+
+    def undamaged(self, start: int, end: int) -> int:
+        """Up to where, from `start` on, nothing is known to be damaged that a digest does not tell
+        of; `end` at most.
+        """
+        for first in self.by_records:
+            if start < self.rotten[first].end:
+                end = min(end, max(start, first))
+        return end
+
+    def look_again(self) -> Steps[None]:
+        """Read all that was damaged once more: it may have been mended."""
+        for base in (yield from self.compare_again()):
+            with suppress(OffsetGone):
+                yield from self.digest_file(base)
+
+    def compare_again(self) -> Steps[list[int]]:
+        """The same for what has a digest. Gives the files that have to be parsed for the rest."""
+        unknown: dict[int, None] = {}
+        for rot in tuple(self.rotten.values()):
+            if rot.start in self.by_records:
+                yield from self._parse_again(rot)
+                continue
+            known = self.digests.get(rot.start)
+            if known is None:
+                unknown[rot.start - rot.start % self.digests.segment_bytes] = None
+            try:
+                (found,) = yield from self._read([(rot.start, rot.end)])
+            except OffsetGone:
+                self.forget(rot.start)
+            else:
+                if known is not None:
+                    self._judge(found, known)
+        return list(unknown)
+
+    def check_undigested(self, at: int) -> Steps[int]:
+        """Parse what is synced from `at` on, where a record begins: no digest need tell of it.
+        Gives up to where all is good.
+
+        Raises: OffsetGone.
+        """
+        limit = self.limit_bytes
+        if limit - at > UNDIGESTED_BYTES:
+            limit = self.digests.range_at(at + UNDIGESTED_BYTES)[0]
+        while at < limit:
+            end = min(limit, at - at % self.digests.segment_bytes + self.digests.segment_bytes)
+            bad = yield from self._first_bad(at, end)
+            if bad is not None:
+                place, reach, reason = bad
+                start, behind = self.digests.range_at(place)
+                rot = Rot(start, behind, f"offset {place}: {reason}")
+                while start < reach and self.digests.get(start) is not None:
+                    start = self.digests.range_at(start)[1]
+                known_end = min(start, reach)  # so much of the record has digests
+                if start == rot.start:
+                    self._note_record(attrs.evolve(rot, end=end), place)
+                elif (yield from self.check(place, known_end)) == known_end:
+                    self._note_digested(rot, reach, place)
+                return place
+            at = end
+        return at
+
+    def _parse_again(self, rot: Rot) -> Steps[None]:
+        try:
+            bad = yield from self._first_bad(self.by_records[rot.start], rot.end)
+        except OffsetGone:
+            self.forget(rot.start)
+            return
+        if bad is None:
+            self.healed.add(rot.start)
+        else:
+            self.healed.discard(rot.start)
+            self.by_records[rot.start] = bad[0]
+
+    def _first_bad(self, at: int, end: int) -> Steps[tuple[int, int, str] | None]:
+        """Where the first bad record begins of those from `at` on, where one does, up to `end` in
+        its file, where it ends at most, and what is wrong with it; None: none is, as far as they
+        are there.
+
+        Raises: OffsetGone.
+        """
+        base = at - at % self.digests.segment_bytes
+        walk = Walk(base, base + self.digests.segment_bytes, at, parses=True, record_at=at)
+        while walk.at < end:
+            span = (walk.at, min(walk.at + PARSE_BYTES, end))
+            (found,) = yield from self._read([span], keeps=True)
+            if found.digest is None:
+                return walk.record_at, end, found.problem
+            reason = walk.parse(found.data, self.record_bytes_max)
+            if reason:
+                return walk.record_at, walk.reach(self.record_bytes_max), reason
+            walk.at = found.end
+        if walk.rest and not self.goes_on(walk.rest, walk.record_at):
+            return walk.record_at, end, "a record of another size than its lengths say"
+        return None
+
+    def goes_on(self, have: bytes, offset: int) -> bool:
+        """Whether `have` is a good beginning of the record or filler at `offset`."""
+        size = self.digests.segment_bytes
+        return is_beginning(have, offset, size - offset % size, self.record_bytes_max)
+
+    def _complete(self, at: int, end: int) -> list[Span]:
+        """The ranges from `at` on that begin below `end` in its file, and are complete."""
+        spans: list[Span] = []
+        end = min(end, at - at % self.digests.segment_bytes + self.digests.segment_bytes)
+        while at < end and (span := self.digests.range_at(at))[1] <= self.limit_bytes:
+            spans.append(span)
+            at = span[1]
+        return spans
+
+    def _known(self, spans: Sequence[Span]) -> list[int | None]:
+        return self.digests.known(spans[0][0], len(spans))
+
+    def remember(self, start: int) -> None:
+        """An earlier start had found damage there. Where no digest can tell, its file is parsed."""
+        start, end = self.digests.range_at(start)
+        rot = Rot(start, min(end, self.limit_bytes), "it was found before")
+        if end > self.limit_bytes:
+            self._note_record(rot, start - start % self.digests.segment_bytes)
+        else:
+            self.note(rot)
+
+    def confirm(self, starts: Iterable[int]) -> None:
+        """What read well there was synced then: it is no damage any more, if it still reads so."""
+        for start in starts:
+            if start in self.healed:
+                self.forget(start)
+
+    def forget(self, start: int) -> None:
+        """There is no damage there, or no file."""
+        self.rotten.pop(start, None)
+        self.by_records.pop(start, None)
+        self.healed.discard(start)
+
+    def _first_unknown(self, base: int) -> int:
+        """Where the first range of a file begins that has no digest; its end if all have one."""
+        end = base + self.digests.segment_bytes
+        for first in range(base, end, COMPARE_BYTES):
+            ranges = range(first, min(first + COMPARE_BYTES, end), RANGE_BYTES)
+            known = self.digests.known(first, len(ranges))
+            if None in known:
+                return ranges[known.index(None)]
+        return end
+
+    def _read(
+        self,
+        spans: Sequence[Span],
+        *,
+        keeps: bool = False,
+        known: Sequence[int | None] | None = None,
+    ) -> Steps[list[Found]]:
+        """Of one file.
+
+        Args:
+            known: only those are given whose digest is another than this.
+
+        Raises: OffsetGone: it was deleted for its age.
+        """
+        try:
+            file, place, _ = self.reader.file_at(spans[0][0])
+        except OffsetGone:
+            if not self._is_hole(spans[0][0]):
+                raise
+            problem = "its file is not there"
+        except OSError as error:
+            problem = f"it cannot be read: {error.strerror or error}"
+        else:
+            base = spans[0][0] - place
+            if known is not None:
+                return (yield partial(read_changed, file, base, spans, known))
+            return (yield partial(read_ranges, file, base, spans, keeps=keeps))
+        return [Found(start, end, None, problem=problem) for start, end in spans]
+
+    def _is_hole(self, offset: int) -> bool:
+        """Whether older files are there: the oldest goes first."""
+        bases = self.reader.bases()
+        return bool(bases) and bases[0] < offset
+
+    def _judge(self, found: Found, known: int | None) -> bool:
+        """Gives whether they are what was written."""
+        is_same = found.digest is not None and found.digest == known
+        if found.digest is None:
+            self.note(Rot(found.start, found.end, found.problem))
+        else:
+            self._compared(found.start, found.end, is_same)
+        return is_same
+
+    def _compared(self, start: int, end: int, is_same: bool) -> None:
+        if is_same:
+            self._reads_well(start)
+        else:
+            self.note(Rot(start, end, "its bytes are not those that were written"))
+
+    def _reads_well(self, start: int) -> None:
+        if start in self.rotten and start not in self.by_records:
+            self.healed.add(start)
+
+    def _parse(self, walk: Walk, data: bytes) -> None:
+        reason = walk.parse(data, self.record_bytes_max)
+        if not reason:
+            return
+        walk.broken, place = True, walk.record_at
+        start, end = self.digests.range_at(place)
+        rot = Rot(start, end, f"offset {place}: {reason}")
+        if self.digests.get(start) is None:
+            self.note(rot)
+            return
+        self._note_digested(rot, walk.reach(self.record_bytes_max), place)
+
+    def _note_digested(self, rot: Rot, reach: int, place: int) -> None:
+        """The record at `place`, in that range, is bad up to `reach` at most, but the digests fit:
+        they were made of damaged bytes.
+        """
+        end = min(self.digests.range_at(reach - 1)[1], self.limit_bytes)
+        if any(rot.start <= each < end for each in self.rotten):
+            return  # one tells of it
+        self._note_record(attrs.evolve(rot, end=end), place)
+        at = rot.start
+        while at < end:
+            self.digests.forget(at)
+            at = self.digests.range_at(at)[1]
+
+    def _note_record(self, rot: Rot, place: int) -> None:
+        """The record at `place` is bad, and no digest says so."""
+        is_new = rot.start not in self.rotten
+        self.note(rot)
+        if is_new and rot.start in self.rotten:
+            self.by_records[rot.start] = place
+
+    def note(self, rot: Rot) -> None:
+        """There is damage, whatever was read before."""
+        self.healed.discard(rot.start)
+        if rot.start in self.rotten or len(self.rotten) < ROTTEN_MAX:
+            self.rotten.setdefault(rot.start, rot)
+
+
+@attrs.define
+class RottenFile:
+    """Where damage begins that was found, kept for later starts in `digests/rotten`. It helps,
+    and nothing rests on it: what it does not keep is found again.
+
+    Attributes:
+        starts: the damaged ranges' first bytes, as an earlier start has left them.
+    """
+
+    starts: tuple[int, ...] = ()
+    _side: SideFile | None = None
+
+    @classmethod
+    def open(cls, disk: Disk, path: str) -> RottenFile:
+        """One that cannot be read says nothing."""
+        try:
+            side, values = SideFile.open(disk, path, ROTTEN_MAX + 1)
+        except (OSError, SideFileDamaged):
+            return cls()
+        count, *starts = values or (0,)
+        return cls(tuple(starts[:count]), side)
+
+    def write(self, starts: tuple[int, ...]) -> None:
+        """Keep at most ROTTEN_MAX of them."""
+        if self._side is None:
+            return
+        with suppress(OSError):
+            self._side.write((len(starts), *starts, *[0] * (ROTTEN_MAX - len(starts))))
+            self._side.sync()
+
+    def close(self) -> None:
+        if self._side is not None:
+            self._side.close()
+
+
+def damage_text(rotten: tuple[Rot, ...], folder: str) -> str:
+    """For people: which bytes of a log are damaged, in one line; "" if none are."""
+    if not rotten:
+        return ""
+    first, more = rotten[0], len(rotten) - 1
+    others = f", and {more} more range{'s' * (more > 1)}" if more else ""
+    return f"{folder}: bytes {first.start} to {first.end} are damaged ({first.reason}){others}"

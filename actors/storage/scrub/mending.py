@@ -1,0 +1,410 @@
+"""Mending a log: giving good ranges to other members, and taking theirs for damaged ones.
+
+A part of the scrubber, which owns the digests and knows what is damaged. What another member gives
+is checked here as bytes from a stranger: with the own digest, which says what was written; where
+there is none, all records of the file up to there are parsed with it in its place. So they are
+where two copies contradict a digest that no member's bytes fit. Then it is the wrong one: it was
+made while a bit was flipped here that no record's checksum covers, and which reads well since.
+
+Damage that no digest tells of (`LogCheck.by_records`) is taken as a whole, up to what was
+synced when it was found, and record by record: what comes is to be good, and what it replaces is
+not.
+
+Order of a mend: keep the old bytes in `aside/`, write down the digest if there was none, write the
+range in place. It stays damaged until the file has been synced. So a crash leaves a range that its
+digest contradicts, or the new one; and what a full disk refuses has changed nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from typing import Final, TypeAlias, assert_never
+
+import attrs
+
+from actors.env.protocols import Disk, RunBeside
+from actors.events import store as events
+from actors.runtime import ReplyTo
+from actors.storage.commitlog.set_aside import keep_bytes
+from actors.storage.files.room import why_failed
+from actors.storage.files.stepping import answered, stepped
+from actors.storage.layout import StoreLayout
+from actors.storage.log.commit_log import segment_path
+from actors.storage.log.digests import RANGE_BYTES, digest_of
+from actors.storage.log.log_reader import OffsetGone
+from actors.storage.scrub.log_check import ROTTEN_MAX, LogCheck, Rot, Steps, Walk
+from wire.files.commit_log import scan
+from wire.files.message_record import SIZE_BYTES
+
+DAMAGED: Final = "its own bytes there are damaged"
+NOT_PARSED: Final = "it has not parsed all before these bytes yet: ask again"
+MEND_BYTES_MAX: Final = 16 << 20
+"""Written at once: the ranges of one record, of the largest that a group may have and its ends."""
+
+
+@attrs.frozen(kw_only=True)
+class Damage:
+    """What is damaged at this moment: all of it was read again, and what read well was synced."""
+
+    rotten: tuple[Rot, ...]
+
+
+@attrs.frozen(kw_only=True)
+class GetDamage:
+    """Read again what is known to be damaged, parse what has no digest yet, then answer."""
+
+    reply_to: ReplyTo[Damage]
+
+
+@attrs.frozen(kw_only=True)
+class GoodRange:
+    """Attributes:
+    data: the whole range, or what is synced of it; b"" if it is refused.
+    digest: of it.
+    refused: why there is none, for people.
+    """
+
+    start: int
+    data: bytes = b""
+    digest: int = 0
+    refused: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class GetGoodRange:
+    """Give the range that holds `start`, if its bytes are what was written there."""
+
+    start: int
+    reply_to: ReplyTo[GoodRange]
+
+
+@attrs.frozen(kw_only=True)
+class Mended:
+    """The answer to Mend. GetDamage says whether the range is good now.
+
+    Attributes:
+        wants_until: nothing was written: give all ranges up to there; 0: they are not wanted.
+        refused: why nothing was written, for people.
+    """
+
+    wants_until: int = 0
+    refused: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class Mend:
+    """Take these whole ranges, one behind the other, in place of what is there; or all of a damage
+    that no digest tells of.
+
+    Attributes:
+        source: who gave them.
+        outvotes: no member has what fits the digest: if these are what is there, it is wrong.
+    """
+
+    start: int
+    data: bytes
+    source: str
+    outvotes: bool = False
+    reply_to: ReplyTo[Mended]
+
+
+Message: TypeAlias = GetDamage | GetGoodRange | Mend
+
+
+class _Refused(Exception):
+    """The bytes are not taken."""
+
+
+@attrs.define(kw_only=True)
+class Mender:
+    """Of one scrubber.
+
+    Attributes:
+        sync_file: has a file of the log synced by the group's syncer, and `synced` called then.
+        undigested: where a record begins, at or below what has no digest yet.
+        sources: by range, who gave what was written there.
+    """
+
+    check: LogCheck
+    disk: Disk
+    layout: StoreLayout
+    sync_file: Callable[[str], None]
+    run_beside: RunBeside
+    undigested: Callable[[], int]
+    sources: dict[int, str] = attrs.field(factory=dict, init=False)
+    _waiting: list[GetDamage] = attrs.field(factory=list, init=False)
+    _syncing: set[int] = attrs.field(factory=set, init=False)
+    _in_flight: int = attrs.field(default=0, init=False)
+
+    async def handle(self, message: Message) -> None:
+        match message:
+            case GetDamage():
+                await answered(self._all_known(), self.run_beside)
+                self._waiting.append(message)
+            case GetGoodRange():
+                good = await answered(self._good_range(message.start), self.run_beside)
+                message.reply_to.send(good)
+            case Mend():
+                message.reply_to.send(await self._mend(message))
+            case _:
+                assert_never(message)
+
+    def synced(self, path: str, *, done: bool) -> None:
+        """What read well in that file before it was asked to be synced is good, if it was."""
+        self._in_flight -= 1
+        asked = {start for start in self._syncing if self._path(start) == path}
+        self._syncing -= asked
+        if done:
+            self.check.confirm(asked)
+        else:
+            self.check.healed -= asked  # it is looked at again
+
+    def tell(self, rot: Rot, emit: Callable[[object], None]) -> None:
+        """A range is damaged no more: if others gave it, say who."""
+        source = self.sources.pop(rot.start, None)
+        if source is not None:
+            emit(events.RangeRepaired(first_bytes=rot.start, next_bytes=rot.end, source=source))
+
+    def settle(self, rotten: tuple[Rot, ...]) -> None:
+        """After every message: have synced what reads well, and answer whoever waits for that."""
+        new = self.check.healed - self._syncing
+        if new and not self._in_flight:
+            self._syncing |= new
+            paths = sorted({self._path(start) for start in new})
+            self._in_flight = len(paths)
+            for path in paths:
+                self.sync_file(path)
+        if not self.check.healed:
+            for waiting in self._waiting:
+                waiting.reply_to.send(Damage(rotten=rotten))
+            self._waiting.clear()
+
+    def _all_known(self) -> Steps[None]:
+        """Look again at what is damaged, and at what has no digest."""
+        yield from self.check.look_again()
+        with suppress(OffsetGone):
+            yield from self.check.check_undigested(self.undigested())
+
+    # ---- giving ----
+
+    def _good_range(self, place: int) -> Steps[GoodRange]:
+        check = self.check
+        start, end = check.digests.range_at(place)
+        if place >= check.limit_bytes:
+            return GoodRange(start=start, refused="it has not synced these bytes")
+        if end > check.limit_bytes:
+            return (yield from self._good_end(start, check.limit_bytes))
+        try:
+            if check.is_unknown(start):
+                yield from check.digest_file(start - start % check.digests.segment_bytes)
+            until = yield from check.check(start, end)
+            data = check.reader.read(start, end - start, end) if until >= end else b""
+        except OffsetGone:
+            return GoodRange(start=start, refused="it has deleted the file")
+        except OSError as error:
+            return GoodRange(start=start, refused=f"it cannot read them: {error}")
+        digest = check.digests.get(start)
+        if digest is None or digest_of(data) != digest:
+            return GoodRange(start=start, refused=DAMAGED)
+        return GoodRange(start=start, data=data, digest=digest)
+
+    def _good_end(self, start: int, end: int) -> Steps[GoodRange]:
+        """What is synced of a range that is not full, and so has no digest: its records are
+        parsed.
+        """
+        check = self.check
+        try:
+            good_end = yield from check.check_undigested(self.undigested())
+            if check.undamaged(start, end) < end:
+                return GoodRange(start=start, refused=DAMAGED)
+            if good_end < end:
+                is_known = any(rot.start <= good_end < rot.end for rot in check.rotten.values())
+                refused = DAMAGED if is_known else NOT_PARSED
+                return GoodRange(start=start, refused=refused)
+            data = check.reader.read(start, end - start, end)
+        except (OffsetGone, OSError) as error:
+            return GoodRange(start=start, refused=f"it cannot read them: {error}")
+        if len(data) < end - start:
+            return GoodRange(start=start, refused=DAMAGED)
+        return GoodRange(start=start, data=data, digest=digest_of(data))
+
+    # ---- taking ----
+
+    async def _mend(self, message: Mend) -> Mended:
+        start, data = message.start, message.data
+        try:
+            if start in self.check.by_records:
+                await self._mend_records(message)
+                return Mended()
+            self._need_ranges(start, start + len(data))
+            wants_until = await stepped(self._judge(start, data, outvotes=message.outvotes))
+            if wants_until:
+                return Mended(wants_until=wants_until)
+            await self._replace(message)
+        except _Refused as refused:
+            return Mended(refused=str(refused))
+        except OffsetGone:
+            return Mended(refused="the file has been deleted for its age meanwhile")
+        except OSError as error:
+            return Mended(refused=why_failed(self.disk, self.layout.root, error))
+        await answered(self.check.look_again(), self.run_beside)
+        return Mended()
+
+    def _need_ranges(self, start: int, end: int) -> None:
+        digests = self.check.digests
+        whole = start < end and digests.range_at(start)[0] == start
+        if not whole or digests.range_at(end - 1)[1] != end or end - start > MEND_BYTES_MAX:
+            raise _Refused("what came is no whole range")
+        if end > self.check.limit_bytes:
+            raise _Refused("the log does not reach so far")
+        if start - start % digests.segment_bytes != (end - 1) - (end - 1) % digests.segment_bytes:
+            raise _Refused("what came lies in two files")
+
+    async def _mend_records(self, message: Mend) -> None:
+        """All of damage that no digest tells of. Raises: as `_mend` handles it."""
+        check, start = self.check, message.start
+        end, data = check.rotten[start].end, message.data
+        if start + len(data) != end:
+            raise _Refused(f"what came is not all from byte {start} to {end}")
+        old = self._old(start, data)
+        self._judge_records(start, data, old)
+        if old != data:
+            keep_bytes(self.disk, self.layout, [(start, old)])
+            self.sources[start] = message.source
+        check.healed.discard(start)
+        self._syncing.discard(start)
+        self._write(start, data)
+        await answered(check.look_again(), self.run_beside)
+
+    def _judge_records(self, start: int, data: bytes, old: bytes) -> None:
+        """No digest says what was written: each record that came is to be good, and those that
+        differ are not good here. Two good ones that differ prove that one is damaged, not which.
+        """
+        check, place = self.check, self.check.by_records[start]
+        if start - place > check.record_bytes_max:
+            raise _Refused(f"nothing behind damage can be checked: offset {place}")
+        before = check.reader.read(place, start - place, start)
+        same = max(0, place - start)
+        if data[:same] != old[:same]:
+            raise _Refused(f"what came differs in front of byte {place}, where all is good here")
+        given, own = before + data[same:], before + old[same:]
+        records, stopped = scan(given, physical_offset=place, size_max=check.record_bytes_max)
+        rest = given[stopped.end :]
+        if rest and not check.goes_on(rest, place + stopped.end):
+            why = stopped.reason or "no record is there"
+            raise _Refused(f"what came is no log: offset {place + stopped.end}: {why}")
+        for at, size in [*records, (stopped.end, len(rest))]:
+            here = own[at : at + size]
+            if here != given[at : at + size] and self._is_good(here, place + at):
+                text = f"the record at {place + at} is good here, and what came is another one"
+                raise _Refused(text)
+
+    def _is_good(self, data: bytes, place: int) -> bool:
+        """Whether the own bytes are one record, or the beginning of one."""
+        found, _ = scan(data, physical_offset=place, size_max=self.check.record_bytes_max)
+        return found == [(0, len(data))] or self.check.goes_on(data, place)
+
+    def _judge(self, start: int, data: bytes, *, outvotes: bool) -> Generator[None, None, int]:
+        """0: the bytes are what was written there. Else up to where more have to be seen."""
+        unknown = False
+        for at, piece in self._pieces(start, data):
+            known = self.check.digests.get(at)
+            unknown |= known != digest_of(piece)
+            fits = known in (None, digest_of(piece))
+            if not fits and not (outvotes and self._old(at, piece) == piece):
+                raise _Refused("what came is not what was written here: its digest is another")
+        return (yield from self._parse(start, data)) if unknown else 0
+
+    def _parse(self, start: int, data: bytes) -> Generator[None, None, int]:
+        """See `_judge`; where no digest says what was written. Yields after each range."""
+        check, end = self.check, start + len(data)
+        base = start - start % check.digests.segment_bytes
+        walk = Walk(base, base + check.digests.segment_bytes, base, parses=True)
+        while not walk.is_done and (walk.at < end or walk.record_at < end):
+            at, behind = check.digests.range_at(walk.at)
+            if start <= at < end:
+                piece = data[at - start : behind - start]
+            elif behind > check.limit_bytes:
+                raise _Refused(f"a record that reaches to byte {at} and beyond is not whole here")
+            else:
+                piece = check.reader.read(at, behind - at, behind)
+            reason = walk.parse(piece, check.record_bytes_max)
+            if reason:
+                return self._more(walk, start, end, reason)
+            walk.at = behind
+            yield
+        return 0
+
+    def _more(self, walk: Walk, start: int, end: int, reason: str) -> int:
+        """A bad record that begins in what came and ends behind it may be bad only there."""
+        place = f"offset {walk.record_at}: {reason}"
+        if walk.record_at < start:
+            raise _Refused(f"nothing behind damage can be checked: {place}")
+        size = int.from_bytes(walk.rest[:SIZE_BYTES], "big")
+        reach = walk.record_at + (size if len(walk.rest) >= SIZE_BYTES else SIZE_BYTES)
+        if walk.record_at >= end or not end < reach <= min(walk.end, start + MEND_BYTES_MAX):
+            raise _Refused(f"what came is no log: {place}")
+        return self.check.digests.range_at(reach - 1)[1]
+
+    async def _replace(self, message: Mend) -> None:
+        """In the order of the module's text; nothing is written where nothing differs."""
+        check, digests = self.check, self.check.digests
+        pieces = [
+            (at, piece, self._old(at, piece))
+            for at, piece in self._pieces(message.start, message.data)
+        ]
+        changed = [each for each in pieces if each[1] != each[2]]
+        if changed:
+            keep_bytes(self.disk, self.layout, [(at, old) for at, _, old in changed])
+        unknown = [(at, piece) for at, piece, _ in pieces if digests.get(at) != digest_of(piece)]
+        for at, piece in unknown:
+            digests.put(at, digest_of(piece))
+            self.sources[at] = message.source
+        if unknown and digests.is_unsaved:
+            raise _Refused("its digest cannot be written down")
+        if paths := digests.take_dirty():
+            syncer = self.disk.syncer()  # the scrubber's may be busy
+            try:
+                await syncer.sync(paths)
+            finally:
+                syncer.close()
+        for at, piece, _ in changed:
+            check.healed.discard(at)
+            self._syncing.discard(at)
+            check.note(Rot(at, at + len(piece), "it is being mended"))
+            if at not in check.rotten:
+                raise _Refused(f"{ROTTEN_MAX} ranges are damaged: mend these first")
+            self.sources[at] = message.source
+            self._write(at, piece)
+
+    def _write(self, at: int, piece: bytes) -> None:
+        file = self.disk.open(self._path(at), "w")
+        try:
+            file.pwrite(piece, at % self.check.digests.segment_bytes)
+        finally:
+            file.close()
+
+    def _old(self, at: int, piece: bytes) -> bytes:
+        """What lies there; less where the disk does not give it."""
+        try:
+            return self.check.reader.read(at, len(piece), at + len(piece))
+        except OSError:
+            return b""
+
+    def _pieces(self, start: int, data: bytes) -> list[tuple[int, bytes]]:
+        """By range."""
+        found, at = [], start
+        while at < start + len(data):
+            _, behind = self.check.digests.range_at(at)
+            found.append((at, data[at - start : behind - start]))
+            at = behind
+        return found
+
+    def _path(self, start: int) -> str:
+        return segment_path(
+            self.layout.commit_log, start - start % self.check.digests.segment_bytes
+        )
+
+
+assert MEND_BYTES_MAX % RANGE_BYTES == 0

@@ -1,0 +1,459 @@
+"""Scrubber: knows whether the bytes of a log are what was written, and says so before they count.
+
+Messages: the store tells it LogGrew. Check comes from whoever is about to send log bytes: it is
+answered once they have been compared with their digests, so that a damaged copy never becomes
+another one; GetScrubbed is answered at once. Readers tell it Doubt of what they could not show. See
+`mending` for what `repair` asks. It asks the group's syncer to sync what reads well again, and
+tells CopyState to the role keeper, to the readers, and to who watches, a slave's client. A restart
+goes on with what is in its files; a round of the scrub begins anew.
+
+It does three things, in this order of urgency: it answers Check; it digests what the store has
+parsed as it opened, and what was written (on a slave: once its records were parsed, and giving way
+to copying); and it reads, at `scrub_bytes_per_s`, all that lies there, for nobody else reads old
+files before they are needed.
+
+Damage is remembered (`rotten`), survives a restart, and is looked at again every RECHECK_S: who has
+mended a range, by whatever means, need not tell; it is over once the file was synced then. There is
+no upstream.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Final, TypeAlias, TypeVar, assert_never
+
+import attrs
+
+from actors.config import ClassicGroup
+from actors.env import Env
+from actors.env.protocols import Syncer
+from actors.events import store as events
+from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
+from actors.storage.commitlog.store_messages import GetRange, LogGrew, LogRange, Subscribe
+from actors.storage.commitlog.store_messages import Message as StoreMessage
+from actors.storage.files.stepping import answered
+from actors.storage.layout import StoreLayout
+from actors.storage.log.digests import Digests
+from actors.storage.log.log_reader import LogReader, OffsetGone
+from actors.storage.log.pacing import Pacing
+from actors.storage.log.syncer import FileSynced, SyncFile
+from actors.storage.scrub import mending
+from actors.storage.scrub.log_check import LogCheck, Rot, RottenFile, Steps, Walk, damage_text
+from actors.storage.scrub.scrub_progress import GetScrubbed, ScrubProgress
+from actors.storage.scrub.scrubber_messages import (
+    CHECK_BYTES,
+    RECHECK_S,
+    Check,
+    Checked,
+    CopyState,
+    Doubt,
+    Watch,
+)
+
+DIGEST_WITHIN_S: Final = 0.05
+"""What was written collects so long: ranges are long, and nobody waits."""
+LOG_SHARE: Final = 0.5
+"""Of `scrub_bytes_per_s`; the rest is for what derives from the log (`derived_scrubber`)."""
+ROUND_FIRST_S: Final = 10.0
+ROUND_PAUSE_S: Final = 60.0
+"""Between two rounds over a log so short that a round takes no time."""
+SYNC_S: Final = 5.0
+"""The digests of what was written last may be lost with so much: they are made again."""
+PARSED_AGAIN_S: Final = 60.0
+"""So often at most a whole file is parsed because its digests fit where a reader found damage."""
+ASK_TIMEOUT_S: Final = 30.0
+
+T = TypeVar("T")
+
+
+@attrs.frozen(kw_only=True)
+class _GoOn:
+    """Timer, or to itself: more was written."""
+
+
+@attrs.frozen(kw_only=True)
+class _ScrubDue:
+    """Timer: the next step of the round."""
+
+
+@attrs.frozen(kw_only=True)
+class _RecheckDue:
+    """Timer: something was damaged."""
+
+
+@attrs.frozen(kw_only=True)
+class _DigestOn:
+    """To itself: a file has to be digested before bytes of it may be sent, or are good again, or
+    as its records were checked when the store opened.
+    """
+
+
+@attrs.frozen(kw_only=True)
+class _SyncDue:
+    """Timer: digests were written."""
+
+
+@attrs.frozen(kw_only=True)
+class _DigestsSynced:
+    """What was written of them is on the disk, or lost: then it is made again."""
+
+
+@attrs.frozen(kw_only=True)
+class _FileSynced:
+    """A file in which damage was mended is on the disk, unless that failed."""
+
+    path: str
+    outcome: FileSynced | Exception
+
+
+Message: TypeAlias = LogGrew | Check | Doubt | Watch | GetScrubbed | mending.Message
+_Timed: TypeAlias = _GoOn | _ScrubDue | _RecheckDue | _DigestOn | _SyncDue
+_Inbox: TypeAlias = Message | _Timed | _DigestsSynced | _FileSynced
+
+
+def _only(message: object) -> None:
+    return None
+
+
+@attrs.define(kw_only=True)
+class Scrubber(Actor[_Inbox]):
+    """See the module's text.
+
+    Attributes:
+        writes_itself: this node is the master, and what it appends need not be parsed.
+        log_syncer: the group's; it syncs what was mended.
+        keeper: told whether the copy is damaged.
+        readers: told the same, so that nothing damaged is shown.
+    """
+
+    mailbox = MailboxSpec(conflate=dict.fromkeys((LogGrew, Doubt, _GoOn, _DigestOn), _only))
+    env: Env
+    layout: StoreLayout
+    group: ClassicGroup
+    store: ActorRef[StoreMessage]
+    writes_itself: bool
+    log_syncer: ActorRef[SyncFile]
+    keeper: ActorRef[CopyState] | None = None
+    readers: ActorRef[CopyState] | None = None
+    _pacing: Pacing = attrs.field(init=False)
+    _check: LogCheck = attrs.field(init=False)
+    _mender: mending.Mender = attrs.field(init=False)
+    _live: Walk = attrs.field(init=False)
+    _round: Walk | None = attrs.field(default=None, init=False)
+    _progress: ScrubProgress = attrs.field(init=False)
+    _min_bytes: int = attrs.field(default=0, init=False)
+    _written_bytes: int = attrs.field(default=0, init=False)
+    _file: RottenFile = attrs.field(init=False)
+    _told: tuple[Rot, ...] = attrs.field(default=(), init=False)
+    _watching: ActorRef[CopyState] | None = attrs.field(default=None, init=False)
+    _syncer: Syncer = attrs.field(init=False)
+    _is_syncing: bool = attrs.field(default=False, init=False)
+    _parked: list[Check] = attrs.field(factory=list, init=False)  # until their files are digested
+    _boundaries: tuple[int, int] = attrs.field(init=False)
+    """Where records begin, or a master's next one did: in what is digested, and behind it."""
+    _parsed_s: float = attrs.field(default=-PARSED_AGAIN_S, init=False)
+    _to_digest: dict[int, Walk] = attrs.field(factory=dict, init=False)  # by their first bytes
+
+    async def on_start(self) -> None:
+        """What was damaged before is looked at first, so that nothing counts meanwhile."""
+        disk = self.env.disk
+        held = await self.store.ask(
+            LogRange, lambda reply_to: GetRange(reply_to=reply_to), timeout_s=ASK_TIMEOUT_S
+        )
+        size, end = held.segment_bytes, held.written_bytes
+        self._min_bytes = held.min_bytes
+        self._pacing = Pacing.of_digests(gives_way=not self.writes_itself)
+        newest = max(held.min_bytes, end - end % size)
+        self._check = LogCheck(
+            reader=LogReader(disk, held.folder, size),
+            digests=Digests.open(disk, self.layout.digests, size, held.min_bytes, end),
+            record_bytes_max=self.group.record_bytes_max,
+            limit_bytes=held.synced_bytes,
+            # Recovery has looked at the records of the file that the log ends in.
+            own_from_bytes=newest if self.writes_itself else None,
+            parsed=held.parsed,
+        )
+        self._syncer = disk.syncer()
+        self._mender = mending.Mender(
+            check=self._check,
+            disk=disk,
+            layout=self.layout,
+            sync_file=self._sync_file,
+            run_beside=self.env.run_beside,
+            undigested=self._undigested,
+        )
+        self._live = self._check.walk_from(newest)
+        self._boundaries = (held.begins_bytes, end)
+        self._progress = ScrubProgress(self._live.at)
+        await self._look_at_known()
+        for base in range(max(held.min_bytes, held.parsed[0]), newest, size):
+            self._have_digested(self._check.walk_from(base))
+        me, name = self.ctx.self_ref, self.ctx.path
+        await self.store.tell(Subscribe(subscriber=me, name=name, within_s=DIGEST_WITHIN_S))
+        if self.group.scrub_bytes_per_s:
+            self.ctx.timers.start("scrub", ROUND_FIRST_S, _ScrubDue())
+
+    async def on_stop(self, reason: StopReason) -> None:
+        self._syncer.close()
+        self._check.reader.close()
+        self._check.digests.close()
+        self._file.close()
+
+    async def handle(self, message: _Inbox) -> None:
+        match message:
+            case LogGrew():
+                self._grew(message)
+                await self._digest()
+            case _GoOn():
+                await self._digest()
+            case Check():
+                await self._answer(message)
+            case Doubt():
+                await self._doubt(message)
+            case Watch():
+                self._watching = message.subscriber
+                await self._watching.tell(self._state_of_copy())
+            case GetScrubbed():
+                message.reply_to.send(self._progress.said(self._min_bytes))
+            case _ScrubDue():
+                await self._scrub()
+            case _RecheckDue():
+                for base in await self._run(self._check.compare_again()):
+                    self._have_digested(self._check.walk_anew(base))
+            case _DigestOn():
+                await self._digest_on()
+            case _SyncDue():
+                self._sync()
+            case _DigestsSynced():
+                self._is_syncing = False
+            case _FileSynced():
+                self._mender.synced(message.path, done=isinstance(message.outcome, FileSynced))
+            case mending.GetDamage() | mending.GetGoodRange() | mending.Mend():
+                await self._mender.handle(message)
+            case _:
+                assert_never(message)
+        if self._check.digests.is_dirty and not self.ctx.timers.active("sync"):
+            self.ctx.timers.start("sync", SYNC_S, _SyncDue())
+        await self._tell()
+
+    def _rotten(self) -> tuple[Rot, ...]:
+        return tuple(sorted(self._check.rotten.values(), key=lambda rot: rot.start))
+
+    # ---- what is written ----
+
+    def _grew(self, message: LogGrew) -> None:
+        check = self._check
+        check.limit_bytes = message.synced_bytes
+        self._written_bytes = message.written_bytes
+        if self.writes_itself and self._boundaries[1] <= self._live.at:
+            self._boundaries = (self._boundaries[1], message.written_bytes)
+        if message.min_bytes > self._min_bytes:
+            self._min_bytes = message.min_bytes
+            check.reader.drop_below(message.min_bytes)
+            self._syncer.forget(check.digests.drop_below(message.min_bytes))
+            for start in [each for each in check.rotten if each < message.min_bytes]:
+                check.forget(start)
+        if self._live.at < self._min_bytes:
+            self._live = check.walk_from(self._min_bytes)
+
+    def _undigested(self) -> int:
+        """Where a record begins, at or below what is digested next, so that all behind it can be
+        parsed.
+        """
+        live = self._live
+        if live.parses and not live.broken and live.record_at <= live.at:
+            return live.record_at
+        return max(live.base, self._boundaries[0])
+
+    async def _digest(self) -> None:
+        """Some ranges of what was written; then everybody has a turn."""
+        if self.ctx.timers.active("pause"):
+            return
+        began_s = self.ctx.now_s()
+        size = await self._step(self._live)
+        if not size:
+            self._pacing.at_end()
+            return
+        if self._live.is_done:
+            self._live = self._check.walk_from(self._live.end)
+        pause_s = self._pacing.pause_s(began_s, self.ctx.now_s(), size, self._written_bytes)
+        if pause_s:
+            self.ctx.timers.start("pause", pause_s, _GoOn())
+        else:
+            self.ctx.self_ref.offer(_GoOn())
+
+    async def _step(self, walk: Walk) -> int:
+        try:
+            return await self._run(self._check.step(walk))
+        except OffsetGone:
+            return 0  # expired under our feet; the next LogGrew says where the log begins
+
+    async def _run(self, steps: Steps[T]) -> T:
+        return await answered(steps, self.env.run_beside)
+
+    # ---- what is sent ----
+
+    async def _answer(self, message: Check, *, is_parsed: bool = False) -> None:
+        """What lies behind the last digest comes from the writer's memory.
+
+        Others are not kept waiting while a file is parsed: its asker is.
+        """
+        start, end = message.start_bytes, message.start_bytes + CHECK_BYTES
+        good_end = self._check.undamaged(start, end)
+        limit = min(good_end, self._live.at)
+        until = start
+        with suppress(OffsetGone):
+            until = await self._run(self._check.check(start, limit))
+        is_unknown = until < limit and self._check.is_unknown(until)
+        if is_unknown and until == start and not is_parsed:
+            self._parked.append(message)
+            base = start - start % self._check.digests.segment_bytes
+            self._have_digested(self._check.walk_anew(base))
+            return
+        stops = until < limit and not (is_unknown and until > start)
+        until = good_end if until >= limit else until
+        stops |= until == good_end < end
+        now_s = self.ctx.now_s()
+        message.reply_to.send(Checked(until_bytes=until, rotten=stops, compared_s=now_s))
+
+    def _have_digested(self, walk: Walk) -> None:
+        queued = self._to_digest.get(walk.base)
+        if queued is None or (walk.parses and not queued.parses):
+            self._to_digest[walk.base] = walk
+        self.ctx.self_ref.offer(_DigestOn())
+
+    async def _digest_on(self) -> None:
+        """A step of the first file that has to be digested; then everybody has a turn."""
+        if not self._to_digest:
+            return
+        walk = next(iter(self._to_digest.values()))
+        done = await self._step(walk)
+        is_over = not done or walk.is_done or walk.broken
+        if is_over:
+            del self._to_digest[walk.base]
+        here = [each for each in self._parked if walk.base <= each.start_bytes < walk.end]
+        for each in here:
+            if is_over or not self._check.is_unknown(each.start_bytes):
+                self._parked.remove(each)
+                await self._answer(each, is_parsed=is_over)
+        if self._to_digest:
+            self.ctx.self_ref.offer(_DigestOn())
+
+    # ---- the scrub ----
+
+    async def _scrub(self) -> None:
+        """One step of a round, then a pause that keeps to the rate."""
+        walk = self._round
+        if walk is None or walk.is_done:
+            base = self._min_bytes if walk is None else walk.end
+            if base >= self._live.base:  # the file that is being written is the live walk's
+                self._round = None
+                self._progress.ended(self.ctx.now_s())
+                self.ctx.timers.start("scrub", ROUND_PAUSE_S, _ScrubDue())
+                return
+            walk = self._round = self._check.walk_all(base)
+        done = await self._step(walk)
+        if not done:
+            self._round = None
+        self._progress.read(walk.at)
+        after_s = max(done, 1) / (self.group.scrub_bytes_per_s * LOG_SHARE)
+        self.ctx.timers.start("scrub", after_s, _ScrubDue())
+
+    # ---- damage ----
+
+    async def _doubt(self, message: Doubt) -> None:
+        """Compare the record there, and parse what has no digest. Where its digests fit they may
+        have been made of damaged bytes, as by a master of a range that was not full for long.
+        """
+        place, check = message.place, self._check
+        if not self._min_bytes <= place < check.limit_bytes:
+            return
+        limit = min(place + self.group.record_bytes_max, self._live.at)
+        until = limit
+        with suppress(OffsetGone):
+            until = await self._run(check.check(place, limit))
+            await self._run(check.check_undigested(self._undigested()))
+        base = place - place % check.digests.segment_bytes
+        if until < limit and check.is_unknown(until):
+            self._have_digested(check.walk_anew(base))
+        elif message.is_record and check.undamaged(place, place + 1) > place and until >= limit:
+            now_s = self.ctx.now_s()
+            if place < self._live.at and now_s >= self._parsed_s + PARSED_AGAIN_S:
+                self._parsed_s = now_s
+                self._have_digested(check.walk_anew(base))
+
+    async def _look_at_known(self) -> None:
+        """What an earlier start had found."""
+        self._file = RottenFile.open(self.env.disk, f"{self.layout.digests}/rotten")
+        for start in self._file.starts:
+            if self._min_bytes <= start < self._check.limit_bytes:
+                self._check.remember(start)
+        await self._run(self._check.look_again())
+        await self._tell(always=True)
+
+    async def _tell(self, *, always: bool = False) -> None:
+        """Remember it, then tell whom it concerns."""
+        now = self._rotten()
+        self._mender.settle(now)
+        if self._check.rotten and not self.ctx.timers.active("recheck"):
+            self.ctx.timers.start("recheck", RECHECK_S, _RecheckDue())
+        if now == self._told and not always:
+            return
+        before, self._told = self._told, now
+        known = {rot.start for rot in before}
+        for rot in now:
+            if rot.start not in known:
+                self._check.digests.keep(rot.start)
+        self._file.write(tuple(rot.start for rot in now))
+        for rot in now:
+            if rot.start not in known:
+                found = events.RotFound(first_bytes=rot.start, next_bytes=rot.end, why=rot.reason)
+                self.ctx.emit(found)
+        left = {rot.start for rot in now}
+        for rot in before:
+            if rot.start not in left:
+                self._digest_mended(rot)
+                self.ctx.emit(events.RotMended(first_bytes=rot.start, next_bytes=rot.end))
+                self._mender.tell(rot, self.ctx.emit)
+        for watching in (self.keeper, self.readers, self._watching):
+            if watching is not None:
+                await watching.tell(self._state_of_copy())
+
+    def _digest_mended(self, rot: Rot) -> None:
+        """What had no digest, for it was damaged, or lay behind damage; but older files' ranges are
+        digested when they are asked for, or by the next round.
+        """
+        if rot.start < self._live.base:
+            return
+        if self._live.broken:
+            self._live = self._check.walk_from(self._live.base)
+            self.ctx.self_ref.offer(_GoOn())
+        elif self._check.is_unknown(rot.start):
+            self._have_digested(self._check.walk_from(self._live.base))
+
+    def _state_of_copy(self) -> CopyState:
+        damage = damage_text(self._told, self._check.reader.folder)
+        return CopyState(damage=damage, ranges=tuple((rot.start, rot.end) for rot in self._told))
+
+    def _sync_file(self, path: str) -> None:
+        self.ctx.ask_later(
+            self.log_syncer,
+            FileSynced,
+            lambda reply_to: SyncFile(path=path, reply_to=reply_to),
+            timeout_s=ASK_TIMEOUT_S,
+            on_reply=lambda outcome: _FileSynced(path=path, outcome=outcome),
+        )
+
+    def _sync(self) -> None:
+        if self._is_syncing:
+            return  # the timer is started again
+        self._check.digests.save()
+        paths = [p for p in self._check.digests.take_dirty() if self.env.disk.exists(p)]
+        if paths:
+            self._is_syncing = True
+            self.ctx.spawn(self._feed_synced, paths)
+
+    async def _feed_synced(self, paths: list[str]) -> None:
+        with suppress(OSError):  # what is lost of them is made again
+            await self._syncer.sync(paths)
+        await self.ctx.self_ref.tell(_DigestsSynced())

@@ -1,0 +1,252 @@
+"""A copy of a classic group's log, of a running or a stopped node. See `backup`. And back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from actors.config import ClusterConfig
+from actors.env.protocols import Disk
+from actors.errors import CorruptLog, TriologError
+from actors.storage.commitlog import recovery
+from actors.storage.files.side_file import SideFile, SideFileDamaged, read_side_file
+from actors.storage.layout import StoreLayout
+from actors.storage.log.commit_log import CommitLog, segment_bases, segment_path
+from actors.storage.tools.commitlog.check_digests import DigestCheck
+from actors.storage.tools.commitlog.walk import READ_BYTES, Ending, read_file
+from actors.storage.tools.copying import (
+    BackedUp,
+    BackedUpFile,
+    BackedUpGroup,
+    Limit,
+    LogCopy,
+    refuse_unfinished,
+)
+from actors.storage.tools.findings import Findings
+from actors.storage.tools.steps import Step, Work, labelled
+from actors.storage.tools.stores import GroupStore, log_bases, odd_files
+from wire.crc import crc32
+
+
+def stopped_limit(disk: Disk, store: GroupStore) -> Work[Limit]:
+    """Where the log of a stopped store ends, as its next start would find it.
+
+    Raises: CorruptLog: damage below the synced mark. ConfigError: a truncation is not ended.
+    """
+    refuse_unfinished(disk, store.layout.root, store.layout.truncating)
+    bases = list(log_bases(disk, store))
+    if not bases:
+        return Limit(end_bytes=0, why="an empty log")
+    odd = odd_files(disk, store, bases)
+    if odd:
+        raise CorruptLog(odd[0])
+    try:
+        values = read_side_file(disk, store.layout.synced, 1)
+    except SideFileDamaged:
+        raise CorruptLog(f"{store.layout.synced}: the synced mark cannot be read") from None
+    mark = None if values is None or store.is_compat else values[0]
+    log = CommitLog.look(disk, store.layout.commit_log, store.segment_bytes, bases)
+    start = bases[0]
+    if mark is not None:
+        start = max((base for base in bases if base <= mark), default=start)
+    finding = recovery.find_end(
+        disk, log, start_bytes=start, mark_bytes=mark, record_bytes_max=store.record_bytes_max
+    )
+    step = Step(f"{store.name}: the log's end", 0, 0)
+    found = yield from labelled(finding, step)
+    return Limit(end_bytes=found.end_bytes, why="the end of a stopped log")
+
+
+def synced_mark(disk: Disk, store: GroupStore) -> int:
+    """Offset up to which a store says that all is synced; 0 if it says nothing."""
+    values = read_side_file(disk, store.layout.synced, 1)
+    return 0 if values is None else values[0]
+
+
+def running_limit(
+    disk: Disk, store: GroupStore, status: Mapping[str, Any] | None, node: str
+) -> Limit:
+    """What a running node says of a group; what is synced there if it does not answer.
+
+    Raises: TriologError: it does not know yet what is acknowledged.
+    """
+    if status is None:
+        mark = synced_mark(disk, store)
+        return Limit(end_bytes=mark, why="the synced mark of a node that did not answer")
+    synced, acknowledged = status["synced_bytes"], status["acknowledged_bytes"]
+    if synced and not acknowledged:
+        raise TriologError(
+            f"{node} does not know yet what of {store.name} is acknowledged: try again while its"
+            " master runs, or stop it"
+        )
+    end = min(synced, acknowledged)
+    return Limit(end_bytes=end, why="acknowledged and synced on a running node")
+
+
+def copy_group(
+    disk: Disk, store: GroupStore, root: str, limit: Limit, done: BackedUp
+) -> Work[BackedUpGroup]:
+    """Copy a classic group's log into a root of a backup.
+
+    Raises: StorageError: it is damaged or was cut under our hands. OSError.
+    """
+    return _Copying(disk, store, root, limit, done).run()
+
+
+@attrs.define
+class _Copying:
+    """One group."""
+
+    _disk: Disk
+    _store: GroupStore
+    _root: str
+    _limit: Limit
+    _done: BackedUp
+
+    def run(self) -> Work[BackedUpGroup]:
+        end = yield from self._record_end()
+        copy = LogCopy(
+            disk=self._disk,
+            name=self._store.name,
+            source=self._store.layout.commit_log,
+            target=StoreLayout(self._root).commit_log,
+            file_bytes=self._store.segment_bytes,
+            end_bytes=end,
+            limit=self._limit.why,
+            done=self._done,
+        )
+        bases = list(log_bases(self._disk, self._store))
+        copied = yield from copy.run(bases)
+        yield from self._compare(bases, end)
+        return copied
+
+    def _compare(self, bases: Sequence[int], end: int) -> Work[None]:
+        """What was copied with what was written once. Raises: CorruptLog."""
+        found = Findings()
+        check = DigestCheck(
+            disk=self._disk,
+            log_folder=self._store.layout.commit_log,
+            copy_folder=StoreLayout(self._root).commit_log,
+            digests_folder=self._store.layout.digests,
+            segment_bytes=self._store.segment_bytes,
+            limit_bytes=end,
+            findings=found,
+        )
+        done = 0
+        for size in check.run(bases):
+            done += size
+            yield Step(f"{self._store.name}: digests", done, max(done, end))
+        if found.damage:
+            raise CorruptLog(found.damage[0])
+
+    def _record_end(self) -> Work[int]:
+        """The end of the last whole record within the limit: a slave's may lie within one."""
+        limit, size = self._limit.end_bytes, self._store.segment_bytes
+        base = limit - limit % size if size else limit
+        if base == limit:
+            return limit
+        reading = read_file(
+            self._disk,
+            self._store.layout.commit_log,
+            base,
+            size,
+            limit=limit,
+            record_bytes_max=self._store.record_bytes_max,
+        )
+        while True:
+            try:
+                piece = next(reading)
+            except StopIteration as stop:
+                if stop.value.ending in (Ending.BAD, Ending.UNWRITTEN):
+                    reason = stop.value.reason or "nothing is written there"
+                    raise CorruptLog(
+                        f"{segment_path(self._store.layout.commit_log, base)}: offset "
+                        f"{stop.value.at_bytes}: {reason}, below {limit}, {self._limit.why}"
+                    ) from None
+                end: int = stop.value.at_bytes
+                return end
+            yield Step(f"{self._store.name}: the end", piece.offset - base, limit - base)
+
+
+# ---- and back ----
+
+
+def seed_problems(config: ClusterConfig, node: str, name: str, group: BackedUpGroup) -> list[str]:
+    """Where the cluster file has no place for it as the group `name`, a line each."""
+    found, key = config.classic_groups.get(name), f"{config.path}: key groups.{name}"
+    if found is None:
+        return [f"{key}: expected the group of the backup (or --group), found none"]
+    problems = []
+    if node not in found.members:
+        problems.append(f"{key}.slaves: expected {node} among them, found it nowhere")
+    elif node == found.master:
+        problems.append(f"{key}.master: expected another node than the one that is seeded")
+    if group.segment_bytes and found.segment_bytes != group.segment_bytes:
+        problems.append(
+            f"{key}.segment_bytes: expected {group.segment_bytes}, the size of the backup's"
+            f" files, found {found.segment_bytes}"
+        )
+    return problems
+
+
+def seed_group(disk: Disk, group: BackedUpGroup, source_root: str, root: str) -> Work[int]:
+    """Make a store of what a backup has. Gives the bytes copied.
+
+    Raises: CorruptLog: the backup is not what its manifest says. OSError.
+    """
+    layout, source = StoreLayout(root), StoreLayout(source_root).commit_log
+    disk.mkdir(layout.commit_log)
+    _remove_files(disk, layout)
+    total = sum(file.size_bytes for file in group.files)
+    done = 0
+    for each in group.files:
+        yield from _file(disk, source, layout.commit_log, group, each, done, total)
+        done += each.size_bytes
+    disk.sync_dir(layout.commit_log)
+    if group.files:
+        mark, _ = SideFile.open(disk, layout.synced, 1)
+        mark.write((group.end_bytes,))
+        mark.sync()
+        mark.close()
+    return done
+
+
+def _remove_files(disk: Disk, layout: StoreLayout) -> None:
+    """Those that a run made which was killed."""
+    paths = [segment_path(layout.commit_log, b) for b in segment_bases(disk, layout.commit_log)]
+    for path in (*paths, layout.synced):
+        if disk.exists(path):
+            disk.unlink(path)
+
+
+def _file(
+    disk: Disk,
+    source: str,
+    target: str,
+    group: BackedUpGroup,
+    each: BackedUpFile,
+    done: int,
+    total: int,
+) -> Work[None]:
+    path, crc = segment_path(source, each.base_bytes), 0
+    copy = disk.open(segment_path(target, each.base_bytes), "x")
+    try:
+        file = disk.open(path, "r")
+        try:
+            for at in range(0, each.size_bytes, READ_BYTES):
+                data = file.pread(at, min(READ_BYTES, each.size_bytes - at))
+                crc = crc32(data, crc)
+                copy.pwrite(data, at)
+                yield Step(f"{group.name}: copy", done + at + len(data), total)
+        finally:
+            file.close()
+        if crc != each.crc32:
+            raise CorruptLog(
+                f"{path}: expected CRC-32 {each.crc32:08x} as the manifest says, found {crc:08x}"
+            )
+        copy.resize(group.segment_bytes)
+        copy.sync()
+    finally:
+        copy.close()

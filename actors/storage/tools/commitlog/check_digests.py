@@ -1,0 +1,89 @@
+"""Are the bytes of a log still those that were written? Each range is compared with its digest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+from actors.env.protocols import Disk, File
+from actors.storage.log.commit_log import segment_path
+from actors.storage.log.digests import Digests, digest_of
+from actors.storage.tools.commitlog.walk import READ_BYTES
+from actors.storage.tools.findings import Findings
+
+
+@attrs.frozen(kw_only=True)
+class DigestCheck:
+    """Compares the files of one log. What nobody has digested it says nothing of.
+
+    Attributes:
+        log_folder: of the log files.
+        copy_folder: of copies of them, which are looked at in their place; "": none.
+        digests_folder: what they have to be.
+        limit_bytes: no range that ends behind it is looked at.
+        findings: where damage is noted, one line for each run of damaged ranges.
+    """
+
+    disk: Disk
+    log_folder: str
+    digests_folder: str
+    segment_bytes: int
+    limit_bytes: int
+    findings: Findings
+    copy_folder: str = ""
+
+    def run(self, bases: Sequence[int]) -> Iterator[int]:
+        """Check the log files that begin at `bases`; yields the bytes that were compared since."""
+        if not self.disk.exists(self.digests_folder):
+            return
+        digests = Digests(self.disk, self.digests_folder, self.segment_bytes, reads_only=True)
+        try:
+            for base in bases:
+                if self.disk.exists(self._looked_at(base)):  # else it has just expired
+                    yield from self._file(digests, base)
+        finally:
+            digests.close()
+
+    def _looked_at(self, base: int) -> str:
+        return segment_path(self.copy_folder or self.log_folder, base)
+
+    def _file(self, digests: Digests, base: int) -> Iterator[int]:
+        file = self.disk.open(self._looked_at(base), "r")
+        path = segment_path(self.log_folder, base)
+        damaged: tuple[int, int] | None = None
+        at = base
+        try:
+            while at < min(base + self.segment_bytes, self.limit_bytes):
+                for start, end in self._damaged(digests, file, base, at):
+                    if damaged is not None and damaged[1] < start:
+                        self._hurt(path, *damaged)
+                        damaged = None
+                    damaged = (damaged[0] if damaged else start), end
+                yield READ_BYTES
+                at += READ_BYTES
+        finally:
+            file.close()
+        if damaged is not None:
+            self._hurt(path, *damaged)
+
+    def _damaged(
+        self, digests: Digests, file: File, base: int, at: int
+    ) -> Iterator[tuple[int, int]]:
+        """Those of the ranges that begin in READ_BYTES from `at` on, where one does."""
+        data, begin = memoryview(file.pread(at - base, READ_BYTES)), at
+        while at < begin + READ_BYTES and at < base + self.segment_bytes:
+            start, end = digests.range_at(at)
+            if end > self.limit_bytes:
+                return
+            known = digests.get(start)
+            if known is not None and known != digest_of(data[start - begin : end - begin]):
+                yield start, end
+            at = end
+
+    def _hurt(self, path: str, start: int, end: int) -> None:
+        self.findings.hurt(
+            f"{path}: bytes {start} to {end} of the log are not what was written there (their "
+            "digests in digests/ differ): the node does not send them, and counts as no whole "
+            "copy; start it and mend them: `python -m actors.cluster FILE repair NODE`"
+        )

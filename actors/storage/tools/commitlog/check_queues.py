@@ -1,0 +1,424 @@
+"""Do the consume queues say what the log says? Both ways: every record has its unit, and every unit
+has its record.
+
+The log is walked once; of each queue only its range of queue offsets is kept, so memory grows with
+the number of queues and not of records.
+
+What is no damage, for RocketMQ leaves it so: a queue that is not there, as its topic was deleted or
+its units are kept elsewhere; a queue that began anew at 0, as its topic was made again, with the
+units of the older records (on a slave) or without; queue offsets that were given twice.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Generator, Sequence
+from itertools import groupby
+
+import attrs
+
+from actors.env.protocols import Disk, File
+from actors.storage.derived.queue_files import list_queues
+from actors.storage.derived.queue_units import QUEUE_OFFSET_MAX, is_safe_topic, queue_heads
+from actors.storage.tools.findings import FINDINGS_MAX, MENDED_BY_NODE, Findings
+from actors.storage.tools.stores import GroupStore, size_of
+from wire.files.commit_log import RecordHead, has_queue_unit, segment_name, segment_offset
+from wire.files.consume_queue import UNIT_BYTES, decode_unit, decode_units, encode_unit, is_filler
+from wire.files.properties import LIGHT_QUEUE_PREFIX, SCHEDULE_TOPIC
+
+HANDLES_MAX = 64
+READ_BYTES = UNIT_BYTES * 200_000
+UNUSED = bytes(UNIT_BYTES)
+DIFFERENCES_MAX = 10_000
+"""Lines kept of all queues until the log's end says whether they matter; more are counted."""
+EXTENDED_BELOW = -(1 << 31)
+"""A smaller tags code is the address of a unit in `consumequeue_ext` (upstream:
+enableConsumeQueueExt; ConsumeQueueExt.isExtAddr)."""
+
+
+NEVER = -1
+
+
+@attrs.define
+class QueueRange:
+    """What the log says of one queue.
+
+    Attributes:
+        is_there: the queue has files.
+        first, next: its first and next queue offset.
+        gaps: how many queue offsets it leaves out.
+        records: how many it has.
+        begun_bytes: offset of the record with which it began anew; NEVER.
+        differences: what is wrong, as long as it does not begin anew.
+        more: differences that were not kept.
+    """
+
+    is_there: bool
+    first: int
+    next: int
+    gaps: int = 0
+    records: int = 0
+    begun_bytes: int = NEVER
+    differences: list[str] = attrs.field(factory=list)
+    more: int = 0
+
+    def begin_anew(self, offset_bytes: int) -> int:
+        """Older records need no units. Gives how many differences are kept no longer."""
+        dropped = len(self.differences)
+        self.first, self.next, self.gaps = 0, 1, 0
+        self.begun_bytes, self.differences, self.more = offset_bytes, [], 0
+        return dropped
+
+
+@attrs.define
+class Summed:
+    """Of many places: the first, and how many there are."""
+
+    count: int = 0
+    first: str = ""
+
+    def add(self, place: str, count: int = 1) -> None:
+        self.first = self.first or place
+        self.count += count
+
+
+@attrs.define
+class QueueCheck:
+    """One check of all queues of a store.
+
+    Attributes:
+        folder: absolute path of `consumequeue/`.
+        file_bytes: size of a queue file; 0: there are none.
+        trusted_bytes: units of records that end behind it may be missing, or wrong.
+        is_gone: whether the record at an offset has expired since the check began, and its unit
+            with it.
+        is_scrubbed: a node on this store compares its queues with the log (`scrub_bytes_per_s`).
+        units: compared so far.
+    """
+
+    _disk: Disk
+    folder: str
+    file_bytes: int
+    trusted_bytes: int
+    is_gone: Callable[[int], bool]
+    _findings: Findings
+    is_scrubbed: bool = True
+    units: int = attrs.field(default=0, init=False)
+    _log_end: int = attrs.field(default=0, init=False)
+    _behind: int = attrs.field(default=0, init=False)
+    _kept: int = attrs.field(default=0, init=False)
+    _repeated: Summed = attrs.field(factory=Summed, init=False)
+    _older: Summed = attrs.field(factory=Summed, init=False)
+    _extended: Summed = attrs.field(factory=Summed, init=False)
+    _wrong: Summed = attrs.field(factory=Summed, init=False)
+    _wrong_queues: int = attrs.field(default=0, init=False)
+    _unbuilt: Summed = attrs.field(factory=Summed, init=False)
+    _ranges: dict[tuple[str, int], QueueRange] = attrs.field(factory=dict, init=False)
+    _handles: OrderedDict[str, File | None] = attrs.field(factory=OrderedDict, init=False)
+
+    def take(self, heads: Sequence[RecordHead]) -> None:
+        """Compare the units of the next records of the log."""
+        fitting = [each for head in heads if _has_unit(head) for each in queue_heads(head)]
+        by_queue = sorted(fitting, key=_queue_key)  # stable: log order within a queue
+        for key, group in groupby(by_queue, key=_queue_key):
+            run: list[RecordHead] = []
+            for head in group:
+                if not self._advance(key, head):
+                    continue
+                if run and run[-1].queue_offset + 1 != head.queue_offset:
+                    if head.queue_offset:  # else it begins the queue anew
+                        self._compare(key, run)
+                    run = []
+                run.append(head)
+            if run:
+                self._compare(key, run)
+
+    def _advance(self, key: tuple[str, int], head: RecordHead) -> bool:
+        """Whether the record has a unit of its own."""
+        at = head.queue_offset
+        known = self._ranges.get(key)
+        if known is None:
+            known = self._ranges[key] = QueueRange(self._is_there(key), at, at)
+        known.records += 1
+        if at < known.next:
+            if at:
+                self._repeated.add(f"{_name(key)}, offset {head.physical_offset}")
+                return False
+            self._kept -= known.begin_anew(head.physical_offset)
+            return True
+        known.gaps += at - known.next
+        known.next = at + 1
+        return True
+
+    def _is_there(self, key: tuple[str, int]) -> bool:
+        folder = f"{self.folder}/{key[0]}/{key[1]}"
+        names = self._disk.listdir(folder) if self._disk.exists(folder) else []
+        return any(segment_offset(name) is not None for name in names)
+
+    def _compare(self, key: tuple[str, int], run: list[RecordHead]) -> None:
+        if not self._ranges[key].is_there:
+            return
+        self.units += len(run)
+        start = run[0].queue_offset * UNIT_BYTES
+        expected = b"".join(encode_unit(h.physical_offset, h.size, h.tags_code) for h in run)
+        found = self._read(key, start, len(expected))
+        if found == expected:
+            return
+        for number, head in enumerate(run):
+            part = slice(number * UNIT_BYTES, (number + 1) * UNIT_BYTES)
+            if found[part] != expected[part]:
+                self._differs(key, head, found[part])
+
+    def _differs(self, key: tuple[str, int], head: RecordHead, unit: bytes) -> None:
+        if head.physical_offset + head.size > self.trusted_bytes:
+            return  # nobody said that it is there: the next start derives it
+        if self.is_gone(head.physical_offset):
+            return
+        known, what = self._ranges[key], f"{_name(key)}: unit {head.queue_offset}"
+        if unit == UNUSED:
+            self._differ(known, f"{what}: missing, for the record at {head.physical_offset}")
+            return
+        offset, size, code = decode_unit(unit)
+        if 0 <= offset < known.begun_bytes:
+            self._older.add(f"{_name(key)}, unit {head.queue_offset}")
+            return
+        same = (offset, size) == (head.physical_offset, head.size)
+        if same and code < EXTENDED_BELOW:
+            self._extended.add(f"{_name(key)}, unit {head.queue_offset}")
+            return
+        if key[0].startswith(LIGHT_QUEUE_PREFIX) and is_filler(offset, size, code):
+            self._unbuilt.add(f"{_name(key)}, unit {head.queue_offset}")
+            return
+        if same and key[0] == SCHEDULE_TOPIC:
+            self._findings.note(f"{what}: another delivery time than by the usual delay levels")
+            return
+        expected = (head.physical_offset, head.size, head.tags_code)
+        self._differ(
+            known,
+            f"{what}: expected offset, size, tags code {expected}, found {(offset, size, code)}",
+        )
+
+    def _differ(self, known: QueueRange, line: str) -> None:
+        if len(known.differences) < FINDINGS_MAX and self._kept < DIFFERENCES_MAX:
+            known.differences.append(line)
+            self._kept += 1
+        else:
+            known.more += 1
+
+    # ---- the other way ----
+
+    def finish(
+        self, log_min_bytes: int, log_end_bytes: int, *, log_is_whole: bool
+    ) -> Generator[None, None, int]:
+        """Look for units without a record. Gives the number of queues.
+
+        Args:
+            log_end_bytes: units of what was cut off behind it are cut by the next start.
+            log_is_whole: no record was skipped, so that whatever it left out has no unit.
+        """
+        self._close()
+        self._log_end = log_end_bytes
+        self._tell_differences()
+        queues = list_queues(self._disk, self.folder)
+        for key in queues:
+            known = self._ranges.get(key)
+            yield from self._strays(key, known, log_min_bytes)
+            if known is not None and known.gaps and log_is_whole:
+                self._findings.note(f"{_name(key)}: {known.gaps} queue offsets are not in the log")
+        if self._behind:
+            self._findings.note(
+                f"consumequeue: {self._behind} units of records behind the log's end: the next "
+                "start cuts them"
+            )
+        self._tell_sums()
+        return len(queues)
+
+    def _tell_differences(self) -> None:
+        gone, records = Summed(), 0
+        for key, known in self._ranges.items():
+            if known.differences:
+                self._wrong.add(known.differences[0], len(known.differences) + known.more)
+                self._wrong_queues += 1
+            if not known.is_there:
+                gone.add(_name(key))
+                records += known.records
+        # Below what is trusted only, for a node may not have come so far.
+        if gone.count and self.trusted_bytes >= self._log_end:
+            self._findings.note(
+                f"consumequeue: {gone.count} queues of {records} records are not there,"
+                f" {gone.first} first: their topics were deleted, or they are light message queues"
+                " that nobody has built, or units are kept elsewhere (RocksDB, batches); a node"
+                " brings them back when it derives all anew"
+            )
+
+    def _tell_sums(self) -> None:
+        if self._wrong.count:
+            what = (
+                f"consumequeue: {self._wrong.count} units of {self._wrong_queues} queues are not"
+                f" their records'; the first is {self._wrong.first}"
+            )
+            if self.is_scrubbed:
+                self._findings.mend(f"{what}: {MENDED_BY_NODE}")
+            else:
+                self._findings.hurt(what)
+        if self._extended.count:
+            self._findings.note(
+                f"consumequeue: {self._extended.count} units lead to `consumequeue_ext` for their"
+                f" tags, {self._extended.first} first: only a broker looks there"
+            )
+        if self._unbuilt.count:
+            self._findings.note(
+                f"consumequeue: {self._unbuilt.count} records have no unit in a light message"
+                f" queue, {self._unbuilt.first} first: nobody built it when they were dispatched"
+            )
+        if self._repeated.count:
+            self._findings.note(
+                f"consumequeue: {self._repeated.count} records have queue offsets that older ones"
+                f" have, {self._repeated.first} first: no unit leads to them"
+            )
+        if self._older.count:
+            self._findings.note(
+                f"consumequeue: {self._older.count} units lead to older records,"
+                f" {self._older.first} first, though their queues began anew: remove `consumequeue`"
+                " of the stopped node, and its next start derives what leads to the new ones"
+            )
+
+    def _strays(
+        self, key: tuple[str, int], known: QueueRange | None, log_min: int
+    ) -> Generator[None, None, None]:
+        folder = f"{self.folder}/{key[0]}/{key[1]}"
+        bases = [b for b in map(segment_offset, self._disk.listdir(folder)) if b is not None]
+        expected = bases[0] if bases else 0
+        for base in bases:
+            path = f"{folder}/{segment_name(base)}"
+            size = size_of(self._disk, path)
+            if size is None:  # expired meanwhile
+                expected = base + self.file_bytes
+                continue
+            if not size and base == bases[-1]:
+                self._findings.note(f"{path}: empty; a crash left it")
+                return
+            if size != self.file_bytes or base != expected:
+                self._findings.hurt(
+                    f"{path}: expected {self.file_bytes} bytes for the queue's byte {expected},"
+                    f" found {size}"
+                )
+                return
+            expected = base + size
+            yield from self._strays_of_file(key, known, path, base, log_min)
+
+    def _strays_of_file(
+        self, key: tuple[str, int], known: QueueRange | None, path: str, base: int, log_min: int
+    ) -> Generator[None, None, None]:
+        try:
+            file = self._disk.open(path, "r")
+        except FileNotFoundError:
+            return  # expired meanwhile
+        try:
+            at = 0
+            while at < self.file_bytes:
+                start, end = file.data_from(at)
+                at = start - start % UNIT_BYTES
+                if at >= self.file_bytes:
+                    break
+                size = min(READ_BYTES, end + -end % UNIT_BYTES - at, self.file_bytes - at)
+                data = file.pread(at, size)
+                yield
+                first = (base + at) // UNIT_BYTES
+                at += size
+                used = -(-len(data.rstrip(b"\0")) // UNIT_BYTES)  # the others are most of a file
+                count = min(used, len(data) // UNIT_BYTES)
+                if known and known.first <= first and first + count <= known.next:
+                    continue
+                for number, unit in enumerate(decode_units(data[: count * UNIT_BYTES]), first):
+                    if known is None or not known.first <= number < known.next:
+                        self._stray(key, number, unit, log_min)
+        finally:
+            file.close()
+
+    def _stray(
+        self, key: tuple[str, int], number: int, unit: tuple[int, int, int], log_min: int
+    ) -> None:
+        offset, size, _ = unit
+        if size <= 0 or is_filler(*unit) or offset < log_min or self.is_gone(offset):
+            return
+        if offset + size > self.trusted_bytes:
+            return
+        if offset >= self._log_end:
+            self._behind += 1
+            return
+        known = self._ranges.get(key)
+        if known is not None and offset <= known.begun_bytes:
+            self._older.add(f"{_name(key)}, unit {number}")
+            return
+        self._findings.hurt(
+            f"{_name(key)}: unit {number}: points at {offset}, where no record of this queue is"
+        )
+
+    # ---- files ----
+
+    def _read(self, key: tuple[str, int], start: int, size: int) -> bytes:
+        """Bytes of a queue; zeros where it has none."""
+        out = bytearray()
+        while len(out) < size and self.file_bytes:
+            at = start + len(out)
+            base = at - at % self.file_bytes
+            want = min(size - len(out), base + self.file_bytes - at)
+            file = self._open(f"{self.folder}/{key[0]}/{key[1]}/{segment_name(base)}")
+            out += (file.pread(at - base, want) if file else b"").ljust(want, b"\0")
+        return bytes(out.ljust(size, b"\0"))
+
+    def _open(self, path: str) -> File | None:
+        if path in self._handles:
+            self._handles.move_to_end(path)
+            return self._handles[path]
+        try:
+            file: File | None = self._disk.open(path, "r")
+        except FileNotFoundError:
+            file = None
+        self._handles[path] = file
+        while len(self._handles) > HANDLES_MAX:
+            oldest = self._handles.popitem(last=False)[1]
+            if oldest is not None:
+                oldest.close()
+        return file
+
+    def _close(self) -> None:
+        while self._handles:
+            file = self._handles.popitem()[1]
+            if file is not None:
+                file.close()
+
+    def close(self) -> None:
+        """Release the handles."""
+        self._close()
+
+
+def usual_file_bytes(disk: Disk, store: GroupStore) -> int:
+    """The size of the queue files: as the node says, or as the first one is; 0 without any."""
+    folder = store.layout.consume_queue
+    configured = store.setting("consume_queue_bytes")
+    for topic, queue_id in list_queues(disk, folder):
+        queue = f"{folder}/{topic}/{queue_id}"
+        for name in disk.listdir(queue):
+            size = size_of(disk, f"{queue}/{name}")
+            if segment_offset(name) is not None and size:
+                return configured or size
+    return 0
+
+
+def _has_unit(head: RecordHead) -> bool:
+    return (
+        has_queue_unit(head.sys_flag)
+        and head.queue_id >= 0
+        and 0 <= head.queue_offset < QUEUE_OFFSET_MAX
+        and is_safe_topic(head.topic)
+    )
+
+
+def _queue_key(head: RecordHead) -> tuple[str, int]:
+    return head.topic, head.queue_id
+
+
+def _name(key: tuple[str, int]) -> str:
+    return f"consumequeue/{key[0]}/{key[1]}"

@@ -1,0 +1,197 @@
+"""The entries of a DLedger log as JSON lines.
+
+| Key | Type | Meaning |
+|---|---|---|
+| index, term | int | the entry's number, and the term of the leader that appended it |
+| position, size_bytes | int | where the entry stands in the log, and its length with its head |
+| body | str | the payload: text, or Base64 where it is not UTF-8; empty where a term opens |
+| body_encoding | str | "utf-8" or "base64": which of the two |
+
+Reads only, and does not stop at damage: what can be read behind it is shown too. An entry that its
+checksum contradicts is named, and left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+import msgspec
+
+from actors.env.protocols import Disk
+from actors.errors import ConfigError, CorruptLog
+from actors.readable import readable_json
+from actors.storage.ledger import recovery
+from actors.storage.ledger.recovery import BAD_SUM
+from actors.storage.ledger.sums import contradicted, sums_of
+from actors.storage.ledger.walk import FileEnd, Piece, read_file
+from actors.storage.log.commit_log import segment_path
+from actors.storage.tools.commitlog.dump import Dumped, Wanted, body_fields
+from actors.storage.tools.ledger.files import LedgerFiles, known_sums
+from actors.storage.tools.steps import Step, Work
+from actors.storage.tools.stores import GroupLedger
+from wire.dledger.entry import ENTRY_HEAD_BYTES
+from wire.dledger.scan import EntryHead
+
+
+def dump_ledger(
+    disk: Disk,
+    ledger: GroupLedger,
+    wanted: Wanted,
+    write: Callable[[bytes], object],
+    limit: int | None = None,
+) -> Work[Dumped]:
+    """Give the wanted entries to `write`, as lines, many at a time.
+
+    Args:
+        wanted: `start` is an index; topics, queues and keys there are none.
+        limit: no entry above this index is looked at.
+
+    Raises: ConfigError: it asks for what entries do not have, or begins outside of the log.
+        CorruptLog: the mark cannot be read. OSError, of `write` too.
+    """
+    for option, value in (("topic", wanted.topic), ("queue", wanted.queue_id), ("key", wanted.key)):
+        if value is not None:
+            raise ConfigError(
+                f"--{option}: expected of a classic group alone, found {ledger.name}, a dledger"
+                " group, whose entries have none"
+            )
+    files = LedgerFiles.look(disk, ledger)
+    try:
+        dumping = _Dump(disk, ledger, wanted, write, limit, files)
+        return (yield from dumping.run())
+    finally:
+        files.close()
+
+
+@attrs.define
+class _Dump:
+    _disk: Disk
+    _ledger: GroupLedger
+    _wanted: Wanted
+    _write: Callable[[bytes], object]
+    _limit: int | None
+    _files: LedgerFiles
+    _done: Dumped = attrs.field(factory=Dumped, init=False)
+    _last: EntryHead | None = attrs.field(default=None, init=False)
+    _end_index: int = attrs.field(default=-1, init=False)  # of the last entry seen
+
+    def run(self) -> Work[Dumped]:
+        done, log = self._done, self._files.log
+        bases = list(log.bases())
+        start = self._first_base(bases)
+        for base in [each for each in bases if each >= start]:
+            reading = read_file(
+                self._disk,
+                log.folder,
+                base,
+                log.segment_bytes,
+                is_first=base == bases[0],
+                after=self._last,
+            )
+            try:
+                while self._goes_on:
+                    piece = next(reading)
+                    self._take(piece)
+                    yield Step(f"{self._ledger.name}: dump", piece.offset, log.written_bytes)
+            except FileNotFoundError:
+                done.expired += 1
+            except CorruptLog as error:
+                self._problem(str(error))
+            except StopIteration as stop:
+                self._ended(base, stop.value)
+            finally:
+                reading.close()
+            if not self._goes_on:
+                break
+        self._check_start()
+        return done
+
+    @property
+    def _goes_on(self) -> bool:
+        count, last = self._wanted.count_max, self._last
+        if count is not None and self._done.records >= count:
+            return False
+        return self._limit is None or last is None or last.index < self._limit
+
+    def _first_base(self, bases: list[int]) -> int:
+        """Of the file to begin with: the last one that begins at or before the wanted index."""
+        first, wanted = bases[0] if bases else 0, self._wanted.start
+        for base in bases[1:] if wanted is not None else ():
+            try:
+                head = recovery.first_entry(self._disk, self._files.log, base)
+            except FileNotFoundError:
+                continue
+            if head is not None and head.index <= (wanted or 0):
+                first = base
+        return first
+
+    def _check_start(self) -> None:
+        """Raises: ConfigError: the log ends before the wanted index."""
+        start, end = self._wanted.start, self._end_index
+        if start is None or self._done.problems or self._done.records:
+            return
+        if start > end + 1:
+            raise ConfigError(
+                f"--from: expected an index up to {end + 1}, where the log ends, found {start}"
+            )
+
+    def _take(self, piece: Piece) -> None:
+        heads = piece.heads
+        if self._limit is not None:
+            heads = [head for head in heads if head.index <= self._limit]
+            if piece.heads and not heads:
+                self._last = piece.heads[-1]
+        if not heads:
+            return
+        self._last = piece.heads[-1]
+        self._end_index = heads[-1].index
+        bad = self._contradicted(piece.data, heads)
+        out = []
+        for head in heads:
+            if self._done.records == self._wanted.count_max:
+                break
+            if self._wanted.start is not None and head.index < self._wanted.start:
+                continue
+            if head.index in bad:
+                path = segment_path(self._files.log.folder, self._base_of(head.pos))
+                self._problem(f"{path}: entry {head.index} (offset {head.pos}): {BAD_SUM}")
+                continue
+            out.append(readable_json(msgspec.json.encode(_fields(piece.data, head))))
+            self._done.records += 1
+        self._write(b"\n".join([*out, b""]))
+
+    def _contradicted(self, data: bytes, heads: list[EntryHead]) -> set[int]:
+        """Indexes of those that their checksums contradict."""
+        if self._files.mark is None:
+            return set()
+        known = known_sums(self._files.sums, heads[0].index, len(heads))
+        return {heads[number].index for number in contradicted(known, sums_of(data, heads))}
+
+    def _ended(self, base: int, end: FileEnd) -> None:
+        """Behind a file that does not go on nobody knows which entry follows."""
+        if end.reason is None:
+            return
+        self._last = None
+        if end.reason:
+            path = segment_path(self._files.log.folder, base)
+            self._problem(
+                f"{path}: offset {end.at_bytes}: {end.reason}: damage, or a torn end (check says"
+                " which)"
+            )
+
+    def _base_of(self, offset: int) -> int:
+        return offset - offset % self._files.log.segment_bytes
+
+    def _problem(self, text: str) -> None:
+        self._done.problems.append(text)
+
+
+def _fields(data: bytes, head: EntryHead) -> dict[str, object]:
+    return {
+        "index": head.index,
+        "term": head.term,
+        "position": head.pos,
+        "size_bytes": head.size,
+        **body_fields(data[head.at + ENTRY_HEAD_BYTES : head.at + head.size]),
+    }
