@@ -303,7 +303,7 @@ class Claim:
 
 
 Forgot: TypeAlias = Literal["", "log", "all"]
-"""What a node does not vouch for in one group.
+"""What a node may have lost of one group, so that its silence proves nothing.
 
 "log": it held bytes that it lost, or began without any, and has not caught up with a master since.
 "all": neither does it know which promotions took place: it began empty, as a new node does and one

@@ -20,7 +20,7 @@ _UNSEEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 """Unicode categories: controls, directions, halves of pairs, nothing at all."""
 _BEYOND_16_BITS = 0x10000
 DEPTH_MAX = 100
-"""Of values within values: far above what any node says, and below what Python recurses."""
+"""Levels of values within values: far above what any node says, and below what Python recurses."""
 
 
 def counted(number: int, one: str, many: str = "") -> str:

@@ -43,7 +43,7 @@ NO_HELLO = "no hello"
 
 
 CHAINS_MAX = 1024
-"""Of a connection, that a node remembers. A client has one for each of its appenders."""
+"""Chains of a connection that a node remembers. A client has one for each of its appenders."""
 
 
 @attrs.define

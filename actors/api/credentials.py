@@ -34,7 +34,7 @@ LOCAL_HOST: Final = "localhost"
 no part may have more than 63 characters. Versions before the challenge say it to every address.
 """
 HEADER_BYTES_SHOWN: Final = 100
-"""Of a header that is refused, in the answer and in the event."""
+"""Bytes shown of a refused header, in the answer and in the event."""
 _HOST_HEADER: Final = re.compile(r"\[([^\]]*)\](?::\d*)?|([^:]*)(?::\d*)?")
 
 _LOGGER: Final = logging.getLogger("triolog.api")

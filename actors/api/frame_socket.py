@@ -35,14 +35,14 @@ CLOSE_TIMEOUT_S = 1.0
 GOODBYE_S = 0.05
 """For sending a close frame while everything is being cancelled."""
 REFUSAL_BYTES_SHOWN = 300
-"""Of why a node refused the handshake: a sentence."""
+"""Bytes shown of why a node refused the handshake: a sentence."""
 RESOURCE = "/triolog"
 SUBPROTOCOL = "triolog.1"
 
 NODE_GONE = (
     "the peer went away in the opening handshake; a node does so when too many connect at once"
 )
-"""Of a handshake that never ended, for a client."""
+"""What a client is told of a handshake that never ended."""
 LOST = "connection lost"
 
 NORMAL = 1000

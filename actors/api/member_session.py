@@ -26,7 +26,7 @@ from wire.crc import crc32
 from wire.errors import RemoteProtocolError
 
 ANSWER_CHARS_MAX = 500
-"""Of an answer that nobody expected, in an error."""
+"""Characters of an unexpected answer that an error shows."""
 LOST = (
     OSError,
     SocketClosed,

@@ -195,11 +195,11 @@ class GroupDoor:
         return await self._ask(call)
 
     async def wait_acknowledged(self, group: str, above: int) -> Offsets:
-        """Of whichever member is asked now."""
+        """Wait for the offsets of whichever member is asked now."""
         return await self._ask(lambda client: client.wait_acknowledged(group, above))
 
     async def wait_offsets(self, group: str, known: Offsets | None) -> Offsets:
-        """Of whichever member is asked now."""
+        """Wait for the offsets of whichever member is asked now."""
         return await self._ask(lambda client: client.wait_offsets(group, known))
 
     async def _ask(self, call: Callable[[Client], Awaitable[R]]) -> R:

@@ -34,7 +34,7 @@ TELLS_END = "--tell-end"
 """The option that a child gets in addition: the descriptor for what it says at its end."""
 ENDED = b"ended"
 END_BYTES_MAX = 16
-"""Of what it says there, `ended 0`, with room."""
+"""The most bytes of what it says there, `ended 0`, with room."""
 
 
 class StillRuns(TriologError):

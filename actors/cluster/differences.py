@@ -61,7 +61,7 @@ def differences(
 def _of_group(
     name: str, concerned: Mapping[str, Mapping[str, str] | None], usual: Mapping[str, str]
 ) -> list[Difference]:
-    """Of one group.
+    """The differences of one group's settings.
 
     Args:
         concerned: holder -> what it says of the group; None: its file gives it no part.

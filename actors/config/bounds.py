@@ -42,7 +42,7 @@ RATE_BYTES_MAX = 1 << 40
 RATE_RECORDS_MAX = 100_000_000
 GAP_BYTES_MAX = 1 << 62
 ENTRIES_MAX = 1_000_000
-"""Of a DLedger group, that wait for something; each costs some hundred bytes."""
+"""Entries of a DLedger group that wait for something; each costs some hundred bytes."""
 SNAPSHOT_ENTRIES_MAX = 1 << 40
 SNAPSHOTS_MAX = 100
 LEAKS_MAX = 1000
@@ -55,7 +55,7 @@ HOURS_MAX = 24 * 366 * 10
 RATIO_MIN, RATIO_MAX = 0.10, 0.99
 """Upstream clamps diskMaxUsedSpaceRatio to 10-95 %; ours refuses what is outside."""
 API_CLIENTS = 64
-"""Of one node, beside the connections that the cluster makes itself."""
+"""Clients of one node, beside the connections that the cluster makes itself."""
 API_CLIENTS_MAX = 10_000
 EVENT_BYTES_MIN = 4096
 EVENT_BYTES_MAX = 1 << 50

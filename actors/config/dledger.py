@@ -198,7 +198,7 @@ class DLedgerGroup:
 
     @property
     def entry_body_bytes_max(self) -> int:
-        """Of a body that fits a data file and upstream's buffer."""
+        """The largest body that fits a data file and upstream's buffer."""
         return min(ENTRY_BYTES_MAX, self.data_file_bytes - BLANK_BYTES) - ENTRY_HEAD_BYTES
 
     @property

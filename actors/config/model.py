@@ -143,11 +143,11 @@ class ClusterConfig:
         }
 
     def classic_groups_of(self, node: str) -> tuple[ClassicGroup, ...]:
-        """Of `groups_of`, those with a master and slaves."""
+        """The groups among `groups_of` that have a master and slaves."""
         return tuple(each for each in self.groups_of(node) if isinstance(each, ClassicGroup))
 
     def ledger_groups_of(self, node: str) -> tuple[DLedgerGroup, ...]:
-        """Of `groups_of`, those that elect a leader."""
+        """The groups among `groups_of` that elect a leader."""
         return tuple(each for each in self.groups_of(node) if isinstance(each, DLedgerGroup))
 
     @property

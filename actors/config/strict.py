@@ -39,7 +39,7 @@ _KINDS: dict[type, str] = {
 }
 _MEMBERS = (MasterNode, MemberNode, SlaveNode)
 MODE_DEFAULT = "classic"
-"""Of a group whose table does not name its mode."""
+"""The mode of a group whose table does not name one."""
 _SELF_NAME = "name "
 """Stands for a key `name` inside a group, which is none: the group's name is its table's key."""
 

@@ -64,7 +64,7 @@ class LeaderBoard:
 
     @property
     def leader(self) -> str:
-        """Of the present term, "" if none is known."""
+        """The leader of the present term, "" if none is known."""
         return "" if self.role is None else self.role.leader
 
     def publish(self, role: RoleChanged | None, *, is_open: bool = False) -> None:

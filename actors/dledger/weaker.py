@@ -21,7 +21,7 @@ def weaker_settings(status: Mapping[str, Any], group: str) -> str:
 
 
 def weaker_words(member: str, settings: str) -> str:
-    """Of such a member, for people."""
+    """What is said of such a member, for people."""
     return (
         f"{member} counts, but its cluster file says {settings}: what is answered may be lost with"
         " its power; have all files say the same"

@@ -20,7 +20,7 @@ STEP_BYTES = 1 << 20
 
 @attrs.define(kw_only=True)
 class RecordVerifier:
-    """Of one log, from the beginning of one of its files on: a record begins there.
+    """Verifies one log from the beginning of one of its files on, where a record begins.
 
     Attributes:
         at_bytes: all records below are good.

@@ -39,12 +39,12 @@ STATES: Final = {
     DispatcherState.APPEND: "appending",
     DispatcherState.INSTALL_SNAPSHOT: "installing a snapshot",
 }
-"""Of a peer that answers and takes what it gets."""
+"""The state of a peer that answers and takes what it gets."""
 SILENT: Final = "silent"
 REFUSED: Final = "refused"
 ANSWERS: Final = "answers"
 JOINS: Final = "joins"
-"""Of a peer of a member that does not lead; of one whose vote counts only with all others'."""
+"""States of a peer of a member that does not lead; JOINS: its vote counts only with all others'."""
 RESTARTING: Final = "restarting"
 """What sends the log to the peer is being started again."""
 

@@ -74,7 +74,7 @@ def group_status(
 
 
 def unseen_status(role: RoleView) -> HaStatus:
-    """Of a group whose tree does not run: nobody is connected."""
+    """The status of a group whose tree does not run: nobody is connected."""
     return HaStatus(
         role=role.role.value,
         min_bytes=0,

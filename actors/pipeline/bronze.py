@@ -35,7 +35,7 @@ from actors.pipeline.event_schema import ENVELOPE
 from actors.pipeline.places import Place, claim, event_pattern
 
 BATCH_BYTES = 64 << 20
-"""Of files, as they are on the disk. Some 4 million events: what a killed run has to do again. By
+"""Bytes of files on the disk. Some 4 million events: what a killed run has to do again. By
 bytes, for a quiet node's files have a thousandth of a busy one's, and each batch costs a second."""
 LOOK_S = 1
 """Between looks at what is finished, to show that it goes on."""
@@ -73,7 +73,7 @@ class Days(msgspec.Struct, frozen=True):
 
 
 class _Note(msgspec.Struct, frozen=True):
-    """Of a batch's note, what is told; see `BatchRead`. `lives` reads more of it."""
+    """The part of a batch's note that is told; see `BatchRead`. `lives` reads more of it."""
 
     run: int
     files: tuple[tuple[str, int], ...]

@@ -24,10 +24,10 @@ from actors.pipeline import event_files
 from actors.pipeline.places import Place
 
 TASK_BYTES = 2 << 20
-"""Of event files, as they are on the disk; what they become is one Parquet file: some 100,000
+"""Bytes of event files on the disk that one task reads and makes one Parquet file of: some 100,000
 events, half a second's work."""
 GROUP_ROWS = 100_000
-"""Of a Parquet file's row group; so many are kept, some 30 MB."""
+"""Rows of a Parquet file's row group; so many are kept, some 30 MB."""
 WRITTEN = "name string, events bigint, problems bigint, unknown bigint"
 """Rows that `write` gives, one for each task: see `Written`."""
 _WRITTEN = pa.schema(
@@ -91,7 +91,7 @@ def write(tasks: Tasks, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
 
 
 def final_name(number: int) -> str:
-    """Of a task's file, when all are done."""
+    """The name of a task's file, when all are done."""
     return f"part-{number:05d}.zstd.parquet"
 
 

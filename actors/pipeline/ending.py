@@ -43,7 +43,7 @@ class Terminated(KeyboardInterrupt):
 
 @attrs.define
 class _Asked:
-    """Of this process, which has one set of signals.
+    """The end that this process was asked for; it has one set of signals.
 
     Attributes:
         number: the signal that came first; None: none yet.

@@ -24,16 +24,16 @@ FORMAT = "v=1"
 ROWS_MAX = 20_000
 """Lines of one Arrow batch: some 3 MB."""
 UNPACKED_MAX = 1 << 30
-"""Of one file, which has 50,000 lines: damage may unpack to a thousand times its size."""
+"""Bytes of one file, which has 50,000 lines: damage may unpack to a thousand times its size."""
 PIECE_BYTES = 1 << 20
-"""Of that, what is unpacked at a time: some 5,000 lines; the shortest take 20 bytes for each."""
+"""Bytes unpacked at a time: some 5,000 lines; the shortest take 20 bytes for each."""
 INPUT_BYTES = 64 << 10
-"""Of a file, what is given to zlib at a time."""
+"""Bytes of a file that are given to zlib at a time."""
 LINE_BYTES_MAX = 1 << 20
 """An event names a few things, each of some hundred characters."""
 _SHORTEST = '{"node":"","boot":1,"seq":1,"path":"","incarnation":0,"ts_us":1,"kind":"K"}'
 SHORT_LINES_MAX = 1000
-"""Of lines that have no room for an envelope, each of which becomes a row: what has more of them is
+"""Lines that have no room for an envelope, each of which becomes a row: what has more of them is
 no event log, and 64 KiB of zipped newlines are 64 million lines.
 """
 
@@ -58,15 +58,15 @@ ROWS = pa.schema(
         ("line_number", pa.int64()),
     ]
 )
-"""Of `rows_of`: an event, a line that is none, or last the file's own problem. Only the latter two
-say where they were read: a path in each row is half of what there is to move.
+"""A row of `rows_of`: an event, a line that is none, or last the file's problem. Only the latter
+two say where they were read: a path in each row is half of what there is to move.
 """
 _DAY = re.compile(r"/dt=([^/]*)/")
 _GZIP = b"\x1f\x8b"
 _WBITS_GZIP = 31
 
 NUMBER_MAX: Final = 2**62
-"""Of boots, seqs, numbers and places; more is damage, and two of them apart fit into 64 bits."""
+"""The largest boot, seq, number or place; more is damage, and a difference of two fits 64 bits."""
 MOMENT_MAX_US: Final = 2**57
 """In the year 6536; more is damage, and what Spark and calendars count with ends in the year 9999.
 """

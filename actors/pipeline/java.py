@@ -28,7 +28,7 @@ JAVA_MIN = 17
 """Spark 4's lowest."""
 DROPPED = ("--add-modules=jdk.incubator.vector",)
 DROPPED_FROM = {24: ("--add-opens=java.base/sun.security.action=ALL-UNNAMED",)}
-"""Of a package that these and later versions no longer have: a warning each time."""
+"""Options about a package that these and later versions no longer have: a warning each time."""
 
 _VERSION = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
 _LAUNCHER = """\

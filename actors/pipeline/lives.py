@@ -39,7 +39,7 @@ from actors.pipeline.places import Place, event_folders
 
 NOTES: Final = "notes"
 HEAD_BYTES: Final = 1 << 16
-"""Of a file, in which its first event ends: lines have some hundred bytes."""
+"""Bytes of a file within which its first event ends: lines have some hundred bytes."""
 _FILE: Final = re.compile(r"/node=([^/]+)/(\d{6,})-(\d{12,})\.jsonl(?:\.gz)?$")
 _NOTE: Final = re.compile(r"(\d+)\.json")
 _INSTEAD: Final = "name another -o (or --tables), or remove"
@@ -85,7 +85,7 @@ class _Known(msgspec.Struct, frozen=True):
 
 
 class _Note(msgspec.Struct, frozen=True):
-    """Of a batch's note, what is wanted here; one of an older version has no `begins`."""
+    """The part of a batch's note that is wanted here; one of an older version has no `begins`."""
 
     files: tuple[tuple[str, int], ...]
     begins: tuple[Row, ...] | None = None
@@ -236,7 +236,7 @@ def _boot_of(path: str) -> tuple[Boot | None, int]:
 
 
 def _number(name: str) -> int:
-    """Of a batch, from its note's name; -1: it is none, or not whole yet."""
+    """The number of a batch, from its note's name; -1: it is none, or not whole yet."""
     found = _NOTE.fullmatch(name)
     return -1 if found is None else int(found[1])
 

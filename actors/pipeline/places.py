@@ -219,7 +219,7 @@ def _sync_local(system: pyarrow.fs.FileSystem, path: str) -> None:
 
 
 def _sync(path: str) -> None:
-    """Of a local file or folder. Raises: OSError, which names it."""
+    """Sync a local file or folder. Raises: OSError, which names it."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -76,9 +76,13 @@ collector that stops all is a tenth of the processor time cheaper than Java's us
 _TEST: Final = {
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.memory": "1g",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
     _JAVA: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
-"""Little data: a second of optimising Java code is a second lost (measured: 13 s -> 10.5 s)."""
+"""Little data: a second of optimising Java code is a second lost (measured: 13 s -> 10.5 s), and so
+is one of compiling a plan, or of planning it anew for each stage (a third of all that tests take).
+"""
 
 
 CLOSING_S: Final = 30.0

@@ -43,7 +43,7 @@ SCHEMA = StructType(
         StructField("day", StringType()),
     ]
 )
-"""Of `events`; a test holds it and `typed` together."""
+"""The schema of `events`; a test holds it and `typed` together."""
 _OF_THE_NODE = ("api", "event_log", "events", "rpc")
 """Parts of a node that stand where others have their group, /n0/GROUP/...; and see `group_of`."""
 

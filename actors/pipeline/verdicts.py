@@ -26,7 +26,7 @@ VERSION: Final = 1
 FILE: Final = "audit/verdicts.json"
 """Below OUT."""
 WITNESSES_MAX: Final = 20
-"""Of one verdict: for people, who look into the tables for more."""
+"""Witnesses of one verdict: for people, who look into the tables for more."""
 
 Severity: TypeAlias = Literal["error", "warning"]
 Word: TypeAlias = Literal["held", "violated", "not_applicable"]

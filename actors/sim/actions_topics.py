@@ -19,7 +19,8 @@ from actors.sim.script import Fault
 from actors.storage.commitlog.append_batch import AppendBatch, AppendEncoder
 
 ENCODERS: Final[dict[str, AppendEncoder]] = {}
-"""Of the run that is under way: by the host of the node, the one that has begun a batch last."""
+"""The encoders of the run that is under way: by the node's host, the one that began a batch last.
+"""
 
 
 class RemakeTopic(Action[FaultRunner]):

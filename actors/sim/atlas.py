@@ -229,7 +229,7 @@ class FaultAtlas:
         self.damaged.pop(node, None)
 
     def _damage(self, node: str, start: int, end: int) -> Damage:
-        """Of bytes that are about to be damaged."""
+        """What is about to be damaged."""
         return Damage(start, end, self.logs.durable(node, start, end))
 
     def _note(self, node: str, damage: Damage) -> str:

@@ -413,7 +413,9 @@ class SyncedSurvives:
         return False
 
     def _end_behind(self, node: str, end: int) -> int:
-        """Of the next record there, behind a filler if there is one; `end` if there is nothing."""
+        """Where the next record there ends, behind a filler if there is one; `end` if there is
+        nothing.
+        """
         for _ in range(2):
             head = self.logs.written(node, end, end + BLANK_BYTES)
             size, magic = int.from_bytes(head[:4], "big"), int.from_bytes(head[4:], "big")

@@ -24,7 +24,7 @@ class LogBytes(Protocol):
         """Who takes appends, or did so last."""
 
     def begin(self, node: str) -> int:
-        """Of the oldest file that the node still has; 0 without one."""
+        """Where the oldest file that the node still has begins; 0 without one."""
 
     def written(self, node: str, start: int, end: int) -> bytes:
         """As the node's processes see them."""

@@ -172,5 +172,5 @@ class _Tally:
 
 
 def class_of(error: str) -> str:
-    """Of an error's repr."""
+    """The class of an error, from its repr."""
     return error.partition("(")[0]

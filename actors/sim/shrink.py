@@ -171,7 +171,7 @@ def _shorter(plan: Plan, number: int) -> Plan:
 
 
 def _alone(plan: Plan, number: int) -> Plan:
-    """Of several nodes only the first; a pair stays one."""
+    """Hit only the first of several nodes; a pair stays one."""
     if number >= len(plan.script) or len(plan.script[number].others) < 2:
         return plan
     fault = plan.script[number]

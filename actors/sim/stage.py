@@ -52,4 +52,4 @@ class Stage(ABC):
 
     @abstractmethod
     def counts(self) -> Mapping[str, int]:
-        """Of what was observed, by the names of the mode's marks."""
+        """Count what was observed, by the names of the mode's marks."""

@@ -29,7 +29,7 @@ from actors.storage.node.identity import LOCK_NAME, may_be_group
 
 _LOGGER: Final = logging.getLogger("triolog.node")
 NAMED_MAX: Final = 8
-"""Of the groups that one warning names."""
+"""Groups that one warning names."""
 
 
 def check_group_kinds(disk: Disk, path: str, groups: Sequence[Group]) -> None:
@@ -68,7 +68,7 @@ def group_kind_problems(disk: Disk, path: str, groups: Sequence[Group]) -> tuple
 
 
 def inner_kind_problems(disk: Disk, path: str, groups: Sequence[Group]) -> tuple[str, ...]:
-    """Of a node's logs, indexes and queues: what is of the wrong kind below a name of theirs, a
+    """What is of the wrong kind below a name of a node's logs, indexes and queues, a
     line each. A start finds these one by one, as it opens them.
 
     Raises: OSError.

@@ -101,7 +101,7 @@ def group_tree(place: LedgerPlace, *, serves: bool = True) -> SupervisorSpec:
 
 
 def _term_body(place: LedgerPlace) -> bytes | None:
-    """Of the entry that opens a term."""
+    """The body of the entry that opens a term; None: no entry does."""
     match place.group.opens_term_with:
         case "empty":
             return b""
@@ -355,7 +355,7 @@ def shared_server(places: tuple[LedgerPlace, ...]) -> SupervisorSpec:
 
 
 def _server_settings(places: tuple[LedgerPlace, ...]) -> RPCServerSettings:
-    """Of groups on one node with one port."""
+    """The settings of a server for groups that share a port of one node."""
     place, group = places[0], places[0].group
     members = [name for each in places for name in each.group.members]
     return RPCServerSettings(

@@ -109,7 +109,7 @@ class LedgerPlace:
 
     @property
     def compat(self) -> CompatSettings:
-        """Of its group."""
+        """The looser rules of its group."""
         return compat_settings(self.group)
 
     @property
@@ -175,7 +175,7 @@ def compat_settings(group: DLedgerGroup) -> CompatSettings:
 
 
 def ledger_settings(group: DLedgerGroup) -> LedgerSettings:
-    """Of the store. Its looser ways are upstream's (bugs B6, B8, B12)."""
+    """The settings of a member's store. Its looser ways are upstream's (bugs B6, B8, B12)."""
     upstream = group.compat is not None
     return LedgerSettings(
         data_file_bytes=group.data_file_bytes,
@@ -193,7 +193,7 @@ def ledger_settings(group: DLedgerGroup) -> LedgerSettings:
 
 
 def election_settings(group: DLedgerGroup, node: str) -> ElectionSettings:
-    """Of the state maintainer of one member."""
+    """The settings of one member's state maintainer."""
     return ElectionSettings(
         raft_votes=group.votes_as_raft,
         candidate=node in group.standing,
@@ -222,7 +222,7 @@ BYTES_LEAST: Final = 16 << 10
 
 
 def push_settings(group: DLedgerGroup, *, to_java: bool, machine: bool) -> PushSettings:
-    """Of a dispatcher; our members take whole stretches in one push, and snapshots."""
+    """The settings of a dispatcher; our members take whole stretches in one push, and snapshots."""
     upstream = PushSettings()
     snapshots: Literal["install", "refuse"] = "refuse" if to_java else "install"
     return PushSettings(

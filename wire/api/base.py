@@ -11,9 +11,10 @@ ID_MAX = 2**53 - 1
 """JSON readers in browsers hold integers exactly up to here."""
 POSITION_MAX = 2**63 - 1
 NUMBER_MAX = 3 << 61
-"""Of what is raised by one at a time, starts of a node and promotions. Nobody gets there; behind a
-larger one there would soon be no next. Older versions took 2^62, and none above: a group that came
-there by somebody's mistake goes on."""
+"""The largest number that is raised by one at a time, as starts and promotions. Nobody gets there;
+behind a larger one there would soon be no next. Older versions took 2^62, and none above: a group
+that came there by somebody's mistake goes on.
+"""
 
 Id: TypeAlias = Annotated[int, Meta(ge=0, le=ID_MAX)]
 Position: TypeAlias = Annotated[int, Meta(ge=0, le=POSITION_MAX)]

@@ -13,7 +13,7 @@ from msgspec import Struct
 from wire.api.base import Count, Frame, Id, Pairs, Position
 
 VERSION_STORED = 3
-"""Of the protocol: before it, a client knows `batch` alone."""
+"""The version of the protocol before which a client knows `batch` alone."""
 
 
 class StoredRecord(Struct, frozen=True, array_like=True):

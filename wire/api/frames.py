@@ -117,8 +117,9 @@ Proof: TypeAlias = Annotated[bytes, Meta(max_length=PROOF_BYTES)]
 
 
 RANGE_BYTES_MAX: Final = 4 << 20
-"""Of the log, in one answer: the largest entry of a DLedger group. A range of a classic group has
-64 KiB, and one digest."""
+"""Bytes of the log in one answer: the largest entry of a DLedger group. A range of a classic group
+has 64 KiB, and one digest.
+"""
 
 
 class GetRange(Frame, frozen=True, kw_only=True, tag="get_range"):

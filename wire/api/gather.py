@@ -25,7 +25,7 @@ from wire.api import frames as api
 from wire.errors import LocalProtocolError, RemoteProtocolError
 
 VERSION_GATHERED = 2
-"""Of the protocol: before it, a message is one frame."""
+"""The version of the protocol before which a message is one frame."""
 FRAMES_PER_MESSAGE_MAX = 256
 """As many as a node lets one connection have unanswered."""
 GATHERED_BYTES_MAX = 64 << 10

@@ -80,7 +80,7 @@ Place: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 ENTRY_HEAD = struct.Struct(">iiqqqiiii")
 ENTRY_PLACE = struct.Struct(">4xiq")
-"""Of a head, size and index."""
+"""The size and the index in a head."""
 INDEX_RECORD = struct.Struct(">iqiqq")
 _BLANK = struct.Struct(">ii")
 

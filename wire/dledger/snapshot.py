@@ -68,7 +68,7 @@ def decode_meta(data: bytes) -> SnapshotMeta:
 
 
 def folder_name(index: int) -> str:
-    """Of the snapshot that stands for all entries up to `index`."""
+    """The folder of the snapshot that stands for all entries up to `index`."""
     assert index >= 0
     return f"{PREFIX}{index}"
 

@@ -20,7 +20,7 @@ _HEADS: Final = tuple(
     for born, store in ((8, 8), (20, 8), (8, 20), (20, 20))
 )
 _FLAGS_AT: Final = 39
-"""Of the byte of sysFlag that says which hosts are longer."""
+"""The place of the byte of sysFlag that says which hosts are longer."""
 
 
 class ShownRecord(NamedTuple):

@@ -61,7 +61,7 @@ _HEADER_BYTES_MASK: Final = 2**24 - 1  # above FRAME_BYTES_MAX less the head
 _LENGTH = struct.Struct(">i")
 _HEAD = struct.Struct(">iI")
 _REPLY_JSON: Final = encode_header(reply_header(Header()))[1].replace(b'"opaque":0', b'"opaque":%d')
-"""Of a good reply; the request's opaque is all that changes."""
+"""The header of a good reply; the request's opaque is all that changes."""
 
 
 class Frame(Struct, frozen=True):

@@ -141,7 +141,7 @@ class Intake:
 
     @property
     def term(self) -> int:
-        """Of the session, -1 before the first."""
+        """The term of the session, -1 before the first."""
         return self._term
 
     # ---- inputs ----

@@ -16,7 +16,7 @@ from actors.dledger.core.settings import PushSettings
 from wire.dledger.codes import ResponseCode
 
 REFUSALS_TOLD: Final = 3
-"""Of one entry, in a row: before that a peer may have begun a new session in between."""
+"""Refusals of one entry in a row; before that a peer may have begun a new session in between."""
 TAKES_NO_MORE: Final = "takes no more: files of another size, no room (see its status), slow link"
 TAKES_NO_SNAPSHOT: Final = (
     "the log begins at {}, and a Java member takes no snapshot: "

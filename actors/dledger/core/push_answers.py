@@ -46,7 +46,7 @@ def misfit(push: Push, answer: PushAnswer, term: int) -> str:
 
 
 def _is_about(push: Push, answer: PushAnswer, term: int) -> bool:
-    """Of an answer that is counted."""
+    """Whether a counted answer is about this push."""
     whole = answer.index == push.first if answer.count else True
     there = answer.code is not ResponseCode.SUCCESS or answer.end >= push.last
     return answer.last == push.last and whole and there and answer.term == term

@@ -56,7 +56,7 @@ class PushWindow:
 
     @property
     def batch_bytes_max(self) -> int:
-        """Of one push of several entries."""
+        """The most bytes of one push of several entries."""
         return min(self._settings.batch_bytes_max, self._bytes_max)
 
     @property

@@ -125,7 +125,7 @@ class Quorum(Generic[W]):
 
     @property
     def read_index(self) -> int | None:
-        """Of a leader: all that was ever answered is at or below; None: that is not known yet.
+        """The leader's read index: all that was ever answered is at or below; None: not known yet.
 
         What older leaders answered is below the first entry of this one, or, where older entries
         are counted, in what its log was when it began to lead.

@@ -145,7 +145,7 @@ class Roles:
         state.end_final = False
 
     def to_candidate(self, term: int) -> None:
-        """Of that term, which is the present one or larger. A larger one is taken at once."""
+        """Stand for that term, the present one or a larger one, which is taken at once."""
         state = self.state
         assert term >= state.term
         changed = term > state.term
@@ -161,14 +161,14 @@ class Roles:
         self.campaign_s = self.now_s + self.pause(Pause.RANDOM)
 
     def to_follower(self, leader: str) -> None:
-        """Of the present term's leader. Only a heartbeat does this."""
+        """Follow the present term's leader. Only a heartbeat does this."""
         self.sign_s = self.now_s
         self.round, self.raise_term = None, False
         self._enter(Role.FOLLOWER, leader)
         self.state.end_final = False
 
     def to_leader(self) -> None:
-        """Of the present term, for which a quorum voted."""
+        """Lead in the present term, for which a quorum voted."""
         state = self.state
         assert state.role is Role.CANDIDATE
         assert state.end_final

@@ -105,7 +105,7 @@ STRICT: Final = CompatSettings()
 
 @attrs.frozen(kw_only=True)
 class ElectionSettings:
-    """Of one group, equal on all its nodes but for `candidate` and, if need be, `raft_votes`.
+    """Settings of one group, equal on all its nodes but for `candidate` and perhaps `raft_votes`.
 
     Attributes:
         raft_votes: a voter takes a larger term and gives its vote in it in one step, and a

@@ -22,12 +22,12 @@ Differs from upstream:
   one then, for it may be such a follower's.
 - The vote of a member that has lost its log, or is new (`MemberState.membership`), counts only
   together with those of all others: what it acknowledged is then in the candidate's log, or no
-  member has it. So a new group begins once all its members are there: that none of them has ever
-  held anything is what nobody else can say. Left is one that lost its vote too and finds, within
-  the `leak_s` of a leader that a later term has replaced, nobody but that one: by its answers the
-  old leader goes on, and may commit beside the later one. Nothing on the wire tells the two apart.
-  And one that led the term may be elected in it once more, by all: then nobody has what it appended
-  before, for who does refuses the empty log.
+  member has it. So a new group elects its first leader only after all its members have answered:
+  nobody else can say that none of them has ever held anything. Known gap: a member that also lost
+  its vote, and that reaches within `leak_s` only a leader whom a later term has superseded, may
+  help that leader commit beside the later one; nothing on the wire tells the two apart. A member
+  that led the term may be elected in it once more, by all: then nobody has what it appended
+  before, for a member that has it refuses the empty log.
 """
 
 from __future__ import annotations

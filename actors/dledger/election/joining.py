@@ -1,6 +1,7 @@
-"""A member whose vote does not count alone: it is new, or lacks its log; until it has caught up.
+"""A provisional voter: a new member, or one that lacks its log; its vote counts only if all vote.
 
-Upstream's votes whatever it has lost: with others it may elect what lacks an answered entry.
+It is one until it has caught up. Upstream's member votes whatever it has lost: with others it may
+elect a leader that lacks an acknowledged entry.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class OpenReads:
             self._waiting.append(reply_to)
 
     def answer(self, term: int, index: int | None) -> None:
-        """Of the term that this member leads in; None: not known yet, they go on waiting."""
+        """Answer the questions of the term that this member leads in; None: they go on waiting."""
         if index is not None:
             for reply_to in self._waiting:
                 reply_to.send(ReadIndex(term=term, index=index))

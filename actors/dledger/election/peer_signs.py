@@ -154,7 +154,9 @@ class PeerSigns:
         self._leaderless.took(now_s, role)
 
     def told_of(self, events: tuple[object, ...]) -> tuple[object, ...]:
-        """Of what the election has done. Warns of a term that was not believed. Returns: them."""
+        """Heed what the election has done. Warns of a term that was not believed. Returns: the
+        events.
+        """
         for event in events:
             if isinstance(event, TermRefused):
                 self._leapt[event.peer] = event
@@ -215,6 +217,6 @@ class PeerSigns:
         return leap_text(refused)
 
     def told(self, unsaved_vote: str = "", joining: str = "") -> Signs:
-        """Of every peer that was asked for something, and of this member itself."""
+        """The signs of every peer that was asked for something, and of this member itself."""
         signs = tuple(self._signs[peer] for peer in sorted(self._signs))
         return Signs(signs=signs, unsaved_vote=unsaved_vote, joining=joining, full=self.full)

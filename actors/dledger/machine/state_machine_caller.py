@@ -50,7 +50,7 @@ from wire.dledger.rpc import InstallSnapshotRequest, InstallSnapshotResponse, Re
 
 MAILBOX_CAPACITY: Final = 1024
 MAILBOX_BYTES: Final = 32 << 20
-"""Of pieces of snapshots; a leader sends one at a time."""
+"""Bytes of pieces of snapshots; a leader sends one at a time."""
 
 
 @attrs.define

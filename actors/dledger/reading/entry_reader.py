@@ -86,7 +86,7 @@ Message: TypeAlias = (
 
 
 def _only_one(_: object) -> None:
-    """Of these messages the newest alone matters."""
+    """Only the newest of these messages matters."""
 
 
 @attrs.define(kw_only=True)

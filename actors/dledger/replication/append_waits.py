@@ -195,7 +195,7 @@ class AppliedResults:
         self._by_index.update(zip(range(last - len(results) + 1, last + 1), results, strict=True))
 
     def take(self, first: int, last: int) -> tuple[object, ...]:
-        """Of these entries, the next that are asked for; () without a state machine."""
+        """The results of these entries, the next that are asked for; () without a state machine."""
         held = self._by_index
         if not held:
             return ()

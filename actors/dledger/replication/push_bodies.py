@@ -69,7 +69,7 @@ def no_snapshots(request: InstallSnapshotRequest) -> InstallSnapshotResponse:
 
 
 def entries_bytes(request: object) -> int:
-    """Of the entries that a push carries; 0 for any other request."""
+    """The bytes of the entries that a push carries; 0 for any other request."""
     if not isinstance(request, PushEntryRequest):
         return 0
     return request.total_size or (request.entry.size if request.entry is not None else 0)

@@ -97,7 +97,7 @@ _Inbox: TypeAlias = Message | _Stored | _DeadlineCame | _OpenTermDue
 
 
 def _only_one(_: object) -> None:
-    """Of these messages the newest alone matters."""
+    """Only the newest of these messages matters."""
 
 
 @attrs.define(kw_only=True)

@@ -69,9 +69,9 @@ UNANSWERED_MAX: Final = 4096
 """Requests that may wait for their answers; more wait in the stream. A leader has 1000 pushes to a
 peer under way."""
 UNANSWERED_BYTES_MAX: Final = 16 << 20
-"""Of their frames: at least one frame, whatever its size."""
+"""Bytes of their frames: at least one frame, whatever its size."""
 UNSENT_BYTES_MAX: Final = 8 << 20
-"""Of answers that the peer has not taken yet."""
+"""Bytes of answers that the peer has not taken yet."""
 READS_MAX: Final = 16
 """GETs that may be unanswered: each answer is an entry of up to 4 MiB. Upstream's clients wait for
 each."""

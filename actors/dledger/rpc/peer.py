@@ -58,10 +58,11 @@ RECONNECT_FIRST_S: Final = 0.1
 RECONNECT_MAX_S: Final = 1.0
 """Pauses after a connection was lost or could not be made; doubled until a call is answered."""
 PENDING_BYTES: Final = 16 << 20
-"""Of requests that wait for this actor."""
+"""Bytes of requests that wait for this actor."""
 UNSENT_BYTES_MAX: Final = 64 << 20
-"""Of frames that the system has no room for. A dispatcher's window is 4 MiB, as Base64 a third
-more; so only calls that nobody bounds get here."""
+"""Bytes of frames that the system has no room for. A dispatcher's window is 4 MiB, as Base64 a
+third more; so only calls that nobody bounds get here.
+"""
 WORK_BYTES: Final = 4 << 20
 """Encoded or decoded without a checkpoint: some 10 ms."""
 CALL_OVERHEAD_BYTES: Final = 256

@@ -38,7 +38,7 @@ class Sender:
     self_id: str
 
     def base(self, peer: str, leader: str, term: int) -> Base:
-        """Of a request to `peer`."""
+        """The base of a request to `peer`."""
         return Base(
             group=self.group, leader_id=leader, local_id=self.self_id, remote_id=peer, term=term
         )

@@ -36,8 +36,10 @@ _LOGGER: Final = logging.getLogger("triolog.dledger")
 CONNECTIONS_MAX: Final = 256
 """Two from each peer, the others from clients: one of each client's process."""
 PLACES_KEPT: Final = 2 * UNOWNED_MAX
-"""Of those: who comes to one of the last has a client's make way, so that no crowd of clients keeps
-a member out. As many as are accepted at once, and as many again that are about to end."""
+"""Places among those: who takes one of the last has a client's make way, so that no crowd of
+clients keeps a member out. As many as are accepted at once, and as many again that are about to
+end.
+"""
 CONNECTION_SHUTDOWN_S: Final = 1.0
 """A connection has nothing to save, and its stream is aborted."""
 

@@ -89,7 +89,7 @@ class Claims:
 
     @property
     def abandoned(self) -> Claim | None:
-        """Of the confirmed claims whose coordinators went away, or were put aside, the highest."""
+        """The highest confirmed claim whose coordinator went away, or was put aside."""
         claims = (doubt.claim for doubt in self._doubts.values())
         return max(claims, key=lambda claim: claim.number, default=None)
 

@@ -26,7 +26,7 @@ from actors.pipeline.alarms.findings import Finding, moment, seconds
 from actors.pipeline.alarms.limits import Limits
 
 KEPT_MAX = 64
-"""Of each node, the newest."""
+"""Doubts kept of each node, the newest ones."""
 SAID_MAX = 3
 """In one alarm; they are in one line."""
 SLACK_US = 1_000_000
@@ -36,7 +36,7 @@ _DENIABLE = frozenset({"failover", "leaderless", "lag", "stalled"})
 
 @attrs.define
 class Doubts:
-    """Of one group.
+    """The doubts about the nodes of one group.
 
     Attributes:
         known: by node, in the order of its log.

@@ -63,7 +63,7 @@ class Ending:
 
 
 class Head(msgspec.Struct, frozen=True, gc=False):
-    """Of a line, what decides whether the rest is wanted. Out of these ranges it is no event."""
+    """What decides whether the rest of a line is wanted. Out of these ranges it is no event."""
 
     node: str
     boot: Number

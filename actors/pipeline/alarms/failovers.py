@@ -55,7 +55,7 @@ class Knowledge:
 
 @attrs.define
 class Failovers:
-    """Of one group; by node."""
+    """What each node of one group knows of its leader, by node."""
 
     nodes: dict[str, Knowledge] = attrs.field(factory=dict)
 

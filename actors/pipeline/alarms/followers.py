@@ -80,7 +80,7 @@ class View:
 
 @attrs.define
 class Followers:
-    """Of one group.
+    """How far each follower of one group is.
 
     Attributes:
         views: by master, or MEMBERS.
@@ -130,7 +130,7 @@ class Followers:
         return min(times, default=None)
 
     def last_event(self, finding: Finding) -> tuple[str, int, int] | None:
-        """Of one that was found just now: the event that tells where the follower is."""
+        """The event that tells where the follower of a finding is, if it was found just now."""
         view = self.views.get(finding.node if finding.unit == "bytes" else MEMBERS, View())
         follower = view.followers.get(finding.subject)
         return None if follower is None else follower.event

@@ -40,7 +40,7 @@ CLOCK: Final = "clock"
 FILES_MAX: Final = 64
 """In a batch: some 3 million events of nodes under load; each is read twice."""
 ENDINGS_MAX: Final = 1024
-"""Of files that did not change, which are looked at again and again: each log's last one."""
+"""Endings kept of files that did not change and are looked at again: each log's last one."""
 SCHEMA: Final = (
     "group string, node string, boot bigint, seq bigint, ts_us bigint, "
     f"what string, who string, number bigint, {CLOCK} timestamp"

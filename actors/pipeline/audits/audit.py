@@ -16,7 +16,7 @@ from actors.pipeline.places import Place
 from actors.pipeline.verdicts import WITNESSES_MAX, Checked, CheckedRange, Severity, Witness
 
 _NAMES_MAX = 10
-"""Of logs or groups in a note."""
+"""Names of logs or groups in a note."""
 
 
 @attrs.frozen(kw_only=True)
@@ -171,7 +171,7 @@ class Audit(Protocol):
 
     @property
     def severity(self) -> Severity:
-        """Of a finding."""
+        """The severity of a finding."""
 
     def judge(self, evidence: Evidence) -> Judged:
         """Look. Raises: PipelineError, OSError, pyspark.errors.PySparkException."""

@@ -60,7 +60,7 @@ class Forced:
 
 @attrs.frozen(kw_only=True)
 class Excuses:
-    """Of one group.
+    """What excuses differences between the stores of one group.
 
     Attributes:
         behind: nodes that began empty, or lost bytes, and the place up to which they had all again,

@@ -311,7 +311,7 @@ def _given_up(gone: DataFrame, group: GroupStores) -> list[str]:
 def _late(
     group: GroupStores, record: Record, logs: Sequence[CheckedLog], behind: Mapping[str, int]
 ) -> list[str]:
-    """Of nodes that copy what they may have had, for people."""
+    """What nodes copy that they may have had, for people."""
     ends = {log.node: log.last for log in logs}
     highest = max((each.last for each in record.receipts), default=-1)
     return [

@@ -20,7 +20,7 @@ _SUFFIX: Final = ".jsonl"
 _OLDER: Final = ".1"
 _SHOWN_CHARS: Final = 60
 _MOST: Final = 2**63 - 1
-"""Of a number in Spark's tables."""
+"""The largest number in Spark's tables."""
 STRETCH_MAX: Final = 64 << 20
 """Between the first place and the last one of a receipt: an append has up to 256 KiB, or one
 record. What is wider would be taken for millions of places.

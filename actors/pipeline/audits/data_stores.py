@@ -206,7 +206,7 @@ def _is_loose(settings: Mapping[str, Any], group: str) -> bool:
 
 
 def _history(record: Any) -> History | None:
-    """Of a group's record in an identity; None where that is none."""
+    """The history in a group's record of an identity; None where that is none."""
     reigns = _object(record).get("history")
     if not isinstance(reigns, list):
         return None

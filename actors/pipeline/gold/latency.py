@@ -26,7 +26,7 @@ from actors.pipeline.silver import view
 RANKS = (0.5, 0.9, 0.99, 0.999)
 """No higher one: what stands for it could be the worst as well."""
 SKETCH_K = 2000
-"""Of the sketches: a tenth of the usual error for some 50 kB of a minute, however many writes."""
+"""The sketches' size: a tenth of the usual error for some 50 kB a minute, however many writes."""
 RANK_ERROR = 0.002
 """What is told as the 99th percentile lies between the 98.8th and the 99.2th."""
 _US_PER_MINUTE = 60_000_000

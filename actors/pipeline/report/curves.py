@@ -16,7 +16,7 @@ RANKS = (
     *(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
     *(0.95, 0.98, 0.99, 0.995, 0.998, 0.999),
 )
-"""Of the curve of all writes: no higher than the sketches are exact."""
+"""Quantiles of the curve of all writes: no higher than the sketches are exact."""
 RANKS_BY_TIME = (0.5, 0.99)
 _MINUTE_S = 60
 

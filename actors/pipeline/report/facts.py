@@ -15,7 +15,7 @@ from actors.pipeline.report.time_axis import TimeAxis
 from actors.pipeline.verdicts import Verdicts
 
 End: TypeAlias = Literal["stopped", "gave up", "open", "killed"]
-"""Of a process: in order; by its own decision, as a node does whose disk fails; none yet, so that
+"""How a process ended: in order; by its own decision, as when its disk fails; not yet, so that
 it runs or was killed; none, and another process of the node came after it."""
 
 
@@ -114,7 +114,7 @@ class Line:
 
 
 Wait: TypeAlias = Literal["outage", "pause", "silence"]
-"""Of a time without an answer: somebody waited, OUTAGE_US or longer; likewise, and shorter; nobody
+"""What a time without an answer was: somebody waited OUTAGE_US or longer; or less; or nobody
 is known to have waited."""
 
 
@@ -143,7 +143,7 @@ class Outage:
 
 @attrs.frozen(kw_only=True)
 class OutageCount:
-    """Of all times without an answer that there are, listed or not, by `Wait`.
+    """Counts all times without an answer, listed or not, by `Wait`.
 
     Attributes:
         worst_us: the longest in which somebody waited; 0 without any.
@@ -231,7 +231,7 @@ class Facts:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Of which anything is known, sorted."""
+        """The groups of which anything is known, sorted."""
         lines = {each.group for each in (*self.lag, *self.throughput)}
         return tuple(sorted(lines | {each.group for each in self.roles}))
 
@@ -259,7 +259,7 @@ OUTAGES_MAX = 200
 OUTAGE_US = 1_000_000
 """From here on it is an outage: a disk's sync, or a collection of garbage, makes shorter pauses."""
 ROWS_MAX = 50
-"""Of a table on the page, the most telling; the tables on the disk have all."""
+"""Rows of a table on the page, the most telling ones; the tables on the disk have all."""
 HOURS_MAX = 20_000
 """Node-hours with events, those in which a node stopped before those with most events: from them
 follows which time is drawn."""

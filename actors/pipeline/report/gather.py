@@ -279,7 +279,7 @@ def outages(found: DataFrame) -> tuple[Outage, ...]:
 
 
 def outage_counts(found: DataFrame, groups: Sequence[str]) -> dict[str, OutageCount]:
-    """Of all, by group; "" are all groups together, also those that are not among `groups`."""
+    """Counts by group; "" stands for all groups together, also for those not among `groups`."""
     witnessed, is_long = fn.col("witnessed"), fn.col("took_us") >= OUTAGE_US
     known = fn.when(fn.col("group").isin(*groups), fn.col("group"))
     rows = (

@@ -14,13 +14,13 @@ import attrs
 
 US = 1_000_000
 STRETCHES_MAX = 12
-"""Of the others, with fewer events, the page says how many they are."""
+"""Stretches that are drawn; of the others, with fewer events, the page says how many there are."""
 IDLE_MIN_S = 60
 """What is shorter is drawn to scale, for it may be an outage."""
 IDLE_SHARE = 0.05
-"""Of all active time; likewise."""
+"""A share of all active time; what is shorter is drawn to scale as well."""
 GAP_SHARE = 0.03
-"""Of all active time: a gap's width."""
+"""The width of a gap, as a share of all active time."""
 STEPS_S = (
     *(1, 2, 5, 10, 15, 30),
     *(60, 120, 300, 600, 900, 1800),

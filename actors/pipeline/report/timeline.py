@@ -19,12 +19,12 @@ from actors.readable import counted
 ROW_PX = 26
 _LETTER_PX = 8
 _LEAST_PX = 1.5
-"""Of an interval, so that the shortest is seen."""
+"""The least width of an interval, so that the shortest is seen."""
 
 
 @attrs.frozen
 class Look:
-    """Of a role: its colour, the part of its row that it fills, and lines across."""
+    """How a role is drawn: its colour, the part of its row that it fills, and lines across."""
 
     color: str
     height: float
@@ -48,7 +48,7 @@ _ENDS: Final = {
     "gave up": ("s", "gave up"),
     "open": (">", "no end: runs, or was killed"),
 }
-"""Of processes, by `facts.End`: a mark and its words."""
+"""The marks of processes and their words, by `facts.End`."""
 _KEYS: Final = {
     "leads (term)": LOOKS["leader"],
     "follows": LOOKS["follower"],

@@ -107,7 +107,7 @@ def heading(column: str) -> str:
 
 
 def plain_heading(column: str) -> str:
-    """Of a column whose values are `plain`: `most_us` -> "most, µs", for nothing is converted."""
+    """The heading of a column of `plain` values: `most_us` -> "most, µs"; nothing is converted."""
     name, _, unit = column.rpartition("_")
     return f"{name.replace('_', ' ')}, µs" if name and unit == "us" else heading(column)
 

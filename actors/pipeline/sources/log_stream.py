@@ -228,7 +228,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _begin_of_batch(start: dict[str, int] | None, end: dict[str, int]) -> int:
-    """Of one log. A start that began elsewhere than the end is a first offset, asked for anew."""
+    """Where the batch begins in one log. A start in another log than the end is asked for anew."""
     if start is None or start.get("begin") != end.get("begin"):
         return end["begin"]
     return start["end"]

@@ -17,7 +17,7 @@ from actors.sim.script import Fault
 from actors.storage.ledger.snapshots import INSTALLED, TAKEN
 
 THIS_ONE_S: Final = 1e-6
-"""Of syncs only one begins within so long."""
+"""Only one sync begins within so long."""
 MANY: Final = 1 << 30
 
 

@@ -152,7 +152,7 @@ class State:
 
     @classmethod
     def decode(cls, data: bytes) -> State:
-        """Of a snapshot's bytes. Raises: ValueError."""
+        """The state in a snapshot's bytes. Raises: ValueError."""
         return cls(**json.loads(data.partition(b"\n")[0]))
 
 
@@ -197,7 +197,7 @@ class SimRegisters:
         return [snapshot_bytes(self.state, self.options)]
 
     def _pieces(self) -> Iterator[bytes]:
-        """Of the state as it is at each step: it may not change meanwhile."""
+        """Pieces of the state as it is at each step: it may not change meanwhile."""
         yield self.state.encode()
         size = self.options.filler_bytes
         for at in range(0, size, SPLIT_BYTES):  # a multiple of the chain's length

@@ -38,7 +38,7 @@ from wire.errors import RemoteProtocolError
 
 Stamp: TypeAlias = tuple[Inode, int] | None
 Judged: TypeAlias = dict[int, tuple[tuple[Stamp, Stamp], bool]]
-"""Of snapshots, by index: the stamps of data and meta file, and whether they are whole."""
+"""Snapshots by index: the stamps of data and meta file, and whether they are whole."""
 SNAPSHOT_FAULTS = ("snapshot_kill", "install_kill", "recovery_kill", "snapshot_rot")
 
 
@@ -217,7 +217,7 @@ class SnapshotIsReplay:
                     yield from self._judge(*each)
 
     def unfounded(self) -> Iterator[str]:
-        """Of entries that were never committed: asked at the end of a run."""
+        """Say what was applied that was never committed: asked at the end of a run."""
         for node, saved, _ in self._early:
             yield f"{node} saved a snapshot of {saved.index}, which was never committed"
 

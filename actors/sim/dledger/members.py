@@ -95,7 +95,7 @@ class SimMember:
         return await self.parts[group].wait_offsets(None)
 
     async def fresh_read(self, group: str, start: int, max_bytes: int) -> Batch:
-        """Of a leader, which proves that it is one. Raises: NotMaster."""
+        """Read from a leader, which proves that it is one. Raises: NotMaster."""
         board = self.places[group].board
         if not board.is_open:
             raise NotMaster(f"{self.name} does not lead {group}", hint=board.leader or None)

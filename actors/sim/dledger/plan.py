@@ -43,7 +43,7 @@ STARVED: Final = (
 OURS: Final = ("groups", "machine", "lazy")
 """Settings of a run that are none of its groups'."""
 MACHINE_SHARE: Final = 0.6
-"""Of runs whose groups have files: these have a state machine."""
+"""The share of runs with files whose groups have a state machine."""
 LARGE_BYTES: Final = 1_300_000
 """A snapshot of so many bytes goes in pieces."""
 

@@ -34,7 +34,7 @@ WHOLE_WAIT_S: Final = 40.0
 LONG_LOOK_S: Final = 0.25
 ANSWER_S: Final = 5.0
 OUTGROW_RECORDS: Final = 8
-"""Of an append; two such fill a data file."""
+"""Records of an append; two such fill a data file."""
 TAKING: Final = "it takes a snapshot"
 INSTALLING: Final = "it installs a snapshot"
 RECOVERING: Final = "it starts from a snapshot"

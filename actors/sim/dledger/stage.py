@@ -106,7 +106,7 @@ class LedgerStage(Stage):
 def _invariants(
     machine: MachineOptions | None, logs: Mapping[str, SimLedgers], chosen: Mapping[str, Chosen]
 ) -> list[Invariant]:
-    """Of all groups."""
+    """The invariants of all groups."""
     found = [each for one in chosen.values() for each in ledger_invariants(one)]
     if machine is not None:
         for name, one in chosen.items():

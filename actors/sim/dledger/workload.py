@@ -46,7 +46,7 @@ DEPOSED_PAUSE_S: Final = 0.3
 BATCH_MAX: Final = 100
 """Records of an append are fewer: each writes a value of its own."""
 MACHINE_SHARE: Final = 0.6
-"""Of reads, where there is a state machine: of what it has."""
+"""The share of reads that ask a state machine, where there is one."""
 
 
 def draw_options(rng: random.Random) -> WorkloadOptions:

@@ -73,7 +73,7 @@ def set_aside(
 
 
 class AsideLayout(Protocol):
-    """Of a store of either kind."""
+    """The part of a store's layout that is needed here, whatever its mode."""
 
     @property
     def aside(self) -> str: ...

@@ -86,7 +86,7 @@ class Growth:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all subscribers, in the order in which they are told."""
+        """The names of all subscribers, in the order in which they are told."""
         return tuple(self._subscribers)
 
     async def subscribe(self, message: Subscribe, now: LogGrew) -> None:

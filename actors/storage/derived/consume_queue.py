@@ -291,7 +291,7 @@ class ConsumeQueues:
         return queue
 
     def _remove(self, folder: str) -> None:
-        """Of a queue; the next flush makes it durable."""
+        """Remove the folder of a queue; the next flush makes that durable."""
         self._disk.rmtree(folder)
         self._dirty[folder.rpartition("/")[0]] = None
 

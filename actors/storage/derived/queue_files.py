@@ -78,17 +78,17 @@ class Queue:
 
 
 def queue_path(folder: str, base: int) -> str:
-    """Of the file of a queue that begins at that byte position."""
+    """The path of the file of a queue that begins at that byte position."""
     return f"{folder}/{segment_name(base)}"
 
 
 def queue_folder(folder: str, topic: str, queue_id: int) -> str:
-    """Of a queue, in the folder of all."""
+    """The folder of a queue, in the folder of all."""
     return f"{folder}/{topic}/{queue_id}"
 
 
 def queue_key(queue: Queue) -> QueueKey:
-    """Of the queue that has this folder."""
+    """The key of a queue."""
     *_, topic, queue_id = queue.folder.split("/")
     return topic, int(queue_id)
 

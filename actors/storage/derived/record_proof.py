@@ -36,7 +36,7 @@ class RecordProof:
     limit_bytes: int = 0
 
     def head_at(self, offset: int) -> RecordHead | None:
-        """Of the record that begins there; None if none does. Raises: OSError."""
+        """The head of the record that begins there; None if none does. Raises: OSError."""
         if not self.min_bytes <= offset <= self.limit_bytes - SIZE_BYTES:
             return None
         try:

@@ -15,7 +15,7 @@ from actors.storage.log.log_reader import LogReader, OffsetGone
 from wire.files.commit_log import RecordHead, Stop, scan_heads
 
 SLICE_BYTES: Final = 64 << 10
-"""Of the log, looked at in one step: some milliseconds where records are small."""
+"""Bytes of the log looked at in one step: some milliseconds where records are small."""
 HOLES_MAX: Final = 64
 """Damaged files of a log that are remembered within one round; entries of others are judged."""
 

@@ -28,7 +28,7 @@ ASK_AGAIN_S: Final = 0.2
 
 @attrs.define(kw_only=True)
 class DispatchChecks:
-    """Of one dispatcher.
+    """What one dispatcher checks before it derives.
 
     Attributes:
         scrubber: compares; None: nothing is compared.

@@ -13,7 +13,7 @@ from wire.files.commit_log import Scanned, Stop
 
 
 def events_of(put: Put) -> Iterator[events.RecordsNotDispatched | events.QueueOffsetsRepeated]:
-    """Of records that no unit leads to."""
+    """The events of records that no unit leads to."""
     if put.refused:
         first = put.refused[0].physical_offset
         yield events.RecordsNotDispatched(first_bytes=first, count=len(put.refused))
@@ -23,7 +23,7 @@ def events_of(put: Put) -> Iterator[events.RecordsNotDispatched | events.QueueOf
 
 
 def begun_event(put: Put) -> events.QueuesBegunAnew:
-    """Of queues that began anew: there is one."""
+    """The event of queues that began anew: there is one."""
     first = put.begun[0]
     return events.QueuesBegunAnew(
         topic=first.topic,

@@ -28,7 +28,7 @@ SUSPECTS_MAX: Final = 64
 
 @attrs.define(kw_only=True)
 class Lookups:
-    """Of one dispatcher.
+    """The lookups of one dispatcher.
 
     Attributes:
         proof: looks at records; its owner says up to where.

@@ -168,7 +168,9 @@ class QueueScrub:
         return data[: len(data) - len(data) % UNIT_BYTES]
 
     def units(self, key: QueueKey, first: int, count: int) -> bytes:
-        """Of a queue, from its number `first` on; less where there is no file. Raises: OSError."""
+        """Units of a queue from its number `first` on; less where there is no file. Raises:
+        OSError.
+        """
         out = bytearray()
         start, size = first * UNIT_BYTES, count * UNIT_BYTES
         folder = queue_folder(self.folder, *key)

@@ -22,7 +22,7 @@ from wire.files.message_record import SYS_FLAG_TRANSACTION, TRANSACTION_ROLLBACK
 
 READ_BYTES: Final = 256 << 10
 MATCHES_MAX: Final = 1024
-"""Of a key that so many records have, nobody can say that one is missing."""
+"""Where so many records have a key, nobody can say that one is missing."""
 WHY: Final = "the log was damaged where they were derived from it, and is mended"
 
 

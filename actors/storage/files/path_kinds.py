@@ -45,7 +45,7 @@ def wrong_kinds(
 
 
 def _unseen(disk: Disk, path: str, wanted: str) -> str:
-    """Of a path that nothing was found at; "": there is no such name, or by now what is wanted."""
+    """What is wrong where nothing was found; "": there is no such name, or by now it is right."""
     folder, _, name = path.rpartition("/")
     if name not in names_in(disk, folder):
         return ""

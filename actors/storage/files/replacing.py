@@ -24,7 +24,7 @@ from actors.errors import StorageError
 from actors.storage.files.room import NoRoom, needing_room
 
 BLOCK_BYTES: Final = 4096
-"""Of most file systems. A spare has at least one."""
+"""A block of most file systems. A spare has at least one."""
 SPARE_FACTOR: Final = 2
 """A spare has room for content that has grown as much."""
 NO_EXCHANGE: Final = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)

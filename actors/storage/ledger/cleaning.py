@@ -27,7 +27,7 @@ class CleanDue:
 
 @attrs.define(kw_only=True)
 class CleaningRounds:
-    """Of one store.
+    """The rounds in which one store is cleaned.
 
     Attributes:
         ledger: the store's.

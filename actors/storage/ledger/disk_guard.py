@@ -24,7 +24,7 @@ class Closable(Protocol):
 
 @attrs.define
 class DiskGuard:
-    """Of one store on disk.
+    """Watches the disk of one store.
 
     Attributes:
         root: its folder, for people.

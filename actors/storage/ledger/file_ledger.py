@@ -305,7 +305,7 @@ class FileLedger:
         await self._checkpoint.write_beside()
 
     def _checkpoint_now(self) -> LedgerCheckpoint:
-        """Of what is synced: a start that finds less knows that something was lost."""
+        """The checkpoint of what is synced: a start that finds less knows that bytes were lost."""
         committed = min(self._committed, self._synced)
         return LedgerCheckpoint(committed_index=committed, end_index=self._end)
 

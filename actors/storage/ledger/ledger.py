@@ -123,7 +123,7 @@ def check_there(index: int, begin: int, end: int) -> None:
 
 
 def check_uncommitted(index: int, begin: int, end: int, committed: int) -> None:
-    """Of the log's entries from `index` on, which are to go, none is committed.
+    """Check that none of the log's entries from `index` on, which are to go, is committed.
 
     More may be known to be committed than there is: a log that begins anew has let go of it.
 
@@ -152,7 +152,7 @@ class LedgerStore(Protocol):
 
     @property
     def begin_index(self) -> int:
-        """Of the first entry kept; -1 if there is none."""
+        """The index of the first entry kept; -1 if there is none."""
 
     @property
     def begin_bytes(self) -> int:
@@ -160,15 +160,15 @@ class LedgerStore(Protocol):
 
     @property
     def end_index(self) -> int:
-        """Of the last entry; -1 if there is none."""
+        """The last entry's; -1 if there is none."""
 
     @property
     def end_term(self) -> int:
-        """Of the last entry; -1 if there is none."""
+        """The last entry's; -1 if there is none."""
 
     @property
     def next_index(self) -> int:
-        """Of the next entry; `end_index + 1` but in an empty log that goes on elsewhere."""
+        """The next entry's index; `end_index + 1` but in an empty log that goes on elsewhere."""
 
     @property
     def end_bytes(self) -> int:

@@ -27,7 +27,7 @@ from actors.storage.ledger.term_files import REMOVE_THEN
 
 _VALUES = 4
 _OLDER = 3
-"""Of a mark from before `begin_bytes`."""
+"""The number of fields of a mark from before `begin_bytes`."""
 UNKNOWN = -1
 
 

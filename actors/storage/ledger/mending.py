@@ -102,7 +102,7 @@ def good_entry(reader: EntryReader, index: int) -> GoodRange:
 
 @attrs.define
 class EntryMender:
-    """Of one store on disk.
+    """Mends the entries of one store on disk.
 
     Attributes:
         file_bytes: of a data file.

@@ -100,7 +100,7 @@ class EntryReader:
         return data
 
     def _records(self, index: int, count: int) -> list[IndexRecord]:
-        """Of entries from `index` on, as many of `count` as lie in one file."""
+        """The index records from `index` on, as many of `count` as lie in one file."""
         at = index * INDEX_BYTES
         try:
             data = self._index.read(at, count * INDEX_BYTES, at + count * INDEX_BYTES)
@@ -239,7 +239,7 @@ def _missing(log: LogReader, offset: int, index: int, do: str) -> str:
 
 
 def last_index(data: bytes) -> int:
-    """Of whole entries that lie one after the other."""
+    """The index of the last of whole entries that lie one after the other."""
     at = last = 0
     while at < len(data):
         entry_bytes, last = ENTRY_PLACE.unpack_from(data, at)

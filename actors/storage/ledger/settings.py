@@ -19,12 +19,12 @@ from wire.dledger.entry import (
 FULL_ABOVE_CLEAN = 0.05
 FULL_RATIO_MAX = 0.95
 DATA_FILE_BYTES_MIN = 4096
-"""Of a commit log's file too: positions are allocated by the page."""
+"""The least size of a commit log's file too: positions are allocated by the page."""
 
 
 @attrs.frozen(kw_only=True)
 class LedgerSettings:
-    """Of one group; the file sizes equal on all its members, Java's among them.
+    """The settings of one group's stores; file sizes are equal on all members, Java's among them.
 
     Attributes:
         data_file_bytes: size of every data file: mappedFileSizeForEntryData, 1 GiB.

@@ -223,7 +223,7 @@ class SnapshotFolder:
         self.disk.sync_dir(self.root)
 
     def indexes(self) -> list[int]:
-        """Of all that are there, damaged ones too, the newest first."""
+        """The indexes of all that are there, damaged ones too, the newest first."""
         found = (index_of(name) for name in self.disk.listdir(self.root))
         return sorted((index for index in found if index is not None), reverse=True)
 

@@ -65,7 +65,7 @@ class Pacing:
 
     @classmethod
     def of_digests(cls, *, gives_way: bool) -> Pacing:
-        """Of digesting what was received, for which nobody waits."""
+        """The pacing of digesting what was received, for which nobody waits."""
         return cls(
             gives_way=gives_way,
             keeps_up_ratio=DIGEST_RATIO,

@@ -64,7 +64,7 @@ UNREADABLE: Final = (
 
 
 NEW_RECORD: Final = GroupRecord(forgot="all")
-"""Of a group that the node has never been in, as far as it knows."""
+"""The record of a group that the node has never been in, as far as it knows."""
 FORGOT: Final[Mapping[object, Forgot]] = {"": "", "log": "log", "all": "all"}
 
 

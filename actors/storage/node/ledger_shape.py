@@ -22,7 +22,7 @@ README = "(README, Running it: another member)"
 
 @attrs.frozen(kw_only=True)
 class LedgerShape:
-    """Of one group.
+    """The shape of one group's files, as the node remembers it.
 
     Attributes:
         members: sorted.

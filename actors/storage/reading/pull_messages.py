@@ -17,11 +17,13 @@ from actors.runtime import ReplyTo
 HELD_MAX: Final = 10_000
 """Watches that may wait at once; more are refused."""
 NEWS_WITHIN_S: Final = 0.005
-"""A watch is answered so much later at the latest: readers wake for many appends at once. Who reads
-sees all at once."""
+"""Maximum delay of a watch's answer: readers wake for many appends at once. A read shows everything
+at once, without that delay.
+"""
 IDLE_NEWS_WITHIN_S: Final = 1.0
-"""While nobody watches: what has left the log is let go of so soon. What somebody asks then finds
-the news in front of it."""
+"""Maximum delay while nobody watches: so soon is let go of what has left the log. A question that
+comes then finds the news in front of it.
+"""
 READ_BYTES_MAX: Final = 8 << 20
 
 

@@ -62,7 +62,7 @@ Message: TypeAlias = Read | WatchOffsets | Acknowledged | MasterChanged | CopySt
 
 
 def _only_one(_: object) -> None:
-    """Of these messages the newest alone matters."""
+    """Only the newest of these messages matters."""
 
 
 @attrs.define

@@ -39,7 +39,7 @@ than they do."""
 PARSE_BYTES: Final = 256 << 10
 """Parsed on the loop, in 2 ms if its records are small; then everybody has a turn."""
 STEP_BYTES: Final = 1 << 20
-"""Of what need not be parsed: read and digested by one call beside the loop, in 0.4 ms."""
+"""Bytes that need not be parsed: read and digested by one call beside the loop, in 0.4 ms."""
 UNDIGESTED_BYTES: Final = 16 << 20
 """Parsed at once of what has no digest: the ranges of the largest record. What lies further ahead
 the walk that digests it parses."""
@@ -416,7 +416,7 @@ class LogCheck:
         keeps: bool = False,
         known: Sequence[int | None] | None = None,
     ) -> Steps[list[Found]]:
-        """Of one file.
+        """Check one file.
 
         Args:
             known: only those are given whose digest is another than this.

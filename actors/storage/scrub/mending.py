@@ -118,7 +118,7 @@ class _Refused(Exception):
 
 @attrs.define(kw_only=True)
 class Mender:
-    """Of one scrubber.
+    """Mends what one scrubber has found.
 
     Attributes:
         sync_file: has a file of the log synced by the group's syncer, and `synced` called then.

@@ -38,7 +38,7 @@ class GetScrubbed:
 
 @attrs.define
 class ScrubProgress:
-    """Of one log, since a start.
+    """How far one log was read since a start.
 
     Attributes:
         found_bytes: the start found the log up to here, and has read none of it.

@@ -53,7 +53,7 @@ from actors.storage.scrub.scrubber_messages import (
 DIGEST_WITHIN_S: Final = 0.05
 """What was written collects so long: ranges are long, and nobody waits."""
 LOG_SHARE: Final = 0.5
-"""Of `scrub_bytes_per_s`; the rest is for what derives from the log (`derived_scrubber`)."""
+"""Its share of `scrub_bytes_per_s`; the rest is for what derives from the log."""
 ROUND_FIRST_S: Final = 10.0
 ROUND_PAUSE_S: Final = 60.0
 """Between two rounds over a log so short that a round takes no time."""

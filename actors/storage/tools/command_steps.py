@@ -89,7 +89,7 @@ def held(disk: Disk, target: Target) -> tuple[ExitStack, bool]:
 
 
 def absolute(path: str) -> str:
-    """Of the user's words. Raises: ConfigError: no path."""
+    """The absolute path of the user's words. Raises: ConfigError: no path."""
     if not path or "\0" in path:
         raise ConfigError(f"DIR: expected a folder, found {path!r}")
     return os.path.abspath(path)

@@ -47,7 +47,7 @@ class BackedUpGroup:
 
     @property
     def log(self) -> BackedUpGroup:
-        """Of other modes it is a part of what was copied."""
+        """The log; of other modes it is a part of what was copied."""
         return self
 
     @property

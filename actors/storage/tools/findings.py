@@ -11,7 +11,7 @@ FINDINGS_MAX = 50
 """Kept of each kind for each store; the rest is counted. A log with more has one cause."""
 
 MENDED_BY_NODE = "a node on this store mends them while it runs"
-"""Of what derives from a log that is good: the node's scrub writes it again from that."""
+"""Said of what derives from a good log: the node's scrub writes it again from that."""
 
 
 def cut_text(

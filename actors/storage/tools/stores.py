@@ -87,7 +87,7 @@ class GroupLedger(FoundStore):
 
 
 def settings_at(root: str, identity: Identity | None) -> dict[str, str]:
-    """Of the group whose store root it is, key -> JSON, as its node remembers them."""
+    """The settings of the group whose store root it is, key -> JSON, as its node remembers them."""
     start = dotted(("groups", root.rpartition("/")[2])) + "."
     settings = {} if identity is None else identity.settings
     return {key[len(start) :]: value for key, value in settings.items() if key.startswith(start)}

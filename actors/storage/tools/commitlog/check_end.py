@@ -67,7 +67,7 @@ class EndCheck:
                 self._hurt(stop, f"; {REPAIR}")
 
     def judge(self, bases: list[int]) -> Work[None]:
-        """Of a stopped store, whose files are of the right size."""
+        """Judge the end of a stopped store whose files are of the right size."""
         report = self.report
         if not self.stops:
             mark = report.mark_bytes or 0

@@ -72,7 +72,7 @@ class QueueRange:
 
 @attrs.define
 class Summed:
-    """Of many places: the first, and how many there are."""
+    """Sums many places up: the first, and how many there are."""
 
     count: int = 0
     first: str = ""

@@ -165,7 +165,7 @@ def limit_at(disk: Disk, ledger: GroupLedger, index: int, why: str) -> LedgerLim
 
 
 def committed_index(disk: Disk, ledger: GroupLedger) -> int:
-    """Of the last entry that a running member's checkpoint calls committed."""
+    """The index of the last entry that a running member's checkpoint calls committed."""
     return read_checkpoint(disk, ledger.layout.checkpoint).committed_index
 
 

@@ -115,7 +115,7 @@ class _Dump:
         return self._limit is None or last is None or last.index < self._limit
 
     def _first_base(self, bases: list[int]) -> int:
-        """Of the file to begin with: the last one that begins at or before the wanted index."""
+        """The base of the first file: the last that begins at or before the wanted index."""
         first, wanted = bases[0] if bases else 0, self._wanted.start
         for base in bases[1:] if wanted is not None else ():
             try:

@@ -22,7 +22,7 @@ NAMED_MAX = 5
 
 @attrs.define
 class SumsCheck:
-    """Of one member, whose log has a mark; `_folder` is that of the checksums."""
+    """Checks one member whose log has a mark; `_folder` is that of the checksums."""
 
     _files: LedgerFiles
     _folder: str
