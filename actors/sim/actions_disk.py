@@ -173,6 +173,7 @@ class OldSector(Action[Runner]):
     async def act(self, runner: Runner, fault: Fault) -> None:
         if not runner.is_on(fault.node):
             return
+        runner.note("power_loss", fault.node)  # before: judges may look while it takes effect
         await runner.cluster.power_loss(fault.node)
         where = runner.atlas.revert_page(fault.node, runner.rng(fault))
         if where is not None:

@@ -116,6 +116,23 @@ async def test_an_action_takes_effect_and_is_mended(line: str, autojump_clock: o
         assert all(on.cluster.runs(name) for name in on.cluster.names)
 
 
+async def test_a_judge_that_looks_while_power_goes_knows_of_it(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: object
+) -> None:
+    """What a node of a `written` group loses so is no loss that a later look may complain of."""
+    async with stage(durability="written", copies=3) as on:
+        real = on.cluster.power_loss
+
+        async def power_loss(name: str) -> None:
+            await real(name)
+            on.runner.note("kill", "n2")  # another action, at the same moment
+
+        monkeypatch.setattr(on.cluster, "power_loss", power_loss)
+        for _ in range(5):
+            await on.cluster.log(GROUP).append([b"y" * 3000])
+        await on.do("at 0.0 old_sector n1 for 1")
+
+
 @pytest.mark.checklist(24, 47, 48)
 @pytest.mark.parametrize(
     ("kind", "where"),
