@@ -31,6 +31,7 @@ LEVELS = {
     "actors.events": 1,
     "actors.env": 1,
     "actors.runtime": 2,
+    "actors.group_status": 2,
     "actors.remoting": 3,
     "actors.storage": 3,
     "actors.ha.core": 3,

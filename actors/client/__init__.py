@@ -10,8 +10,9 @@
 `connection` is the client of one node, `requests` what it has under way, `following` what the node
 pushes; `targets` finds a node's door from what a person types. `members` finds who leads a group,
 `silence` sees that a node hangs, and `group_door` goes on with whom it finds when a node is lost.
-`race` takes the first of several that opens, `reigns` says who of several leads, and `places` asks
-a node again that has no place for one more client.
+`race` takes the first of several that opens, `leading` says who of several leads, `status_words`
+what people read of a node's status, and `places` asks a node again that has no place for one more
+client.
 """
 
 from __future__ import annotations

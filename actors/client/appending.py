@@ -23,6 +23,7 @@ from actors.client.lines import CHUNKS_WAITING_MAX, Chunk, LineTooLong, read_lin
 from actors.client.members import RETRY_S
 from actors.client.report import error_text
 from actors.errors import OutcomeUnknown, TriologError
+from actors.group_status import group_status
 from actors.log import Appender, Log
 from actors.log_types import NewRecord
 
@@ -92,10 +93,10 @@ class Rules:
     @classmethod
     def of(cls, status: Mapping[str, Any], group: str) -> Rules:
         """As a node's status says them; an older node does not."""
-        said = status.get("groups", {}).get(group, {})
-        return cls(
-            takes_empty=said.get("takes_empty", True), body_bytes_max=said.get("body_bytes_max")
-        )
+        own = group_status(status, group)
+        if own is None:
+            return cls()
+        return cls(takes_empty=own.takes_empty, body_bytes_max=own.body_bytes_max)
 
 
 @attrs.frozen

@@ -31,6 +31,7 @@ from actors.client.members import Members, members_of
 from actors.client.targets import Target, connect_target, parse_target, pick_group
 from actors.config.command_line import OutputFailed, complain, stop_signals, with_output
 from actors.errors import ConfigError, TriologError
+from actors.group_status import group_status
 from actors.log import Log
 from actors.quiet_imports import INTERRUPTED
 from actors.readable import readable_lines, readable_values
@@ -266,8 +267,8 @@ async def _read(door: GroupDoor, command: Read) -> int:
         fresh=command.fresh,
         json=command.json,
     )
-    status = await door.reading.ask(lambda client: client.status())
-    if why := reading.why_not_open(status, group, last):
+    own = group_status(await door.reading.ask(lambda client: client.status()), group)
+    if own is not None and (why := reading.why_not_open(own, last)):
         node = door.reading.node
         complain(f"triolog: {group} is not open at {node}, and not all may have been shown: {why}")
         return EXIT_FAILED

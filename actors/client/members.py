@@ -17,9 +17,9 @@ import trio
 
 from actors.api.failures import RequestRefused
 from actors.client.connection import CONNECT_TIMEOUT_S, Client
+from actors.client.leading import Claim, claim_of, newest, not_led
 from actors.client.places import NoPlace, Pauses, pauses_of
 from actors.client.race import Race, open_race
-from actors.client.reigns import Claim, claim_of, newest, not_led
 from actors.client.silence import ConnectTo, Silence
 from actors.client.targets import connect_node, node_order
 from actors.config import ClusterConfig
@@ -48,7 +48,7 @@ class NobodyLeads(NotMaster):
 
 
 _Found: TypeAlias = tuple[Client, int | None]
-"""Who leads, and since which reign; or whoever answers."""
+"""Who leads, and since which epoch; or whoever answers."""
 
 
 @attrs.define
@@ -110,8 +110,8 @@ class Members:
         async def enter(node: str) -> AsyncIterator[_Found]:
             try:
                 async with self._connect_to(node) as client:
-                    reign = await self._led(node, client, claims, race) if leads else None
-                    yield client, reign
+                    epoch = await self._led(node, client, claims, race) if leads else None
+                    yield client, epoch
             except NoPlace as error:
                 race.say(node, error)  # others are tried meanwhile
                 await trio.sleep(pauses.setdefault(node, pauses_of(node)).next_s())
@@ -130,43 +130,43 @@ class Members:
             if found is None:
                 self._lost_s = None  # the next request waits anew
                 raise _nobody(self.group, race)
-            client, reign = found
+            client, epoch = found
             next_node = client.identity.node
             if self._lost_s is not None and next_node != self._taken_over:
                 self._taken_over = next_node  # it may be lost again before it has answered anything
                 self.note(f"{self.group}: goes on with {next_node}")
             self._found_once = True
             if not self.fixed:
-                race.run_beside(self._silence(client, reign).watch)
+                race.run_beside(self._silence(client, epoch).watch)
             yield client
 
-    def _silence(self, client: Client, reign: int | None) -> Silence:
+    def _silence(self, client: Client, epoch: int | None) -> Silence:
         return Silence(
             client=client,
             group=self.group,
             others=tuple(node for node in self.nodes if node != client.identity.node),
             connect_to=self._connect_to,
             away=AWAY,
-            reign=reign,
+            epoch=epoch,
         )
 
     async def _led(
         self, node: str, client: Client, claims: dict[str, Claim], race: Race[_Found]
     ) -> int:
         """Ask again and again whom it takes for who leads; return when that is itself, unless it
-        has not heard of a newer reign.
+        has not heard of a newer epoch.
 
         Args:
             claims: what each member said last.
 
-        Returns: the reign.
+        Returns: the epoch.
         """
         while True:
             with trio.fail_after(CONNECT_TIMEOUT_S):
                 claims[node] = own = claim_of(await client.status(), self.group)
             known = newest(claims.values()) or own
-            if own.leader == node and own.reign >= known.reign:
-                return own.reign
+            if own.leader == node and own.epoch >= known.epoch:
+                return own.epoch
             race.say(node, not_led(node, self.group, own, known), preferred=known.leader)
             await trio.sleep(RETRY_S)
 

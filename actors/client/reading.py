@@ -5,9 +5,9 @@ Both go on at their position with another member when the one they read from is 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import trio
 
@@ -17,6 +17,7 @@ from actors.client.group_door import GroupDoor
 from actors.client.members import LOST, RETRY_S
 from actors.client.report import record_json, record_line
 from actors.errors import Closed, CorruptLog, TriologError
+from actors.group_status import FOLLOWING, OPEN, GroupStatus
 from actors.log import READ_BYTES_DEFAULT
 from actors.log_types import Batch, Record
 from actors.storage.reading.records import decoded
@@ -93,19 +94,15 @@ def knows_nothing(last: Batch) -> bool:
     return last.acknowledged == 0 < last.end
 
 
-def why_not_open(status: Mapping[str, Any], group: str, last: Batch) -> str:
-    """Why a node of a classic group showed nothing, or less than there may be; "" if it did not.
+def why_not_open(own: GroupStatus, last: Batch) -> str:
+    """Why a node showed nothing, or less than there may be; "" if it did not.
 
-    Its master shows what it knows to be acknowledged: before it has opened the log that is less
-    than there is, or nothing. A slave goes on showing what it heard before it lost its master.
+    Who leads shows what it knows to be acknowledged: before it has opened the log that is less than
+    there is, or nothing. A follower goes on showing what it heard before it lost its leader.
     """
-    own = status["groups"].get(group, {})
-    part = own.get("part")
-    closed = own.get("role") == "master" and part != "open"
-    empty = own.get("role") == "slave" and part != "following" and last.acknowledged == 0
-    if own.get("mode") != "classic" or not (closed or empty):
+    if own.state in ("", OPEN, FOLLOWING) or not (own.leads or last.acknowledged == 0):
         return ""
-    return f"{part}: {own['reason']}" if own["reason"] else str(part)
+    return f"{own.state}: {own.reason}" if own.reason else own.state
 
 
 async def tail(door: GroupDoor, group: str, write: Write, *, start: int | None, json: bool) -> None:

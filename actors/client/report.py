@@ -10,18 +10,15 @@ from typing import Any
 import attrs
 
 from actors.client.bench import Figures
-from actors.client.ledger_words import troubles
+from actors.client.status_words import first_words, is_empty
 from actors.config.command_line import columns
 from actors.errors import NotMaster
+from actors.group_status import GroupStatus, Peer, Scrub, group_statuses
 from actors.log_types import Record
 from actors.readable import readable
 
-CONNECTED = "transfer"
-"""A slave's state while its link is up; its last error is then history."""
 OF_AN_ENTRY = ("position", "next_position")
 """What an entry of a DLedger group has beside its body."""
-_LEDGER_COLUMNS = ("term", "first", "written", "synced", "committed")
-_LEDGER_KEYS = ("term", "begin_index", "written_index", "synced_index", "committed_index")
 BENCH_COLUMNS = ("window", "appends/s", "records/s", "MB/s", "p50 ms", "p99 ms", "max ms")
 
 
@@ -89,98 +86,75 @@ def _bench_row(one: Figures) -> tuple[str, ...]:
 
 
 def status_lines(status: dict[str, Any]) -> list[str]:
-    """What a node says of itself: a line, and for each kind of group a table and its followers."""
+    """What a node says of itself: a line, then tables for each kind of group, and what is odd.
+
+    Raises: TriologError: it cannot be read.
+    """
     head = f"node {status.get('node')} of {status.get('cluster')}, {status.get('state')}"
     lines = [f"{head}, boot {status.get('boot')}"]
-    groups: dict[str, dict[str, Any]] = status.get("groups", {})
+    groups = group_statuses(status)
     if not groups:
         return [*lines, "no groups"]
-    ledgers = {name: group for name, group in groups.items() if group.get("mode") == "dledger"}
-    classic = {name: group for name, group in groups.items() if name not in ledgers}
-    return [*lines, *_classic_lines(classic), *_ledger_lines(ledgers)]
+    for terms in dict.fromkeys(own.terms for own in groups.values()):
+        alike = {name: own for name, own in groups.items() if own.terms == terms}
+        lines += ["", *_table(_group_row(name, own) for name, own in alike.items())]
+        peers = [_peer_row(name, own, peer) for name, own in alike.items() for peer in own.peers]
+        lines += ["", *_table(peers)] if peers else []
+    for name, own in groups.items():
+        if own.link is not None:
+            lost = own.link.error and not own.link.is_up
+            error = f", last error: {own.link.error}" if lost else ""
+            lines += ["", f"{name} follows {own.leader or '-'}: {own.link.state}{error}"]
+    odd = [f"{name}: {words}" for name, own in groups.items() for words in _odd(own)]
+    read = [f"{name}: {_scrub_words(own.scrub)}" for name, own in groups.items() if own.scrub]
+    return [*lines, *(["", *odd] if odd else []), *(["", *read] if read else [])]
 
 
-def _ledger_lines(groups: dict[str, dict[str, Any]]) -> list[str]:
-    if not groups:
-        return []
-    rows: list[tuple[str, ...]] = [("group", "role", "leader", *_LEDGER_COLUMNS, "durability")]
-    for name, group in groups.items():
-        leader = group.get("leader") or None
-        written = _index(group.get("written_index"), none="empty")
-        term, first, _, *ends = (_index(group.get(key)) for key in _LEDGER_KEYS)
-        cells = (group.get("role"), leader, term, first, written, *ends, group.get("durability"))
-        rows.append((name, *map(_cell, cells)))
-    lines = ["", *columns(rows, left=3)]
-    peers = [(name, peer) for name, group in groups.items() for peer in group["peers"]]
-    if peers:
-        head = ("group", "peer", "state", "matched", "lag")
-        lines += ["", *columns([head, *(_peer_row(name, peer) for name, peer in peers)], left=3)]
-    wrong = [line for name, group in groups.items() for line in troubles(name, group)]
-    return [*lines, *(["", *wrong] if wrong else [])]
+def _group_row(name: str, own: GroupStatus) -> dict[str, str]:
+    terms = own.terms
+    return {
+        "group": name,
+        "role": own.role,
+        terms.leader: own.leader or "-",
+        terms.epoch: str(own.epoch) if own.epoch > 0 else "",
+        "first": first_words(own),
+        "written": "empty" if is_empty(own) else terms.shown(own.written),
+        "synced": terms.shown(own.synced),
+        terms.acknowledged: terms.shown(own.acknowledged),
+        "copies": str(own.copies),
+        "durability": own.durability,
+    }
 
 
-def _peer_row(name: str, peer: dict[str, Any]) -> tuple[str, ...]:
-    """A node of an older version says no state and no lag."""
-    state, lag = peer.get("state"), peer.get("lag")
-    return (name, str(peer["node"]), _cell(state), _index(peer["matched_index"]), _cell(lag))
+def _peer_row(name: str, own: GroupStatus, peer: Peer) -> dict[str, str]:
+    return {
+        "group": name,
+        own.terms.peer: peer.node,
+        "state": peer.state or "-",
+        "matched": own.terms.shown(peer.end),
+        "lag": "-" if peer.lag is None else str(peer.lag),
+        "MB/s": "" if peer.bytes_per_s is None else f"{peer.bytes_per_s / 1e6:.2f}",
+    }
 
 
-def _classic_lines(groups: dict[str, dict[str, Any]]) -> list[str]:
-    if not groups:
-        return []
-    names = ("group", "role", "master", "first", "written", "synced", "acknowledged", "copies")
-    rows: list[tuple[str, ...]] = [(*names, "durability")]
-    rows += [_group_row(name, group) for name, group in groups.items()]
-    lines = ["", *columns(rows, left=3)]
-    slaves = [
-        _slave_row(name, slave) for name, group in groups.items() for slave in group["slaves"]
-    ]
-    if slaves:
-        head_row = ("group", "slave", "state", "in sync", "acknowledged", "lag", "MB/s")
-        lines += ["", *columns([head_row, *slaves], left=4)]
-    for name, group in groups.items():
-        client = group.get("client")
-        if client is not None:
-            state = _cell(client.get("state")).lower()
-            lost = client.get("last_error") and state != CONNECTED
-            error = f", last error: {client['last_error']}" if lost else ""
-            lines += ["", f"{name} follows {_cell(group.get('master'))}: {state}{error}"]
-    read = [(name, scrub) for name, group in groups.items() if (scrub := group.get("scrub"))]
-    lines += ["", *(f"{name}: {_scrub_words(scrub)}" for name, scrub in read)] if read else []
-    return lines
+def _table(rows: Iterable[dict[str, str]]) -> list[str]:
+    """Aligned, without columns that have nothing in any row."""
+    listed = list(rows)
+    shown = [title for title in listed[0] if any(row[title] for row in listed)]
+    cells = ([row[title] or "-" for title in shown] for row in listed)
+    return columns([shown, *cells], left=3)
 
 
-def _group_row(name: str, group: dict[str, Any]) -> tuple[str, ...]:
-    keys = ("role", "master", "min_bytes", "written_bytes", "synced_bytes", "acknowledged_bytes")
-    return (name, *(_cell(group.get(key)) for key in (*keys, "copies", "durability")))
+def _odd(own: GroupStatus) -> list[str]:
+    """What is not as it should be, of the node and of others."""
+    peers = (f"{peer.node}: {peer.reason}" for peer in own.peers if peer.reason)
+    return [*own.troubles, *peers, *own.others]
 
 
-def _slave_row(name: str, slave: dict[str, Any]) -> tuple[str, ...]:
-    in_sync = "yes" if slave.get("in_sync") else "no"
-    return (
-        name,
-        _cell(slave.get("node")),
-        _cell(slave.get("state")).lower(),
-        in_sync if slave.get("counts", True) else f"{in_sync}, written only",
-        _cell(slave.get("ack_bytes")),
-        _cell(slave.get("lag_bytes")),
-        f"{(slave.get('bytes_per_s') or 0) / 1e6:.2f}",
-    )
-
-
-def _index(value: Any, none: str = "-") -> str:
-    """An index, or a term; -1 says that there is none."""
-    return none if value == -1 else _cell(value)
-
-
-def _cell(value: Any) -> str:
-    return "-" if value is None else str(value)
-
-
-def _scrub_words(scrub: dict[str, Any]) -> str:
-    """What the scrubber has read of a log, for people."""
-    unread, age_s = scrub["unread_bytes"], scrub["whole_age_s"]
+def _scrub_words(scrub: Scrub) -> str:
+    """How far a node has read its copy again, for people."""
+    unread = scrub.unread_bytes
     what = f"{unread} bytes of its log not read since its start" if unread else "its log was read"
-    if age_s is None:
+    if scrub.whole_age_s is None:
         return f"{what}, no pass over all of it complete"
-    return f"{what}, last whole pass {age_s:.0f} s ago"
+    return f"{what}, last whole pass {scrub.whole_age_s:.0f} s ago"

@@ -17,8 +17,8 @@ import attrs
 import trio
 
 from actors.client.connection import CONNECT_TIMEOUT_S, Client
+from actors.client.leading import claim_of
 from actors.client.race import Failures, Race, open_race
-from actors.client.reigns import claim_of
 from actors.client.requests import SILENT_S
 
 LOOK_S: Final = 0.5
@@ -35,7 +35,7 @@ class Silence:
     Attributes:
         others: members to ask.
         away: how one of them does not answer.
-        reign: by which term or promotion the node leads, as far as is known; None: it is only read
+        epoch: by which term or promotion the node leads, as far as is known; None: it is only read
             from.
     """
 
@@ -44,7 +44,7 @@ class Silence:
     others: tuple[str, ...]
     connect_to: ConnectTo
     away: Failures
-    reign: int | None
+    epoch: int | None
 
     async def watch(self) -> None:
         """Give the node up when it is silent and another one takes its place; then return."""
@@ -80,11 +80,11 @@ class Silence:
     async def _superseded(self, node: str, other: Client, race: Race[str]) -> str:
         """Returns, once it is so: that the silent node's place is taken."""
         own = self.client.identity.node
-        while self.reign is not None:
+        while self.epoch is not None:
             with trio.fail_after(CONNECT_TIMEOUT_S):
                 claim = claim_of(await other.status(), self.group)
-            if claim.leader not in ("", own) and claim.reign > self.reign:
-                return f"{claim.leader} leads by term or promotion {claim.reign}"
+            if claim.leader not in ("", own) and claim.epoch > self.epoch:
+                return f"{claim.leader} leads by term or promotion {claim.epoch}"
             race.say(node, "knows of no other")
             await trio.sleep(LOOK_S)
         return f"{node} answers"

@@ -22,7 +22,7 @@ from actors.client.lines import open_missing_streams
 from actors.cluster.arguments import Arguments, parse
 from actors.cluster.explain import EXIT_USAGE, explain
 from actors.collector import collect_less
-from actors.config import ClusterConfig, DLedgerGroup, Group, load
+from actors.config import ClusterConfig, Group, load
 from actors.config.command_line import OutputFailed, complain, say, with_output
 from actors.config.problems import one_of
 from actors.env import Env
@@ -226,11 +226,10 @@ def _switch(arguments: Arguments, config: ClusterConfig) -> Answer:
         return trio.run(partial(ask, config, group, node, connect, as_json=arguments.json))
     assert node is not None
     _check_name("NODE", node, config.python_nodes)
-    groups = tuple(one.name for one in config.classic_groups_of(node))
-    if arguments.command == "repair":
-        groups = tuple(one.name for one in config.groups_of(node))
+    is_repair = arguments.command == "repair"
+    groups = tuple(one.name for one in config.groups_of(node) if is_repair or one.election is None)
     if not groups:
-        raise ConfigError(f"NODE: expected a member of a classic group, found {node}")
+        raise ConfigError(f"NODE: expected a member of a group for it, found {node}")
     if group is not None:
         _check_name("GROUP", group, groups)
         groups = (group,)
@@ -250,17 +249,17 @@ def _check_kind(command: str, group: Group) -> None:
     """Who is master is an operator's word; who leads, and what a follower drops, is not."""
     if command == "repair":
         return
-    ledger = isinstance(group, DLedgerGroup)
-    expected = "dledger" if command == "transfer-leader" else "classic"
-    if (expected == "dledger") == ledger:
+    elects = command == "transfer-leader"
+    if elects == (group.election is not None):
         return
+    kind = "whose members elect their leader" if elects else "whose master is promoted"
     instead = {
         "promote": f"its members elect their leader, `transfer-leader {group.name}` changes it",
         "resync": "a follower's log is made like its leader's by itself",
         "transfer-leader": f"`promote {group.name}` changes its master",
     }[command]
     found = f"{group.name}, a {group.mode} group: {instead}"
-    raise ConfigError(f"{command}: expected a {expected} group, found {found}")
+    raise ConfigError(f"{command}: expected a group {kind}, found {found}")
 
 
 def _check_name(what: str, name: str, known: tuple[str, ...]) -> None:

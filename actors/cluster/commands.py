@@ -13,12 +13,12 @@ import trio
 from actors.client.places import NoPlace, pauses_of
 from actors.cluster.differences import differences
 from actors.cluster.explain import EXIT_FAILED, EXIT_OK
-from actors.cluster.ledger_view import LEADER
 from actors.cluster.links import LOST, Connect, NodeApi
 from actors.cluster.terminal import node_lines
-from actors.cluster.view import NodeView, groups_view, ledgers_view, tree_view
+from actors.cluster.view import NodeView, node_view
 from actors.config import ClusterConfig
 from actors.errors import ConfigError
+from actors.group_status import group_statuses
 from actors.readable import readable_values
 
 REST_S = 2.0
@@ -121,8 +121,9 @@ async def status(
         trees: for people, their trees whole; JSON always has them.
     """
 
-    async def ask(node: str, api: NodeApi) -> tuple[dict[str, Any], dict[str, Any]]:
-        return readable_values(await api.status()), readable_values(await api.tree())
+    async def ask(node: str, api: NodeApi) -> tuple[dict[str, Any], dict[str, Any], NodeView]:
+        said, tree = readable_values(await api.status()), readable_values(await api.tree())
+        return said, tree, node_view(node, said, tree)
 
     found = await _each(config, nodes, connect, ask, rest_s=REST_S)
     failed = [node for node in nodes if isinstance(found[node], BaseException)]
@@ -145,15 +146,7 @@ async def status(
         if node in failed:
             lines.append(f"  {node}: {_away(node, answer, holder(node), ended, starts)}")
             continue
-        state = str(answer[0].get("state", "running"))
-        view = NodeView(
-            node=node,
-            state=state,
-            groups=groups_view(answer[0]),
-            ledgers=ledgers_view(answer[0]),
-            tree=tree_view(answer[1]),
-        )
-        lines += [f"  {line}" for line in node_lines(view, trees=trees)]
+        lines += [f"  {line}" for line in node_lines(answer[2], trees=trees)]
     return Answer("\n".join(lines), code)
 
 
@@ -190,9 +183,7 @@ async def stop(
     """
 
     async def roles(node: str, api: NodeApi) -> int:
-        status = readable_values(await api.status())
-        led = sum(group.role == "master" for group in groups_view(status).values())
-        return led + sum(group.role == LEADER for group in ledgers_view(status).values())
+        return sum(own.leads for own in group_statuses(await api.status()).values())
 
     greeted = await _once_started(config, nodes, connect, roles, holder)
     held = {node: pid for node in nodes if (pid := holder(node)) is not None}

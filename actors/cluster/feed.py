@@ -30,8 +30,7 @@ import trio
 from actors.client.lines import Chunk
 from actors.cluster.explain import flat
 from actors.cluster.feed_record import FeedRecord, digest
-from actors.cluster.leads import Lead, said_by
-from actors.cluster.view import FeedView
+from actors.cluster.view import FeedView, leads
 from actors.errors import (
     NodeStopped,
     NotEnoughReplicas,
@@ -40,6 +39,7 @@ from actors.errors import (
     ReplicationTimeout,
     TooLarge,
 )
+from actors.group_status import FENCED, GroupStatus
 from actors.log import (
     BATCH_BYTES_MAX,
     BATCH_RECORDS_MAX,
@@ -108,7 +108,7 @@ class Feed:
     _heed: Callable[[Sequence[Exception]], None] = lambda failures: None
     _watch: Callable[[int], Awaitable[None]] | None = None
     _takes_empty: bool = True
-    _reign: int = 0
+    _epoch: int = 0
     _queue: deque[_Batch] = attrs.field(factory=deque)
     _in_flight: dict[int, _Batch] = attrs.field(factory=dict)
     _in_flight_bytes: int = 0
@@ -196,9 +196,9 @@ class Feed:
         self._failures, self._chain = [], Chain()
         try:
             async with self._connect() as door, trio.open_nursery() as nursery:
-                self._reign = (await self._master(door)).reign
+                self._epoch = (await self._leader(door)).epoch
                 if self._watch is not None:
-                    nursery.start_soon(self._watch, self._reign)
+                    nursery.start_soon(self._watch, self._epoch)
                 if self._in_doubt:
                     await self._see_copies(door)
                 self._state = "feeding"
@@ -263,25 +263,26 @@ class Feed:
 
         Returns: what it had at first, a position; None after `stop`.
 
-        Raises: as `_master`. NotEnoughReplicas: it takes no appends, or is promoted anew.
+        Raises: as `_leader`. NotEnoughReplicas: it takes no appends, or is promoted anew.
         """
         end: int | None = None
         with self._interruptible():
             while True:
-                found = await self._master(door)
-                if found.reign != self._reign or found.closed:
-                    by = f"by promotion or term {found.reign} {found.closed}".rstrip()
-                    raise NotEnoughReplicas(f"the master is another one now: {by}")
-                end = found.end if end is None else end
+                found = await self._leader(door)
+                closed = f" {found.state} {found.reason}" if found.state == FENCED else ""
+                if found.epoch != self._epoch or closed:
+                    by = f"{found.terms.by(found.epoch)}{closed}"
+                    raise NotEnoughReplicas(f"the {found.terms.leader} is another one now:{by}")
+                end = found.written if end is None else end
                 if found.has_copied(end):
                     return end
                 self._state = f"waits for copies, {found.copies_count} of {found.copies}"
                 await self._wait_a_while()
         return None
 
-    async def _master(self, door: AppendDoor) -> Lead:
-        """What the node says of the group. Raises: NotMaster, with whom it takes for the master."""
-        return said_by(await door.status(), self.group)
+    async def _leader(self, door: AppendDoor) -> GroupStatus:
+        """What the node says of the group. Raises: NotMaster, with whom it takes for who leads."""
+        return leads(await door.status(), self.group)
 
     def _interruptible(self) -> trio.CancelScope:
         """A scope for waits that `stop` and a failure end; never around an append."""

@@ -15,8 +15,12 @@ from actors.inherited import file_size_limit_bytes
 
 def start_order(config: ClusterConfig, nodes: tuple[str, ...]) -> tuple[str, ...]:
     """Masters last, so that they stop first and can still send their slaves what these lack."""
-    masters = [group.master for group in config.classic_groups.values()]
-    return tuple(sorted(nodes, key=masters.count))
+
+    def led(node: str) -> int:
+        groups = config.groups_of(node)
+        return sum(one.election is None and one.role_of(node).appends for one in groups)
+
+    return tuple(sorted(nodes, key=led))
 
 
 def data_holder(config: ClusterConfig, node: str) -> int | None:

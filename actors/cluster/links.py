@@ -14,7 +14,7 @@ import trio
 
 from actors.client import Client, connect_node
 from actors.cluster.feed import AppendDoor
-from actors.cluster.view import NodeView, groups_view, ledgers_view, tree_view
+from actors.cluster.view import NodeView, node_view
 from actors.config import ClusterConfig
 from actors.errors import TriologError
 from actors.readable import readable, readable_values
@@ -145,14 +145,7 @@ class Links:
     async def _look(self, name: str, api: NodeApi) -> None:
         asked, asked_s = self._round, trio.current_time()
         status, tree = readable_values((await api.status(), await api.tree()))
-        view = NodeView(
-            node=name,
-            state=str(status.get("state", "running")),
-            groups=groups_view(status),
-            ledgers=ledgers_view(status),
-            tree=tree_view(tree),
-            heard_s=asked_s,
-        )
+        view = node_view(name, status, tree, asked_s)
         self._answered[name] = asked
         self._put(name, view)
 

@@ -17,9 +17,9 @@ import attrs
 import trio
 
 from actors.cluster.feed import AppendDoor
-from actors.cluster.leads import Lead, newest_lead
-from actors.cluster.view import NodeView
+from actors.cluster.view import NodeView, is_gone, newest_leader
 from actors.errors import NotMaster
+from actors.group_status import GroupStatus
 
 LOOK_S = 0.5
 SUPERSEDED_S = 5.0
@@ -51,7 +51,7 @@ class MasterFinder:
         """A connection to whoever is taken for the master."""
         return self._connect(self.current)
 
-    async def watch(self, reign: int) -> None:
+    async def watch(self, epoch: int) -> None:
         """Raise NotMaster once another node has been master by a later promotion, or has led in a
         later term, for SUPERSEDED_S: who has fallen silent does not say so itself.
         """
@@ -60,12 +60,12 @@ class MasterFinder:
             await trio.sleep(LOOK_S)
             found = self._newest()
             later = found is not None and found[0] != self.current
-            later = later and found is not None and found[1].reign > reign
+            later = later and found is not None and found[1].epoch > epoch
             seen_s = seen_s + LOOK_S if later else 0.0
         raise NotMaster(f"{self.current} is silent, another node leads by now")
 
-    def _newest(self) -> tuple[str, Lead] | None:
-        return newest_lead((each for each in self.views() if each.state != "away"), self.group)
+    def _newest(self) -> tuple[str, GroupStatus] | None:
+        return newest_leader((each for each in self.views() if not is_gone(each)), self.group)
 
     def heed(self, failures: Iterable[Exception]) -> None:
         """A connection has ended with these: who is to be tried next?"""

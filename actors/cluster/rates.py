@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from actors.cluster.view import ClusterView, GroupView
+from actors.cluster.view import ClusterView
 
 
 @attrs.frozen(kw_only=True)
@@ -27,33 +27,22 @@ class RateMeter:
         if before is None or view.at_s <= before.at_s:
             return {group: Rates() for group in view.groups}
         elapsed_s = view.at_s - before.at_s
-        return {
-            group: _ledger_rates(before, view, group, elapsed_s)
-            if view.is_ledger(group)
-            else _rates(before.master_of(group), view.master_of(group), elapsed_s)
-            for group in view.groups
-        }
+        return {group: _rates(before, view, group, elapsed_s) for group in view.groups}
 
 
-def _rates(
-    before: tuple[str, GroupView] | None, now: tuple[str, GroupView] | None, elapsed_s: float
-) -> Rates:
-    if before is None or now is None:  # what a master has when it is first seen is no rate
+def _rates(before: ClusterView, now: ClusterView, group: str, elapsed_s: float) -> Rates:
+    """What is there when it is first seen is no rate."""
+    counts_entries = any(own.terms.unit == "entries" for own in now.of(group).values())
+    if counts_entries:  # an entry is a record, whoever led, and its bytes are not counted
+        ends = [[own.acknowledged for own in view.of(group).values()] for view in (before, now)]
+        if not all(ends):
+            return Rates()
+        return Rates(records_per_s=max(0, max(ends[1]) - max(ends[0])) / elapsed_s)
+    then, found = before.leader_of(group), now.leader_of(group)
+    if then is None or found is None:
         return Rates()
-    then, found = before[1], now[1]
+    records = found[1].counts.get("acknowledged", 0) - then[1].counts.get("acknowledged", 0)
     return Rates(
-        bytes_per_s=max(0, found.written_bytes - then.written_bytes) / elapsed_s,
-        records_per_s=max(0, found.acknowledged_count - then.acknowledged_count) / elapsed_s,
+        bytes_per_s=max(0, found[1].written - then[1].written) / elapsed_s,
+        records_per_s=max(0, records) / elapsed_s,
     )
-
-
-def _ledger_rates(before: ClusterView, now: ClusterView, group: str, elapsed_s: float) -> Rates:
-    """What was committed, whoever led; an entry is a record, and its bytes are not counted."""
-    ends = [
-        max(node.ledgers[group].committed_index for node in view.nodes if group in node.ledgers)
-        for view in (before, now)
-        if view.is_ledger(group)
-    ]
-    if len(ends) < 2:  # what is there when it is first seen is no rate
-        return Rates()
-    return Rates(records_per_s=max(0, ends[1] - ends[0]) / elapsed_s)

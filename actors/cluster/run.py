@@ -19,13 +19,14 @@ import trio
 from actors.cluster.backend import Backend, OpenBackend
 from actors.cluster.explain import EXIT_FAILED, EXIT_USAGE, explain
 from actors.cluster.feed import Feed
-from actors.cluster.leads import end_of, newest_lead
-from actors.cluster.ledger_summary import LedgerSummary, ledger_summary
 from actors.cluster.links import ANSWERING, Links
-from actors.cluster.summary import GroupSummary, Summary, fenced, group_summary, refusals
-from actors.cluster.view import ClusterView, NodeView
-from actors.config import ClassicGroup, ClusterConfig
+from actors.cluster.summary import GroupSummary, Summary, findings, group_summary
+from actors.cluster.view import ClusterView, NodeView, newest_leader
+from actors.config import ClusterConfig
 from actors.config.command_line import stop_signals
+from actors.config.kind import Terms
+from actors.config.kinds import kind_of
+from actors.group_status import FENCED, REFUSED
 from actors.readable import readable
 
 ANSWERS_EXTRA_S = 2.0
@@ -62,38 +63,29 @@ def lacking(
     lines: list[str] = []
     found = {view.node: view for view in views}
     for name, members in groups.items():
-        newest = newest_lead(views, name)
+        newest = newest_leader(views, name)
         if newest is None or found[newest[0]].state not in ANSWERING:
             continue
-        first, lead = newest
-        master, unit = found[first].groups.get(name), "entries"
-        lags: dict[str, int | None] = {}
-        if master is not None:
-            unit = "bytes"
-            for slave in master.slaves:
-                if slave.acked_bytes is not None and slave.lag_bytes:
-                    lags[slave.node] = slave.lag_bytes
+        lead = newest[1]
+        lags: dict[str, int | None] = {
+            peer.node: peer.lag for peer in lead.peers if peer.awaited and peer.lag
+        }
         for node in members:
-            if node not in found or not expected(node) or _has_diverged(found[node], name):
+            own = found[node].groups.get(name) if node in found else None
+            if node not in found or not expected(node) or (own is not None and own.diverged):
                 continue
-            end = end_of(found[node], name)
-            if end is None or found[node].state not in ANSWERING:
+            if own is None or found[node].state not in ANSWERING:
                 lags[node] = None
-            elif end < lead.end:
-                lags.setdefault(node, lead.end - end)
+            elif own.written < lead.written:
+                lags.setdefault(node, lead.written - own.written)
         for node, lag in lags.items():
-            lines.append(f"{node} {lacks(lag, unit, name)}")
+            lines.append(f"{node} {lacks(lag, lead.terms.unit, name)}")
     return tuple(lines)
 
 
 def lacks(lag: int | None, unit: str, group: str) -> str:
     """For people. Args: lag: in `unit`; None: it does not answer."""
     return f"does not answer in {group}" if lag is None else f"lacks {lag} {unit} of {group}"
-
-
-def _has_diverged(node: NodeView, group: str) -> bool:
-    """A slave's log that no master's is like; a follower's is made like its leader's."""
-    return group in node.groups and node.groups[group].diverged
 
 
 @attrs.frozen
@@ -294,16 +286,17 @@ class Run:
         self.on_ready(node)
 
     async def _tell_refusals(self) -> None:
-        """Say it when a slave is refused, or a master waits for an operator; again only if the
+        """Say it when a follower is refused, or a leader waits for an operator; again only if the
         reason is another, or it was over in between.
         """
         told: dict[tuple[str, str], str] = {}
         while True:
             view, before, told = self.view(), told, {}
             for group in self.config.groups:
-                for node, reason in refusals(view, group).items():
-                    told[group, node] = f"slave {node} is refused: {reason}"
-                for node, reason in fenced(view, group).items():
+                peer = self._terms(group).peer
+                for node, reason in findings(view, group, REFUSED).items():
+                    told[group, node] = f"{peer} {node} is refused: {reason}"
+                for node, reason in findings(view, group, FENCED).items():
                     told[group, node] = f"{node} takes no appends: {reason}"
             for (group, node), text in told.items():
                 if before.get((group, node)) != text:
@@ -381,6 +374,9 @@ class Run:
     def _members(self) -> dict[str, tuple[str, ...]]:
         return {name: group.members for name, group in self.config.groups.items()}
 
+    def _terms(self, group: str) -> Terms:
+        return kind_of(self.config.groups[group]).terms
+
     def _feed_wait_s(self) -> float:
         """How long the feed's last answers are waited for."""
         groups = self.config.groups.values()
@@ -388,22 +384,20 @@ class Run:
 
     def _summary(self) -> Summary:
         view = self._last_view or self.view()
-        groups: list[GroupSummary | LedgerSummary] = []
+        groups: list[GroupSummary] = []
         now_s = trio.current_time()
-        for group in self.config.groups.values():
-            members = tuple(node for node in group.members if node in self.links.names)
-            seconds = sum(feed.seconds for feed in self._feeds if feed.group == group.name)
-            if not members:
+        for name, members in self._members().items():
+            here = tuple(node for node in members if node in self.links.names)
+            if not here:
                 continue
-            if not isinstance(group, ClassicGroup):
-                groups.append(ledger_summary(view, group.name, members, seconds, now_s))
-                continue
-            found = group_summary(view, group.name, members, group.master, seconds, now_s)
+            seconds = sum(feed.seconds for feed in self._feeds if feed.group == name)
+            terms = self._terms(name)
+            found = group_summary(view, name, terms, here, seconds, now_s)
             groups.append(found)
             if self.judges:
                 self._failures += [
-                    f"triolog: {group.name}: slave {node} is refused: {reason}"
-                    for node, reason in found.refused
+                    f"triolog: {name}: {terms.peer} {node} is refused: {reason}"
+                    for node, reason in found.findings.get(REFUSED, {}).items()
                 ]
         self._failures += self._not_acknowledged()
         failed = self._backend.failed() if self._backend is not None else {}

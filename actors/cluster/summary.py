@@ -4,86 +4,189 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 import attrs
 
+from actors.client.status_words import extent_words
 from actors.cluster.ages import age_before, before_end, usual_age, when_words
 from actors.cluster.explain import EXIT_FAILED
-from actors.cluster.group_run import GroupRun, group_run, run_line
-from actors.cluster.ledger_summary import LedgerSummary
-from actors.cluster.view import ClusterView, GroupView, is_gone
-from actors.ha.core.role_effects import PASSING
-from actors.ha.core.slave_table import TOLD
-from actors.ha.core.states import OFFSET_REFUSALS
-from actors.storage.files.room import NO_ROOM
+from actors.cluster.view import ClusterView, FeedView, is_gone
+from actors.config.kind import Terms
+from actors.config.sizes import size
+from actors.group_status import (
+    DAMAGED,
+    FENCED,
+    FINDINGS,
+    MENDED,
+    REFUSED,
+    STANDS_STILL,
+    WITHOUT_ROOM,
+    GroupStatus,
+)
 
-REFUSED_BY_MASTER = tuple(reason.value for reason in TOLD)
-REFUSED_BY_SLAVE = tuple(reason.value for reason in OFFSET_REFUSALS)
-CONNECTED = "TRANSFER"
-PASSING_FENCES = ("", *(fence.name for fence in PASSING if fence is not None))
+STAYS: Final = (DAMAGED, STANDS_STILL, MENDED)
+"""What a node has found that is as true once it does not answer any more."""
+_WORDS: Final = {
+    REFUSED: "refused: ",
+    FENCED: "takes no appends: ",
+    WITHOUT_ROOM: "copies nothing: ",
+    DAMAGED: "its copy is damaged: ",
+}
+"""Before what a node has found, for people."""
+_KEYS: Final = {
+    "bytes": (
+        "offsets",
+        ("min_bytes", "written_bytes", "synced_bytes", "acknowledged_bytes"),
+        "behind_bytes",
+    ),
+    "entries": (
+        "indexes",
+        ("begin_index", "written_index", "synced_index", "committed_index"),
+        "behind",
+    ),
+}
+"""The keys of JSON by the log's unit: the table of nodes, their positions, and what they lack."""
 
 
 @attrs.frozen(kw_only=True)
-class NodeOffsets:
+class MemberEnd:
     """How far one node was with a group when the run ended.
 
     Attributes:
-        behind_bytes: what the master had and this node had not.
+        own: what it said last.
+        behind: what whoever led had and this node had not, in the log's unit; of a leader that had
+            gone, what others know to be acknowledged.
         restarts: of its process and of the group's actors.
-        gone: it did not answer any more: this is what it said last.
+        gone: it did not answer any more.
         age_s: how long before the end of the run it said so; None: not known. A node that stops in
             order is asked before that.
     """
 
     node: str
-    role: str
-    min_bytes: int
-    written_bytes: int
-    synced_bytes: int
-    acknowledged_bytes: int
-    behind_bytes: int
+    own: GroupStatus
+    behind: int
     restarts: int
     gone: bool = False
     age_s: float | None = None
 
+    def words(self, usual_s: float) -> str:
+        """For people.
+
+        Args:
+            usual_s: the age that is told of all; that of one who said it long before is told.
+        """
+        behind = f", behind by {self.behind} {self.own.terms.unit}" if self.behind else ""
+        when = when_words(self.age_s, usual_s, gone=self.gone)
+        return f"{self.node} {self.own.role}: {extent_words(self.own)}{behind}{when}"
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON."""
+        own, (_, keys, behind) = self.own, _KEYS[self.own.terms.unit]
+        last = 1 if own.terms.unit == "entries" else 0
+        ends = (own.first, *(end - last for end in (own.written, own.synced, own.acknowledged)))
+        return {
+            "role": own.role,
+            own.terms.epoch: own.epoch,
+            **dict(zip(keys, ends, strict=True)),
+            behind: self.behind,
+            "restarts": self.restarts,
+            "gone": self.gone,
+            "age_s": None if self.age_s is None else round(self.age_s, 3),
+        }
+
 
 @attrs.frozen(kw_only=True)
 class GroupSummary:
-    """One classic group's run.
+    """One group's run.
 
     Attributes:
-        master: as the nodes say it last; the cluster file's where none has said anything.
-        refused: slaves whose log does not fit the master's, with the reason.
-        promotion: number of the promotion that made the master, 0 for the cluster file's word.
-        fenced: masters that take no appends until somebody does something, with the reason.
-        without_room: slaves that stopped copying as their disk has no room, with the reason.
-        damaged: whose copy is damaged, and where.
-        stands_still: nodes whose old log files do not go, with the reason.
-        mended: nodes that have mended consume queues or index, and how much of them.
-        elsewhere: the master is no node of this run.
+        terms: of the group's mode.
+        leader: who leads in the newest epoch that some node knows of; "": nobody, as far as they
+            know.
+        epoch: in which it does; -1: nobody does.
+        is_said: only others say so.
+        members: of those that this run has.
+        appended: records that the feed handed to whoever led.
+        acknowledged: of these, records whose receipt came; what became of the others when the run
+            ended is not known.
+        outcome_unknown: records of appends whose outcome was never learnt; sent again, so that they
+            may stand in the log twice.
+        size_bytes: bodies acknowledged.
+        seconds: from the first append to the last answer.
+        restarts: of the nodes' processes and of the group's actors.
+        unanswered: nodes that did not answer at the end.
+        fed: a feed was opened for it here; otherwise the counts are 0, and say nothing.
+        findings: by kind, then by node: see `GroupStatus.findings`.
     """
 
-    run: GroupRun
-    master: str
-    nodes: tuple[NodeOffsets, ...]
-    refused: tuple[tuple[str, str], ...] = ()
-    promotion: int = 0
-    fenced: tuple[tuple[str, str], ...] = ()
-    without_room: tuple[tuple[str, str], ...] = ()
-    damaged: tuple[tuple[str, str], ...] = ()
-    stands_still: tuple[tuple[str, str], ...] = ()
-    mended: tuple[tuple[str, str], ...] = ()
-    elsewhere: bool = False
+    group: str
+    terms: Terms
+    leader: str
+    epoch: int
+    is_said: bool
+    members: tuple[MemberEnd, ...]
+    appended: int
+    acknowledged: int
+    outcome_unknown: int
+    size_bytes: int
+    seconds: float
+    restarts: int
+    unanswered: tuple[str, ...]
+    fed: bool
+    findings: Mapping[str, Mapping[str, str]]
 
     @property
-    def group(self) -> str:
-        return self.run.group
-
-    @property
-    def behind(self) -> tuple[NodeOffsets, ...]:
+    def behind(self) -> tuple[MemberEnd, ...]:
         """The nodes that lack something."""
-        return tuple(node for node in self.nodes if node.behind_bytes)
+        return tuple(member for member in self.members if member.behind)
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON."""
+        table, _, _ = _KEYS[self.terms.unit]
+        return {
+            self.terms.leader: self.leader or None,
+            self.terms.epoch: self.epoch if self.epoch >= 0 else None,
+            "appended": self.appended,
+            "acknowledged": self.acknowledged,
+            "outcome_unknown": self.outcome_unknown,
+            "bytes": self.size_bytes,
+            "seconds": round(self.seconds, 3),
+            "restarts": self.restarts,
+            table: {member.node: member.plain() for member in self.members},
+            "unanswered": list(self.unanswered),
+            **self.findings,
+        }
+
+    def lines(self) -> list[str]:
+        """For people; who is behind is named."""
+        usual_s = usual_age(member.age_s for member in self.members)
+        when = "" if math.isinf(usual_s) else f", {before_end(usual_s)}"
+        return [
+            f"  {self.group}: {self._run_words()}",
+            f"    {leads_words(self.leader, self.terms, self.epoch, is_said=self.is_said)}{when}",
+            *(f"    {member.words(usual_s)}" for member in self.members),
+            *(f"    {name}: did not answer" for name in self.unanswered),
+            *(
+                f"    {name}: {_WORDS.get(kind, '')}{text}"
+                for kind, found in self.findings.items()
+                for name, text in found.items()
+            ),
+        ]
+
+    def _run_words(self) -> str:
+        if not self.fed:
+            return f"{self.restarts} restarts"
+        rate = self.acknowledged / self.seconds if self.seconds > 0 else 0.0
+        fed = f"{self.acknowledged} of {self.appended} records acknowledged"
+        left = self.appended - self.acknowledged
+        open_end = f" ({left} were unanswered at the end, and may be stored)" if left else ""
+        again = " sent again" if self.outcome_unknown else ""
+        return (
+            f"{fed}{open_end}, {size(self.size_bytes)}, {rate:.0f} records/s"
+            f", {self.outcome_unknown} with unknown outcome{again}, {self.restarts} restarts"
+        )
 
 
 @attrs.frozen(kw_only=True)
@@ -100,17 +203,24 @@ class Summary:
     cluster: str
     reason: str
     seconds: float
-    groups: tuple[GroupSummary | LedgerSummary, ...]
+    groups: tuple[GroupSummary, ...]
     starting: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
     child_code: int = EXIT_FAILED
 
 
+def leads_words(leader: str, terms: Terms, epoch: int, *, is_said: bool) -> str:
+    """`n0 leads in term 3`."""
+    if not leader:
+        return "nobody leads"
+    return f"{leader} {'is said to lead' if is_said else 'leads'}{terms.by(epoch)}"
+
+
 def group_summary(
     view: ClusterView,
     group: str,
+    terms: Terms,
     members: tuple[str, ...],
-    master: str,
     seconds: float,
     now_s: float | None = None,
 ) -> GroupSummary:
@@ -118,163 +228,83 @@ def group_summary(
 
     Args:
         members: the group's nodes that this run has.
-        master: as configured.
         seconds: of the feed.
         now_s: the end of the run, Trio's time; None: ages are not known.
     """
-    found = {node.node: node for node in view.nodes}
-    current = view.master_of(group)
-    named, promotion = _master(view, group) or (master, 0)
-    end_bytes = current[1].written_bytes if current else 0
-    nodes = []
-    for name in members:
-        node = found.get(name)
-        state = node.groups.get(group) if node is not None else None
-        if node is None or state is None:
-            continue
-        nodes.append(
-            NodeOffsets(
-                node=name,
-                role=state.role,
-                min_bytes=state.min_bytes,
-                written_bytes=state.written_bytes,
-                synced_bytes=state.synced_bytes,
-                acknowledged_bytes=state.acknowledged_bytes,
-                behind_bytes=max(0, end_bytes - state.written_bytes),
-                restarts=node.restarts_of(group),
-                gone=is_gone(node),
-                age_s=age_before(now_s, node.heard_s),
-            )
+    nodes, current = {node.node: node for node in view.nodes}, view.leader_of(group)
+    end = current[1].written if current is not None else 0
+    if current is not None and is_gone(nodes[current[0]]):
+        # It was asked for the last time before the others were, and has led on since.
+        end = max(end, *(own.acknowledged for own in view.of(group).values()))
+    ends = tuple(
+        MemberEnd(
+            node=name,
+            own=node.groups[group],
+            behind=max(0, end - node.groups[group].written),
+            restarts=node.restarts_of(group),
+            gone=is_gone(node),
+            age_s=age_before(now_s, node.heard_s),
         )
+        for name in members
+        if (node := nodes.get(name)) is not None and group in node.groups
+    )
+    heard = {member.node for member in ends}
+    feeds = [feed for feed in view.feeds if feed.group == group]
+    leader, epoch, is_said = view.leader_in(group)
+    kinds = dict.fromkeys(
+        (*FINDINGS, *(kind for own in view.of(group).values() for kind in own.findings))
+    )
     return GroupSummary(
-        run=group_run(view, group, members, {node.node for node in nodes}, seconds),
-        master=named,
-        nodes=tuple(nodes),
-        refused=tuple(refusals(view, group).items()),
-        promotion=promotion,
-        fenced=tuple(fenced(view, group).items()),
-        without_room=tuple(without_room(view, group).items()),
-        damaged=tuple(damaged(view, group).items()),
-        mended=tuple(
-            (node.node, own.mended)
-            for node in view.nodes
-            if (own := node.groups.get(group)) is not None and own.mended
-        ),
-        stands_still=tuple(
-            (node.node, own.stands_still)
-            for node in view.nodes
-            if (own := node.groups.get(group)) is not None and own.stands_still
-        ),
-        elsewhere=named not in members,
+        group=group,
+        terms=terms,
+        leader=leader,
+        epoch=epoch,
+        is_said=is_said,
+        members=ends,
+        appended=_sum(feeds, "sent_count"),
+        acknowledged=_sum(feeds, "acknowledged_count"),
+        outcome_unknown=_sum(feeds, "unknown_count"),
+        size_bytes=_sum(feeds, "acknowledged_bytes"),
+        seconds=seconds,
+        restarts=sum(nodes[name].restarts_of(group) for name in members if name in nodes),
+        unanswered=tuple(name for name in members if name not in heard),
+        fed=bool(feeds),
+        findings={kind: findings(view, group, kind) for kind in kinds},
     )
 
 
-def _master(view: ClusterView, group: str) -> tuple[str, int] | None:
-    """Who is master, by which promotion: a slave knows it too, also of who runs elsewhere."""
-    current, named = view.master_of(group), view.named_master_of(group)
-    if current is not None and (named is None or named.reign <= current[1].promotion):
-        return current[0], current[1].promotion
-    return None if named is None else (named.leader, named.reign)
+def findings(view: ClusterView, group: str, kind: str) -> dict[str, str]:
+    """What the nodes have found of that kind: node -> reason, as they say it.
 
-
-def refusals(view: ClusterView, group: str) -> dict[str, str]:
-    """The slaves that get nothing as their logs do not fit: node -> reason, as either side says.
-
-    A slave that another machine runs is seen through its master. One that is connected again is
-    refused no more, whatever was said before.
+    A follower that another machine runs is seen through its leader.
     """
-    found = {}
-    for node in view.nodes:
-        state = node.groups.get(group)
-        if state is None or node.state == "away":
-            continue
-        for slave in state.slaves:
-            if slave.acked_bytes is None and slave.last_error.startswith(REFUSED_BY_MASTER):
-                found[slave.node] = slave.last_error
-        if state.part == "diverged":
-            found[node.node] = state.reason
-        elif _refuses(state):
-            found[node.node] = state.last_error
-    return found
-
-
-def fenced(view: ClusterView, group: str) -> dict[str, str]:
-    """The masters that wait for an operator: node -> reason, as they say it."""
-    found = {}
+    found: dict[str, str] = {}
     for node in view.nodes:
         own = node.groups.get(group)
-        if own is not None and node.state != "away" and own.fence not in PASSING_FENCES:
-            found[node.node] = own.reason
-    return found
-
-
-def without_room(view: ClusterView, group: str) -> dict[str, str]:
-    """The slaves that copy nothing more as their disks are full: node -> reason, as they say it."""
-    found = {}
-    for node in view.nodes:
-        own = node.groups.get(group)
-        if own is None or node.state == "away" or own.role != "slave" or own.state == CONNECTED:
+        if own is None or (is_gone(node) and kind not in STAYS):
             continue
-        _, sign, reason = (own.last_error or own.reason).partition(NO_ROOM)
-        if sign:
-            found[node.node] = f"{sign}{reason}"
+        if kind == REFUSED:
+            found |= {peer.node: peer.reason for peer in own.peers if peer.refused}
+        if kind in own.findings:
+            found[node.node] = own.findings[kind]
     return found
 
 
-def damaged(view: ClusterView, group: str) -> dict[str, str]:
-    """Whose copy of the log does not count: node -> which bytes are damaged, as they say it."""
-    found = {node.node: node.groups[group].damage for node in view.nodes if group in node.groups}
-    return {node: damage for node, damage in found.items() if damage}
-
-
-def _refuses(own: GroupView) -> bool:
-    lost = own.role == "slave" and own.state != CONNECTED
-    return lost and own.last_error.startswith(REFUSED_BY_SLAVE)
+def _sum(feeds: list[FeedView], field: str) -> int:
+    return sum(getattr(feed, field) for feed in feeds)
 
 
 def as_json(summary: Summary) -> str:
     """One JSON object on one line; keys as in the classes, units in their names."""
-    return json.dumps(_plain(summary), ensure_ascii=False)
-
-
-def _plain(summary: Summary) -> dict[str, Any]:
-    return {
+    plain = {
         "cluster": summary.cluster,
         "reason": summary.reason,
         "seconds": round(summary.seconds, 3),
-        "groups": {
-            group.group: group.plain() if isinstance(group, LedgerSummary) else _plain_group(group)
-            for group in summary.groups
-        },
+        "groups": {group.group: group.plain() for group in summary.groups},
         "starting": list(summary.starting),
         "failures": list(summary.failures),
     }
-
-
-def _plain_group(group: GroupSummary) -> dict[str, Any]:
-    nodes, run = {}, group.run
-    for node in group.nodes:
-        fields = attrs.asdict(node)
-        fields["age_s"] = None if node.age_s is None else round(node.age_s, 3)
-        nodes[fields.pop("node")] = fields
-    return {
-        "master": group.master,
-        "promotion": group.promotion,
-        "appended": run.appended,
-        "acknowledged": run.acknowledged,
-        "outcome_unknown": run.outcome_unknown,
-        "bytes": run.size_bytes,
-        "seconds": round(run.seconds, 3),
-        "restarts": run.restarts,
-        "offsets": nodes,
-        "unanswered": list(run.unanswered),
-        "refused": dict(group.refused),
-        "fenced": dict(group.fenced),
-        "without_room": dict(group.without_room),
-        "damaged": dict(group.damaged),
-        "stands_still": dict(group.stands_still),
-        "mended": dict(group.mended),
-    }
+    return json.dumps(plain, ensure_ascii=False)
 
 
 def as_text(summary: Summary) -> str:
@@ -286,42 +316,7 @@ def as_text(summary: Summary) -> str:
         first += f": not up yet: {', '.join(starting)}"
     lines = [first]
     for group in summary.groups:
-        run = group.run
-        silent = tuple(node for node in run.unanswered if node not in starting)
-        if starting and not (silent or run.fed or _heard(group)):
-            continue
-        group = attrs.evolve(group, run=attrs.evolve(run, unanswered=silent))
-        lines += group.lines() if isinstance(group, LedgerSummary) else _lines(group)
+        silent = tuple(node for node in group.unanswered if node not in starting)
+        if not starting or silent or group.fed or group.members:
+            lines += attrs.evolve(group, unanswered=silent).lines()
     return "\n".join(lines)
-
-
-def _heard(group: GroupSummary | LedgerSummary) -> bool:
-    """Whether some node has said something of it."""
-    return bool(group.members if isinstance(group, LedgerSummary) else group.nodes)
-
-
-def _lines(group: GroupSummary) -> list[str]:
-    lines = [run_line(group.run)]
-    usual_s = usual_age(node.age_s for node in group.nodes)
-    when = "" if math.isinf(usual_s) else f", {before_end(usual_s)}"
-    if group.promotion or when:
-        led = group.elsewhere or any(
-            node.node == group.master and node.role == "master" for node in group.nodes
-        )
-        by = f" by promotion {group.promotion}" if group.promotion else ""
-        lines.append(f"    {f'{group.master} is' if led else 'no'} master{by}{when}")
-    for node in group.nodes:
-        behind = f", behind by {node.behind_bytes} bytes" if node.behind_bytes else ""
-        lines.append(
-            f"    {node.node} {node.role}: {node.min_bytes} to {node.written_bytes}"
-            f", synced to {node.synced_bytes}{behind}"
-            f"{when_words(node.age_s, usual_s, gone=node.gone)}"
-        )
-    lines += [f"    {name}: did not answer" for name in group.run.unanswered]
-    lines += [f"    {name}: refused: {reason}" for name, reason in group.refused]
-    lines += [f"    {name}: takes no appends: {reason}" for name, reason in group.fenced]
-    lines += [f"    {name}: copies nothing: {reason}" for name, reason in group.without_room]
-    lines += [f"    {name}: its copy is damaged: {where}" for name, where in group.damaged]
-    lines += [f"    {name}: {reason}" for name, reason in group.stands_still]
-    lines += [f"    {name}: {text}" for name, text in group.mended]
-    return lines

@@ -18,15 +18,14 @@ from actors.cluster.commands import Answer
 from actors.cluster.explain import EXIT_FAILED, EXIT_OK
 from actors.cluster.links import LOST, Connect, NodeApi
 from actors.cluster.reaching import AGAIN_S, HANGS, NoAnswer, first_of, open_members
-from actors.cluster.view import groups_view
 from actors.config import ClusterConfig
 from actors.errors import ConfigError, NodeStopped, OutcomeUnknown
+from actors.group_status import FOLLOWING, group_statuses
 from actors.readable import readable_values
 
 SEEN_S = 10.0
 """How long a resync is watched after it is done: the slave connects, or nobody listens."""
 LOOK_S = 0.1
-FITS = "following"
 
 
 async def promote(
@@ -78,7 +77,7 @@ async def resync(
             done = readable_values(await api.resync(group))
             part, reason = await _seen(api, group)
             found.append({**done, "state": part, "reason": reason})
-    code = EXIT_OK if all(each["state"] == FITS for each in found) else EXIT_FAILED
+    code = EXIT_OK if all(each["state"] == FOLLOWING for each in found) else EXIT_FAILED
     text = json.dumps(found) if as_json else "\n".join(map(resynced_line, found))
     return Answer(text, code)
 
@@ -107,8 +106,8 @@ async def _seen(api: NodeApi, group: str) -> tuple[str, str]:
     part, reason = "connecting", ""
     with trio.move_on_after(SEEN_S):
         while part == "connecting":
-            own = groups_view(await api.status())[group]
-            part, reason = own.part, own.reason
+            own = group_statuses(await api.status())[group]
+            part, reason = own.state, own.reason
             await trio.sleep(LOOK_S)
     return part, reason
 

@@ -6,19 +6,30 @@ Pure functions; `painter.py` has the thread that writes.
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Final, TypeAlias
 
 import attrs
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group, JustifyMethod, RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from actors.cluster.cells import STATE_NARROW_CHARS, STATE_WIDE_CHARS, STYLES, clock, line, offset
-from actors.cluster.ledger_terminal import ledger_line, ledger_lines, ledger_table
+from actors.client.status_words import (
+    end_words,
+    extent_words,
+    first_words,
+    is_empty,
+    peer_words,
+    role_words,
+    state_words,
+)
 from actors.cluster.rates import Rates
-from actors.cluster.view import ClusterView, FeedView, GroupView, NodeView, SlaveView, TreeView
+from actors.cluster.summary import leads_words
+from actors.cluster.view import ClusterView, FeedView, NodeView, TreeView
+from actors.config.kind import Terms
 from actors.config.sizes import size
+from actors.group_status import DAMAGED, GroupStatus, Peer
 
 TREE_COLUMN_CHARS = 24
 """Below this width per node, trees stand below each other."""
@@ -29,12 +40,19 @@ CATCHING_UP_BYTES = 1 << 20
 BAR_CHARS = 10
 MANY_CLIENTS = "/api/connections"
 """Clients come and go: the picture counts them."""
+STYLES: Final[Mapping[str, str]] = {
+    "running": "green",
+    "starting": "yellow",
+    "stopping": "yellow",
+    "away": "bold red",
+}
+"""The colours of a node's states."""
+STATE_WIDE_CHARS, STATE_NARROW_CHARS = 40, 24
+"""Words give way to numbers."""
+_LETTERS = "KMGT"
 NOTES_SHOWN = 5
 PROMISES_WHOLE = 2
 """With more of them, each gets one line, cut at the edge."""
-CONNECTED = "TRANSFER"
-"""A slave's state while its link is up; its last error is then history."""
-NO_CONNECTION = "SHUTDOWN"
 
 
 def frame(
@@ -89,117 +107,122 @@ def _head(view: ClusterView, wide: bool) -> Text:
     return text
 
 
-_LEFT = ("group", "node", "role")
-_OFFSETS = ("first", "written", "synced", "acked", "lag")
-_RATES = ("rec/s", "MB/s")
-_ONLY_WIDE = ("first", "synced")
-
-
 def _tables(view: ClusterView, rates: Mapping[str, Rates], wide: bool) -> list[Table]:
     """One for each kind of group, as their positions are no like numbers."""
-    ledgers = [group for group in view.groups if view.is_ledger(group)]
-    classic = [group for group in view.groups if group not in ledgers]
-    tables = [_groups(view, classic, rates, wide)] if classic or not ledgers else []
-    return [*tables, ledger_table(view, ledgers, rates, wide)] if ledgers else tables
+    kinds: dict[Terms, list[str]] = {}
+    for group in view.groups:
+        said = next(iter(view.of(group).values()), None)
+        kinds.setdefault(Terms() if said is None else said.terms, []).append(group)
+    return [_table(view, terms, groups, rates, wide) for terms, groups in kinds.items()]
 
 
-def _groups(view: ClusterView, groups: list[str], rates: Mapping[str, Rates], wide: bool) -> Table:
+_LEFT = ("group", "node", "role")
+_SHORT = {"acknowledged": "acked"}
+"""Shorter names of columns, for whose numbers they would be too wide."""
+
+
+def _table(
+    view: ClusterView, terms: Terms, groups: list[str], rates: Mapping[str, Rates], wide: bool
+) -> Table:
+    """A row for each member, as far as they are known.
+
+    The epoch is shown once there is one, and MB/s where the log counts bytes; `lag` is what whoever
+    leads knows.
+    """
     gap = 2 if wide else 1
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, gap, 0, 0))
-    shown = [name for name in _OFFSETS if wide or name not in _ONLY_WIDE]
-    for name in (*_LEFT, *shown, *_RATES):
-        table.add_column(name, justify="left" if name in _LEFT else "right", no_wrap=True)
+    rows = [row for group in groups for row in _rows(view, group, rates, wide)]
+    in_bytes = terms.unit == "bytes"
+    epoch = (
+        [terms.epoch]
+        if (wide or not in_bytes) and any(row.get(terms.epoch) for row in rows)
+        else []
+    )
+    ends = ["first", "written", "synced"] if wide else ["written"]
+    shown = [*_LEFT, *epoch, *ends, terms.acknowledged, "lag", "rec/s", *["MB/s"] * in_bytes]
+    for name in shown:
+        justify: JustifyMethod = "left" if name in _LEFT else "right"
+        table.add_column(_SHORT.get(name, name), justify=justify, no_wrap=True)
     state_chars = STATE_WIDE_CHARS if wide else STATE_NARROW_CHARS
+    if in_bytes:
+        state_chars -= sum(len(name) + gap for name in epoch)
     table.add_column("state", no_wrap=True, max_width=state_chars)
-    for group in groups:
-        for position, node in enumerate(_in_order(view, group)):
-            found = node.groups[group]
-            cells = _cells(view, group, node, rates.get(group, Rates()))
-            offsets = [offset(cells.offsets.get(name), wide) for name in shown]
-            head = group if position == 0 else ""
-            table.add_row(head, node.node, found.role, *offsets, *cells.rates, cells.state)
+    for row in rows:
+        table.add_row(*(row.get(name, "") for name in (*shown, "state")))
     return table
 
 
-def _in_order(view: ClusterView, group: str) -> list[NodeView]:
-    """The master first."""
+_Row: TypeAlias = dict[str, RenderableType]
+
+
+def _rows(view: ClusterView, group: str, rates: Mapping[str, Rates], wide: bool) -> Iterator[_Row]:
+    """Whoever leads first; cells by their column's name."""
+    found, speed = view.leader_of(group), rates.get(group, Rates())
+    lead = None if found is None else found[1]
+    peers = {} if lead is None else {peer.node: peer for peer in lead.peers}
     members = [node for node in view.nodes if group in node.groups]
-    return sorted(members, key=lambda node: node.groups[group].role != "master")
+    for place, node in enumerate(
+        sorted(members, key=lambda node: found is None or node.node != found[0])
+    ):
+        own, peer = node.groups[group], peers.pop(node.node, None)
+        row: _Row = {
+            "group": group if place == 0 else "",
+            "node": node.node,
+            "role": own.role,
+            own.terms.epoch: str(own.epoch) if own.epoch > 0 else "",
+            "first": first_words(own),
+            "written": "empty" if is_empty(own) else position(own.terms, own.written, wide),
+            "synced": position(own.terms, own.synced, wide),
+            own.terms.acknowledged: position(own.terms, own.acknowledged, wide),
+            **_known(peer, wide),
+            "state": _state(node, own, lead, peer),
+        }
+        if own.leads and node.state != "away":  # it may have been replaced since
+            row["rec/s"], row["MB/s"] = f"{speed.records_per_s:.0f}", _mb(speed.bytes_per_s)
+        yield row
+    for peer in peers.values():
+        yield {"node": peer.node, **_known(peer, wide), "state": line(state_words(peer))}
 
 
-@attrs.frozen
-class _Cells:
-    """One row's content."""
-
-    offsets: Mapping[str, int | None]
-    rates: tuple[str, str]
-    state: RenderableType
-
-
-def _cells(view: ClusterView, group: str, node: NodeView, rates: Rates) -> _Cells:
-    found = node.groups[group]
-    offsets: dict[str, int | None] = {
-        "first": found.min_bytes,
-        "written": found.written_bytes,
-        "synced": found.synced_bytes,
+def _known(peer: Peer | None, wide: bool) -> _Row:
+    if peer is None:
+        return {}
+    return {
+        "lag": "-" if peer.lag is None else short(peer.lag, wide),
+        "MB/s": "" if peer.bytes_per_s is None else _mb(peer.bytes_per_s),
     }
-    if found.role == "master":
-        offsets["acked"] = found.acknowledged_bytes
-        speed = (f"{rates.records_per_s:.0f}", f"{rates.bytes_per_s / 1e6:.2f}")
-        if node.state == "away":  # it may have been replaced since
-            speed = ("", "")
-        if node.state == "running" and found.part in ("asking", "fenced"):
-            return _Cells(offsets, speed, line(f"{found.part}: {found.reason}", "yellow"))
-        if node.state == "running" and found.damage:
-            return _Cells(offsets, speed, line(f"damaged: {found.damage}", "red"))
-        return _Cells(offsets, speed, line(node.state, STYLES.get(node.state, "")))
-    master = view.master_of(group)
-    slave = _slave_of(master[1], node.node) if master else None
-    if master is None or slave is None:
-        return _Cells(offsets, ("", ""), line(_own_words(node, found)))
-    offsets |= {"acked": slave.acked_bytes, "lag": slave.lag_bytes}
-    speed = ("", f"{slave.bytes_per_s / 1e6:.2f}")
-    state = _progress(master[1], slave) or line(_words(node, found, slave))
-    return _Cells(offsets, speed, state)
 
 
-def _slave_of(master: GroupView, node: str) -> SlaveView | None:
-    return next((slave for slave in master.slaves if slave.node == node), None)
+def _mb(bytes_per_s: float) -> str:
+    return f"{bytes_per_s / 1e6:.2f}"
 
 
-def _own_words(node: NodeView, found: GroupView) -> str:
-    if node.state != "running":
-        return node.state
-    if found.part in ("diverged", "damaged"):
-        return f"{found.part}: {found.reason}"
-    if found.part == "connecting" and found.reason:
-        return found.reason
-    return found.state.lower() if found.state == CONNECTED else found.last_error or found.state
+def _state(
+    node: NodeView, own: GroupStatus, lead: GroupStatus | None, peer: Peer | None
+) -> RenderableType:
+    """What the node says of itself comes first, then what whoever leads says of it."""
+    if node.state != "running" or (own.leads and not own.troubles):
+        return line(node.state, STYLES.get(node.state, ""))
+    if own.troubles:
+        return line(own.troubles[0], "red" if DAMAGED in own.findings else "yellow")
+    if lead is None or peer is None or not peer.is_well:
+        if own.link is not None and not own.link.is_up:
+            return line(own.link.error or own.link.state)
+        if peer is not None:
+            return line(state_words(peer))
+    elif (bar := _progress(lead, peer)) is not None:
+        return bar
+    state = f": {peer.state}" if peer is not None and peer.state else ""
+    return line(f"follows {own.leader}{state}" if own.leader else "knows no leader")
 
 
-def _words(node: NodeView, found: GroupView, slave: SlaveView) -> str:
-    if node.state != "running":
-        return node.state
-    if slave.acked_bytes is None:
-        if found.part in ("diverged", "damaged"):
-            return f"{found.part}: {found.reason}"
-        return found.last_error or slave.last_error or _state_words(slave)
-    counts = "" if slave.counts else ", written only"
-    return ("in sync" if slave.in_sync else "behind") + counts
-
-
-def _state_words(slave: SlaveView) -> str:
-    """Upstream's name of the state of no connection sounds like the end of the slave."""
-    return "not connected" if slave.state == NO_CONNECTION else slave.state.lower()
-
-
-def _progress(master: GroupView, slave: SlaveView) -> RenderableType | None:
-    """A bar while a connected slave catches up; None otherwise."""
-    if slave.acked_bytes is None or (slave.lag_bytes or 0) < CATCHING_UP_BYTES:
+def _progress(lead: GroupStatus, peer: Peer) -> RenderableType | None:
+    """A bar while a connected peer catches up; None otherwise."""
+    if lead.terms.unit != "bytes" or (peer.lag or 0) < CATCHING_UP_BYTES:
         return None
-    total = max(1, master.written_bytes - master.min_bytes)
-    done = max(0, slave.acked_bytes - master.min_bytes)
-    left = f" {(slave.lag_bytes or 0) / slave.bytes_per_s:.0f} s" if slave.bytes_per_s else ""
+    total = max(1, lead.written - lead.first)
+    done = max(0, (peer.end or 0) - lead.first)
+    left = f" {(peer.lag or 0) / peer.bytes_per_s:.0f} s" if peer.bytes_per_s else ""
     grid = Table.grid(padding=(0, 1))
     grid.add_row(
         ProgressBar(total=total, completed=min(done, total), width=BAR_CHARS),
@@ -262,41 +285,30 @@ def plain_lines(view: ClusterView, rates: Mapping[str, Rates]) -> list[str]:
     """The view as one line per group, for logs and pipes."""
     lines = []
     for group in view.groups:
-        speed = rates.get(group, Rates())
-        words = [f"{clock(view.at_s)} {group}:"]
-        if view.is_ledger(group):
-            words += [ledger_line(view, group), f"{speed.records_per_s:.0f} records/s"]
-            lines.append(" ".join(words))
-            continue
-        master = view.master_of(group)
-        if master is None:
-            words.append("no master answers;")
-        else:
-            role = f"master{_part_words(master[1])}"
-            words.append(f"{master[0]} {role} at {master[1].written_bytes}")
-            words.append(f"acknowledged {master[1].acknowledged_bytes};")
-            words += [f"{_plain_slave(slave)};" for slave in master[1].slaves]
-        words.append(f"{speed.records_per_s:.0f} records/s {speed.bytes_per_s / 1e6:.2f} MB/s")
+        speed, said = rates.get(group, Rates()), view.of(group)
+        words = [f"{clock(view.at_s)} {group}:", *_plain_words(view, group)]
+        words.append(f"{speed.records_per_s:.0f} records/s")
+        if all(own.terms.unit == "bytes" for own in said.values()):
+            words.append(f"{_mb(speed.bytes_per_s)} MB/s")
         lines.append(" ".join(words))
     return lines
 
 
-def _plain_slave(slave: SlaveView) -> str:
-    if slave.acked_bytes is None:
-        return f"{slave.node} {slave.last_error or _state_words(slave)}"
-    return f"{slave.node} at {slave.acked_bytes} behind {slave.lag_bytes}"
-
-
-def _part_words(group: GroupView) -> str:
-    """What is not as the cluster file has it, or not as it should be."""
-    words = ""
-    if group.promotion:
-        of = "" if group.role == "master" else f" of {group.master}"
-        words = f"{of} by promotion {group.promotion}"
-    if group.damage != group.reason and group.damage:
-        words += f", damaged: {group.damage}"
-    usual = group.part in ("", "open", "following", "connecting") and not group.reason
-    return words if usual else f"{words}, {group.part}: {group.reason}"
+def _plain_words(view: ClusterView, group: str) -> list[str]:
+    found, said = view.leader_of(group), view.of(group)
+    if found is not None:
+        node, own = found
+        peers = (f"{peer_words(own, peer)};" for peer in own.peers)
+        return [f"{node} {role_words(own)} {end_words(own)};", *peers]
+    leader, epoch, is_said = view.leader_in(group)
+    if not leader:
+        lacks = (
+            f"{node}: {'; '.join(own.troubles)};" for node, own in said.items() if own.troubles
+        )
+        return ["nobody leads;", *lacks]
+    terms = next(iter(said.values())).terms
+    ends = (f"{node} {end_words(own)};" for node, own in said.items())
+    return [f"{leads_words(leader, terms, epoch, is_said=is_said)};", *ends]
 
 
 def node_lines(node: NodeView, *, trees: bool = False) -> list[str]:
@@ -306,29 +318,24 @@ def node_lines(node: NodeView, *, trees: bool = False) -> list[str]:
         trees: all of its tree instead.
     """
     lines = [f"{node.node}: {node.state}"]
-    for name, group in node.groups.items():
-        offsets = f"{group.min_bytes} to {group.written_bytes}, synced to {group.synced_bytes}"
-        own = f", {group.state.lower()}" if group.role == "slave" else ""
-        lost = group.last_error and group.state != CONNECTED
-        said = group.reason and group.reason in group.last_error  # what a diverged slave is told
-        why = f" ({group.last_error})" if lost and not said else ""
-        acknowledged = f", acknowledged to {group.acknowledged_bytes}"
-        if group.role == "master" and group.ack_policy != "copies":
-            acknowledged += f" by the policy of {group.ack_policy}"
-        if group.role == "master" and group.fresh_needed is not None and group.fresh_others:
-            of = f"{group.fresh_needed} of {group.fresh_others} others"
-            acknowledged += f", fresh reads confirmed by {of}"
-        role = f"{group.role}{_part_words(group)}"
-        lines.append(f"  {name}: {role}, {offsets}{acknowledged}{own}{why}")
-        lines += [f"    {_plain_slave(slave)}" for slave in group.slaves]
-        if group.refused_count:
-            lines.append(f"    refused, from addresses that are no slave's: {group.refused_count}")
-    for name, ledger in node.ledgers.items():
-        lines += ledger_lines(name, ledger)
+    for name, own in node.groups.items():
+        words = (role_words(own), extent_words(own), *own.remarks, *_link_words(own))
+        lines.append(f"  {name}: {', '.join(words)}")
+        lines += [f"    {peer_words(own, peer)}" for peer in own.peers]
+        lines += [f"    {words}" for words in own.others]
     if node.tree is None:
         return lines
     shown = _tree(node.tree).plain.split("\n") if trees else _odd_parts(node.tree)
     return [*lines, *(f"  {each}" for each in shown)]
+
+
+def _link_words(own: GroupStatus) -> list[str]:
+    """A follower's own side of its connection; what it has said as its reason is not said twice."""
+    if own.link is None:
+        return []
+    is_said = own.reason and own.reason in own.link.error
+    is_told = own.link.error and not own.link.is_up and not is_said
+    return [f"{own.link.state} ({own.link.error})" if is_told else own.link.state]
 
 
 def _odd_parts(tree: TreeView) -> list[str]:
@@ -340,3 +347,29 @@ def _odd_parts(tree: TreeView) -> list[str]:
             _tree_line(text, attrs.evolve(part, children=()), "", part.path)
             found.append(text.plain)
     return found
+
+
+def line(words: str, style: str = "") -> Text:
+    """Never more than one line; cut at the edge."""
+    return Text(words, style=style, no_wrap=True, overflow="ellipsis")
+
+
+def clock(seconds: float) -> str:
+    """`0:01:12`."""
+    whole = int(seconds)
+    return f"{whole // 3600:d}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+
+
+def position(terms: Terms, end: int | None, wide: bool) -> str:
+    """A position for people, to the byte only where there is room."""
+    if end is None or terms.unit == "entries":
+        return terms.shown(end)
+    return short(end, wide)
+
+
+def short(count: int, wide: bool) -> str:
+    """To the unit only where there is room."""
+    if wide or count < 1 << 10:
+        return str(count)
+    power = min(len(_LETTERS), (count.bit_length() - 1) // 10)
+    return f"{count / (1 << 10 * power):.1f}{_LETTERS[power - 1]}"

@@ -15,8 +15,8 @@ import attrs
 import trio
 
 from actors.api.failures import RequestRefused
+from actors.client.leading import Claim, claim_of, newest, not_led
 from actors.client.race import Race
-from actors.client.reigns import Claim, claim_of, newest, not_led
 from actors.cluster.commands import Answer
 from actors.cluster.explain import EXIT_OK
 from actors.cluster.links import LOST, Connect, NodeApi
@@ -83,8 +83,8 @@ class _Members:
                 own = claim_of(await node.status(), self.group)
             self._claims[name] = own
             known = self.known or own
-            if own.leader == name and own.reign >= known.reign and own.reign > self.above:
-                return _Leading(name, own.reign, node)
+            if own.leader == name and own.epoch >= known.epoch and own.epoch > self.above:
+                return _Leading(name, own.epoch, node)
             race.say(name, not_led(name, self.group, own, known), preferred=known.leader)
             if asked_before and self.known is None:
                 self._say_nobody()
@@ -199,7 +199,7 @@ async def _settled(members: _Members, led: _Leading, node: str | None, why: str)
             leads = f"{found.name} leads {group} in term {found.term}, not {node}"
             raise OutcomeUnknown(f"{leads}: {why}")
         known = members.known
-    if known is not None and (known.leader, known.reign) == (led.name, led.term):
+    if known is not None and (known.leader, known.epoch) == (led.name, led.term):
         leads = f"{led.name} leads {group} in term {led.term} as before"
         raise RequestRefused(frames.ERROR_NOT_AVAILABLE, f"{leads}: {why}")
     raise OutcomeUnknown(

@@ -9,7 +9,7 @@ from actors.config.classic import ClassicGroup
 from actors.config.classic_guarantees import classic_guarantee, classic_rows
 from actors.config.classic_rules import classic_problems
 from actors.config.fresh_reads import confirmed_by
-from actors.config.kind import ConfigKind
+from actors.config.kind import ConfigKind, Terms
 from actors.config.sizes import size
 
 
@@ -53,4 +53,5 @@ CLASSIC: Final = ConfigKind(
     guarantees=classic_rows,
     fresh_read=confirmed_by,
     rows=_rows,
+    terms=Terms(leader="master", peer="slave", epoch="promotion", since="by"),
 )

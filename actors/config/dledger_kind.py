@@ -7,7 +7,7 @@ from typing import Final
 from actors.config.dledger import DLedgerGroup
 from actors.config.dledger_guarantees import ledger_guarantee, ledger_rows
 from actors.config.dledger_rules import ledger_problems
-from actors.config.kind import ConfigKind
+from actors.config.kind import ConfigKind, Terms
 from actors.config.sizes import size
 
 
@@ -57,4 +57,5 @@ DLEDGER: Final = ConfigKind(
     guarantees=ledger_rows,
     fresh_read=_fresh_read,
     rows=_rows,
+    terms=Terms(unit="entries", epoch="term", acknowledged="committed"),
 )

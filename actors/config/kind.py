@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 import attrs
 
@@ -33,6 +33,37 @@ class Guarantee:
 
 
 @attrs.frozen(kw_only=True)
+class Terms:
+    """What a mode calls things, for people.
+
+    Attributes:
+        unit: what its log counts.
+        leader: whoever takes the appends.
+        peer: another member, as the leader sees it.
+        epoch: what has a number and a leader.
+        since: the word before such a number: "by" or "in".
+        acknowledged: of what readers may see.
+    """
+
+    unit: Literal["bytes", "entries"] = "bytes"
+    leader: str = "leader"
+    peer: str = "peer"
+    epoch: str = "epoch"
+    since: str = "in"
+    acknowledged: str = "acknowledged"
+
+    def shown(self, end: int | None) -> str:
+        """A position for people; "-" if there is none."""
+        if self.unit == "entries":
+            end = end - 1 if end else None
+        return "-" if end is None else str(end)
+
+    def by(self, epoch: int) -> str:
+        """` by promotion 2`; "" before the first."""
+        return f" {self.since} {self.epoch} {epoch}" if epoch > 0 else ""
+
+
+@attrs.frozen(kw_only=True)
 class ConfigKind(Generic[G]):
     """A mode, as far as configuration goes.
 
@@ -45,6 +76,7 @@ class ConfigKind(Generic[G]):
         guarantee: what an answered append of a group means.
         guarantees: the rows of the README's table: the promises of every kind of such group.
         fresh_read: who confirms a fresh read, as the rest of a sentence that begins "a fresh read".
+        terms: what its groups' status calls things.
         rows: further lines about a group for `check`: subject and rest of the sentence.
     """
 
@@ -57,3 +89,4 @@ class ConfigKind(Generic[G]):
     guarantees: Callable[[], tuple[Guarantee, ...]]
     fresh_read: Callable[[G], str]
     rows: Callable[[G], list[tuple[str, str]]]
+    terms: Terms = attrs.field(factory=Terms)

@@ -14,6 +14,7 @@ from actors.api.failures import RequestRefused
 from actors.api.handle import AppendOutcome, NodeIdentity
 from actors.config import ClassicGroup, ClusterConfig
 from actors.errors import Closed, NotEnoughReplicas, NotMaster, NotStored
+from actors.group_status import GroupStatus, Scrub
 from actors.ha import connection_state, role_messages
 from actors.ha.core.role_effects import PASSING, Role, RoleState, RoleView
 from actors.ha.core.states import HAConnectionState
@@ -23,7 +24,7 @@ from actors.node.append import AppendReply
 from actors.node.classic_member import NOT_LOOKED, ClassicMember
 from actors.node.classic_repair import ClassicRepair, log_range
 from actors.node.part import STATE_LOOK_S, STATUS_TIMEOUT_S, asked
-from actors.node.status import group_status, unseen_status
+from actors.node.status import classic_status
 from actors.runtime import ActorError, Registry, ReplyTo
 from actors.storage.commitlog import store
 from actors.storage.commitlog.store_messages import LogRange
@@ -253,18 +254,24 @@ class ClassicPart(ClassicMember):
 
     # ---- looking ----
 
-    async def status(self) -> dict[str, Any]:
+    async def status(self) -> GroupStatus:
         """What `NodeHandle.status` says of the group."""
         ha, offsets = await self._looked_at()
-        counts, held = attrs.asdict(self.counts), None if ha is None else await self._held()
-        stands_still, no_room = ("", "") if held is None else (held.stands_still, held.no_room)
+        held = None if ha is None else await self._held()
         view, mended = self.board.view, "" if ha is None else await self._mended()
-        scrub = None if ha is None else await self._scrub()
-        ha = unseen_status(view) if ha is None else ha
-        found = group_status(self.group, ha, offsets, view, counts, stands_still, mended, no_room)
-        return {**found, "scrub": scrub}
+        return classic_status(
+            self.group,
+            ha,
+            offsets,
+            view,
+            attrs.asdict(self.counts),
+            stands_still="" if held is None else held.stands_still,
+            mended=mended,
+            no_room="" if held is None else held.no_room,
+            scrub=None if ha is None else await self._scrub(),
+        )
 
-    async def _scrub(self) -> dict[str, Any] | None:
+    async def _scrub(self) -> Scrub | None:
         """None: it is being restarted."""
         try:
             found = await self.scrubber.ask(
@@ -272,7 +279,7 @@ class ClassicPart(ClassicMember):
             )
         except ActorError:
             return None
-        return found.plain(trio.current_time())
+        return Scrub(**found.plain(trio.current_time()))
 
     async def _mended(self) -> str:
         try:

@@ -26,6 +26,7 @@ from actors.dledger.replication.append_messages import (
 )
 from actors.dledger.session_messages import LeaderProven, ProveLeader
 from actors.errors import Closed, NotMaster, NotStored, TriologError
+from actors.group_status import GroupStatus
 from actors.log_types import (
     BEHIND_FAILED,
     Chain,
@@ -40,6 +41,7 @@ from actors.node.ledger_member import LedgerMember
 from actors.node.ledger_peers import LedgerPeers
 from actors.node.ledger_repair import LedgerRepair, entry_range
 from actors.node.part import asked
+from actors.node.status import ledger_status
 from actors.node.transfer import transfer_leader
 from actors.runtime import ActorError, Registry
 from actors.storage.reading.pull_messages import Pulled, Read, WatchOffsets
@@ -295,32 +297,13 @@ class LedgerPart(LedgerMember):
 
     # ---- looking ----
 
-    async def status(self) -> dict[str, Any]:
+    async def status(self) -> GroupStatus:
         """What `NodeHandle.status` says of the group."""
-        offsets, role = await self.wait_offsets(None), self.board.role
-        known = await self.peers.status(role)
-        # What the reader hears of each is a few milliseconds old, and not of one moment.
-        matched = max((peer["matched_index"] for peer in known["peers"]), default=-1)
-        written = max(offsets.written, offsets.acknowledged, matched + 1)
-        return {
-            "mode": self.group.mode,
-            "role": "candidate" if role is None else role.role.name.lower(),
-            "leader": self.board.leader,
-            "open": self.board.is_open,
-            "term": -1 if role is None else role.term,
-            "members": list(self.group.members),
-            "durability": self.group.durability,
-            "takes_empty": self._takes_empty,
-            "body_bytes_max": self.group.body_bytes_max,
-            "begin_index": offsets.min,
-            "written_index": written - 1,
-            "synced_index": offsets.synced - 1,
-            "committed_index": offsets.acknowledged - 1,
-            **known,
-            "strangers": list(self.board.strangers.lately(trio.current_time())),
-            "weaker": dict(self.board.weaker),
-            "counts": attrs.asdict(self.counts),
-        }
+        offsets, board = await self.wait_offsets(None), self.board
+        known = await self.peers.known(board.role)
+        strangers = board.strangers.lately(trio.current_time())
+        counts = attrs.asdict(self.counts)
+        return ledger_status(self.group, offsets, board, known, counts, strangers)
 
     async def unsent(self) -> str:
         """Until all that this leader wrote is committed; a follower waits for nobody."""

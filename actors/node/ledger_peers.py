@@ -6,7 +6,7 @@ Asked of the parts that know it, all at once, and only when somebody looks.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import attrs
 import trio
@@ -26,6 +26,7 @@ from actors.dledger.rpc.peer_messages import (
     Signs,
     Taking,
 )
+from actors.group_status import Peer
 from actors.node.part import STATUS_TIMEOUT_S
 from actors.runtime import ActorError, ActorRef, Registry, ReplyTo
 from actors.trees.ledger_places import LedgerPaths, compat_settings
@@ -47,6 +48,25 @@ JOINS: Final = "joins"
 """States of a peer of a member that does not lead; JOINS: its vote counts only with all others'."""
 RESTARTING: Final = "restarting"
 """What sends the log to the peer is being started again."""
+
+
+@attrs.frozen(kw_only=True)
+class Known:
+    """What one member knows of the others, and whether it takes part.
+
+    Attributes:
+        refusal: why its store takes no entries, on a follower its leader's; "": it does, as far as
+            is known: nobody asks it while nobody leads.
+        unsaved_vote: why it takes no part in elections; "": it does.
+        joining: why its vote does not count alone; "": it does.
+        peers: on a leader all others, on a candidate those that it has asked for votes. Their
+            states are words of this module, with a reason where one is not as it should be.
+    """
+
+    refusal: str = ""
+    unsaved_vote: str = ""
+    joining: str = ""
+    peers: tuple[Peer, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -77,40 +97,30 @@ class LedgerPeers:
             links={peer: registry.ref(paths.peer(peer, control=control)) for peer in peers},
         )
 
-    async def status(self, role: RoleChanged | None) -> dict[str, Any]:
-        """The keys of a group's status that this is about.
-
-        Returns:
-            refusal: why its store takes no entries, on a follower its leader's; "": it does, as
-                far as is known: nobody asks it while nobody leads.
-            unsaved_vote: why it takes no part in elections; "": it does.
-            joining: why its vote does not count alone; "": it does.
-            peers: on a leader all others, on a candidate those that it has asked for votes; each
-                with `node`, `state` (a word of this module), `matched_index` (-1: none known),
-                `lag` (entries, null: not known), `heard_age_s` (null: not yet) and `reason` (of a
-                state that is not as it should be).
-        """
+    async def known(self, role: RoleChanged | None) -> Known:
+        """What this member knows now, which is `role`."""
         said = await _asked(self.maintainer, Signs, lambda reply: GetSigns(reply_to=reply))
-        own = {
-            "unsaved_vote": "" if said is None else said.unsaved_vote,
-            "joining": "" if said is None else said.joining,
-        }
+        known = Known(
+            refusal="" if said is None else said.full,
+            unsaved_vote="" if said is None else said.unsaved_vote,
+            joining="" if said is None else said.joining,
+        )
         if role is not None and role.role is Role.FOLLOWER:
             taking = await _asked(self.handler, Taking, lambda reply: GetTaking(reply_to=reply))
-            refusal = "" if taking is None else taking.refusal
-            return {"refusal": refusal, **own, "peers": []}
-        found: dict[str, dict[str, Any]] = {}
+            return attrs.evolve(known, refusal="" if taking is None else taking.refusal)
+        found: dict[str, Peer] = {}
         signs = {sign.peer: sign for sign in (said.signs if said is not None else ())}
         leads = role is not None and role.role is Role.LEADER
         async with trio.open_nursery() as nursery:
             for peer in self.dispatchers:
                 if leads or peer in signs:
                     nursery.start_soon(self._look, peer, signs.get(peer), leads, found)
-        peers = [found[peer] for peer in self.dispatchers if peer in found]
-        return {"refusal": "" if said is None else said.full, **own, "peers": peers}
+        return attrs.evolve(
+            known, peers=tuple(found[peer] for peer in self.dispatchers if peer in found)
+        )
 
     async def _look(
-        self, peer: str, sign: PeerSign | None, leads: bool, found: dict[str, dict[str, Any]]
+        self, peer: str, sign: PeerSign | None, leads: bool, found: dict[str, Peer]
     ) -> None:
         progress, link = None, None
         if leads:
@@ -120,17 +130,17 @@ class LedgerPeers:
         if sign is not None and sign.silent:
             link = await _asked(self.links[peer], Link, lambda reply: GetLink(reply_to=reply))
         state, reason = _state(sign, progress, link, leads=leads)
-        knows = progress is not None and progress.leading
+        lag = progress.lag if progress is not None and progress.leading else None
         heard_s = None if sign is None else sign.heard_s
-        age_s = None if heard_s is None else round(trio.current_time() - heard_s, 3)
-        found[peer] = {
-            "node": peer,
-            "state": state,
-            "matched_index": progress.matched if progress is not None and knows else -1,
-            "lag": progress.lag if progress is not None and knows else None,
-            "heard_age_s": age_s,
-            "reason": reason,
-        }
+        found[peer] = Peer(
+            node=peer,
+            state=state,
+            is_well=state == STATES[DispatcherState.APPEND],
+            reason=reason,
+            end=None if progress is None or lag is None else progress.matched + 1,
+            lag=lag,
+            heard_age_s=None if heard_s is None else round(trio.current_time() - heard_s, 3),
+        )
 
 
 def _state(

@@ -134,7 +134,7 @@ class Node:
             "state": "stopping" if self._stopping else "running",
             "events_dropped": self._sink.dropped,
             "settings": self._settings,
-            "groups": {name: await part.status() for name, part in self._parts.items()},
+            "groups": {name: (await part.status()).plain() for name, part in self._parts.items()},
         }
 
     async def tree(self) -> dict[str, Any]:

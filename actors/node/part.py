@@ -13,6 +13,7 @@ from actors.api.failures import RequestRefused
 from actors.api.handle import AppendOutcome
 from actors.config import Group
 from actors.errors import Closed
+from actors.group_status import GroupStatus
 from actors.log_types import Chain, Claim, Found, GroupState, NewRecord, Offsets, Receipt
 from actors.runtime import ActorError, ActorRef, ReplyTo
 from actors.storage.scrub.mending import GoodRange
@@ -98,7 +99,7 @@ class Part(ABC):
     async def wait_offsets(self, known: Offsets | None) -> Offsets: ...
 
     @abstractmethod
-    async def status(self) -> dict[str, Any]: ...
+    async def status(self) -> GroupStatus: ...
 
     @abstractmethod
     async def unsent(self) -> str:

@@ -1,107 +1,282 @@
-"""What a node says of itself as plain values ready for JSON: status per group, and the tree.
+"""What a node says of itself: of a group of either mode a `GroupStatus`, and of its tree.
 
-The keys are the field names of `HaStatus`, `SlaveStatus`, `ClientChanged`, `Offsets` and
-`TreeNode`, where they are explained. Times become ages in seconds: two processes share no clock.
-`scrub` is `Scrubbed.plain`; null where nobody knows: the log's part does not run.
-`fresh_needed` of `fresh_others` other members confirm a fresh read now, as its master knows: after
-an opening by force all of them.
+Times become ages in seconds: two processes share no clock. `details` has the fields of `HaStatus`,
+`SlaveStatus` and `ClientChanged` that no other mode has; they are explained there.
 """
 
 from __future__ import annotations
 
 import enum
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
 
 import attrs
 
-from actors.config import ClassicGroup
+from actors.config import ClassicGroup, DLedgerGroup
 from actors.config.fresh_reads import can_be_asked, others_of
+from actors.config.kinds import kind_of
+from actors.dledger.core.election_effects import RoleChanged
+from actors.dledger.core.member_state import Role as LedgerRole
+from actors.dledger.leader_board import LeaderBoard
+from actors.dledger.weaker import weaker_words
+from actors.group_status import (
+    DAMAGED,
+    FENCED,
+    MENDED,
+    REFUSED,
+    STANDS_STILL,
+    WITHOUT_ROOM,
+    GroupStatus,
+    Link,
+    Peer,
+    Scrub,
+)
 from actors.ha.connection_state import ClientChanged, HaStatus
-from actors.ha.core.role_effects import RoleView
+from actors.ha.core.role_effects import PASSING, Role, RoleState, RoleView
+from actors.ha.core.slave_table import TOLD, SlaveStatus
+from actors.ha.core.states import OFFSET_REFUSALS, HAConnectionState
 from actors.log_types import Offsets
+from actors.node.ledger_peers import ANSWERS, JOINS, Known
 from actors.runtime import TreeNode
+from actors.storage.files.room import NO_ROOM
+
+REFUSED_BY_MASTER: Final = tuple(reason.value for reason in TOLD)
+REFUSED_BY_SLAVE: Final = tuple(reason.value for reason in OFFSET_REFUSALS)
+USUAL: Final = (RoleState.OPEN, RoleState.FOLLOWING, RoleState.CONNECTING)
+"""Where a node is in its role while all is well, unless there is a reason."""
 
 
-def group_status(
+def classic_status(
     group: ClassicGroup,
-    ha: HaStatus,
+    ha: HaStatus | None,
     offsets: Offsets,
     role: RoleView,
-    counts: dict[str, int],
+    counts: Mapping[str, int],
+    *,
     stands_still: str = "",
     mended: str = "",
     no_room: str = "",
-) -> dict[str, Any]:
-    """One group on one node.
+    scrub: Scrub | None = None,
+) -> GroupStatus:
+    """One classic group on one node.
 
     Args:
+        ha: None: its tree does not run, so that nobody is connected.
         role: what the node is in the group, and by which promotion.
         counts: what the node did for it since its start.
         stands_still: why old log files do not go.
         mended: how much of what derives from the log was damaged, and is not any more.
         no_room: why nothing can be written here.
     """
+    client = None if ha is None else ha.client
+    link = None if ha is None or client is None else _link(client, ha.asked_s)
+    leads, reason = role.role is Role.MASTER, role.reason or no_room
+    findings = {
+        REFUSED: "" if leads else _why_refused(role, link),
+        FENCED: "" if role.fence in PASSING else role.reason,
+        WITHOUT_ROOM: "" if leads else _why_without_room(reason, link),
+        DAMAGED: role.damage,
+        STANDS_STILL: stands_still,
+        MENDED: mended,
+    }
+    is_usual = role.state in USUAL and not reason
+    damage = f"damaged: {role.damage}" if role.damage not in ("", reason) else ""
+    details = _classic_details(group, ha, role)
+    return GroupStatus(
+        mode=group.mode,
+        terms=kind_of(group).terms,
+        role=role.role.value,
+        leads=leads,
+        leader=role.master,
+        epoch=role.number,
+        is_open=role.state is RoleState.OPEN,
+        state=role.state.value,
+        reason=reason,
+        first=offsets.min,
+        written=offsets.written,
+        synced=offsets.synced,
+        acknowledged=offsets.acknowledged,
+        copies=group.sure_copies,
+        durability=group.durability,
+        body_bytes_max=group.body_bytes_max,
+        takes_empty=group.takes_empty,
+        peers=tuple(map(_slave, () if ha is None else ha.slaves)),
+        link=link,
+        scrub=scrub,
+        diverged=role.state is RoleState.DIVERGED or (client is not None and client.diverged),
+        counts=counts,
+        troubles=tuple(filter(None, ("" if is_usual else f"{role.state.value}: {reason}", damage))),
+        remarks=tuple(_classic_remarks(details)) if leads else (),
+        others=_refused_words(details["refused_count"]),
+        findings={kind: text for kind, text in findings.items() if text},
+        details=details,
+    )
+
+
+def _classic_details(group: ClassicGroup, ha: HaStatus | None, role: RoleView) -> dict[str, Any]:
+    counts = ("in_sync_count", "connections_count", "refused_count", "full_count")
     return {
-        "mode": group.mode,
-        "role": role.role.value,
-        "master": role.master,
-        "promotion": role.number,
-        "part": role.state.value,
-        "reason": role.reason or no_room,
         "fence": "" if role.fence is None else role.fence.name,
-        "damage": role.damage,
-        "copies": group.sure_copies,
         "fresh_others": len(can_be_asked(group)) - 1,
         "fresh_needed": others_of(group, forced=role.forced),
         "ack_policy": group.ack_policy,
-        "durability": group.durability,
-        "body_bytes_max": group.body_bytes_max,
         "segment_bytes": group.segment_bytes,
-        "min_bytes": offsets.min,
-        "written_bytes": offsets.written,
-        "synced_bytes": offsets.synced,
-        "acknowledged_bytes": offsets.acknowledged,
-        "slaves": [attrs.asdict(slave, value_serializer=_plain) for slave in ha.slaves],
-        "in_sync_count": ha.in_sync_count,
-        "connections_count": ha.connections_count,
-        "refused_count": ha.refused_count,
-        "full_count": ha.full_count,
-        "client": None if ha.client is None else _client(ha.client, ha.asked_s),
-        "counts": counts,
-        "stands_still": stands_still,
-        "mended": mended,
+        **{count: 0 if ha is None else getattr(ha, count) for count in counts},
     }
 
 
-def unseen_status(role: RoleView) -> HaStatus:
-    """The status of a group whose tree does not run: nobody is connected."""
-    return HaStatus(
-        role=role.role.value,
-        min_bytes=0,
-        written_bytes=0,
-        synced_bytes=0,
-        slaves=(),
-        in_sync_count=0,
-        connections_count=0,
-        refused_count=0,
-        full_count=0,
-        client=None,
-        asked_s=0.0,
+def _classic_remarks(details: Mapping[str, Any]) -> Iterator[str]:
+    if details["ack_policy"] != "copies":
+        yield f"acknowledged by the policy of {details['ack_policy']}"
+    if details["fresh_others"]:
+        of = f"{details['fresh_needed']} of {details['fresh_others']} others"
+        yield f"fresh reads confirmed by {of}"
+
+
+def _refused_words(count: int) -> tuple[str, ...]:
+    return (f"refused, from addresses that are no slave's: {count}",) if count else ()
+
+
+def _why_refused(role: RoleView, link: Link | None) -> str:
+    """Why nothing more is copied to a slave, whose log does not fit; "": it does."""
+    if role.state is RoleState.DIVERGED:
+        return role.reason
+    refuses = link is not None and not link.is_up and link.error.startswith(REFUSED_BY_SLAVE)
+    return link.error if link is not None and refuses else ""
+
+
+def _why_without_room(reason: str, link: Link | None) -> str:
+    """Why a slave copies nothing, beginning with NO_ROOM; "": there is room."""
+    if link is not None and link.is_up:
+        return ""
+    _, sign, rest = ((link.error if link is not None else "") or reason).partition(NO_ROOM)
+    return f"{sign}{rest}" if sign else ""
+
+
+def _slave(slave: SlaveStatus) -> Peer:
+    is_well, details = slave.ack_bytes is not None, attrs.asdict(slave, value_serializer=_plain)
+    state = "in sync" if slave.in_sync else "behind"
+    if not is_well:  # upstream's name of no connection sounds like the end of the slave
+        is_gone = slave.state is HAConnectionState.SHUTDOWN
+        state = "not connected" if is_gone else slave.state.name.lower()
+    for known in ("node", "lag_bytes", "bytes_per_s", "report_age_s"):
+        del details[known]
+    return Peer(
+        node=slave.node,
+        state=state if slave.counts else f"{state}, written only",
+        is_well=is_well,
+        reason="" if is_well else slave.last_error,
+        end=slave.ack_bytes,
+        lag=slave.lag_bytes,
+        has_copy=is_well and slave.counts,
+        awaited=is_well,
+        refused=not is_well and slave.last_error.startswith(REFUSED_BY_MASTER),
+        heard_age_s=slave.report_age_s,
+        bytes_per_s=slave.bytes_per_s,
+        details=details,
     )
+
+
+def _link(client: ClientChanged, now_s: float) -> Link:
+    details = attrs.asdict(client, value_serializer=_plain)
+    details["last_read_age_s"] = _age(details.pop("last_read_s"), now_s)
+    details["last_write_age_s"] = _age(details.pop("last_write_s"), now_s)
+    next_s = details.pop("next_attempt_s")
+    details["next_attempt_in_s"] = None if next_s is None else round(max(0.0, next_s - now_s), 3)
+    return Link(
+        state=details.pop("state").lower(),
+        is_up=client.state is HAConnectionState.TRANSFER,
+        error=details.pop("last_error"),
+        details=details,
+    )
+
+
+def ledger_status(
+    group: DLedgerGroup,
+    offsets: Offsets,
+    board: LeaderBoard,
+    known: Known,
+    counts: Mapping[str, int],
+    strangers: Iterable[str],
+) -> GroupStatus:
+    """One DLedger group on one node.
+
+    Args:
+        board: what this member is in the group.
+        known: what it knows of the others.
+        strangers: addresses of no member that came lately, and were turned away.
+    """
+    role: RoleChanged | None = board.role
+    leads = role is not None and role.role is LedgerRole.LEADER
+    # What the reader hears of each is a few milliseconds old, and not of one moment.
+    ends = (peer.end or 0 for peer in known.peers)
+    written = max(offsets.written, offsets.acknowledged, *ends)
+    closed = "takes no appends yet" if leads and not board.is_open else ""
+    refusal = f"takes no entries: {known.refusal}" if known.refusal else ""
+    is_candidate = role is None or role.role is LedgerRole.CANDIDATE
+    lacks = without_majority(len(group.members), known) if is_candidate else ""
+    strangers = tuple(strangers)
+    return GroupStatus(
+        mode=group.mode,
+        terms=kind_of(group).terms,
+        role="candidate" if role is None else role.role.name.lower(),
+        leads=leads,
+        leader=board.leader,
+        epoch=-1 if role is None else role.term,
+        is_open=board.is_open,
+        first=offsets.min,
+        written=written,
+        synced=offsets.synced,
+        acknowledged=offsets.acknowledged,
+        copies=group.sure_copies,
+        durability=group.durability,
+        body_bytes_max=group.body_bytes_max,
+        takes_empty=group.takes_empty,
+        peers=tuple(
+            attrs.evolve(peer, has_copy=(peer.end or 0) >= offsets.acknowledged)
+            for peer in known.peers
+        ),
+        counts=counts,
+        troubles=tuple(filter(None, (closed, known.unsaved_vote, refusal, lacks, known.joining))),
+        others=(
+            *(weaker_words(*pair) for pair in board.weaker.items()),
+            *(
+                f"turned away {address}: the cluster file names no member at that address"
+                for address in strangers
+            ),
+        ),
+        details={
+            "members": list(group.members),
+            "refusal": known.refusal,
+            "unsaved_vote": known.unsaved_vote,
+            "joining": known.joining,
+            "strangers": list(strangers),
+            "weaker": dict(board.weaker),
+        },
+    )
+
+
+_JOIN: Final = {True: "is new or lacks its log", False: "are new or lack their logs"}
+
+
+def without_majority(members_count: int, known: Known) -> str:
+    """Why a candidate is not elected; "": it has asked nobody yet, or may be."""
+    asked = tuple(peer.state for peer in known.peers)
+    joining_count = asked.count(JOINS)
+    answer_count = asked.count(ANSWERS) + joining_count
+    needed_count = members_count // 2 + joining_count + bool(known.joining)
+    needed_count = min(needed_count, members_count - 1)
+    if not asked or answer_count >= needed_count:
+        return ""
+    answer = "answers" if answer_count == 1 else "answer"
+    needed = f"{needed_count} {'is' if needed_count == 1 else 'are'} needed"
+    whose = f", as {joining_count} of them {_JOIN[joining_count == 1]}" if joining_count else ""
+    return f"{answer_count} of {members_count - 1} others {answer}, {needed}{whose}"
 
 
 def tree_json(node: TreeNode) -> dict[str, Any]:
     """A supervision tree, and all below it."""
     return attrs.asdict(node, value_serializer=_plain)
-
-
-def _client(client: ClientChanged, now_s: float) -> dict[str, Any]:
-    found = attrs.asdict(client, value_serializer=_plain)
-    found["last_read_age_s"] = _age(found.pop("last_read_s"), now_s)
-    found["last_write_age_s"] = _age(found.pop("last_write_s"), now_s)
-    next_s = found.pop("next_attempt_s")
-    found["next_attempt_in_s"] = None if next_s is None else round(max(0.0, next_s - now_s), 3)
-    return found
 
 
 def _age(then_s: float | None, now_s: float) -> float | None:

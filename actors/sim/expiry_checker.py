@@ -9,6 +9,7 @@ import attrs
 
 from actors.config import ClassicGroup
 from actors.events import runtime, store
+from actors.group_status import STANDS_STILL
 from actors.sim.cluster import SimCluster
 from actors.sim.history import FaultInjected, NodeLooked, Observation
 from actors.sim.log_bytes import DiskLogBytes
@@ -119,8 +120,8 @@ class RetentionGoesOn:
         is_over = (
             status is None
             or due.boot != seen.boot
-            or not status["min_bytes"] < due.below_bytes <= status["synced_bytes"]
-            or bool(status.get("stands_still"))
+            or not status["first"] < due.below_bytes <= status["synced"]
+            or STANDS_STILL in status["findings"]
         )
         due.looks += 1
         if is_over or due.looks >= LOOKS_MAX:

@@ -282,7 +282,7 @@ def line(seen: Observation) -> str:
         what = f"{seen.node}#{seen.boot} {_fields(seen.offsets)}"
     elif isinstance(seen, NodeLooked):
         groups = [
-            f"{name} {each['role']} written={each.get('written_bytes', each.get('written_index'))}"
+            f"{name} {each['role']} written={each['written']}"
             for name, each in seen.status["groups"].items()
         ]
         what = f"{seen.node}#{seen.boot} looks: {', '.join(groups)}"

@@ -14,6 +14,7 @@ from actors.config import ClassicGroup
 from actors.errors import TriologError
 from actors.events.runtime import ActorCrashed, ActorStopped
 from actors.events.store import DiskUsageChanged
+from actors.group_status import DAMAGED
 from actors.runtime.errors import ActorError
 from actors.sim.history import NodeLooked, Observation
 from actors.sim.machine import NodeState
@@ -91,30 +92,30 @@ class NoSilentStall:
         status = seen.status["groups"].get(self.group.name)
         if status is None:
             return
-        if status["role"] == "master":
-            self._master_written = status["written_bytes"]
-            self._master_damaged = bool(status["damage"])
-        elif status["client"] is not None:
-            yield from self._judge(seen, status, status["client"])
+        if status["leads"]:
+            self._master_written = status["written"]
+            self._master_damaged = DAMAGED in status["findings"]
+        elif status["link"] is not None:
+            yield from self._judge(seen, status, status["link"])
 
     def _judge(
-        self, seen: NodeLooked, status: dict[str, Any], client: dict[str, Any]
+        self, seen: NodeLooked, status: dict[str, Any], link: dict[str, Any]
     ) -> Iterator[str]:
-        written, session = status["written_bytes"], client["session"]
+        written, session = status["written"], link["details"]["session"]
         known = self._slaves.get(seen.node)
         moved = known is None or (known.boot, known.written, known.session) != (
             seen.boot,
             written,
             session,
         )
-        damaged = bool(status["damage"]) or self._master_damaged
+        damaged = DAMAGED in status["findings"] or self._master_damaged
         waits = damaged or written >= self._master_written
         if known is None or moved or waits:
             self._slaves[seen.node] = _Slave(seen.boot, written, session, seen.at_s)
             return
         stood_s = seen.at_s - known.since_s
         if stood_s > STALL_S:
-            how = "is connected and" if client["state"] == "TRANSFER" else "tries nothing and"
+            how = "is connected and" if link["is_up"] else "tries nothing and"
             yield f"{seen.node} {how} stands at {written} for {stood_s:.0f} s"
 
 

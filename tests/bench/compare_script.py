@@ -18,8 +18,8 @@ import trio
 from bench_kit import GROUP
 from compare_load import Acked, Load
 
-from actors.cluster.view import groups_view
 from actors.errors import TriologError
+from actors.group_status import group_statuses
 from actors.log import Log
 from actors.runtime import ActorError
 from actors.sim.script import Fault, Script, parse_fault
@@ -113,7 +113,7 @@ class Stage(ABC):
         while not self.elects:
             for name in self.names:
                 status = await self._try(name, lambda api: api.status())
-                if status is not None and groups_view(status)[GROUP].diverged:
+                if status is not None and group_statuses(status)[GROUP].diverged:
                     await self._try(name, lambda api: api.resync(GROUP))
             await trio.sleep(TEND_S)
 

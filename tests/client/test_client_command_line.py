@@ -381,8 +381,9 @@ class Ledger(MemoryNode):
 
     async def status(self) -> dict[str, object]:
         await trio.lowlevel.checkpoint()
-        rules = {"takes_empty": False, "body_bytes_max": 100}
-        return {"groups": {"orders": STATUS["groups"]["orders"] | rules}}
+        rules = {"term": 1, "takes_empty": False, "body_bytes_max": 100}
+        leads = {"role": "leader", "leader": "n0"}
+        return {"groups": {"orders": leads | rules}}
 
 
 async def test_empty_lines_are_passed_over_where_a_group_takes_none(tmp_path: Path) -> None:

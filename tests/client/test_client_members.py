@@ -80,7 +80,7 @@ class Says:
         word = self.said[self.node]
         assert word is not None
         lacks = {} if word[0] else {"unsaved_vote": "disk full"}
-        return {"groups": {"a": {"master": word[0], "promotion": word[1], **lacks}}}
+        return {"groups": {"a": {"leader": word[0], "term": word[1], **lacks}}}
 
 
 NAMED: dict[str, tuple[dict[str, str | None], list[str], str]] = {

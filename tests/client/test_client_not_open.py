@@ -11,6 +11,7 @@ from api_kit import MemoryNode
 from test_client_command_line import place
 
 from actors.client import reading
+from actors.group_status import group_status
 from actors.log_types import Batch
 
 
@@ -23,15 +24,16 @@ from actors.log_types import Batch
         ({"role": "slave", "part": "following"}, 0, ""),
         ({"role": "slave", "part": "connecting"}, 100, ""),
         ({"role": "slave", "part": "connecting"}, 0, "connecting"),
-        ({"mode": "dledger", "role": "candidate", "part": ""}, 0, ""),
+        ({"mode": "dledger", "role": "candidate", "term": 1}, 0, ""),
     ],
 )
 def test_a_group_that_is_not_open_is_told(
-    own: dict[str, str], acknowledged: int, said: str
+    own: dict[str, Any], acknowledged: int, said: str
 ) -> None:
     last = Batch(records=(), next=0, acknowledged=acknowledged, end=100, lag_bytes=0)
-    status = {"groups": {"orders": {"mode": "classic", "reason": "", **own}}}
-    found = reading.why_not_open(status, "orders", last)
+    node = group_status({"groups": {"orders": {"mode": "classic", "reason": "", **own}}}, "orders")
+    assert node is not None
+    found = reading.why_not_open(node, last)
     assert said in found
     assert bool(said) == bool(found)
 

@@ -13,13 +13,13 @@ from api_kit import record_of
 from actors.client import bench, report
 from actors.client.appending import Summary, summary_lines
 from actors.client.bench import Figures
-from actors.client.ledger_words import ANSWERS, JOINS
+from actors.config.kinds import KINDS
 from actors.errors import (
     ConfigError,
     NotMaster,
 )
+from actors.group_status import GroupStatus, Link, Peer, Scrub
 from actors.log_types import Message
-from actors.node import ledger_peers
 
 
 def figures(window: int, **changed: Any) -> Figures:
@@ -102,90 +102,80 @@ def test_an_entry_of_a_ledger_has_no_fields_of_a_message() -> None:
     }
 
 
-STATUS: dict[str, Any] = {
-    "cluster": "demo",
-    "node": "n0",
-    "boot": 3,
-    "state": "running",
-    "groups": {
-        "orders": {
-            "role": "master",
-            "master": "n0",
-            "copies": 2,
-            "durability": "synced",
-            "min_bytes": 0,
-            "written_bytes": 5000,
-            "synced_bytes": 4000,
-            "acknowledged_bytes": 3000,
-            "slaves": [
-                {
-                    "node": "n1",
-                    "state": "TRANSFER",
-                    "in_sync": True,
-                    "counts": True,
-                    "ack_bytes": 4000,
-                    "lag_bytes": 1000,
-                    "bytes_per_s": 1_500_000,
-                },
-                {
-                    "node": "j2",
-                    "state": "SHUTDOWN",
-                    "in_sync": False,
-                    "counts": False,
-                    "ack_bytes": None,
-                    "lag_bytes": None,
-                    "bytes_per_s": None,
-                },
-            ],
-            "client": None,
-        },
-        "bills": {
-            "role": "slave",
-            "master": None,
-            "copies": 2,
-            "durability": "written",
-            "min_bytes": 0,
-            "written_bytes": 7,
-            "synced_bytes": 7,
-            "acknowledged_bytes": 7,
-            "slaves": [],
-            "client": {"state": "READY", "last_error": "refused"},
-        },
-    },
-}
+ORDERS = GroupStatus(
+    mode="classic",
+    terms=KINDS["classic"].terms,
+    role="master",
+    leads=True,
+    leader="n0",
+    epoch=0,
+    is_open=True,
+    first=0,
+    written=5000,
+    synced=4000,
+    acknowledged=3000,
+    copies=2,
+    durability="synced",
+    peers=(
+        Peer(node="n1", state="in sync", end=4000, lag=1000, bytes_per_s=1_500_000),
+        Peer(node="j2", state="not connected, written only", is_well=False, bytes_per_s=0),
+    ),
+)
+BILLS = attrs.evolve(
+    ORDERS,
+    role="slave",
+    leads=False,
+    leader="",
+    is_open=False,
+    written=7,
+    synced=7,
+    acknowledged=7,
+    durability="written",
+    peers=(),
+    link=Link(state="ready", error="refused"),
+)
+
+
+def status(**groups: GroupStatus) -> dict[str, Any]:
+    plain = {name: own.plain() for name, own in groups.items()}
+    return {"cluster": "demo", "node": "n0", "boot": 3, "state": "running", "groups": plain}
+
+
+def lines(**groups: GroupStatus) -> list[str]:
+    return report.status_lines(status(**groups))
 
 
 def test_status_table() -> None:
-    assert report.status_lines(STATUS) == [
+    assert lines(orders=ORDERS, bills=BILLS) == [
         "node n0 of demo, running, boot 3",
         "",
         "group   role    master  first  written  synced  acknowledged  copies  durability",
         "orders  master  n0          0     5000    4000          3000       2      synced",
         "bills   slave   -           0        7       7             7       2     written",
         "",
-        "group   slave  state     in sync           acknowledged   lag  MB/s",
-        "orders  n1     transfer  yes                       4000  1000  1.50",
-        "orders  j2     shutdown  no, written only             -     -  0.00",
+        "group   slave  state                        matched   lag  MB/s",
+        "orders  n1     in sync                         4000  1000  1.50",
+        "orders  j2     not connected, written only        -     -  0.00",
         "",
         "bills follows -: ready, last error: refused",
     ]
-    client = {"state": "TRANSFER", "last_error": "refused"}
-    linked = {"bills": {**STATUS["groups"]["bills"], "client": client}}
-    assert report.status_lines({**STATUS, "groups": linked})[-1] == "bills follows -: transfer"
-    scrubs = {
-        "bills": {"scrub": {"unread_bytes": 7, "whole_age_s": None}},
-        "loans": {"scrub": {"unread_bytes": 0, "whole_age_s": 61.2}},
-        "other": {"scrub": None},
-    }
-    groups = {name: {**STATUS["groups"]["orders"], **one} for name, one in scrubs.items()}
-    assert report.status_lines({**STATUS, "groups": groups})[-2:] == [
+    linked = attrs.evolve(BILLS, link=Link(state="transfer", is_up=True, error="refused"))
+    assert lines(bills=linked)[-1] == "bills follows -: transfer"
+    scrubs = {"bills": Scrub(7, None), "loans": Scrub(0, 61.2), "other": None}
+    found = {name: attrs.evolve(ORDERS, scrub=scrub) for name, scrub in scrubs.items()}
+    assert lines(**found)[-2:] == [
         "bills: 7 bytes of its log not read since its start, no pass over all of it complete",
         "loans: its log was read, last whole pass 61 s ago",
     ]
-    assert report.status_lines({"node": "n0", "cluster": "c", "state": "running", "boot": 1}) == [
-        "node n0 of c, running, boot 1",
-        "no groups",
-    ]
+    assert lines() == ["node n0 of demo, running, boot 3", "no groups"]
+
+
+def test_by_which_promotion_a_master_is_one_and_why_it_takes_no_appends() -> None:
+    fenced = attrs.evolve(ORDERS, epoch=2, troubles=("fenced: n1 has more",), peers=())
+    found = lines(orders=fenced)
+    assert found[2].split()[:4] == ["group", "role", "master", "promotion"]
+    assert found[3].split()[:4] == ["orders", "master", "n0", "2"]
+    assert found[-2:] == ["", "orders: fenced: n1 has more"]
 
 
 def summary(**changed: Any) -> Summary:
@@ -265,33 +255,36 @@ def test_error_text(error: Exception, text: str) -> None:
     assert report.error_text(error) == text
 
 
-LEDGER: dict[str, Any] = {
-    "mode": "dledger",
-    "role": "leader",
-    "leader": "n0",
-    "term": 3,
-    "durability": "synced",
-    "begin_index": 0,
-    "written_index": 900,
-    "synced_index": 890,
-    "committed_index": 880,
-    "peers": [
-        {"node": "n1", "state": "appending", "matched_index": 885, "lag": 15, "reason": ""},
-        {"node": "n2", "state": "silent", "matched_index": -1, "lag": None, "reason": "no route"},
-    ],
-}
+LEDGER = GroupStatus(
+    mode="dledger",
+    terms=KINDS["dledger"].terms,
+    role="leader",
+    leads=True,
+    leader="n0",
+    epoch=3,
+    is_open=True,
+    first=0,
+    written=901,
+    synced=891,
+    acknowledged=881,
+    copies=2,
+    durability="synced",
+    peers=(
+        Peer(node="n1", state="appending", end=886, lag=15),
+        Peer(node="n2", state="silent", is_well=False, reason="no route"),
+    ),
+)
+ALONE = attrs.evolve(LEDGER, role="candidate", leads=False, leader="", is_open=False, peers=())
 
 
 def test_status_of_dledger_groups() -> None:
-    alone = LEDGER | {"role": "candidate", "leader": "", "peers": []}
-    only = STATUS | {"groups": {"ledger": LEDGER, "other": alone}}
-    found = report.status_lines(only)
+    found = lines(ledger=LEDGER, other=ALONE)
     assert found == [
         "node n0 of demo, running, boot 3",
         "",
-        "group   role       leader  term  first  written  synced  committed  durability",
-        "ledger  leader     n0         3      0      900     890        880      synced",
-        "other   candidate  -          3      0      900     890        880      synced",
+        "group   role       leader  term  first  written  synced  committed  copies  durability",
+        "ledger  leader     n0         3      0      900     890        880       2      synced",
+        "other   candidate  -          3      0      900     890        880       2      synced",
         "",
         "group   peer  state      matched  lag",
         "ledger  n1    appending      885   15",
@@ -299,36 +292,25 @@ def test_status_of_dledger_groups() -> None:
         "",
         "ledger: n2: no route",
     ]
-    both = STATUS | {"groups": {**STATUS["groups"], "ledger": LEDGER}}
-    lines = report.status_lines(both)
-    assert lines[: len(report.status_lines(STATUS))] == report.status_lines(STATUS)
-    assert lines[-6:] == found[-6:]
-    assert report.status_lines(STATUS | {"groups": {"other": alone}})[-1].startswith("other")
+    both = lines(orders=ORDERS, ledger=LEDGER)
+    assert both[: len(lines(orders=ORDERS))] == lines(orders=ORDERS)
+    assert both[-6:] == found[-6:]
 
 
-def test_a_follower_that_cannot_take_what_comes_says_so() -> None:
-    stuck = LEDGER | {"role": "follower", "peers": [], "refusal": "entry 9 does not fit"}
-    lines = report.status_lines(STATUS | {"groups": {"ledger": stuck}})
-    assert lines[-2:] == ["", "ledger takes no entries: entry 9 does not fit"]
-
-
-def test_a_candidate_says_how_many_answer_and_who_was_turned_away() -> None:
-    peers = [{"node": "n1", "state": "silent", "matched_index": -1, "lag": None, "reason": "gone"}]
-    alone = {"role": "candidate", "leader": "", "members": ["n0", "n1", "n2"], "peers": peers}
-    told = LEDGER | alone | {"strangers": ["10.9.9.9"]}
-    assert report.status_lines(STATUS | {"groups": {"ledger": told}})[-4:] == [
+def test_what_is_not_as_it_should_be_is_said() -> None:
+    told = attrs.evolve(
+        ALONE,
+        troubles=("takes no entries: entry 9 does not fit", "0 of 2 others answer, 1 is needed"),
+        peers=(Peer(node="n1", state="silent", is_well=False, reason="gone"),),
+        others=("turned away 10.9.9.9: the cluster file names no member at that address",),
+    )
+    assert lines(ledger=told)[-5:] == [
         "",
+        "ledger: takes no entries: entry 9 does not fit",
         "ledger: 0 of 2 others answer, 1 is needed",
         "ledger: n1: gone",
         "ledger: turned away 10.9.9.9: the cluster file names no member at that address",
     ]
-    assert (ANSWERS, JOINS) == (ledger_peers.ANSWERS, ledger_peers.JOINS), "what the node says"
-
-
-def test_an_older_node_says_less_of_its_peers() -> None:
-    older = LEDGER | {"peers": [{"node": "n1", "matched_index": 885}]}
-    lines = report.status_lines(STATUS | {"groups": {"ledger": older}})
-    assert lines[-1] == "ledger  n1    -          885    -"
 
 
 def test_a_leader_that_is_named_is_not_named_twice() -> None:
@@ -337,9 +319,8 @@ def test_a_leader_that_is_named_is_not_named_twice() -> None:
 
 
 def test_an_empty_ledger_says_so() -> None:
-    none = dict.fromkeys(("begin_index", "written_index", "synced_index", "committed_index"), -1)
-    empty = LEDGER | none | {"role": "candidate", "leader": "", "term": -1, "peers": []}
-    assert report.status_lines(STATUS | {"groups": {"ledger": empty}})[2:] == [
-        "group   role       leader  term  first  written  synced  committed  durability",
-        "ledger  candidate  -          -      -    empty       -          -      synced",
+    empty = attrs.evolve(ALONE, epoch=-1, first=-1, written=0, synced=0, acknowledged=0)
+    assert lines(ledger=empty)[2:] == [
+        "group   role       leader  first  written  synced  committed  copies  durability",
+        "ledger  candidate  -           -    empty       -          -       2      synced",
     ]

@@ -71,14 +71,14 @@ class Others:
             raise ConnectionError(f"cannot reach {node}")
         yield Says(self.word, node)
 
-    async def watch(self, client: Hangs, reign: int | None, for_s: float) -> None:
+    async def watch(self, client: Hangs, epoch: int | None, for_s: float) -> None:
         silence = Silence(
             client=client,  # type: ignore[arg-type]
             group="a",
             others=("n1", "n2"),
             connect_to=self.connect_to,
             away=(OSError, trio.TooSlowError),
-            reign=reign,
+            epoch=epoch,
         )
         with trio.move_on_after(for_s):
             await silence.watch()

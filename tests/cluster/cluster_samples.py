@@ -1,12 +1,13 @@
-"""Answers of three nodes, shaped as `actors.node.status` shapes them, and views made of them."""
+"""Facts of three nodes (see `status_samples`), and views of what they say."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import attrs
+from status_samples import said
 
-from actors.cluster.view import ClusterView, FeedView, NodeView, groups_view, tree_view
+from actors.cluster.view import ClusterView, FeedView, NodeView, tree_view
 
 MAILBOX: dict[str, Any] = {"depth": 0, "size_bytes": 0}
 
@@ -28,6 +29,7 @@ def slave(node: str, **changes: Any) -> dict[str, Any]:
 def master(**changes: Any) -> dict[str, Any]:
     found = {
         "role": "master",
+        "master": "n0",
         "min_bytes": 0,
         "written_bytes": 70_000_000,
         "synced_bytes": 70_000_000,
@@ -43,6 +45,7 @@ def slave_group(**changes: Any) -> dict[str, Any]:
     client = {"state": "TRANSFER", "last_error": ""}
     found = {
         "role": "slave",
+        "master": "n0",
         "min_bytes": 0,
         "written_bytes": 70_000_000,
         "synced_bytes": 70_000_000,
@@ -88,7 +91,7 @@ def node(name: str, group: dict[str, Any], node_state: str = "running", **store:
     return NodeView(
         node=name,
         state=node_state,
-        groups=groups_view({"groups": {"orders": group}}),
+        groups={"orders": said(group)},
         tree=tree_view(node_tree(name, **store)),
     )
 

@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 import trio
 from cluster_samples import master, node_tree, slave_group
+from status_samples import said
 
 from actors.client.places import NoPlace
 from actors.cluster.feed import Feed
@@ -41,7 +42,7 @@ class Node:
 
     async def status(self) -> dict[str, Any]:
         self.asked += 1
-        group = dict(self.group)
+        group = said(self.group).plain()
         await trio.sleep(self.status_s)
         if not self.up:
             raise trio.BrokenResourceError("it has gone")

@@ -1,4 +1,4 @@
-"""Answers of three members of a DLedger group, shaped as `actors.node.ledger` shapes them."""
+"""Facts of three members of a DLedger group (see `status_samples`), and views of what they say."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import Any
 
 import attrs
 from cluster_samples import FEED, cluster, node_tree
+from status_samples import said
 
-from actors.cluster.view import ClusterView, NodeView, ledgers_view, tree_view
+from actors.cluster.view import ClusterView, NodeView, tree_view
 
 
 def leader(**changes: Any) -> dict[str, Any]:
@@ -35,8 +36,7 @@ def member(name: str, group: dict[str, Any], node_state: str = "running") -> Nod
     return NodeView(
         node=name,
         state=node_state,
-        groups={},
-        ledgers=ledgers_view({"groups": {"ledger": group}}),
+        groups={"ledger": said(group)},
         tree=tree_view(node_tree(name)),
     )
 
@@ -45,9 +45,11 @@ LEDGER_FEED = attrs.evolve(FEED, group="ledger")
 
 
 def members(*nodes: NodeView, **changes: Any) -> ClusterView:
+    ends = {"written_index": 100, "synced_index": 95, "committed_index": 90}
+    campaigning = follower(role="candidate", leader="", **ends)
     shown = nodes or (
         member("n0", leader()),
         member("n1", follower()),
-        member("n2", follower(role="candidate", leader="", written_index=100)),
+        member("n2", campaigning),
     )
     return cluster(**{"nodes": shown, "feeds": (LEDGER_FEED,), **changes})

@@ -75,7 +75,7 @@ def give(append: Command, numbers: range) -> None:
 def committed(cluster: Cluster) -> list[int]:
     """Of each member that answers, where that ends."""
     found = [one for one in statuses(cluster).values() if one is not None]
-    return [one["status"]["groups"]["ledger"]["committed_index"] for one in found]
+    return [one["status"]["groups"]["ledger"]["acknowledged"] - 1 for one in found]
 
 
 def test_append_goes_on_and_counts_what_is_in_doubt(

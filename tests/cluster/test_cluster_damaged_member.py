@@ -63,7 +63,7 @@ def leader_of(cluster: Cluster) -> str:
     }
     named = {each["leader"] for each in said.values()}
     leader = named.pop() if len(named) == 1 else ""
-    return leader if leader in said and said[leader]["open"] else ""
+    return leader if leader in said and said[leader]["is_open"] else ""
 
 
 def test_it_is_not_started_again(

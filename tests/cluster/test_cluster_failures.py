@@ -34,7 +34,7 @@ async def test_slave_that_is_refused_is_a_failure_and_told_at_once(
     line = f"orders: slave n1 is refused: {AHEAD}"
     assert notes.count(line) == 1
     assert summary.failures == (f"triolog: {line}",)
-    assert summary.groups[0].refused == (("n1", AHEAD),)
+    assert summary.groups[0].findings["refused"] == {"n1": AHEAD}
 
 
 async def test_a_master_that_waits_for_an_operator_is_told_once(
@@ -45,7 +45,7 @@ async def test_a_master_that_waits_for_an_operator_is_told_once(
     notes: list[str] = []
     summary = await make(world, for_s=20.0, on_note=notes.append).run(world.open)
     assert notes.count(f"orders: n0 takes no appends: {reason}") == 1
-    assert summary.groups[0].fenced == (("n0", reason),)
+    assert summary.groups[0].findings["fenced"] == {"n0": reason}
 
 
 async def test_slave_that_was_let_in_is_no_failure(

@@ -56,7 +56,7 @@ class Members:
 
     def leader(self) -> str | None:
         for name, found in statuses(self.cluster).items():
-            if found is not None and found["status"]["groups"]["ledger"]["open"]:
+            if found is not None and found["status"]["groups"]["ledger"]["is_open"]:
                 return str(name)
         return None
 

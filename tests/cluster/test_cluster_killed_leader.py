@@ -62,7 +62,7 @@ def part(cluster: Cluster, node: str) -> dict[str, Any]:
 
 
 def leader_of(cluster: Cluster) -> str | None:
-    return next((node for node in NODES if part(cluster, node).get("open")), None)
+    return next((node for node in NODES if part(cluster, node).get("is_open")), None)
 
 
 def pid_of(run: subprocess.Popen[str], node: str) -> int:
@@ -83,7 +83,7 @@ def test_a_killed_leader_under_load(cluster: Cluster, run: subprocess.Popen[str]
     wait_for(lambda: os.path.exists(cluster.folder / "var" / "n0" / "api.sock"))
     first = wait_for(lambda: leader_of(cluster))
     give(run, 0, LINES // 2)
-    wait_for(lambda: part(cluster, first).get("committed_index", 0) > 0)
+    wait_for(lambda: part(cluster, first).get("acknowledged", 0) > 1)
     os.kill(pid_of(run, first), signal.SIGKILL)
     give(run, LINES // 2, LINES // 2)
     out, errors = run.communicate(timeout=WAIT_S)

@@ -90,7 +90,7 @@ def all_well(cluster: Cluster) -> bool:
     parts = {name: [found[node]["status"]["groups"][name] for node in NODES] for name in GROUPS}
     return all(
         each["leader"] == "n0"
-        and each["committed_index"] == each["written_index"] == group[0]["committed_index"] >= 0
+        and each["acknowledged"] == each["written"] == group[0]["acknowledged"] > 0
         for group in parts.values()
         for each in group
     )

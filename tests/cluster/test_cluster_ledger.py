@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import attrs
 import pytest
 from cluster_samples import cluster, node
 from cluster_samples import master as master_group
 from ledger_samples import LEDGER_FEED, follower, leader, member, members
+from status_samples import said
 
-from actors.cluster.leads import newest_lead, said_by
-from actors.cluster.ledger_summary import ledger_summary
-from actors.cluster.ledger_view import ledger_view
+from actors.client.status_words import peer_words
 from actors.cluster.master_finder import MasterFinder
 from actors.cluster.rates import RateMeter, Rates
 from actors.cluster.run import lacking
-from actors.cluster.summary import Summary, as_json, as_text
+from actors.cluster.summary import Summary, as_json, as_text, group_summary
 from actors.cluster.terminal import frame, node_lines, plain_lines
-from actors.cluster.view import NodeView
+from actors.cluster.view import NodeView, leads, newest_leader
+from actors.config.kinds import KINDS
 from actors.errors import NotMaster, OutcomeUnknown
+from actors.group_status import FINDINGS
 
 NAMES = ("n0", "n1", "n2")
 RATES = {"ledger": Rates(records_per_s=2000.4)}
@@ -28,30 +30,26 @@ RATES = {"ledger": Rates(records_per_s=2000.4)}
 # ---- who leads ----
 
 
-def test_a_leader_is_a_lead() -> None:
-    lead = said_by({"groups": {"ledger": leader()}}, "ledger")
-    assert (lead.reign, lead.is_open, lead.closed, lead.end, lead.acknowledged) == (
-        *(3, True, ""),
-        *(901, 881),
-    )
+def test_who_leads_has_copied_what_a_majority_holds() -> None:
+    lead = leads({"groups": {"ledger": said(leader()).plain()}}, "ledger")
+    assert (lead.epoch, lead.is_open, lead.written, lead.acknowledged) == (3, True, 901, 881)
     assert (lead.copies_count, lead.copies) == (2, 2)
     assert not lead.has_copied(901)
     assert lead.has_copied(881)
-    alone = leader(peers=[{"node": "n1", "matched_index": 879}])
-    assert not said_by({"groups": {"ledger": alone}}, "ledger").has_copied(881)
+    assert not said(leader(peers=[{"node": "n1", "matched_index": 879}])).has_copied(881)
 
 
 def test_others_name_the_leader() -> None:
-    for said, hint in ((follower(), "n0"), (follower(role="candidate", leader=""), None)):
+    for facts, hint in ((follower(), "n0"), (follower(role="candidate", leader=""), None)):
         with pytest.raises(NotMaster) as caught:
-            said_by({"groups": {"ledger": said}}, "ledger")
+            leads({"groups": {"ledger": said(facts).plain()}}, "ledger")
         assert caught.value.hint == hint
     with pytest.raises(NotMaster):
-        said_by({"groups": {}}, "ledger")
+        leads({"groups": {}}, "ledger")
 
 
 def named(*nodes: NodeView) -> str | None:
-    found = newest_lead(nodes, "ledger")
+    found = newest_leader(nodes, "ledger")
     return found[0] if found else None
 
 
@@ -97,11 +95,11 @@ def test_followers_are_waited_for_until_they_have_all() -> None:
 
 PICTURE = """\
 triolog demo  running 0:00:12   n0 running  n1 running  n2 running   Ctrl-C stops in order
-group   node  role       term  first  written  synced  committed  matched  lag  rec/s  state
-ledger  n0    leader        3      0      900     890        880                 2000  running
-        n1    follower      3      0      885     890        880      885   15         follows n0
-        n2    candidate     3      0      100     890        880        -    -         knows no leader
-feed ledger from README.md: 5000 acknowledged, 100 in flight, 0 unknown, feeding"""  # noqa: E501
+group   node  role       term  first  written  synced  committed  lag  rec/s  state
+ledger  n0    leader        3      0      900     890        880        2000  running
+        n1    follower      3      0      885     890        880   15         follows n0: appending
+        n2    candidate     3      0      100      95         90    -         knows no leader
+feed ledger from README.md: 5000 acknowledged, 100 in flight, 0 unknown, feeding"""
 
 
 def picture(*nodes: NodeView, width: int = 120) -> list[str]:
@@ -126,7 +124,7 @@ def test_states_of_members() -> None:
         member("n1", follower(), "away"),
     )
     assert lines[2].endswith("takes no appends yet")
-    assert lines[3].endswith("885   15         away")
+    assert lines[3].endswith("880   15         away")
     lines = picture(member("n0", leader(), "away"), member("n1", leader(term=4)))[2:4]
     hung, replaced = sorted(lines, key=lambda line: " n1 " in line)
     assert "2000" not in hung, "the group's rate is not that of one that does not answer"
@@ -161,6 +159,11 @@ def test_what_a_leader_knows_of_its_peers_is_shown() -> None:
     assert " n1 silent at 900 behind 0: no route; n2 refused: 401;" in plain
 
 
+def peers_of(facts: dict[str, Any]) -> list[str]:
+    own = said(facts)
+    return [peer_words(own, peer) for peer in own.peers]
+
+
 @pytest.mark.parametrize(
     ("state", "words"),
     [
@@ -171,27 +174,22 @@ def test_what_a_leader_knows_of_its_peers_is_shown() -> None:
 )
 def test_states_of_peers(state: str, words: str) -> None:
     peer = {"node": "n1", "state": state, "matched_index": 890, "lag": 12, "reason": ""}
-    found = ledger_view("ledger", leader(peers=[peer]))
-    assert found.peer_ends == (words,)
+    assert peers_of(leader(peers=[peer])) == [words]
     nothing = peer | {"matched_index": -1, "lag": 901}
-    found = ledger_view("ledger", leader(peers=[nothing]))
-    assert found.peer_ends == (words.replace("at 890 behind 12", "empty behind 901"),)
+    assert peers_of(leader(peers=[nothing])) == [
+        words.replace("at 890 behind 12", "empty behind 901")
+    ]
 
 
 def test_a_member_that_is_no_node_of_ours_has_a_row() -> None:
     lines = picture(member("n0", leader(peers=[SILENT, REFUSED])))
     assert [line.split()[0] for line in lines[2:5]] == ["ledger", "n1", "n2"]
-    assert lines[3].split() == ["n1", "900", "0", "silent:", "no", "route"]
-
-
-def test_a_lag_of_an_older_node_is_not_below_zero() -> None:
-    """It says how far its peers are, and its own end a little later or earlier."""
-    peers = [{"node": "n1", "matched_index": 1500}]
-    assert ledger_view("ledger", leader(peers=peers)).peer_ends == ("n1 at 1500 behind 0",)
+    assert lines[3].split() == ["n1", "0", "silent:", "no", "route"]
 
 
 def test_both_kinds_have_tables_of_their_own() -> None:
-    both = attrs.evolve(node("n0", master_group()), ledgers=member("n0", leader()).ledgers)
+    both = node("n0", master_group(slaves=[]))
+    both = attrs.evolve(both, groups={**both.groups, **member("n0", leader()).groups})
     view = cluster(nodes=(both,), feeds=(LEDGER_FEED,))
     assert view.groups == ("orders", "ledger")
     text = frame(view, RATES, (), width=120, height=50, colour=False)
@@ -210,7 +208,7 @@ def test_plain_lines() -> None:
     ]
     elsewhere = members(member("n1", follower()))
     assert plain_lines(elsewhere, {}) == [
-        "0:00:12 ledger: n0 leads in term 3; n1 at 885 committed 880; 0 records/s"
+        "0:00:12 ledger: n0 is said to lead in term 3; n1 at 885 committed 880; 0 records/s"
     ]
     nobody = members(member("n1", follower(role="candidate", leader="")))
     assert plain_lines(nobody, {}) == ["0:00:12 ledger: nobody leads; 0 records/s"]
@@ -236,7 +234,7 @@ def test_node_lines() -> None:
         ],
         [
             "n2: running",
-            "  ledger: candidate in term 3, 0 to 100, synced to 890, committed to 880",
+            "  ledger: candidate in term 3, 0 to 100, synced to 95, committed to 90",
         ],
     ]
 
@@ -255,20 +253,11 @@ def test_an_empty_log_says_so() -> None:
     ]
     elsewhere = members(member("n1", follower(**EMPTY)))
     assert plain_lines(elsewhere, {}) == [
-        "0:00:12 ledger: n0 leads in term 3; n1 empty; 0 records/s"
+        "0:00:12 ledger: n0 is said to lead in term 3; n1 empty; 0 records/s"
     ]
-    assert picture(member("n2", new))[2].split()[2:] == [
-        "candidate",
-        "-",
-        "-",
-        "empty",
-        "-",
-        "-",
-        "knows",
-        "no",
-        "leader",
-    ]
-    found = ledger_summary(elsewhere, "ledger", ("n1",), 2.0).lines()
+    row = picture(member("n2", new))[2].split()
+    assert row[2:] == ["candidate", "-", "empty", "-", "-", "knows", "no", "leader"]
+    found = group_summary(elsewhere, "ledger", KINDS["dledger"].terms, ("n1",), 2.0).lines()
     assert "    n1 follower: empty" in found
 
 
@@ -286,7 +275,7 @@ def test_what_is_committed_is_the_rate_whoever_leads() -> None:
 
 
 def test_the_summary_for_machines() -> None:
-    found = ledger_summary(members(), "ledger", ("n0", "n1", "n3"), 2.0)
+    found = group_summary(members(), "ledger", KINDS["dledger"].terms, ("n0", "n1", "n3"), 2.0)
     summary = Summary(cluster="demo", reason="interrupted", seconds=1.0, groups=(found,))
     assert json.loads(as_json(summary))["groups"] == {
         "ledger": {
@@ -325,13 +314,14 @@ def test_the_summary_for_machines() -> None:
                 },
             },
             "unanswered": ["n3"],
+            **{kind: {} for kind in FINDINGS},
         }
     }
     assert [each.node for each in found.behind] == ["n1"]
 
 
 def test_the_summary_for_people() -> None:
-    found = ledger_summary(members(), "ledger", ("n0", "n1", "n3"), 2.0)
+    found = group_summary(members(), "ledger", KINDS["dledger"].terms, ("n0", "n1", "n3"), 2.0)
     summary = Summary(cluster="demo", reason="interrupted", seconds=1.0, groups=(found,))
     assert as_text(summary).split("\n")[1:] == [
         "  ledger: 5000 of 5100 records acknowledged (100 were unanswered at the end, and may be"
@@ -342,11 +332,13 @@ def test_the_summary_for_people() -> None:
         "    n1 follower: 0 to 885, synced to 890, committed to 880, behind by 15 entries",
         "    n3: did not answer",
     ]
-    elsewhere = ledger_summary(members(member("n1", follower())), "ledger", ("n1",), 0.0)
-    assert (elsewhere.leader, elsewhere.term, elsewhere.behind) == ("n0", 3, ())
+    elsewhere = group_summary(
+        members(member("n1", follower())), "ledger", KINDS["dledger"].terms, ("n1",), 0.0
+    )
+    assert (elsewhere.leader, elsewhere.epoch, elsewhere.behind) == ("n0", 3, ())
     candidate = members(member("n1", follower(role="candidate", leader="")))
-    nobody = ledger_summary(candidate, "ledger", ("n1",), 0.0)
-    assert (nobody.leader, nobody.term, nobody.behind) == ("", -1, ())
+    nobody = group_summary(candidate, "ledger", KINDS["dledger"].terms, ("n1",), 0.0)
+    assert (nobody.leader, nobody.epoch, nobody.behind) == ("", -1, ())
     assert "    nobody leads" in nobody.lines()
     plain = nobody.plain()
     assert (plain["leader"], plain["term"]) == (None, None)

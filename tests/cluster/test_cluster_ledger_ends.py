@@ -7,7 +7,8 @@ import trio
 from cluster_world import make, three_nodes
 from ledger_samples import follower, leader, member, members
 
-from actors.cluster.ledger_summary import ledger_summary
+from actors.cluster.summary import group_summary
+from actors.config.kinds import KINDS
 
 NAMES = ("n0", "n1", "n2")
 
@@ -16,7 +17,7 @@ def test_the_summary_says_what_is_old_of_a_leader_that_has_gone() -> None:
     """It is asked first to stop, and led on after it was last heard."""
     gone = member("n0", leader(), "away")
     ahead = member("n1", follower(written_index=960, committed_index=950))
-    found = ledger_summary(members(gone, ahead), "ledger", ("n0", "n1"), 2.0)
+    found = group_summary(members(gone, ahead), "ledger", KINDS["dledger"].terms, ("n0", "n1"), 2.0)
     assert [(each.node, each.behind, each.gone) for each in found.members] == [
         ("n0", 50, True),
         ("n1", 0, False),
@@ -27,7 +28,7 @@ def test_the_summary_says_what_is_old_of_a_leader_that_has_gone() -> None:
         "    n1 follower: 0 to 960, synced to 890, committed to 950",
     ]
     still = member("n1", follower(), "away")
-    alike = ledger_summary(members(gone, still), "ledger", ("n0",), 0.0)
+    alike = group_summary(members(gone, still), "ledger", KINDS["dledger"].terms, ("n0",), 0.0)
     assert alike.lines()[2].endswith("committed to 880 when last heard")
 
 
@@ -37,7 +38,9 @@ def test_as_of_when_it_is_known_is_said_once_and_of_who_was_silent() -> None:
         "n1": attrs.evolve(member("n1", follower()), heard_s=99.5),
         "n2": attrs.evolve(member("n2", follower(), "away"), heard_s=88.0),
     }
-    found = ledger_summary(members(*heard.values()), "ledger", NAMES, 2.0, 100.0)
+    found = group_summary(
+        members(*heard.values()), "ledger", KINDS["dledger"].terms, NAMES, 2.0, 100.0
+    )
     assert found.lines()[1:] == [
         "    n0 leads in term 3, as of 0.2 s before the end",
         "    n0 leader: 0 to 900, synced to 890, committed to 880",

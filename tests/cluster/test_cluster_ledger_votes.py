@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
 import pytest
 from ledger_samples import follower, member, members
+from status_samples import said
 
-from actors.client.reigns import claim_of
+from actors.client.leading import Claim
+from actors.client.status_words import role_words
 from actors.cluster.terminal import frame, plain_lines
 
 
@@ -45,9 +46,9 @@ LACKS = "1 of 4 others answers, 2 are needed"
     ],
 )
 def test_a_candidate_says_how_many_answer(states: tuple[str, ...], words: str) -> None:
-    view = member("n0", lone(*states)).ledgers["ledger"]
-    assert view.words == ", ".join(filter(None, ["candidate in term 0", words]))
-    assert attrs.evolve(view, role="leader").without_majority == ""
+    own = said(lone(*states))
+    assert role_words(own) == ", ".join(filter(None, ["candidate", words]))
+    assert said(lone(*states) | {"role": "leader", "open": True}).troubles == ()
 
 
 @pytest.mark.parametrize(
@@ -59,11 +60,9 @@ def test_a_candidate_says_how_many_answer(states: tuple[str, ...], words: str) -
     ],
 )
 def test_who_is_new_needs_one_more(states: tuple[str, ...], words: str) -> None:
-    found = lone(*states) | {"joining": "is new"}
-    view = member("n0", found).ledgers["ledger"]
-    assert view.without_majority == words
-    assert view.why_none_leads == "; ".join(filter(None, [words, "is new"]))
-    assert claim_of({"groups": {"ledger": found}}, "ledger").lacks == view.why_none_leads
+    own = said(lone(*states) | {"joining": "is new"})
+    assert own.troubles == tuple(filter(None, [words, "is new"]))
+    assert Claim.of(own).lacks == "; ".join(own.troubles)
 
 
 def test_nobody_leads_without_a_majority() -> None:

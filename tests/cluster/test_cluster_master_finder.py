@@ -10,12 +10,13 @@ import attrs
 import pytest
 import trio
 from cluster_samples import master, node, slave_group
+from status_samples import said
 from test_cluster_feed import Door, Record, lines
 
 from actors.cluster.feed import Feed
 from actors.cluster.master_finder import MasterFinder
 from actors.cluster.run import lacking
-from actors.cluster.view import NodeView, groups_view, newest_leading
+from actors.cluster.view import NodeView, newest_leader
 from actors.errors import NotEnoughReplicas, NotMaster, OutcomeUnknown
 
 MEMBERS = ("n0", "n1", "n2")
@@ -88,8 +89,8 @@ def test_members_that_nobody_sees_are_tried_in_turn() -> None:
 
 def test_the_newest_master_of_several() -> None:
     def named(*views: NodeView) -> str | None:
-        found = newest_leading(views, "orders")
-        return found.node if found else None
+        found = newest_leader(views, "orders")
+        return found[0] if found else None
 
     old, new = node("n0", master(part="open")), node("n1", master(promotion=1, part="asking"))
     assert named(old, new) == named(new, old) == "n1"
@@ -224,9 +225,7 @@ async def test_the_feed_goes_on_after_the_death_of_its_master(
 
 
 def seen(name: str, group: dict[str, Any]) -> NodeView:
-    return NodeView(
-        node=name, state="running", groups=groups_view({"groups": {"g": group}}), tree=None
-    )
+    return NodeView(node=name, state="running", groups={"g": said(group)}, tree=None)
 
 
 async def test_a_master_that_falls_silent_is_left(autojump_clock: trio.abc.Clock) -> None:

@@ -77,13 +77,13 @@ def groups(cluster: Cluster) -> dict[str, dict[str, Any]]:
 
 
 def is_part(cluster: Cluster, node: str, part: str) -> bool:
-    return groups(cluster).get(node, {}).get("part") == part
+    return groups(cluster).get(node, {}).get("state") == part
 
 
 def vouches(cluster: Cluster, node: str) -> bool:
     """Whether a slave has caught up since it began empty: promotions count on it."""
     own = groups(cluster).get(node, {})
-    return (own.get("part"), own.get("reason")) == ("following", "")
+    return (own.get("state"), own.get("reason")) == ("following", "")
 
 
 def acknowledged(cluster: Cluster, node: str) -> int:

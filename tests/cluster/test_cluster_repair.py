@@ -44,7 +44,7 @@ def spoil(cluster: Cluster, node: str, offset: int) -> None:
 def damage(cluster: Cluster) -> dict[str, str]:
     """What each node that answers says is damaged."""
     return {
-        node: answer["status"]["groups"]["orders"]["damage"]
+        node: answer["status"]["groups"]["orders"]["findings"].get("damaged", "")
         for node, answer in statuses(cluster).items()
         if answer is not None
     }

@@ -10,11 +10,12 @@ import pytest
 import trio
 from cluster_samples import master, slave, slave_group
 from cluster_world import CONFIG, NODES, MemoryRecord, World, feeding, make, started, three_nodes
+from status_samples import said
 
 from actors.cluster.links import Links
 from actors.cluster.run import START_WAIT_S, Feeding, lacking
 from actors.cluster.summary import as_text
-from actors.cluster.view import ClusterView, NodeView, groups_view
+from actors.cluster.view import ClusterView, NodeView
 from actors.errors import ConfigError
 
 
@@ -34,7 +35,7 @@ async def test_runs_for_a_time(autojump_clock: trio.abc.Clock, world: World) -> 
     assert views[-2].phase == "running"
     assert views[-1].notes == ("opened",)
     [group] = summary.groups
-    assert [node.written_bytes for node in group.nodes] == [70_000_000] * 3
+    assert [member.own.written for member in group.members] == [70_000_000] * 3
     assert summary.failures == ()
 
 
@@ -128,7 +129,7 @@ async def test_signal_while_nodes_start(autojump_clock: trio.abc.Clock, world: W
     assert found[0].reason == "interrupted"
     assert found[0].seconds < 1
     assert world.log == ["closed"]
-    assert found[0].groups[0].run.unanswered == found[0].starting == NODES
+    assert found[0].groups[0].unanswered == found[0].starting == NODES
     (line,) = as_text(found[0]).split("\n")  # it was one more for each: "did not answer"
     assert re.fullmatch(
         r"\S+: interrupted during the start, after \d\.\d s: not up yet: n0, n1, n2", line
@@ -175,7 +176,7 @@ async def test_failure_of_a_node_is_in_the_summary(
     summary = await make(world).run(world.open)
     assert summary.failures == ("triolog: damage",)
     assert summary.reason == "failed"
-    assert summary.groups[0].nodes[0].written_bytes == 70_000_000  # the last that was known
+    assert summary.groups[0].members[0].own.written == 70_000_000  # the last that was known
 
 
 async def test_mistake_of_the_user_is_raised(autojump_clock: trio.abc.Clock, world: World) -> None:
@@ -209,7 +210,7 @@ async def test_fed_to_the_end(autojump_clock: trio.abc.Clock, world: World) -> N
     summary = await run.run(world.open)
     assert summary.reason == "the feed has ended"
     assert world.nodes["n0"].appended == [b"a", b"b"] * 3
-    group = summary.groups[0].run
+    group = summary.groups[0]
     assert (group.appended, group.acknowledged, group.size_bytes) == (6, 6, 6)
     assert group.seconds == pytest.approx(0.3, abs=0.1)
     assert record.ended
@@ -222,7 +223,7 @@ async def test_endless_feed_is_stopped_with_its_answers(
     record = MemoryRecord()
     run = make(world, feeding=feeding(world, None, record), for_s=10.0)
     summary = await run.run(world.open)
-    group = summary.groups[0].run
+    group = summary.groups[0]
     assert group.appended == group.acknowledged == len(world.nodes["n0"].appended) > 100
     assert record.noted == group.acknowledged
     assert not record.ended
@@ -235,7 +236,7 @@ async def test_answers_are_waited_for_only_so_long(
     run = make(world, feeding=feeding(world, 1, MemoryRecord()), for_s=1.0)
     summary = await run.run(world.open)
     assert summary.seconds == pytest.approx(1 + 3 + 2, abs=1)
-    assert (summary.groups[0].run.appended, summary.groups[0].run.acknowledged) == (2, 0)
+    assert (summary.groups[0].appended, summary.groups[0].acknowledged) == (2, 0)
 
 
 async def test_feed_waits_for_its_master(autojump_clock: trio.abc.Clock, world: World) -> None:
@@ -246,7 +247,7 @@ async def test_feed_waits_for_its_master(autojump_clock: trio.abc.Clock, world: 
         await trio.sleep(20)
         assert found == []
         world.nodes["n0"].up = True
-    assert found[0].groups[0].run.acknowledged == 2
+    assert found[0].groups[0].acknowledged == 2
 
 
 async def test_feed_whose_master_never_came_is_not_opened(
@@ -296,7 +297,7 @@ async def test_node_that_goes_and_comes_back(autojump_clock: trio.abc.Clock, wor
         [*_, n2] = run.view().nodes
         assert (n2.state, n2.process_restarts) == ("away", 4)
         assert n2.detail in ("it has gone", "n2 does not listen")
-        assert n2.groups["orders"].written_bytes == 70_000_000  # its last word stays
+        assert n2.groups["orders"].written == 70_000_000  # its last word stays
         world.nodes["n2"].up = True
         await trio.sleep(2)
         assert run.view().nodes[2].state == "running"
@@ -325,19 +326,19 @@ async def test_last_look_is_not_an_old_answer(autojump_clock: trio.abc.Clock, wo
         await trio.sleep(0.8)  # an answer with the old group is under way
         node.group = slave_group(written_bytes=1)
         await links.look_again(5.0)
-        assert links.views()[0].groups["orders"].written_bytes == 1
+        assert links.views()[0].groups["orders"].written == 1
         nursery.cancel_scope.cancel()
 
 
 def views(*, state: str = "running", own: NodeView | None = None, **changes: Any) -> Any:
     """n0 with one slave n1, as both say."""
-    found = groups_view({"groups": {"orders": master(slaves=[slave("n1", **changes)])}})
+    found = {"orders": said(master(slaves=[slave("n1", **changes)]))}
     first = NodeView(node="n0", state=state, groups=found, tree=None)
     return (first, own) if own is not None else (first,)
 
 
 def own_view(state: str = "running", **changes: Any) -> NodeView:
-    found = groups_view({"groups": {"orders": slave_group(**changes)}})
+    found = {"orders": said(slave_group(**changes))}
     return NodeView(node="n1", state=state, groups=found, tree=None)
 
 

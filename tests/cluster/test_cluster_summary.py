@@ -8,8 +8,11 @@ import attrs
 import pytest
 from cluster_samples import FEED, cluster, master, node, slave, slave_group
 
-from actors.cluster.summary import GroupSummary, Summary, as_json, as_text, group_summary, refusals
+from actors.cluster.summary import GroupSummary, Summary, as_json, as_text, findings
+from actors.cluster.summary import group_summary as summary_of
 from actors.cluster.view import ClusterView
+from actors.config.kinds import KINDS
+from actors.group_status import FENCED, REFUSED
 
 
 def behind() -> ClusterView:
@@ -20,8 +23,14 @@ def behind() -> ClusterView:
     )
 
 
+def group_summary(
+    view: ClusterView, group: str, members: tuple[str, ...], *rest: float
+) -> GroupSummary:
+    return summary_of(view, group, KINDS["classic"].terms, members, *rest)
+
+
 def group() -> GroupSummary:
-    return group_summary(behind(), "orders", ("n0", "n1", "n2"), "n0", 2.0)
+    return group_summary(behind(), "orders", ("n0", "n1", "n2"), 2.0)
 
 
 def summary(**changes: object) -> Summary:
@@ -47,6 +56,7 @@ def test_for_machines() -> None:
                 "offsets": {
                     "n0": {
                         "role": "master",
+                        "promotion": 0,
                         "min_bytes": 0,
                         "written_bytes": 70000000,
                         "synced_bytes": 70000000,
@@ -58,6 +68,7 @@ def test_for_machines() -> None:
                     },
                     "n1": {
                         "role": "slave",
+                        "promotion": 0,
                         "min_bytes": 0,
                         "written_bytes": 69999999,
                         "synced_bytes": 60000000,
@@ -88,8 +99,10 @@ def test_for_people() -> None:
         "demo: interrupted after 12.3 s",
         "  orders: 5000 of 5100 records acknowledged (100 were unanswered at the end, and may be"
         " stored), 244.1 KiB, 2500 records/s, 7 with unknown outcome sent again, 8 restarts",
-        "    n0 master: 0 to 70000000, synced to 70000000",
-        "    n1 slave: 0 to 69999999, synced to 60000000, behind by 1 bytes",
+        "    n0 leads",
+        "    n0 master: 0 to 70000000, synced to 70000000, acknowledged to 69999000",
+        "    n1 slave: 0 to 69999999, synced to 60000000, acknowledged to 69999000"
+        ", behind by 1 bytes",
         "    n2: did not answer",
     ]
     assert [one.node for one in group().behind] == ["n1"]
@@ -97,11 +110,11 @@ def test_for_people() -> None:
 
 def test_nothing_was_fed_and_nobody_is_master() -> None:
     view = cluster(nodes=(node("n1", slave_group()),), feeds=())
-    found = group_summary(view, "orders", ("n1",), "n0", 0.0)
-    assert (found.master, found.run.appended, found.behind) == ("n0", 0, ())
+    found = group_summary(view, "orders", ("n1",), 0.0)
+    assert (found.leader, found.appended, found.behind) == ("n0", 0, ())
     assert as_text(summary(groups=(found,))).split("\n")[1] == "  orders: 0 restarts"
     view = attrs.evolve(view, feeds=(attrs.evolve(FEED, sent_count=0, acknowledged_count=0),))
-    found = group_summary(view, "orders", ("n1",), "n0", 0.0)
+    found = group_summary(view, "orders", ("n1",), 0.0)
     line = as_text(summary(groups=(found,))).split("\n")[1]
     assert line.startswith("  orders: 0 of 0 records acknowledged, ")
     assert ", 0 records/s" in line
@@ -121,42 +134,44 @@ OTHER = "the master sent another offset than the end of the local log: 9 is not 
 def test_another_master_than_the_file_has() -> None:
     new = node("n1", master(promotion=2, part="open", written_bytes=70_000_001))
     view = cluster(nodes=(node("n0", slave_group(master="n1", promotion=2)), new))
-    found = group_summary(view, "orders", ("n0", "n1"), "n0", 2.0)
-    assert (found.master, found.promotion) == ("n1", 2)
+    found = group_summary(view, "orders", ("n0", "n1"), 2.0)
+    assert (found.leader, found.epoch) == ("n1", 2)
     assert [one.node for one in found.behind] == ["n0"]
-    assert as_text(summary(groups=(found,))).split("\n")[2] == "    n1 is master by promotion 2"
+    assert as_text(summary(groups=(found,))).split("\n")[2] == "    n1 leads by promotion 2"
 
 
 def test_a_master_that_another_machine_runs() -> None:
     """As a run of one node knows it, by its own slave."""
     view = cluster(nodes=(node("n0", slave_group(master="n2", promotion=4)),))
-    found = group_summary(view, "orders", ("n0",), "n0", 2.0)
-    assert (found.master, found.promotion) == ("n2", 4)
-    assert as_text(summary(groups=(found,))).split("\n")[2] == "    n2 is master by promotion 4"
+    found = group_summary(view, "orders", ("n0",), 2.0)
+    assert (found.leader, found.epoch) == ("n2", 4)
+    assert (
+        as_text(summary(groups=(found,))).split("\n")[2] == "    n2 is said to lead by promotion 4"
+    )
     timed = attrs.evolve(view, nodes=(attrs.evolve(view.nodes[0], heard_s=99.0),))
-    found = group_summary(timed, "orders", ("n0",), "n0", 2.0, 100.0)
+    found = group_summary(timed, "orders", ("n0",), 2.0, 100.0)
     line = as_text(summary(groups=(found,))).split("\n")[2]
-    assert line == "    n2 is master by promotion 4, as of 1.0 s before the end"
+    assert line == "    n2 is said to lead by promotion 4, as of 1.0 s before the end"
 
 
 def test_who_was_master_is_not_once_a_slave_knows_of_another() -> None:
     old = attrs.evolve(node("n1", master(master="n1", promotion=1)), state="away")
     knows = node("n0", slave_group(master="n2", promotion=2))
-    found = group_summary(cluster(nodes=(knows, old)), "orders", ("n0", "n1"), "n0", 2.0)
-    assert (found.master, found.promotion) == ("n2", 2)
+    found = group_summary(cluster(nodes=(knows, old)), "orders", ("n0", "n1"), 2.0)
+    assert (found.leader, found.epoch) == ("n2", 2)
 
 
 def test_a_slave_may_know_of_a_later_promotion_than_the_master() -> None:
     late = node("n0", master(master="n0", promotion=1))
     knows = node("n1", slave_group(master="n2", promotion=2))
-    found = group_summary(cluster(nodes=(late, knows)), "orders", ("n0", "n1"), "n0", 2.0)
-    assert (found.master, found.promotion) == ("n2", 2)
+    found = group_summary(cluster(nodes=(late, knows)), "orders", ("n0", "n1"), 2.0)
+    assert (found.leader, found.epoch) == ("n2", 2)
 
 
 def test_a_slave_that_has_parted_is_refused() -> None:
     parted = slave_group(part="diverged", reason="equal up to 70 only")
     view = cluster(nodes=(node("n0", master()), node("n1", parted)))
-    assert refusals(view, "orders") == {"n1": "equal up to 70 only"}
+    assert findings(view, "orders", REFUSED) == {"n1": "equal up to 70 only"}
 
 
 @pytest.mark.parametrize(
@@ -175,9 +190,9 @@ def test_who_is_refused(
 ) -> None:
     first = node("n0", master(slaves=[slave("n1", **row)]))
     second = node("n1", slave_group(client=client))
-    assert refusals(cluster(nodes=(first, second)), "orders") == found
+    assert findings(cluster(nodes=(first, second)), "orders", REFUSED) == found
     away = cluster(nodes=(attrs.evolve(first, state="away"), attrs.evolve(second, state="away")))
-    assert refusals(away, "orders") == {}
+    assert findings(away, "orders", REFUSED) == {}
 
 
 @pytest.mark.parametrize(
@@ -194,16 +209,16 @@ def test_who_is_refused(
 def test_a_master_that_waits_for_an_operator_is_named(fence: str, state: str, told: bool) -> None:
     reason = "n2 fell silent: `promote orders` ends it"
     found = node("n0", master(part="fenced", fence=fence, reason=reason), state)
-    group = group_summary(cluster(nodes=(found,)), "orders", ("n0",), "n0", 2.0)
+    group = group_summary(cluster(nodes=(found,)), "orders", ("n0",), 2.0)
     text = as_text(summary(groups=(group,))).split("\n")
     assert (f"    n0: takes no appends: {reason}" in text) is told
-    assert group.fenced == ((("n0", reason),) if told else ())
+    assert group.findings[FENCED] == ({"n0": reason} if told else {})
 
 
 def test_the_refused_are_named() -> None:
     row = slave("n1", ack_bytes=None, lag_bytes=None, last_error=AHEAD)
     view = cluster(nodes=(node("n0", master(slaves=[row])), node("n1", slave_group())))
-    found = summary(groups=(group_summary(view, "orders", ("n0", "n1"), "n0", 0.0),))
+    found = summary(groups=(group_summary(view, "orders", ("n0", "n1"), 0.0),))
     assert as_text(found).split("\n")[-1] == f"    n1: refused: {AHEAD}"
     assert json.loads(as_json(found))["groups"]["orders"]["refused"] == {"n1": AHEAD}
 
@@ -213,7 +228,7 @@ def test_a_slave_whose_disk_is_full_is_named(state: str, told: bool) -> None:
     reason = "no room: the disk of /data is more than 90% full"
     client = {"state": state, "last_error": f"the local log refused the bytes: {reason}"}
     view = cluster(nodes=(node("n0", master()), node("n1", slave_group(client=client))))
-    found = summary(groups=(group_summary(view, "orders", ("n0", "n1"), "n0", 0.0),))
+    found = summary(groups=(group_summary(view, "orders", ("n0", "n1"), 0.0),))
     assert (f"    n1: copies nothing: {reason}" in as_text(found).split("\n")) is told
     without_room = json.loads(as_json(found))["groups"]["orders"]["without_room"]
     assert without_room == ({"n1": reason} if told else {})
@@ -223,7 +238,7 @@ def test_a_slave_whose_log_waits_for_room_to_open_is_named() -> None:
     why = "no room: the disk is 100% full: it opens once there is room"
     waits = slave_group(client={"state": "", "last_error": ""}, part="connecting", reason=why)
     view = cluster(nodes=(node("n0", master()), node("n1", waits)))
-    found = summary(groups=(group_summary(view, "orders", ("n0", "n1"), "n0", 0.0),))
+    found = summary(groups=(group_summary(view, "orders", ("n0", "n1"), 0.0),))
     assert f"    n1: copies nothing: {why}" in as_text(found).split("\n")
 
 
@@ -231,7 +246,7 @@ def test_a_node_whose_files_do_not_expire_is_named() -> None:
     why = "no log file expires: /data/0 is dated in the future"
     kept = slave_group(stands_still=why)
     view = cluster(nodes=(node("n0", master()), node("n1", kept)))
-    found = summary(groups=(group_summary(view, "orders", ("n0", "n1"), "n0", 0.0),))
+    found = summary(groups=(group_summary(view, "orders", ("n0", "n1"), 0.0),))
     assert f"    n1: {why}" in as_text(found).split("\n")
     assert json.loads(as_json(found))["groups"]["orders"]["stands_still"] == {"n1": why}
 
@@ -242,18 +257,20 @@ def test_as_of_when_it_is_known() -> None:
     first, late = view.nodes
     late = attrs.evolve(late, state="away", heard_s=88.0)
     view = attrs.evolve(view, nodes=(attrs.evolve(first, heard_s=99.8), late))
-    found = group_summary(view, "orders", ("n0", "n1"), "n0", 2.0, 100.0)
-    assert [(end.gone, end.age_s) for end in found.nodes] == [
+    found = group_summary(view, "orders", ("n0", "n1"), 2.0, 100.0)
+    assert [(end.gone, end.age_s) for end in found.members] == [
         (False, pytest.approx(0.2)),
         (True, pytest.approx(12.0)),
     ]
     lines = as_text(summary(groups=(found,))).splitlines()
-    assert "    n0 is master, as of 0.2 s before the end" in lines
+    assert "    n0 leads, as of 0.2 s before the end" in lines
     assert [line.rpartition(" bytes")[2] for line in lines if line.startswith("    n1 ")] == [
         " when last heard, as of 12.0 s before the end"
     ]
     ends = json.loads(as_json(summary(groups=(found,))))["groups"]["orders"]["offsets"]
     assert {name: end["age_s"] for name, end in ends.items()} == {"n0": 0.2, "n1": 12.0}
     alone = attrs.evolve(view, nodes=(late,))
-    found = group_summary(alone, "orders", ("n0", "n1"), "n0", 2.0, 100.0)
-    assert "    no master, as of 12.0 s before the end" in as_text(summary(groups=(found,)))
+    found = group_summary(alone, "orders", ("n0", "n1"), 2.0, 100.0)
+    assert "    n0 is said to lead, as of 12.0 s before the end" in as_text(
+        summary(groups=(found,))
+    )

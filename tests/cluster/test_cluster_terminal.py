@@ -6,9 +6,10 @@ import attrs
 from cluster_samples import FEED, cluster, master, node, slave, slave_group, tree
 
 from actors.cluster.rates import RateMeter, Rates
-from actors.cluster.summary import damaged
+from actors.cluster.summary import findings
 from actors.cluster.terminal import frame, node_lines, plain_lines
 from actors.cluster.view import ClusterView, NodeView, tree_view
+from actors.group_status import DAMAGED
 
 RATES = {"orders": Rates(bytes_per_s=410_000.0, records_per_s=2000.4)}
 
@@ -46,8 +47,8 @@ triolog demo  running 0:00:12   n0 running  n1 running  n2 running   Ctrl-C stop
 orders: safe
 group   node  role    first   written    synced     acked  lag  rec/s  MB/s  state
 orders  n0    master      0  70000000  70000000  69999000        2000  0.41  running
-        n1    slave       0  70000000  70000000  70000000    0         0.41  in sync
-        n2    slave       0  70000000  70000000  70000000    0         0.41  in sync
+        n1    slave       0  70000000  70000000  69999000    0         0.41  follows n0: in sync
+        n2    slave       0  70000000  70000000  69999000    0         0.41  follows n0: in sync
 feed orders from README.md: 5000 acknowledged, 100 in flight, 0 unknown, feeding
 /n0                                     /n1                                     /n2
 ├─ event_log                            ├─ event_log                            ├─ event_log
@@ -62,8 +63,8 @@ triolog demo  stopping 0:00:12   n0 running  n1 running  n2 away x1   Ctrl-C aga
 orders: safe
 group   node  role    first   written    synced     acked       lag  rec/s  MB/s  state
 orders  n0    master      0  70000000  70000000  69999000             2000  0.41  running
-        n1    slave       0  30000000  70000000  30000000  40000000         4.00  ━━━━       42 % 10 s
-        n2    slave       0  70000000  70000000                             0.00  away
+        n1    slave       0  30000000  70000000  69999000  40000000         4.00  ━━━━       42 % 10 s
+        n2    slave       0  70000000  70000000  69999000         -         0.00  away
 feed orders from README.md: 5000 acknowledged, 100 in flight, 0 unknown, feeding
 n2: was killed by SIGKILL, starting it again
 /n0                                     /n1                                     /n2
@@ -79,8 +80,8 @@ triolog demo  stopping 0:00:12   n0 running  n1 running  n2 away x1
 orders: safe
 group  node role   written acked   lag rec/s MB/s state
 orders n0   master   66.8M 66.8M        2000 0.41 running
-       n1   slave    28.6M 28.6M 38.1M       4.00 ━━━━       42 % 10 s
-       n2   slave    66.8M                   0.00 away
+       n1   slave    28.6M 66.8M 38.1M       4.00 ━━━━       42 % 10 s
+       n2   slave    66.8M 66.8M     -       0.00 away
 feed orders from README.md: 5000 acknowledged, 100 in flight, 0 unknown, feeding
 n2: was killed by SIGKILL, starting it again
 /n0                       /n1                       /n2
@@ -159,8 +160,8 @@ def test_words_of_slaves() -> None:
         node("n2", slave_group()),
     )
     found = picture(cluster(nodes=nodes))
-    assert "0.41  behind" in found
-    assert "0.41  in sync, written only" in found
+    assert "0.41  follows n0: behind" in found
+    assert "0.41  follows n0: in sync, written only" in found
     refused = [slave("n1", ack_bytes=None, lag_bytes=None, last_error="ahead of the master")]
     found = picture(cluster(nodes=(node("n0", master(slaves=refused)), node("n1", slave_group()))))
     assert "ahead of the master" in found
@@ -186,13 +187,16 @@ def test_a_promise_is_whole_unless_there_are_many() -> None:
 def test_plain_lines() -> None:
     assert plain_lines(trouble(), RATES) == [
         "0:00:12 orders: n0 master at 70000000 acknowledged 69999000; n1 at 30000000 behind "
-        "40000000; n2 the peer closed the connection; 2000 records/s 0.41 MB/s"
+        "40000000; n2 not connected: the peer closed the connection; 2000 records/s 0.41 MB/s"
     ]
     never = slave("n1", ack_bytes=None, lag_bytes=None, state="SHUTDOWN")
     [line] = plain_lines(cluster(nodes=(node("n0", master(slaves=[never])),)), RATES)
     assert "n1 not connected;" in line
     alone = cluster(nodes=(node("n1", slave_group()),))
-    assert plain_lines(alone, {}) == ["0:00:12 orders: no master answers; 0 records/s 0.00 MB/s"]
+    assert plain_lines(alone, {}) == [
+        "0:00:12 orders: n0 is said to lead; n1 at 70000000 acknowledged 69999000;"
+        " 0 records/s 0.00 MB/s"
+    ]
 
 
 def test_of_a_tree_only_what_is_odd_is_told() -> None:
@@ -213,9 +217,10 @@ def test_node_lines() -> None:
     found = node_lines(trouble().nodes[0], trees=True)
     assert found[:5] == [
         "n0: running",
-        "  orders: master, 0 to 70000000, synced to 70000000, acknowledged to 69999000",
+        "  orders: master, 0 to 70000000, synced to 70000000, acknowledged to 69999000"
+        ", fresh reads confirmed by 2 of 2 others",
         "    n1 at 30000000 behind 40000000",
-        "    n2 the peer closed the connection",
+        "    n2 not connected: the peer closed the connection",
         "  /n0",
     ]
     assert "  │     ├─ store [12, 40 KiB] restarted 2" in found
@@ -223,11 +228,9 @@ def test_node_lines() -> None:
     [_, line] = node_lines(attrs.evolve(node("n1", failing), tree=None))
     assert line.endswith("acknowledged to 69999000, ready (refused)")
     four = node_lines(attrs.evolve(node("n0", master(ack_policy="4.x")), tree=None))[1]
-    assert four.endswith("acknowledged to 69999000 by the policy of 4.x")
-    fresh = master(fresh_needed=1, fresh_others=2)
-    assert node_lines(attrs.evolve(node("n0", fresh), tree=None))[1].endswith(
-        "acknowledged to 69999000, fresh reads confirmed by 1 of 2 others"
-    )
+    assert "acknowledged to 69999000, acknowledged by the policy of 4.x" in four
+    two = node("n0", master(copies=2))
+    assert node_lines(attrs.evolve(two, tree=None))[1].endswith("by 1 of 2 others")
     unknown = node_lines(attrs.evolve(node("n0", master(refused_count=3)), tree=None))
     assert unknown[4:] == ["    refused, from addresses that are no slave's: 3"]
 
@@ -254,7 +257,7 @@ def test_what_became_of_a_promotion() -> None:
     alone = cluster(nodes=(node("n1", parted),))
     assert "diverged: equal up to 70 only" in picture(alone)
     empty = slave_group(part="connecting", reason="it began empty, and has not heard n2")
-    assert "it began empty, and has not heard n2" in picture(cluster(nodes=(node("n1", empty),)))
+    assert "connecting: it began empty, and has not" in picture(cluster(nodes=(node("n1", empty),)))
     [_, line, *_] = node_lines(node("n1", empty))
     assert line.startswith(
         "  orders: slave, connecting: it began empty, and has not heard n2, 0 to "
@@ -274,8 +277,8 @@ def test_where_a_copy_is_damaged() -> None:
     assert line.startswith(f"  orders: slave, damaged: {where}, 0 to ")
     assert f"damaged: {where}" in picture(cluster(nodes=(node("n1", slave_of),)))
     both = cluster(nodes=(found, node("n1", slave_of)))
-    assert damaged(both, "orders") == {"n0": where, "n1": where}
-    assert damaged(cluster(nodes=(node("n0", master()),)), "orders") == {}
+    assert findings(both, "orders", DAMAGED) == {"n0": where, "n1": where}
+    assert findings(cluster(nodes=(node("n0", master()),)), "orders", DAMAGED) == {}
 
 
 def test_rates() -> None:

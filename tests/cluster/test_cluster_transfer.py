@@ -307,18 +307,18 @@ def test_a_leader_s_no_is_one_line(
     [
         (
             "promote ledger n1",
-            "promote: expected a classic group, found ledger, a dledger group: its members elect"
-            " their leader, `transfer-leader ledger` changes it",
+            "promote: expected a group whose master is promoted, found ledger, a dledger"
+            " group: its members elect their leader, `transfer-leader ledger` changes it",
         ),
         (
             "resync n1 ledger",
-            "resync: expected a classic group, found ledger, a dledger group: a follower's log is"
-            " made like its leader's by itself",
+            "resync: expected a group whose master is promoted, found ledger, a dledger group:"
+            " a follower's log is made like its leader's by itself",
         ),
         (
             "transfer-leader orders",
-            "transfer-leader: expected a dledger group, found orders, a classic group:"
-            " `promote orders` changes its master",
+            "transfer-leader: expected a group whose members elect their leader, found orders,"
+            " a classic group: `promote orders` changes its master",
         ),
         ("transfer-leader ledger n9", "NODE: expected one of n0, n1, n2, found n9"),
         (
@@ -351,5 +351,5 @@ def test_resync_needs_a_classic_group(
     text = Path(file).read_text().replace('slaves = ["n1", "n2"]', 'slaves = ["n1"]')
     Path(file).write_text(text)
     assert run_command_line([file, "resync", "n2"]) == 2
-    said = "triolog: NODE: expected a member of a classic group, found n2\n"
+    said = "triolog: NODE: expected a member of a group for it, found n2\n"
     assert capsys.readouterr().err == said

@@ -189,8 +189,7 @@ class Cluster:
     async def leader_of(self, group: str) -> str:
         """Whom most nodes take for the group's master or leader; "": nobody."""
         said = [await self.status_of(name) for name in NODES]
-        key = "master" if group == CLASSIC else "leader"
-        known = [each["groups"][group].get(key) or "" for each in said if each is not None]
+        known = [each["groups"][group]["leader"] for each in said if each is not None]
         return max(known, key=known.count, default="")
 
     async def command(self, *words: str) -> tuple[int, str]:

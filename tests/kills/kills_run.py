@@ -194,7 +194,7 @@ async def mend_tails(cluster: Cluster) -> None:
     while True:
         for name in NODES:
             said = await cluster.status_of(name)
-            if said is not None and said["groups"][CLASSIC]["part"] == "diverged":
+            if said is not None and said["groups"][CLASSIC]["state"] == "diverged":
                 code, words = await cluster.command("resync", name, CLASSIC)
                 print(f"  resync {name}: {words.splitlines()[-1] if words else code}", flush=True)
         await trio.sleep(1.0)

@@ -12,7 +12,7 @@ import attrs
 from actors.config import Durability
 from actors.config.bounds import INTERVAL, NAME, PORT, Within
 from actors.config.group import LargestFile, Role, StoreType
-from actors.config.kind import ConfigKind, Guarantee
+from actors.config.kind import ConfigKind, Guarantee, Terms
 from actors.config.problems import Problem, describe
 
 MODE: Final = "mirror"
@@ -111,4 +111,5 @@ CONFIG: Final = ConfigKind(
     guarantees=lambda: (_guarantee(MirrorGroup(name="pair", members=("n0", "n1"))),),
     fresh_read=lambda group: f"is refused but by {group.writer}",
     rows=lambda group: [("a log", "is one file of lines")],
+    terms=Terms(leader="writer", peer="copy", epoch="turn", acknowledged="mirrored"),
 )

@@ -17,7 +17,7 @@ from mirror_actors import (
     Read,
     Watch,
 )
-from mirror_config import MirrorGroup
+from mirror_config import CONFIG, MirrorGroup
 from mirror_store import Layout
 
 from actors.api.failures import RequestRefused
@@ -25,6 +25,7 @@ from actors.api.handle import AppendOutcome
 from actors.config import ClusterConfig
 from actors.env import Env
 from actors.errors import Closed, NotMaster
+from actors.group_status import GroupStatus, Peer
 from actors.log_types import Batch, Chain, NewRecord, Offsets, Receipt, Record
 from actors.node.append import AppendReply
 from actors.node.kind import NodeContext, NodeKind
@@ -139,7 +140,7 @@ class MirrorPart(Part):
             Offsets,
         )
 
-    async def status(self) -> dict[str, Any]:
+    async def status(self) -> GroupStatus:
         offsets = await self.wait_offsets(None)
         return mirror_status(self.file_group, self.node, offsets, self.counts)
 
@@ -162,17 +163,37 @@ class MirrorPart(Part):
 
 def mirror_status(
     group: MirrorGroup, node: str, offsets: Offsets, counts: GroupCounts
-) -> dict[str, Any]:
+) -> GroupStatus:
     """What a node says of the group."""
-    return {
-        "mode": group.mode,
-        "role": group.role_of(node).name,
-        "master": group.writer,
-        "written_bytes": offsets.written,
-        "synced_bytes": offsets.synced,
-        "acknowledged_bytes": offsets.acknowledged,
-        "counts": attrs.asdict(counts),
-    }
+    return GroupStatus(
+        mode=group.mode,
+        terms=CONFIG.terms,
+        role=group.role_of(node).name,
+        leads=node == group.writer,
+        leader=group.writer,
+        epoch=0,
+        is_open=node == group.writer,
+        first=offsets.min,
+        written=offsets.written,
+        synced=offsets.synced,
+        acknowledged=offsets.acknowledged,
+        copies=group.sure_copies,
+        durability=group.durability,
+        peers=_peers(group, node, offsets),
+        counts=attrs.asdict(counts),
+    )
+
+
+def _peers(group: MirrorGroup, node: str, offsets: Offsets) -> tuple[Peer, ...]:
+    """The writer's: the copy has what is acknowledged."""
+    if node != group.writer:
+        return ()
+    lag = offsets.written - offsets.acknowledged
+    return tuple(
+        Peer(node=each, state="mirrors", end=offsets.acknowledged, lag=lag, has_copy=True)
+        for each in group.members
+        if each != node
+    )
 
 
 def _record(at: int, line: bytes) -> Record:

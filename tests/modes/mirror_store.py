@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import ClassVar
 
 import attrs
 
 from actors.env.protocols import Disk
+from actors.group_status import GroupStatus
 from actors.storage.kind import StoreKind
 from actors.storage.log.commit_log import is_segment_name, segment_path
 from actors.storage.node.identity import Identity
@@ -118,7 +119,7 @@ def _stopped(disk: Disk, store: Mirror) -> Work[Limit]:
     return Limit(end_bytes=_end(disk, store), why="the end", is_sure=True)
 
 
-def _running(disk: Disk, store: Mirror, status: Mapping[str, Any] | None, node: str) -> Limit:
+def _running(disk: Disk, store: Mirror, status: GroupStatus | None, node: str) -> Limit:
     return Limit(end_bytes=_end(disk, store), why="running", is_sure=True)
 
 

@@ -131,8 +131,8 @@ class Stage:
 
     async def _rows(self) -> list[Any]:
         status = await self.cluster.node(self._master_name).status()
-        rows: list[Any] = status["groups"][GROUP]["slaves"]
-        return rows
+        peers = status["groups"][GROUP]["peers"]
+        return [{"node": peer["node"], **peer["details"]} for peer in peers]
 
     @property
     def _master_name(self) -> str:
@@ -294,16 +294,16 @@ class Stage:
 
     async def _client(self, name: str) -> list[str]:
         """A slave's own side."""
-        client = (await self.cluster.node(name).status())["groups"][GROUP]["client"]
-        last = client["last_error"]
+        own = (await self.cluster.node(name).status())["groups"][GROUP]
+        last, state = own["link"]["error"], own["link"]["state"].upper()
         return [
-            f"{client['state']}, {'' if client['diverged'] else 'not '}called diverged",
+            f"{state}, {'' if own['diverged'] else 'not '}called diverged",
             *([f"before: {last}"] if last else []),
         ]
 
     async def _connections(self) -> list[str]:
         status = await self.cluster.node(self._master_name).status()
-        return [f"{status['groups'][GROUP]['connections_count']} open connections"]
+        return [f"{status['groups'][GROUP]['details']['connections_count']} open connections"]
 
     async def _events(self, kind: str) -> list[str]:
         count = sum(type(seen.event).__name__ == kind for seen in self.world.events)

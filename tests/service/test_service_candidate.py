@@ -42,7 +42,7 @@ def pair(cluster: SimCluster) -> tuple[str, str]:
 
 async def role(cluster: SimCluster, name: str) -> tuple[str, int]:
     found = (await cluster.node(name).status())["groups"][GROUP]
-    return found["role"], found["term"]
+    return found["role"], found["epoch"]
 
 
 async def test_it_elects_another_and_acknowledges_and_leads_never(cluster: SimCluster) -> None:

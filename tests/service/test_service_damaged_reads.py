@@ -101,7 +101,7 @@ async def damage_of(cluster: SimCluster, name: str) -> str:
     """What the node's status says of its copy."""
     node = cluster.running(name)
     assert node is not None
-    return str((await node.status())["groups"][GROUP]["damage"])
+    return str((await node.status())["groups"][GROUP]["findings"].get("damaged", ""))
 
 
 @pytest.mark.parametrize("by", ["read", "tail"])

@@ -100,7 +100,7 @@ async def picture(node: actors.Node) -> dict[str, object]:
         "waiting": waiting(tree),
         "tasks": trio.lowlevel.current_statistics().tasks_living,
         "files": open_files(),
-        "connections": group["connections_count"],
+        "connections": group["details"]["connections_count"],
     }
 
 
@@ -171,7 +171,7 @@ async def test_ten_thousand_real_probes_leave_nothing_behind(
         for was, now in zip(before, await at_rest(node, slave, like=before), strict=True):
             for what, value in was.items():
                 assert now[what] == value
-        refused_count = (await node.status())["groups"]["orders"]["refused_count"]
+        refused_count = (await node.status())["groups"]["orders"]["details"]["refused_count"]
         assert 0 < refused_count <= PROBES // 4
 
 

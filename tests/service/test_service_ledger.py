@@ -147,14 +147,14 @@ async def test_status_says_who_leads_and_how_far_each_is(cluster: SimCluster) ->
     assert list(found) == ["orders", GROUP]
     said = found[GROUP]
     assert (said["mode"], said["role"], said["leader"]) == ("dledger", "leader", leader)
-    assert said["committed_index"] == said["synced_index"] == receipt.last
-    assert {peer["matched_index"] for peer in said["peers"]} == {receipt.last}
+    assert said["acknowledged"] == said["synced"] == receipt.next
+    assert {peer["end"] for peer in said["peers"]} == {receipt.next}
     assert said["counts"]["acknowledged"] == 1
     follower = (await cluster.node(other(cluster)).status())["groups"][GROUP]
     rules = Rules.of({"groups": {GROUP: follower}}, GROUP)
     assert not rules.takes_empty, "what the client's append goes by"
     assert rules.body_bytes_max == cluster.config.groups[GROUP].body_bytes_max
-    assert (follower["role"], follower["leader"], follower["peers"]) == ("follower", leader, [])
+    assert (follower["role"], follower["leader"], follower["peers"]) == ("follower", leader, ())
 
 
 async def test_an_ordered_stop_ends_appends(cluster: SimCluster) -> None:

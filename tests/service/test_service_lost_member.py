@@ -84,7 +84,7 @@ async def parted(cluster: SimCluster) -> tuple[str, str, str]:
 async def said(cluster: SimCluster, name: str) -> str:
     """Why a node's vote does not count alone."""
     status = await cluster.node(name).status()
-    words: str = status["groups"][GROUP]["joining"]
+    words: str = status["groups"][GROUP]["details"]["joining"]
     return words
 
 

@@ -25,11 +25,11 @@ async def test_the_named_member_leads_and_nothing_is_lost(cluster: SimCluster) -
     old, new = cluster.master_of(GROUP), other(cluster)
     await cluster.log(GROUP).append([b"one"])
     await cluster.converged(GROUP)
-    term = (await cluster.node(old).status())["groups"][GROUP]["term"]
+    term = (await cluster.node(old).status())["groups"][GROUP]["epoch"]
     found = await cluster.node(old).transfer_leader(GROUP, new)
     assert found == {"group": GROUP, "leader": new, "old_leader": old, "term": term + 1}
     await leads(cluster, new)
-    assert (await cluster.node(new).status())["groups"][GROUP]["term"] == term + 1
+    assert (await cluster.node(new).status())["groups"][GROUP]["epoch"] == term + 1
     await cluster.node(new).log(GROUP).append([b"two"])
     await cluster.converged(GROUP)
     assert await bodies(cluster.log(GROUP, old)) == [b"one", b"two"]
@@ -92,7 +92,7 @@ async def test_what_cannot_be_is_refused_and_the_leader_goes_on(cluster: SimClus
 async def test_who_leads_already_may_be_named(cluster: SimCluster) -> None:
     leader = cluster.master_of(GROUP)
     found = await cluster.node(leader).transfer_leader(GROUP, leader)
-    term = (await cluster.node(leader).status())["groups"][GROUP]["term"]
+    term = (await cluster.node(leader).status())["groups"][GROUP]["epoch"]
     same = {"group": GROUP, "leader": leader, "old_leader": leader, "term": term}
     assert found == same
     assert cluster.master_of(GROUP) == leader

@@ -102,10 +102,10 @@ async def test_a_page_that_is_zero_is_mended_and_told(autojump_clock: object, no
         count = sum(each.count for each in told)
         assert count == -(-PAGE // UNIT_BYTES)
         groups = (await on.node(node).status())["groups"]
-        assert groups[GROUP]["mended"].startswith(f"{count} damaged units")
+        assert groups[GROUP]["findings"]["mended"].startswith(f"{count} damaged units")
         other = {"n0": "n1", "n1": "n0"}[node]
         assert on.events(other, events.DerivedMended) == []
-        assert (await on.node(other).status())["groups"][GROUP]["mended"] == ""
+        assert (await on.node(other).status())["groups"][GROUP]["findings"] == {}
 
 
 async def test_what_a_lookup_meets_is_mended_at_once_also_without_a_rate(

@@ -191,12 +191,12 @@ async def test_a_wrong_date_keeps_nothing(autojump_clock: object) -> None:
         assert on.runner.counts == {"misdate": 1}
         status = await on.cluster.node("n1").status()
         tree = await on.cluster.node("n1").tree()
-        assert status["groups"][GROUP]["min_bytes"] > 0
+        assert status["groups"][GROUP]["first"] > 0
         said = []
         for number in range(LOOKS_MAX):
             look = NodeLooked(at_s=number * 2.0, node="n1", boot=1, status=status, tree=tree)
             assert list(checker.see(look)) == []
-            own = {**status["groups"][GROUP], "min_bytes": 0}
+            own = {**status["groups"][GROUP], "first": 0}
             kept = attrs.evolve(look, status={**status, "groups": {GROUP: own}})
             said += objecting.see(kept)
         (line,) = said or [""]
@@ -212,7 +212,7 @@ async def test_a_bad_sector_in_a_file_that_expires_ends_nobody(autojump_clock: o
         assert f"n1 read:{errno.EIO}" in [
             seen.where for seen in on.history.observations if isinstance(seen, FaultInjected)
         ]
-        assert (await on.cluster.node("n1").status())["groups"][GROUP]["min_bytes"] > 0
+        assert (await on.cluster.node("n1").status())["groups"][GROUP]["first"] > 0
 
 
 def test_it_is_drawn_where_files_expire() -> None:

@@ -74,6 +74,6 @@ async def test_what_opens_and_waits_for_room_says_so(
     faults.clear()
     await trio.sleep(5)
     status = (await node.status())["groups"][GROUP]
-    assert (status["part"], status["reason"]) == ("open", "")
+    assert (status["state"], status["reason"]) == ("open", "")
     await cluster.log(GROUP).append([b"two"])
     await cluster.converged(GROUP)

@@ -279,7 +279,7 @@ async def led(nodes: list[Any]) -> Any:
     """The member that leads."""
     while True:
         for node in nodes:
-            if (await node.status())["groups"]["ledger"]["open"]:
+            if (await node.status())["groups"]["ledger"]["is_open"]:
                 return node
         await trio.sleep(0.05)
 

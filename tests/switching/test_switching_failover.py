@@ -96,7 +96,7 @@ async def test_status_is_answered_while_the_parts_are_changed(cluster: SimCluste
     async def ask(name: str) -> None:
         while True:
             found = (await cluster.node(name).status())["groups"][GROUP]
-            seen.append({name, found["role"], found["part"], str(found["promotion"])})
+            seen.append({name, found["role"], found["state"], str(found["epoch"])})
             await trio.sleep(0.001)
 
     async with trio.open_nursery() as nursery:

@@ -173,8 +173,8 @@ async def test_it_is_no_copy_of_what_it_does_not_hold(cluster: SimCluster) -> No
         with pytest.raises((NotEnoughReplicas, OutcomeUnknown)):
             await append(cluster, master, b"this has one copy")
     status = await cluster.node(master).status()
-    rows = {row["node"]: row for row in status["groups"][GROUP]["slaves"]}
-    assert rows["n0"]["ack_bytes"] is None
+    rows = {row["node"]: row for row in status["groups"][GROUP]["peers"]}
+    assert rows["n0"]["end"] is None
     await cluster.start(other)
     await append(cluster, master, b"two copies")
     assert (await state(cluster, "n0")).state == "diverged"

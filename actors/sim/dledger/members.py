@@ -83,7 +83,9 @@ class SimMember:
 
     async def status(self) -> dict[str, Any]:
         """As a node's."""
-        return {"groups": {name: await part.status() for name, part in self.parts.items()}}
+        return {
+            "groups": {name: (await part.status()).plain() for name, part in self.parts.items()}
+        }
 
     async def tree(self) -> dict[str, Any]:
         """The supervision tree as it is now, ready for JSON."""

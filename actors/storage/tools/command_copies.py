@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any
 
 from actors.api.socket_file import api_socket_path
 from actors.client.connection import connect
@@ -14,6 +13,7 @@ from actors.config.bounds import NAME
 from actors.config.command_line import complain
 from actors.env.protocols import Disk, Env
 from actors.errors import ConfigError, StorageError, TriologError
+from actors.group_status import GroupStatus, group_status
 from actors.storage.kinds import KINDS, tools_of
 from actors.storage.tools import arguments, report
 from actors.storage.tools import seed as seeding
@@ -51,15 +51,14 @@ async def backup(env: Env, command: arguments.Backup) -> int:
     return EXIT_OK
 
 
-async def _status(target: Target, group: str) -> dict[str, Any] | None:
+async def _status(target: Target, group: str) -> GroupStatus | None:
     """What a running node says of a group; None: it does not answer."""
     assert target.node_dir is not None
     try:
         async with connect(api_socket_path(target.node_dir), name="backup") as client:
-            found: dict[str, Any] = (await client.status())["groups"][group]
-    except (OSError, TriologError, KeyError, ExceptionGroup):
+            return group_status(await client.status(), group)
+    except (OSError, TriologError, ExceptionGroup):
         return None
-    return found
 
 
 async def _running_limit(disk: Disk, target: Target, store: FoundStore) -> Limit:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import attrs
 
 from actors.config import ClusterConfig
 from actors.env.protocols import Disk, Env
+from actors.group_status import GroupStatus
 from actors.storage.node.identity import Identity
 from actors.storage.tools.commitlog.check import CheckOptions
 from actors.storage.tools.commitlog.dump import Dumped, Wanted
@@ -65,7 +66,7 @@ class StoreTools(Generic[S]):
     dump: Callable[[Disk, S, Wanted, Callable[[bytes], object], int | None], Work[Dumped]]
     stays_up_to: Callable[[Disk, S], int]
     stopped_limit: Callable[[Disk, S], Work[Limit]]
-    running_limit: Callable[[Disk, S, Mapping[str, Any] | None, str], Limit]
+    running_limit: Callable[[Disk, S, GroupStatus | None, str], Limit]
     copy: Callable[[Disk, S, str, Any, BackedUp], Work[Copied]]
     parse_copy: Callable[[Any], Copied]
     truncate: Callable[[Env, S, int, int | None, str | None], Work[Truncation]] | str

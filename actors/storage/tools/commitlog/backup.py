@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import attrs
 
 from actors.config import ClusterConfig
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog, TriologError
+from actors.group_status import GroupStatus
 from actors.storage.commitlog import recovery
 from actors.storage.files.side_file import SideFile, SideFileDamaged, read_side_file
 from actors.storage.layout import StoreLayout
@@ -65,9 +65,7 @@ def synced_mark(disk: Disk, store: GroupStore) -> int:
     return 0 if values is None else values[0]
 
 
-def running_limit(
-    disk: Disk, store: GroupStore, status: Mapping[str, Any] | None, node: str
-) -> Limit:
+def running_limit(disk: Disk, store: GroupStore, status: GroupStatus | None, node: str) -> Limit:
     """What a running node says of a group; what is synced there if it does not answer.
 
     Raises: TriologError: it does not know yet what is acknowledged.
@@ -75,13 +73,12 @@ def running_limit(
     if status is None:
         mark = synced_mark(disk, store)
         return Limit(end_bytes=mark, why="the synced mark of a node that did not answer")
-    synced, acknowledged = status["synced_bytes"], status["acknowledged_bytes"]
-    if synced and not acknowledged:
+    if status.synced and not status.acknowledged:
         raise TriologError(
             f"{node} does not know yet what of {store.name} is acknowledged: try again while its"
             " master runs, or stop it"
         )
-    end = min(synced, acknowledged)
+    end = min(status.synced, status.acknowledged)
     return Limit(end_bytes=end, why="acknowledged and synced on a running node")
 
 

@@ -15,13 +15,14 @@ the copy is read through, and has to be one log up to its end.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from typing import Any, ClassVar
 
 import attrs
 
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog, StorageError
+from actors.group_status import GroupStatus
 from actors.storage.ledger import recovery
 from actors.storage.ledger.layout import LedgerLayout
 from actors.storage.ledger.ledger import IndexNotThere
@@ -170,7 +171,7 @@ def committed_index(disk: Disk, ledger: GroupLedger) -> int:
 
 
 def running_ledger_limit(
-    disk: Disk, ledger: GroupLedger, status: Mapping[str, Any] | None, node: str
+    disk: Disk, ledger: GroupLedger, status: GroupStatus | None, node: str
 ) -> LedgerLimit:
     """What a running member has committed and synced; as its checkpoint says if it is silent.
 
@@ -179,7 +180,7 @@ def running_ledger_limit(
     if status is None:
         index = committed_index(disk, ledger)
         return limit_at(disk, ledger, index, "the checkpoint of a member that did not answer")
-    index = min(status["synced_index"], status["committed_index"])
+    index = min(status.synced, status.acknowledged) - 1
     return limit_at(disk, ledger, index, "committed and synced on a running member")
 
 
