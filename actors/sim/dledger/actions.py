@@ -38,7 +38,7 @@ from actors.sim.dledger.runner import ANSWER_S, LedgerRunner
 from actors.sim.dledger.transfers import Depose, TransferLeader
 from actors.sim.runner import Runner
 from actors.sim.script import Fault
-from actors.storage.ledger.cleaning import CLEAN_S
+from actors.storage.ledger.store import CLEAN_S
 from actors.trees.ledger_places import election_settings
 
 OUTGROW_S: Final = 20.0

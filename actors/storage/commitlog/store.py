@@ -122,14 +122,7 @@ class _MarkDue:
     """Timer: the synced mark has been in the page cache for a second."""
 
 
-@attrs.frozen(kw_only=True)
-class _CleanDue:
-    """Timer: look at the disk and at the age of the oldest file. `deleted`: in this round."""
-
-    deleted: int = 0
-
-
-_Inbox: TypeAlias = Message | _MarkDue | _CleanDue
+_Inbox: TypeAlias = Message | _MarkDue | expiry.CleanDue
 
 
 @attrs.define(kw_only=True)
@@ -166,7 +159,7 @@ class Store(Actor[_Inbox]):
     _growth: Growth = attrs.field(factory=Growth, init=False)
     _raw: RawSession = attrs.field(init=False)
     _in_frame: bool = attrs.field(default=False, init=False)  # what is not told is part of one
-    _cleaning: bool = attrs.field(default=False, init=False)
+    _rounds: expiry.Rounds = attrs.field(init=False)
     _admission: str = attrs.field(default="", init=False)
     _closed: GateClosed | None = attrs.field(default=None, init=False)
 
@@ -221,8 +214,10 @@ class Store(Actor[_Inbox]):
             self.env, opened.log, self.group, node=self.node, root=layout.root, emit=self.ctx.emit
         )
         self._cleaner.look()
-        first_s = self._cleaner.first_round_s(self.group.clean_resource_interval_s)
-        self.ctx.timers.start("clean", first_s, _CleanDue())
+        interval_s = self.group.clean_resource_interval_s
+        start_round = partial(self.ctx.timers.start, "clean")
+        self._rounds = expiry.Rounds(interval_s=interval_s, start=start_round)
+        self._rounds.begin(self._cleaner.first_round_s(interval_s))
         for event in opened.events():
             self.ctx.emit(event)
         if self.guard is not None:
@@ -289,8 +284,8 @@ class Store(Actor[_Inbox]):
             case _MarkDue():
                 self._unsynced[self._mark.path] = None
                 self._offer_written()
-            case _CleanDue():
-                await self._clean(message.deleted)
+            case expiry.CleanDue():
+                await self._clean(message)
             case Append() | AppendRaw():
                 raise AssertionError(message)  # handle_batch has taken these
             case _:
@@ -433,22 +428,16 @@ class Store(Actor[_Inbox]):
     # ---- expiry ----
 
     def _clean_now(self, error: NoRoom) -> str:
-        """The disk filled up between two looks. A round that goes on is not hurried."""
-        if not self._cleaning:
-            self._cleaning = True
-            self.ctx.timers.start("clean", 0.0, _CleanDue())
+        self._rounds.hurry()
         return self._cleaner.no_room(error)
 
-    async def _clean(self, deleted: int) -> None:
-        """Delete at most one file, then look again soon, or in the next round."""
+    async def _clean(self, due: expiry.CleanDue) -> None:
+        """Delete at most one file."""
         self._cleaner.look()
-        reason, gone = self._cleaner.due(self._synced_bytes, deleted=deleted), None
+        reason, gone = self._cleaner.due(self._synced_bytes, deleted=due.deleted), None
         if reason is not None:
             gone = await stepped(given_up.delete_first(self.layout, self._cleaner, reason))
-        self._cleaning = gone is not None
-        if gone is None:
-            self.ctx.timers.start("clean", self.group.clean_resource_interval_s, _CleanDue())
-            return
-        self._offer_written()  # so that the syncer lets go of the file
-        self.ctx.emit(gone)
-        self.ctx.timers.start("clean", expiry.BETWEEN_FILES_S, _CleanDue(deleted=deleted + 1))
+        if gone is not None:
+            self._offer_written()  # so that the syncer lets go of the file
+            self.ctx.emit(gone)
+        self._rounds.looked(due, has_gone=gone is not None)

@@ -23,10 +23,10 @@ from typing import TypeAlias, assert_never
 import attrs
 
 from actors.errors import LogFull, Overloaded, StorageError, TooLarge
+from actors.events.store import SegmentExpired
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage.files.stepping import stepped
 from actors.storage.ledger import store_messages
-from actors.storage.ledger.cleaning import CleanDue, CleaningRounds
 from actors.storage.ledger.ledger import EntryRefused, IndexNotThere, LedgerStore, SyncWork
 from actors.storage.ledger.recent import RecentEntries
 from actors.storage.ledger.store_messages import COMMITS as COMMITS
@@ -50,6 +50,7 @@ from actors.storage.ledger.store_messages import SessionOpened as SessionOpened
 from actors.storage.ledger.store_messages import StaleSession as StaleSession
 from actors.storage.ledger.store_messages import Subscribe as Subscribe
 from actors.storage.ledger.store_messages import Unsubscribe as Unsubscribe
+from actors.storage.log.expiry import FILES_PER_ROUND_MAX, CleanDue, Rounds
 from actors.storage.log.syncer import Settle, Written, may_close_clean
 from actors.storage.log.syncer import SyncDone as SyncDone
 from wire.dledger.entry import ENTRY_HEAD_BYTES, entry_bytes_max
@@ -62,6 +63,8 @@ GROUP_BYTES = 4 << 20
 WHOLE_SYNC_S = 1.0
 """What derives from the entries, and the mark, are synced at most so much later."""
 SUBSCRIBERS_MAX = 1024
+CLEAN_S = 10.0
+"""Between two looks at the disk. Upstream's CleanSpaceService looks ten times a second."""
 
 
 @attrs.frozen(kw_only=True)
@@ -106,7 +109,8 @@ class Store(Actor[_Inbox]):
     recent: RecentEntries | None = None
     mailbox: MailboxSpec = attrs.field(init=False)  # type: ignore[misc]
     _ledger: LedgerStore = attrs.field(init=False)
-    _rounds: CleaningRounds = attrs.field(init=False)
+    _rounds: Rounds = attrs.field(init=False)
+    _floor_index: int = attrs.field(default=0, init=False)  # a snapshot stands for all below
     _session: int = attrs.field(default=NO_SESSION, init=False)
     _term: int = attrs.field(default=0, init=False)
     _cuts: int = attrs.field(default=0, init=False)
@@ -135,13 +139,9 @@ class Store(Actor[_Inbox]):
             self.recent.forget()
         for event in self._ledger.opening_events():
             self.ctx.emit(event)
-        self._rounds = CleaningRounds(
-            ledger=self._ledger,
-            by_snapshot=self.by_snapshot,
-            start=partial(self.ctx.timers.start, "clean"),
-            emit=self.ctx.emit,
-        )
-        self._rounds.begin()
+        start_round = partial(self.ctx.timers.start, "clean")
+        self._rounds = Rounds(interval_s=CLEAN_S, start=start_round)
+        self._rounds.begin(CLEAN_S)
 
     async def on_stop(self, reason: StopReason) -> None:
         """An ordered stop syncs what is left; after one that failed no sync proves anything."""
@@ -186,7 +186,7 @@ class Store(Actor[_Inbox]):
             case Commit():
                 self._commit(message)
             case DropBelow():
-                self._rounds.floor_index = message.index
+                self._floor_index = message.index
                 self._rounds.hurry()
             case Subscribe():
                 await self._subscribe(message)
@@ -199,7 +199,7 @@ class Store(Actor[_Inbox]):
             case _CheckpointLate():
                 self._want_checkpoint()
             case CleanDue():
-                self._cuts += self._rounds.step(message)
+                self._clean(message)
             case _:
                 assert_never(message)
 
@@ -380,3 +380,17 @@ class Store(Actor[_Inbox]):
         waits = self._ledger.end_sync(work)
         if waits and not self.ctx.timers.active("whole"):
             self.ctx.timers.start("whole", WHOLE_SYNC_S, _WholeDue())
+
+    # ---- expiry ----
+
+    def _clean(self, due: CleanDue) -> None:
+        """Delete at most one file, of entries that a snapshot stands for, or that have expired."""
+        ledger, reason = self._ledger, None
+        if due.deleted < FILES_PER_ROUND_MAX:
+            reason = ledger.delete_expired(self._floor_index, snapshot=True)
+            if reason is None and not self.by_snapshot:
+                reason = ledger.delete_expired(ledger.committed_index + 1)
+        if reason is not None:
+            self._cuts += 1
+            self.ctx.emit(SegmentExpired(min_bytes=ledger.begin_bytes, reason=reason))
+        self._rounds.looked(due, has_gone=reason is not None)

@@ -93,6 +93,45 @@ class Expiry:
         return "age" if is_old else None
 
 
+@attrs.frozen(kw_only=True)
+class CleanDue:
+    """Timer: look at the disk and at the age of the oldest file. `deleted`: in this round."""
+
+    deleted: int = 0
+
+
+@attrs.define(kw_only=True)
+class Rounds:
+    """When a store looks for files that are to go; in a round they go one at a time.
+
+    Attributes:
+        interval_s: between two rounds.
+        start: the store's timer, in place of the one that runs.
+    """
+
+    interval_s: float
+    start: Callable[[float, CleanDue], None]
+    _goes_on: bool = attrs.field(default=False, init=False)
+
+    def begin(self, within_s: float) -> None:
+        """The first round is due then."""
+        self.start(within_s, CleanDue())
+
+    def hurry(self) -> None:
+        """The disk filled up between two rounds. One that goes on is not hurried."""
+        if not self._goes_on:
+            self._goes_on = True
+            self.start(0.0, CleanDue())
+
+    def looked(self, due: CleanDue, *, has_gone: bool) -> None:
+        """After a file has gone the next look is soon, otherwise in the next round."""
+        self._goes_on = has_gone
+        if has_gone:
+            self.start(BETWEEN_FILES_S, CleanDue(deleted=due.deleted + 1))
+        else:
+            self.start(self.interval_s, CleanDue())
+
+
 @attrs.define(kw_only=True)
 class Cleaner:
     """Applies the rules to one log, and tells once, by an event and in the program's log, that it
