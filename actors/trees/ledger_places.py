@@ -17,8 +17,7 @@ from actors.env import Env
 from actors.runtime import ActorRef, Registry
 from actors.state_machine import StateMachine
 from actors.storage.ledger import reader
-from actors.storage.ledger.doubts import DoubtedSource
-from actors.storage.ledger.entry_window import AHEAD_BYTES, EntrySource
+from actors.storage.ledger.entry_window import AHEAD_BYTES, DoubtedSource, EntrySource
 from actors.storage.ledger.layout import LedgerLayout
 from actors.storage.ledger.member_opening import MemberNote
 from actors.storage.ledger.memory_ledger import MemoryEntries, MemoryReader

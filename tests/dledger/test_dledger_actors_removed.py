@@ -13,8 +13,8 @@ from group_kit import Group, opened
 from actors.cluster.explain import explain
 from actors.errors import TriologError
 from actors.runtime import ActorError
-from actors.storage.files.lost_files import WHAT_TO_DO, lost_text
 from actors.storage.ledger.layout import LedgerLayout
+from actors.storage.log.syncer import WHAT_TO_DO, lost_text
 
 BODIES = [b"%04d" % number * 500 for number in range(80)]
 """Three data files."""

@@ -8,7 +8,7 @@ is upstream's view. Over the wire the leader alone answers, as upstream's does.
 Messages: Read and WatchOffsets as `storage.reading.pull_service` takes them, with indexes for
 positions (the end of a range is the index behind its last entry); Inspect and GetEntry for
 `repair`; Asked (GET); CommittedTo, LedgerGrew, and sessions. It asks nobody. What it cannot read is
-the error of that request; whether it can be read at all, the store finds out (`doubts`). A restart
+the error of that request; whether it can be read at all, the store finds out (`Doubt`). A restart
 forgets what is committed until the store has said it, and who waited: their replies fail.
 """
 

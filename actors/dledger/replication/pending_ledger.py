@@ -11,9 +11,8 @@ import attrs
 
 from actors.dledger.core.intake_effects import StoreChange
 from actors.dledger.core.member_state import INDEX_NONE
-from actors.storage.ledger.compare import is_equal
 from actors.storage.ledger.entry_window import EntryWindow
-from actors.storage.ledger.ledger import IndexGone
+from actors.storage.ledger.ledger import IndexGone, is_equal
 from wire.dledger.entry import Entry
 
 

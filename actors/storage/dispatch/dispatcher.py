@@ -18,7 +18,7 @@ group; but a full disk is waited for.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import TypeAlias, assert_never
@@ -28,7 +28,8 @@ import trio
 
 from actors.config import ClassicGroup
 from actors.env import Env
-from actors.env.protocols import Syncer
+from actors.env.protocols import SYNC_PATHS_MAX, Disk, Syncer
+from actors.errors import CorruptLog, StorageError
 from actors.events import store as events
 from actors.runtime import Actor, ActorDown, ActorRef, AskTimeout, MailboxSpec, StopReason
 from actors.storage.commitlog.store_messages import GetRange, LogGrew, LogRange, SetFloor, Subscribe
@@ -38,7 +39,6 @@ from actors.storage.derived.derived_mends import mend_in_room
 from actors.storage.derived.queue_files import QueueGap
 from actors.storage.derived.record_proof import RecordProof
 from actors.storage.dispatch.dispatch_checks import CHECK_TIMEOUT_S, DispatchChecks, compared_alone
-from actors.storage.dispatch.dispatch_steps import begun_event, events_of, sync_flush, wanted_bytes
 from actors.storage.dispatch.dispatcher_messages import Dispatched as Dispatched
 from actors.storage.dispatch.dispatcher_messages import GetDispatched as GetDispatched
 from actors.storage.dispatch.dispatcher_messages import GetScrubRange, MendDerived, Mended
@@ -180,7 +180,7 @@ class Dispatcher(Actor[_Inbox]):
         if self._in_flight is not None:  # its feeder may have been stopped before its sync began
             flush = self._in_flight.with_later(flush)
         if flush is not None:
-            await sync_flush(self._syncer, self.env.disk, flush, self.ctx.emit)
+            await _sync_flush(self._syncer, self.env.disk, flush, self.ctx.emit)
             self._files.end_flush(flush)
         await stepped(self._files.leave_ends())
 
@@ -326,7 +326,7 @@ class Dispatcher(Actor[_Inbox]):
         return self._goes_on(stopped, len(data) - stopped.end)
 
     def _goes_on(self, stopped: Scanned, rest_bytes: int) -> bool:
-        wanted = wanted_bytes(stopped, self._at_bytes, rest_bytes, self._reader.folder)
+        wanted = _wanted_bytes(stopped, self._at_bytes, rest_bytes, self._reader.folder)
         if stopped.stop is not Stop.END:
             self._wanted_bytes = wanted
         if stopped.stop is Stop.BLANK and wanted <= self._limit_bytes:
@@ -367,8 +367,8 @@ class Dispatcher(Actor[_Inbox]):
         finally:
             if put.begun:
                 self._syncer.forget(self._files.take_gone())
-                self.ctx.emit(begun_event(put))
-        for event in events_of(put):
+                self.ctx.emit(_begun_event(put))
+        for event in _events_of(put):
             self.ctx.emit(event)
         return True
 
@@ -434,7 +434,7 @@ class Dispatcher(Actor[_Inbox]):
             self.ctx.spawn(self._feed_flush, flush)
 
     async def _feed_flush(self, flush: Flush) -> None:
-        await sync_flush(self._syncer, self.env.disk, flush, self.ctx.emit)
+        await _sync_flush(self._syncer, self.env.disk, flush, self.ctx.emit)
         await self.ctx.self_ref.tell(Flushed(flush=flush))
 
     # ---- the scrub ----
@@ -455,3 +455,66 @@ class Dispatcher(Actor[_Inbox]):
         proof = self._lookups.proof
         proof.min_bytes, proof.limit_bytes = self._min_bytes, self._limit_bytes
         return self._lookups
+
+
+def _events_of(put: Put) -> Iterator[events.RecordsNotDispatched | events.QueueOffsetsRepeated]:
+    """The events of records that no unit leads to."""
+    if put.refused:
+        first = put.refused[0].physical_offset
+        yield events.RecordsNotDispatched(first_bytes=first, count=len(put.refused))
+    if put.repeated:
+        first = put.repeated[0].physical_offset
+        yield events.QueueOffsetsRepeated(first_bytes=first, count=len(put.repeated))
+
+
+def _begun_event(put: Put) -> events.QueuesBegunAnew:
+    """The event of queues that began anew: there is one."""
+    first = put.begun[0]
+    return events.QueuesBegunAnew(
+        topic=first.topic,
+        queue_id=first.queue_id,
+        first_bytes=first.physical_offset,
+        queue_count=len(put.begun),
+        unit_count=put.units_count,
+    )
+
+
+async def _sync_flush(
+    syncer: Syncer, disk: Disk, flush: Flush, emit: Callable[[events.SyncFailed], None]
+) -> None:
+    """Have its files on the disk. Raises: StorageError."""
+    try:
+        for first in range(0, len(flush.paths), SYNC_PATHS_MAX):
+            some = flush.paths[first : first + SYNC_PATHS_MAX]
+            # Some may have expired since; the call holds on to those it has begun with.
+            await syncer.sync([path for path in some if disk.exists(path)])
+    except OSError as error:
+        emit(events.SyncFailed(error=str(error), paths=flush.paths))
+        raise StorageError(f"the sync of derived files failed: {error}") from error
+
+
+def _wanted_bytes(stopped: Scanned, at_bytes: int, rest_bytes: int, folder: str) -> int:
+    """Up to where the log has to reach before the next record can be read, where a scan stopped.
+
+    Args:
+        at_bytes: where it stopped, `rest_bytes` before the end of what was read.
+        folder: of the log.
+
+    Raises: CorruptLog.
+    """
+    match stopped.stop:
+        case Stop.END:
+            return at_bytes
+        case Stop.BLANK:
+            return at_bytes + stopped.blank_bytes
+        case Stop.INCOMPLETE:
+            # Normal on a slave: frames cut records. More is read at once, or waited for.
+            return at_bytes + rest_bytes + stopped.missing_bytes
+        case Stop.CORRUPT | Stop.UNWRITTEN:
+            reason = stopped.reason or "nothing is written there"
+            raise CorruptLog(
+                f"{folder}: offset {at_bytes}: {reason}; on a slave: its"
+                " master's log is not the one that it had copied (README, Running it)"
+            )
+        case _:
+            assert_never(stopped.stop)

@@ -10,8 +10,8 @@ import attrs
 
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog, StorageError
-from actors.storage.files.lost_files import lost_text
 from actors.storage.ledger.ledger import FileGone
+from actors.storage.log.syncer import lost_text
 
 T = TypeVar("T")
 

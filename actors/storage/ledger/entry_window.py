@@ -6,12 +6,15 @@ Upstream: openmessaging/dledger, DLedgerMmapFileStore.java, get (0.3.1.2), one e
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final, Protocol
 
 import attrs
 from msgspec import Raw
 
-from actors.storage.ledger.ledger import IndexGone
+from actors.errors import StorageError
+from actors.storage.ledger.ledger import FileGone, IndexGone
 from actors.storage.ledger.recent import RecentEntries
 from wire.dledger.entry import Entry, IndexRecord, decode_entries
 
@@ -122,3 +125,38 @@ class EntryWindow:
 
 def _end_of(entry: Entry) -> int:
     return entry.pos + entry.size
+
+
+@attrs.frozen
+class DoubtedSource:
+    """An `EntrySource` that tells of what it could not read; raises what the one inside does.
+
+    Its owner cannot know whether a file was let go of, damaged or lost, nor whether an error of the
+    disk passes; the writer can (`store.Doubt`).
+
+    Attributes:
+        source: reads.
+        doubt: told `read`'s arguments where that failed; does not wait.
+    """
+
+    source: EntrySource
+    doubt: Callable[[int, int, int], None]
+
+    def record(self, index: int) -> IndexRecord:
+        with self._telling(index, index, 0):
+            return self.source.record(index)
+
+    def read(self, index: int, end_index: int, bytes_max: int) -> bytes:
+        with self._telling(index, end_index, bytes_max):
+            return self.source.read(index, end_index, bytes_max)
+
+    def forget(self) -> None:
+        self.source.forget()
+
+    @contextmanager
+    def _telling(self, index: int, end_index: int, bytes_max: int) -> Iterator[None]:
+        try:
+            yield
+        except (FileGone, StorageError, OSError):
+            self.doubt(index, end_index, bytes_max)
+            raise

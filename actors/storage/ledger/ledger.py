@@ -308,3 +308,16 @@ class LedgerStore(Protocol):
 
     def close(self, *, ordered: bool) -> None:
         """Release everything; at an ordered stop sync first, and leave no spare file."""
+
+
+def is_equal(ours: Entry, theirs: Entry) -> bool:
+    """Whether a stored entry is what a leader sent: DLedgerEntry.equals, all but the checksums."""
+    return (
+        ours.index == theirs.index
+        and ours.term == theirs.term
+        and ours.pos == theirs.pos
+        and ours.size == theirs.size
+        and ours.magic == theirs.magic
+        and ours.channel == theirs.channel
+        and ours.body == theirs.body
+    )

@@ -14,7 +14,7 @@ synced; the store restarts with it.
 
 from __future__ import annotations
 
-from typing import TypeAlias, assert_never
+from typing import Final, TypeAlias, assert_never
 
 import attrs
 
@@ -31,12 +31,15 @@ from actors.runtime import (
     ReplyTo,
     StopReason,
 )
-from actors.storage.files.lost_files import lost_text
 
 MAILBOX_CAPACITY = 64
 """The store keeps what does not fit and offers it again with the next sync's end."""
 SETTLE_S = 5.0
 """A stopping store waits so long for the sync that is under way: half of what its stop may take."""
+WHAT_TO_DO: Final = (
+    "something beside the node has removed it; start the node again, which makes it anew or says"
+    " what is lost and what to do"
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -186,3 +189,16 @@ class Syncer(Actor[_Inbox]):
         if isinstance(error, FileNotFoundError):
             raise StorageError(lost_text(self._disk, str(error.filename))) from None
         raise StorageError(f"the sync of {', '.join(paths)} failed: {error}") from error
+
+
+def lost_text(disk: Disk, path: str) -> str:
+    """Name the file that was missed, or the folder if that is gone too, and what is to be done.
+
+    Args:
+        path: of the file that the disk did not find.
+    """
+    gone, parent = path, path.rpartition("/")[0]
+    while parent and not disk.exists(parent):
+        gone, parent = parent, parent.rpartition("/")[0]
+    kind = "file" if gone == path else "folder"
+    return f"{gone}: the {kind} is missing: {WHAT_TO_DO}"

@@ -23,7 +23,6 @@ from ledger_kit import (
 )
 
 from actors.errors import CorruptLog, LogFull, TooLarge
-from actors.storage.ledger.compare import is_equal
 from actors.storage.ledger.ledger import (
     BelowCommitted,
     EntryRefused,
@@ -32,6 +31,7 @@ from actors.storage.ledger.ledger import (
     NotInSequence,
     TermVote,
     WrongPlace,
+    is_equal,
 )
 from actors.storage.ledger.memory_ledger import MemoryLedger
 from wire.dledger.entry import decode_entry

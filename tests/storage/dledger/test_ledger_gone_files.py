@@ -13,7 +13,7 @@ from ledger_store_kit import running
 
 from actors.cluster.explain import explain
 from actors.sim.disk import SimDisk
-from actors.storage.files.lost_files import WHAT_TO_DO
+from actors.storage.log.syncer import WHAT_TO_DO
 
 
 async def stopped_without(disk: SimDisk, path: str) -> BaseException | None:

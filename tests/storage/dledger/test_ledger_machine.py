@@ -18,9 +18,8 @@ from hypothesis.stateful import (
 )
 from ledger_kit import FILE, LAYOUT, entries_of, finish, fresh, model, opened, sim_disk, sync
 
-from actors.storage.ledger.compare import is_equal
 from actors.storage.ledger.file_ledger import FileLedger
-from actors.storage.ledger.ledger import BelowCommitted, LedgerStore, TermVote
+from actors.storage.ledger.ledger import BelowCommitted, LedgerStore, TermVote, is_equal
 from actors.storage.ledger.memory_ledger import MemoryLedger
 from actors.storage.ledger.recovery import first_entry
 from actors.storage.log.expiry import HOUR_MS
