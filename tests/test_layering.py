@@ -43,6 +43,7 @@ LEVELS = {
     "actors.log": 6,
     "actors.node": 6,
     "actors.api": 6,
+    "actors.control": 6,
     "actors.client": 7,
     "actors.cluster": 8,
     "actors.sim": 8,

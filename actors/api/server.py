@@ -24,11 +24,10 @@ from actors.api.connection import Connection
 from actors.api.credentials import Credentials, Gate, MemberNetwork
 from actors.api.handle import NodeHandle
 from actors.api.limits import ApiLimits, limits_of
-from actors.api.member_session import MasterDoor
 from actors.api.places import Places
 from actors.api.socket_file import api_socket_path, remove_pointer
 from actors.config.model import ClusterConfig
-from actors.env.protocols import Address, Env, Network, Stream
+from actors.env.protocols import Env, Network, Stream
 from actors.runtime import ChildSpec, DynamicSpec, Restart, Strategy, SupervisorSpec
 
 __all__ = ["api_child", "api_socket_path", "api_spec"]
@@ -131,16 +130,3 @@ def api_spec(
     if tcp is not None:
         children.append(ChildSpec(name="tcp_socket", start=listener(tcp)))
     return SupervisorSpec(strategy=Strategy.REST_FOR_ONE, children=tuple(children))
-
-
-def master_door(config: ClusterConfig, master: str, own_address: str) -> MasterDoor:
-    """How to reach a master: by its port, or by its socket file if the cluster has no port."""
-    if config.api_port is not None:
-        return MasterDoor(
-            address=Address(config.nodes[master], config.api_port),
-            cluster=config.name,
-            local_host=own_address,
-            answer_timeout_s=config.answer_timeout_s,
-        )
-    socket = Address(api_socket_path(config.node_dir(master)), 0)
-    return MasterDoor(address=socket, cluster=config.name, answer_timeout_s=config.answer_timeout_s)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from actors.api.member_link import link_child
-from actors.api.server import master_door
 from actors.config import ClassicGroup, ClusterConfig
+from actors.control.member_link import link_child
+from actors.control.member_session import master_door
 from actors.env import Env
 from actors.errors import ConfigError
 from actors.ha.role_board import RoleBoard

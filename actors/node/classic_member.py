@@ -15,11 +15,10 @@ import trio
 from actors.api.credentials import MemberNetwork
 from actors.api.failures import RequestRefused
 from actors.api.handle import NodeIdentity
-from actors.api.member_requests import Members
-from actors.api.member_session import LOST, ask_group, lost_text
-from actors.api.promotion import Promotion
-from actors.api.server import master_door
 from actors.config import ClassicGroup, ClusterConfig
+from actors.control.member_session import LOST, ask_group, lost_text, master_door
+from actors.control.members import Members
+from actors.control.promotion import Promotion
 from actors.errors import Closed
 from actors.ha import connection_state, role_messages
 from actors.ha.core.promotion import Wish

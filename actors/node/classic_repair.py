@@ -14,8 +14,14 @@ import attrs
 import trio
 
 from actors.api.failures import RequestRefused
-from actors.api.member_session import LOST, MasterDoor, ask_group, ask_range, lost_text
-from actors.api.server import master_door
+from actors.control.member_session import (
+    LOST,
+    MasterDoor,
+    ask_group,
+    ask_range,
+    lost_text,
+    master_door,
+)
 from actors.ha.core.reigns import compare
 from actors.log_types import GroupState
 from actors.node.classic_member import ClassicMember

@@ -14,9 +14,8 @@ import trio
 from actors.api.credentials import MemberNetwork
 from actors.api.failures import RequestRefused
 from actors.api.handle import AppendOutcome
-from actors.api.member_session import LOST, ask_fresh, lost_text
-from actors.api.server import master_door
 from actors.config import ClusterConfig, DLedgerGroup
+from actors.control.member_session import LOST, ask_fresh, lost_text, master_door
 from actors.dledger.leader_board import LeaderBoard
 from actors.dledger.replication.append_messages import (
     Append,

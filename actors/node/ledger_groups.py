@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from actors.api import durability_watch
-from actors.api.server import master_door
 from actors.config import ClusterConfig, DLedgerGroup
+from actors.control import durability_watch
+from actors.control.member_session import master_door
 from actors.dledger.leader_board import LeaderBoard
 from actors.env import Env
 from actors.node.kind import NodeContext, NodeKind

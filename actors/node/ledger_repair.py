@@ -12,8 +12,7 @@ from typing import Any
 import attrs
 
 from actors.api.failures import RequestRefused
-from actors.api.member_session import LOST, ask_range, lost_text
-from actors.api.server import master_door
+from actors.control.member_session import LOST, ask_range, lost_text, master_door
 from actors.dledger.reading.entry_reader import GetEntry, Inspect
 from actors.node.ledger_member import LedgerMember
 from actors.node.part import asked

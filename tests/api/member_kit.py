@@ -10,8 +10,8 @@ from api_kit import FOLLOWS, MEMBER, NODE, PORT, Served, sink_of
 from proof_kit import credentials
 
 from actors.api.credentials import MemberNetwork
-from actors.api.member_link import link_child
-from actors.api.member_session import MasterDoor
+from actors.control.member_link import link_child
+from actors.control.member_session import MasterDoor
 from actors.env.protocols import Address
 from actors.events.codec import decode_line
 from actors.events.sink import EventSink

@@ -9,7 +9,7 @@ import attrs
 import trio
 from group_states import WISH
 
-from actors.api.promotion import Promotion
+from actors.control.promotion import Promotion
 from actors.log_types import Claim, GroupState, Reign
 
 DRAIN_S = 6.0

@@ -29,9 +29,9 @@ from actors.api.credentials import (
 )
 from actors.api.failures import RequestRefused
 from actors.api.frame_socket import SocketClosed
-from actors.api.member_session import ask_group
 from actors.client import Client, connect
 from actors.config import ClusterConfig
+from actors.control.member_session import ask_group
 from actors.env.local_secrets import LocalSecretStore
 from actors.env.protocols import Stream
 from actors.errors import ConfigError

@@ -22,12 +22,12 @@ from trio.testing import MockClock
 
 from actors.api import frame_socket, socket_file
 from actors.api.credentials import Credentials, MemberNetwork
-from actors.api.member_link import link_child
-from actors.api.member_session import MasterDoor
-from actors.api.server import api_child, master_door
+from actors.api.server import api_child
 from actors.config import ClassicGroup, ClusterConfig
 from actors.config.bounds import API_CLIENTS as CLIENTS
 from actors.config.members import SlaveNode
+from actors.control.member_link import link_child
+from actors.control.member_session import MasterDoor, master_door
 from actors.env.protocols import Address, Env, Network
 from actors.errors import ConfigError
 from actors.events.codec import decode_line

@@ -9,7 +9,7 @@ from group_states import master, slave
 from promotion_members import DRAIN_S, GONE, group, of
 
 from actors.api.failures import RequestRefused
-from actors.api.promotion import GONE_S, RENEW_S
+from actors.control.promotion import GONE_S, RENEW_S
 from wire.api import frames
 
 

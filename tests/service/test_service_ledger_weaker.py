@@ -10,8 +10,8 @@ import pytest
 import trio
 from service_kit import GROUP, ledger_alone
 
-from actors.api.durability_watch import FIRST_LOOK_S, LOOK_S, REPEAT_S, is_watched
 from actors.config import ClusterConfig
+from actors.control.durability_watch import FIRST_LOOK_S, LOOK_S, REPEAT_S, is_watched
 from actors.dledger.weaker import weaker_settings, weaker_words
 from actors.events.dledger import MemberWeaker
 from actors.sim.cluster import SimCluster

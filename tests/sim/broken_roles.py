@@ -11,7 +11,7 @@ import attrs
 import pytest
 import trio
 
-from actors.api import member_link
+from actors.control import member_link
 from actors.ha.core import freshness
 from actors.ha.core.role_effects import Role
 from actors.ha.core.role_rules import RoleRules

@@ -6,7 +6,7 @@ import pytest
 import trio
 from node_roles_kit import GROUP, becomes, lose_disk, promote, started
 
-from actors.api.member_link import REFRESH_S
+from actors.control.member_link import REFRESH_S
 from actors.sim.cluster import SimCluster
 from actors.sim.world import open_world
 

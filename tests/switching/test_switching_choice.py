@@ -15,8 +15,8 @@ from switching_kit import (
     until_part,
 )
 
-from actors.api.promotion import GONE_S
 from actors.config import ClusterConfig
+from actors.control.promotion import GONE_S
 from actors.errors import OutcomeUnknown
 from actors.ha.core.role_rules import ASK_GRACE_S
 from actors.log import AppendOutcome

@@ -36,8 +36,9 @@ from actors.ha.core.role_effects import Fence
 from actors.log_types import Claim, GroupState, Promotion
 
 CLAIM_LEASE_S: Final = 5.0
-"""A coordinator says every `api.promotion.RENEW_S` that it still is at it. Five times that: a busy
-node is late, and what waits for this are appends behind a coordinator that has died."""
+"""A coordinator renews its claim every `control.promotion.RENEW_S`. The lease is five times that: a
+busy node is late, and what waits for the lease are appends behind a coordinator that has died.
+"""
 ASK_CHOSEN_S: Final = CLAIM_LEASE_S
 """How often the chosen one is asked: a claim that it holds itself ends within that time."""
 

@@ -19,8 +19,8 @@ import trio
 
 from actors.api.credentials import MemberNetwork
 from actors.api.frame_socket import SocketClosed
-from actors.api.member_session import LOST, MasterDoor, member_session
 from actors.config import DLedgerGroup
+from actors.control.member_session import LOST, MasterDoor, member_session
 from actors.dledger.leader_board import LeaderBoard
 from actors.dledger.weaker import weaker_settings, weaker_words
 from actors.events.dledger import MemberWeaker

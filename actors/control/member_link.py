@@ -22,7 +22,7 @@ import trio
 from actors.api import convert_group
 from actors.api.credentials import MemberNetwork
 from actors.api.frame_socket import SocketClosed
-from actors.api.member_session import (
+from actors.control.member_session import (
     LOST,
     ForeignNode,
     MasterDoor,

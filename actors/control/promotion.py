@@ -25,7 +25,7 @@ import attrs
 import trio
 
 from actors.api.failures import RequestRefused
-from actors.api.member_session import LOST, lost_text
+from actors.control.member_session import LOST, lost_text
 from actors.errors import OutcomeUnknown, TriologError
 from actors.ha.core.promotion import Plan, Refusal, Wish, decide, handed_over
 from actors.log_types import Claim, GroupState

@@ -17,6 +17,8 @@ from actors.api.credentials import Identity, MemberNetwork, greet
 from actors.api.failures import to_error
 from actors.api.frame_socket import FrameSocket, SocketClosed
 from actors.api.places import member_name
+from actors.api.socket_file import api_socket_path
+from actors.config import ClusterConfig
 from actors.env.protocols import Address, Network, Stream
 from actors.errors import TriologError
 from actors.log_types import GroupState
@@ -169,3 +171,16 @@ def _checked(data: bytes | str) -> api.Answer:
     if isinstance(answer, api.Failed):
         raise to_error(answer)
     return answer
+
+
+def master_door(config: ClusterConfig, master: str, own_address: str) -> MasterDoor:
+    """How to reach a master: by its port, or by its socket file if the cluster has no port."""
+    if config.api_port is not None:
+        return MasterDoor(
+            address=Address(config.nodes[master], config.api_port),
+            cluster=config.name,
+            local_host=own_address,
+            answer_timeout_s=config.answer_timeout_s,
+        )
+    socket = Address(api_socket_path(config.node_dir(master)), 0)
+    return MasterDoor(address=socket, cluster=config.name, answer_timeout_s=config.answer_timeout_s)

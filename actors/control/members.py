@@ -10,9 +10,8 @@ import trio
 from actors.api.convert_group import from_claim, to_group_state
 from actors.api.credentials import MemberNetwork
 from actors.api.frame_socket import SocketClosed
-from actors.api.member_session import member_session
-from actors.api.server import master_door
 from actors.config import ClusterConfig
+from actors.control.member_session import master_door, member_session
 from actors.log_types import Claim, GroupState
 from wire.api import frames
 
