@@ -123,8 +123,8 @@ class Node:
         assert self.process is not None
 
         def follows() -> bool:
-            client = status_of(self.cluster.parent / "data" / self.name, GROUP).get("client") or {}
-            return client.get("state") == "TRANSFER" and client["last_write_age_s"] is not None
+            link = status_of(self.cluster.parent / "data" / self.name, GROUP).get("link") or {}
+            return link.get("is_up", False) and link["details"]["last_write_age_s"] is not None
 
         wait_for(follows, "a slave that follows", timeout_s=PEER_S, alive=[self.process])
 
