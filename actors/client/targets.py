@@ -106,16 +106,14 @@ def node_order(config: ClusterConfig, group: str | None, *, master_only: bool) -
 
     Raises: ConfigError if only a master will do and the cluster file's is a Java broker.
     """
-    if master_only and group is not None and group in config.classic_groups:
-        master = config.classic_groups[group].master
-        if master not in config.python_nodes:
-            raise ConfigError(
-                f"{config.path}: key groups.{group}.master: expected a node with an API socket,"
-                f" found {master}, a Java broker"
-            )
     wanted = [config.groups[group]] if group is not None else list(config.groups.values())
     members = [node for one in wanted for node in one.members]
     takers = [node for one in wanted for node in one.members if one.role_of(node).appends]
+    if master_only and group is not None and not set(takers) & set(config.python_nodes):
+        raise ConfigError(
+            f"{config.path}: key groups.{group}: expected a node with an API socket to take"
+            f" appends, found {', '.join(takers)}, a Java broker"
+        )
     nodes = dict.fromkeys([*takers, *members])
     return tuple(node for node in nodes if node in config.python_nodes)
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -15,7 +17,7 @@ from actors.api.limits import limits_of
 from actors.api.socket_file import api_socket_path
 from actors.cluster.commands import Answer
 from actors.cluster.explain import EXIT_OK
-from actors.config import ClusterConfig, changes, settings
+from actors.config import ClassicGroup, ClusterConfig, DLedgerGroup, changes, settings
 from actors.config.check import MemoryBound, memory, ports, render, warnings
 from actors.config.guarantees import guarantee_of
 from actors.dledger.machine import state_machine_caller
@@ -98,46 +100,54 @@ def fixed_memory(config: ClusterConfig) -> tuple[MemoryBound, ...]:
     """The bounds on record bytes that no key of the file sets."""
     bounds = []
     for node in config.python_nodes:
-        for group in config.classic_groups_of(node):
-            if group.master == node:
-                rows = {"a batch being encoded": GROUP_BYTES + group.max_message_bytes}
-            else:
-                rows = {
-                    "received, in hand, waiting and in work": 3 * PENDING_BYTES,
-                    "the system's pipes from socket to file": CONNECTION_BYTES_MAX,
-                }
-            bounds += [
-                MemoryBound(node=node, what=f"{group.name}: {what}", size_bytes=held)
-                for what, held in rows.items()
-            ]
-        bounds += _ledger_memory(config, node)
+        rows = [
+            row for mode, held in MEMORY.items() for row in held(_groups(config, node, mode), node)
+        ]
         limits = limits_of(config, node)
         what = f"API, {limits.connections} connections that all send and read the most"
-        bounds.append(MemoryBound(node=node, what=what, size_bytes=limits.memory_bytes()))
+        rows.append((what, limits.memory_bytes()))
+        bounds += [MemoryBound(node=node, what=what, size_bytes=held) for what, held in rows]
     return tuple(bounds)
 
 
-def _ledger_memory(config: ClusterConfig, node: str) -> list[MemoryBound]:
-    """Of the connections between the members of DLedger groups, and from their clients."""
-    bounds, ports = [], dict[int, None]()
-    for group in config.ledger_groups_of(node):
-        ports[group.port] = None
+_Rows: TypeAlias = Iterator[tuple[str, int]]
+"""What holds bytes, and how many at most."""
+
+
+def _groups(config: ClusterConfig, node: str, mode: str) -> tuple[Any, ...]:
+    return tuple(group for group in config.groups_of(node) if group.mode == mode)
+
+
+def _classic_memory(groups: tuple[ClassicGroup, ...], node: str) -> _Rows:
+    for group in groups:
+        if group.role_of(node).appends:
+            yield f"{group.name}: a batch being encoded", GROUP_BYTES + group.max_message_bytes
+        else:
+            yield f"{group.name}: received, in hand, waiting and in work", 3 * PENDING_BYTES
+            yield f"{group.name}: the system's pipes from socket to file", CONNECTION_BYTES_MAX
+
+
+def _ledger_memory(groups: tuple[DLedgerGroup, ...], node: str) -> _Rows:
+    """The connections between members, and those of clients."""
+    for group in groups:
         what = f"{group.name}: committed entries, if a program runs a state machine"
-        held = state_machine_caller.MAILBOX_BYTES
-        bounds.append(MemoryBound(node=node, what=what, size_bytes=held))
+        yield what, state_machine_caller.MAILBOX_BYTES
         peers = len(group.members) - 1
         connections = peers if group.compat else 2 * peers
         if connections:
-            what = f"{group.name}: appended last, for a leader's peers"
-            bounds.append(MemoryBound(node=node, what=what, size_bytes=recent.HELD_BYTES_MAX))
+            yield f"{group.name}: appended last, for a leader's peers", recent.HELD_BYTES_MAX
             what = f"{group.name}: {connections} connections to peers, waiting and unsent"
-            held = connections * (peer.PENDING_BYTES + peer.UNSENT_BYTES_MAX)
-            bounds.append(MemoryBound(node=node, what=what, size_bytes=held))
-    for port in ports:
+            yield what, connections * (peer.PENDING_BYTES + peer.UNSENT_BYTES_MAX)
+    for port in dict.fromkeys(group.port for group in groups):
         what = f"port {port}, {CONNECTIONS_MAX} connections that all send and read the most"
-        held = budget.memory_bytes(CONNECTIONS_MAX)
-        bounds.append(MemoryBound(node=node, what=what, size_bytes=held))
-    return bounds
+        yield what, budget.memory_bytes(CONNECTIONS_MAX)
+
+
+MEMORY: Final[dict[str, Callable[[tuple[Any, ...], str], _Rows]]] = {
+    "classic": _classic_memory,
+    "dledger": _ledger_memory,
+}
+"""What a node's groups of a mode hold beside what keys of the file bound, by mode."""
 
 
 def _changed(config: ClusterConfig, disk: Disk) -> dict[str, tuple[str, ...]]:

@@ -133,7 +133,7 @@ def test_which_node() -> None:
     )
     config = attrs.evolve(config, groups={"j": java}, path="c.toml")
     assert node_order(config, "j", master_only=False) == ("n1",)
-    with pytest.raises(ConfigError, match=r"c\.toml: key groups\.j\.master: expected a node with"):
+    with pytest.raises(ConfigError, match=r"c\.toml: key groups\.j: expected a node with"):
         node_order(config, "j", master_only=True)
 
 
