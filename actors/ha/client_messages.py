@@ -12,7 +12,7 @@ from actors.ha.core.rate_limiter import RateLimiter
 from actors.ha.core.slave_progress import Append, SlaveProgress
 from actors.ha.core.states import Lost
 from actors.ha.role_messages import Verified
-from actors.storage.commitlog import store
+from actors.storage.commitlog import store_messages
 from actors.storage.scrub import scrubber_messages
 
 
@@ -57,7 +57,7 @@ class RangeAnswered:
     """Where the store's log ends, after all that earlier sessions gave it."""
 
     session: int
-    outcome: store.LogRange | Exception
+    outcome: store_messages.LogRange | Exception
 
 
 @attrs.frozen(kw_only=True)
@@ -85,7 +85,9 @@ class HighWaterDue:
     """Timer: the role keeper has not been told for a second."""
 
 
-Message: TypeAlias = SetMaster | store.LogGrew | store.RawRefused | scrubber_messages.CopyState
+Message: TypeAlias = (
+    SetMaster | store_messages.LogGrew | store_messages.RawRefused | scrubber_messages.CopyState
+)
 Inbox: TypeAlias = (
     Message
     | Connected
@@ -107,7 +109,9 @@ def received(session: int, pieces: tuple[bytes | Held, ...]) -> Received:
     return Received(session=session, pieces=pieces, size_bytes=sum(map(len, pieces)))
 
 
-def raw_append(session: int, appends: Sequence[Append], held: Held | None) -> store.AppendRaw:
+def raw_append(
+    session: int, appends: Sequence[Append], held: Held | None
+) -> store_messages.AppendRaw:
     """What the store is told of pieces that follow each other; `held`: the bytes that were kept,
     for the one piece that has none.
     """
@@ -116,7 +120,7 @@ def raw_append(session: int, appends: Sequence[Append], held: Held | None) -> st
     assert data is not None  # KeptByWhoSaidSo
     if len(appends) > 1:
         data = b"".join(piece.data for piece in appends if piece.data is not None)
-    return store.AppendRaw(
+    return store_messages.AppendRaw(
         session=session,
         offset_bytes=first.offset_bytes,
         data=data,

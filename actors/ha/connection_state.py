@@ -6,7 +6,7 @@ HAConnectionStateNotificationService (5.3.3); specification sections 1.5, 5.4 an
 
 Messages: ConnectionOpened and Refused from accept_socket, ReportAccepted and Ending from
 read_socket, Sent and Ending from write_socket, Ended from the connection's supervisor,
-ClientChanged from ha_client, store.LogGrew from the store; GetStatus from anybody. It tells
+ClientChanged from ha_client, LogGrew from the store; GetStatus from anybody. It tells
 `connections` to stop a connection that a newer one replaces, and the role keeper what a Java slave
 holds above the own end. What is only for GetStatus is left as notes, which wake nobody. A restart
 forgets all rows and ends all connections (rest_for_one).
@@ -25,7 +25,7 @@ from actors.ha.core.slave_table import SlaveStatus, SlaveTable
 from actors.ha.core.states import HAConnectionState, Lost
 from actors.ha.role_messages import ReportedAhead
 from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo, StopReason, dynamic
-from actors.storage.commitlog import store
+from actors.storage.commitlog import store_messages
 
 RATES_WITHIN_S = 0.1
 """What is sent is counted in its second, or so much later."""
@@ -156,7 +156,7 @@ Message: TypeAlias = (
     | Ended
     | Refused
     | ClientChanged
-    | store.LogGrew
+    | store_messages.LogGrew
     | GetStatus
 )
 
@@ -176,7 +176,7 @@ class ConnectionState(Actor[Message]):
 
     mailbox = MailboxSpec(
         conflate={
-            store.LogGrew: _only,
+            store_messages.LogGrew: _only,
             Refused: _only,
             ClientChanged: _only,
             ReportAccepted: _connection,
@@ -185,7 +185,7 @@ class ConnectionState(Actor[Message]):
         }
     )
     _table: SlaveTable
-    _store: ActorRef[store.Subscribe | store.Unsubscribe]
+    _store: ActorRef[store_messages.Subscribe | store_messages.Unsubscribe]
     _connections: ActorRef[dynamic.Message] | None = None
     _keeper: ActorRef[ReportedAhead] | None = None
     _extent: LogExtent = attrs.field(default=LogExtent(0, 0, 0))
@@ -194,10 +194,12 @@ class ConnectionState(Actor[Message]):
 
     async def on_start(self) -> None:
         subscriber, name = self.ctx.self_ref, self.ctx.path
-        await self._store.tell(store.Subscribe(subscriber=subscriber, name=name, within_s=math.inf))
+        await self._store.tell(
+            store_messages.Subscribe(subscriber=subscriber, name=name, within_s=math.inf)
+        )
 
     async def on_stop(self, reason: StopReason) -> None:
-        await self._store.tell(store.Unsubscribe(name=self.ctx.path))
+        await self._store.tell(store_messages.Unsubscribe(name=self.ctx.path))
 
     async def handle(self, message: Message) -> None:
         now_s = self.ctx.now_s()
@@ -216,7 +218,7 @@ class ConnectionState(Actor[Message]):
                 self._refused = message
             case ClientChanged():
                 self._client = message
-            case store.LogGrew():
+            case store_messages.LogGrew():
                 self._extent = LogExtent(
                     message.min_bytes, message.written_bytes, message.synced_bytes
                 )

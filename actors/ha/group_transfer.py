@@ -3,7 +3,7 @@
 Source: apache/rocketmq store/ha/GroupTransferService.java; the decisions and their differences are
 in `core.transfer_wait`.
 
-Messages: store.RecordsWritten and store.LogGrew from the store; SlaveJoined, SlaveAcked and
+Messages: RecordsWritten and LogGrew from the store; SlaveJoined, SlaveAcked and
 SlaveGone from the connections; Opened and GiveUp from the role keeper. Before the reign has begun
 nothing counts as acknowledged: another node may be master by now. It asks nobody and tells
 pull_service the read limit, and the role keeper, once a second, how far it was ever raised. A
@@ -31,8 +31,8 @@ from actors.ha.core.transfer_wait import TransferWait
 from actors.ha.role_board import RoleBoard
 from actors.ha.role_messages import HIGH_WATER_S, HighWater
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
-from actors.storage.commitlog import store
-from actors.storage.reading import pull_service
+from actors.storage.commitlog import store_messages
+from actors.storage.reading import pull_messages, pull_service
 
 GROWTH_WITHIN_S = 0.005
 """The own log's growth answers nothing by itself while an append needs a slave too: the slave's
@@ -92,7 +92,13 @@ class _HighWaterDue:
 
 
 Message: TypeAlias = (
-    store.RecordsWritten | store.LogGrew | SlaveJoined | SlaveAcked | SlaveGone | Opened | GiveUp
+    store_messages.RecordsWritten
+    | store_messages.LogGrew
+    | SlaveJoined
+    | SlaveAcked
+    | SlaveGone
+    | Opened
+    | GiveUp
 )
 _Inbox: TypeAlias = Message | _DeadlineCame | _HighWaterDue
 
@@ -107,16 +113,16 @@ class GroupTransfer(Actor[_Inbox]):
 
     mailbox = MailboxSpec(
         conflate={
-            store.LogGrew: lambda message: None,
+            store_messages.LogGrew: lambda message: None,
             SlaveJoined: _connection,
             SlaveAcked: _connection,
             SlaveGone: _connection,
         },
         control=(GiveUp,),
     )
-    _wait: TransferWait[store.Waiting]
+    _wait: TransferWait[store_messages.Waiting]
     _durability: str
-    _store: ActorRef[store.Message]
+    _store: ActorRef[store_messages.Message]
     _readers: ActorRef[pull_service.Acknowledged]
     _keeper: ActorRef[HighWater] | None = None
     _board: RoleBoard | None = None  # None: nobody decides who is master
@@ -128,16 +134,18 @@ class GroupTransfer(Actor[_Inbox]):
         await self._tell_admission()  # before anybody can append
         within_s = GROWTH_WITHIN_S if self._wait.copies > 1 else 0.0
         await self._store.tell(
-            store.Subscribe(subscriber=self.ctx.self_ref, name=self.ctx.path, within_s=within_s)
+            store_messages.Subscribe(
+                subscriber=self.ctx.self_ref, name=self.ctx.path, within_s=within_s
+            )
         )
 
     async def handle_batch(self, messages: list[_Inbox]) -> None:
         acked: dict[tuple[str, int], SlaveAcked] = {}
         for message in messages:
             match message:
-                case store.RecordsWritten():
+                case store_messages.RecordsWritten():
                     self._wait.wait(message.waits)
-                case store.LogGrew():
+                case store_messages.LogGrew():
                     self._wait.grew(
                         LogExtent(message.min_bytes, message.written_bytes, message.synced_bytes)
                     )
@@ -169,7 +177,7 @@ class GroupTransfer(Actor[_Inbox]):
         await self._settle()
 
     async def on_stop(self, reason: StopReason) -> None:
-        await self._store.tell(store.Unsubscribe(name=self.ctx.path))
+        await self._store.tell(store_messages.Unsubscribe(name=self.ctx.path))
         await self._tell_high_water()
         self._fail_all()
 
@@ -202,7 +210,7 @@ class GroupTransfer(Actor[_Inbox]):
         if effects.acknowledged_bytes is not None:
             self._readers.leave(
                 pull_service.Acknowledged(offset_bytes=effects.acknowledged_bytes),
-                within_s=pull_service.IDLE_NEWS_WITHIN_S,
+                within_s=pull_messages.IDLE_NEWS_WITHIN_S,
             )
             if self._keeper is not None and not self.ctx.timers.active("high_water"):
                 self.ctx.timers.start("high_water", HIGH_WATER_S, _HighWaterDue())
@@ -217,10 +225,10 @@ class GroupTransfer(Actor[_Inbox]):
         else:
             self.ctx.timers.start_by("deadline", effects.deadline_s, _DeadlineCame())
 
-    def _answer_done(self, done: tuple[tuple[store.Waiting, int], ...]) -> None:
+    def _answer_done(self, done: tuple[tuple[store_messages.Waiting, int], ...]) -> None:
         for wait, copies in done:
             wait.reply_to.send(
-                store.Appended(
+                store_messages.Appended(
                     first_bytes=wait.first_bytes,
                     last_bytes=wait.last_bytes,
                     next_bytes=wait.next_bytes,
@@ -237,7 +245,7 @@ class GroupTransfer(Actor[_Inbox]):
             )
         )
 
-    def _answer_timed_out(self, timed_out: tuple[store.Waiting, ...]) -> None:
+    def _answer_timed_out(self, timed_out: tuple[store_messages.Waiting, ...]) -> None:
         held_bytes, copied_bytes = self._wait.held_bytes(), self._wait.copied_bytes()
         for wait in timed_out:
             kind, what = ReplicationTimeout, f"stored, but not on {self._wait.copies} nodes"
@@ -256,7 +264,9 @@ class GroupTransfer(Actor[_Inbox]):
             )
         )
 
-    def _answer_unavailable(self, unavailable: tuple[tuple[store.Waiting, str], ...]) -> None:
+    def _answer_unavailable(
+        self, unavailable: tuple[tuple[store_messages.Waiting, str], ...]
+    ) -> None:
         """The policy does not let these wait. They are stored, and may yet be replicated."""
         for wait, reason in unavailable:
             wait.reply_to.fail(
@@ -275,4 +285,4 @@ class GroupTransfer(Actor[_Inbox]):
         refusal = self._wait.refusal()
         if refusal != self._refusal:
             self._refusal = refusal
-            await self._store.tell(store.SetAdmission(refusal=refusal))
+            await self._store.tell(store_messages.SetAdmission(refusal=refusal))

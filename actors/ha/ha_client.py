@@ -4,7 +4,7 @@ and reports.
 Source: apache/rocketmq store/ha/DefaultHAClient.java (5.3.3); the decisions and their differences
 are in `core.slave_progress` and `core.reconnect`.
 
-Messages: store.LogGrew and store.RawRefused from the store, CopyState from the scrubber,
+Messages: LogGrew and RawRefused from the store, CopyState from the scrubber,
 SetMaster from whoever learns of another master, and its feeder's. It tells the store OpenSession
 and AppendRaw and the master, through the stream, what it holds; connection_state hears
 ClientChanged. Its feeder waits for room in the mailbox, and the actor for room in the store's, so
@@ -55,7 +55,7 @@ from actors.ha.record_verifier import RecordVerifier
 from actors.ha.role_messages import HIGH_WATER_S, HighWater, MasterLeft, Verified, Verify
 from actors.ha.settings import ClientSettings
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
-from actors.storage.commitlog import store
+from actors.storage.commitlog import store_messages
 from actors.storage.log.log_reader import OffsetGone
 from actors.storage.scrub import scrubber_messages
 
@@ -113,15 +113,15 @@ class HAClient(Actor[Inbox]):
         size_of=size_of,
         # What flows back from the store may never wait: this actor may be waiting for the store.
         conflate={
-            store.LogGrew: lambda message: None,
-            store.RawRefused: attrgetter("session"),
+            store_messages.LogGrew: lambda message: None,
+            store_messages.RawRefused: attrgetter("session"),
         },
         control=(SetMaster, scrubber_messages.CopyState),
     )
     _settings: ClientSettings
     _network: Network
     _next_session: Callable[[], int]
-    _store: ActorRef[store.Message]
+    _store: ActorRef[store_messages.Message]
     _connection_state: ActorRef[connection_state.Message]
     _scrubber: ActorRef[scrubber_messages.Watch]
     _master: Address = attrs.field(init=False)
@@ -140,7 +140,9 @@ class HAClient(Actor[Inbox]):
         self._master, upstream = self._settings.master, self._settings.dialect.upstream
         interval_s = self._settings.reconnect_interval_s
         self._reconnect = Reconnect(interval_s=interval_s, upstream=upstream)
-        await self._store.tell(store.Subscribe(subscriber=self.ctx.self_ref, name=self.ctx.path))
+        await self._store.tell(
+            store_messages.Subscribe(subscriber=self.ctx.self_ref, name=self.ctx.path)
+        )
         await self._scrubber.tell(scrubber_messages.Watch(subscriber=self.ctx.self_ref))
         self.ctx.timers.start("tick", 0.0, Tick())
 
@@ -150,7 +152,7 @@ class HAClient(Actor[Inbox]):
             match message:
                 case Received():
                     await self._received(message)
-                case store.LogGrew():
+                case store_messages.LogGrew():
                     await self._grew(message)
                 case Connected():
                     await self._connected(message.session)
@@ -165,7 +167,7 @@ class HAClient(Actor[Inbox]):
                 case StreamEnded():
                     if message.session == self._session:
                         self._lose(message.reason, message.detail)
-                case store.RawRefused():
+                case store_messages.RawRefused():
                     await self._raw_refused(message)
                 case SetMaster():
                     self._set_master(message.address)
@@ -189,7 +191,7 @@ class HAClient(Actor[Inbox]):
         if self._verifier is not None:
             self._verifier.reader.close()  # its thread ended before
         await self._connection_state.tell(self._status())
-        await self._store.tell(store.Unsubscribe(name=self.ctx.path))
+        await self._store.tell(store_messages.Unsubscribe(name=self.ctx.path))
 
     async def _connected(self, session: int) -> None:
         connection = self._arrived.pop(session)
@@ -200,14 +202,16 @@ class HAClient(Actor[Inbox]):
         self._connection = connection
         self._reconnect.connected()
         self.ctx.emit(events.MasterConnected(session=session, master=str(self._master)))
-        await self._store.tell(store.OpenSession(session=session, source=self.ctx.self_ref))
+        await self._store.tell(
+            store_messages.OpenSession(session=session, source=self.ctx.self_ref)
+        )
         self._ask_range(session)
 
     def _ask_range(self, session: int) -> None:
         self.ctx.ask_later(
             self._store,
-            store.LogRange,
-            lambda reply_to: store.GetRange(reply_to=reply_to),
+            store_messages.LogRange,
+            lambda reply_to: store_messages.GetRange(reply_to=reply_to),
             timeout_s=RANGE_TIMEOUT_S,
             on_reply=lambda outcome: RangeAnswered(session=session, outcome=outcome),
         )
@@ -293,14 +297,14 @@ class HAClient(Actor[Inbox]):
             if self._connection is None:
                 return  # lost: nothing more of it counts
 
-    async def _grew(self, message: store.LogGrew) -> None:
+    async def _grew(self, message: store_messages.LogGrew) -> None:
         connection = self._connection
         if connection is not None and connection.progress is not None:
             extent = LogExtent(message.min_bytes, message.written_bytes, message.synced_bytes)
             await self._carry_out(connection, connection.progress.grew(extent))
             self._verify_more()
 
-    def _verified_to(self, log: store.LogRange) -> int | None:
+    def _verified_to(self, log: store_messages.LogRange) -> int | None:
         """Up to where records were looked at; what earlier connections brought counts."""
         verifies, segment_bytes = self._settings.verifier, self._settings.segment_bytes
         if verifies is None:
@@ -358,7 +362,7 @@ class HAClient(Actor[Inbox]):
             await self._carry_out(connection, progress.seen(seen_bytes))
         self._verify_more()
 
-    async def _raw_refused(self, message: store.RawRefused) -> None:
+    async def _raw_refused(self, message: store_messages.RawRefused) -> None:
         connection = self._connection
         if connection is not None and message.session == self._session:
             self._lose(Lost.APPEND_FAILED, message.reason)

@@ -3,7 +3,7 @@
 Source: apache/rocketmq store/ha/DefaultHAConnection.ReadSocketService; the decisions and their
 differences are in `core.report_progress`.
 
-Messages: store.LogGrew, and its feeder's. It tells write_socket where to begin, and has the store
+Messages: LogGrew, and its feeder's. It tells write_socket where to begin, and has the store
 tell it what of the log may leave; group_transfer and connection_state what the slave holds. Growth
 is left to it as a note before write_socket hears of it, so it knows the master's end before a byte
 of it can leave, and no true report looks too high. It ends with the connection: on the end of the
@@ -29,7 +29,7 @@ from actors.ha.core.report_progress import ReportProgress
 from actors.ha.core.sent_mark import SentMark
 from actors.ha.core.states import Lost
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
-from actors.storage.commitlog import store
+from actors.storage.commitlog import store_messages
 from wire.errors import RemoteProtocolError
 from wire.ha.classic import ReportDecoder
 
@@ -57,7 +57,7 @@ class _Housekeeping:
     """Timer."""
 
 
-Message: TypeAlias = store.LogGrew
+Message: TypeAlias = store_messages.LogGrew
 _Inbox: TypeAlias = Message | _Received | _StreamEnded | _Housekeeping
 
 
@@ -69,7 +69,7 @@ class ReadSocket(Actor[_Inbox]):
         synced: only synced bytes leave, so growth that is not synced yet wakes no writer.
     """
 
-    mailbox = MailboxSpec(capacity=64, conflate={store.LogGrew: lambda message: None})
+    mailbox = MailboxSpec(capacity=64, conflate={store_messages.LogGrew: lambda message: None})
     _slave: str
     _connection: int
     _receive: ReceiveHalf
@@ -79,7 +79,7 @@ class ReadSocket(Actor[_Inbox]):
     _housekeeping_s: float
     _synced: bool
     _mark: SentMark
-    _store: ActorRef[store.Subscribe | store.Unsubscribe]
+    _store: ActorRef[store_messages.Subscribe | store_messages.Unsubscribe]
     _write_socket: ActorRef[write_socket.Message]
     _group_transfer: ActorRef[group_transfer.Message]
     _connection_state: ActorRef[connection_state.Message]
@@ -98,7 +98,9 @@ class ReadSocket(Actor[_Inbox]):
             last_report_s=self.ctx.now_s(),
         )
         subscriber, name = self.ctx.self_ref, self.ctx.path
-        await self._store.tell(store.Subscribe(subscriber=subscriber, name=name, within_s=math.inf))
+        await self._store.tell(
+            store_messages.Subscribe(subscriber=subscriber, name=name, within_s=math.inf)
+        )
         self.ctx.timers.start_at("housekeeping", self._progress.deadline_s, _Housekeeping())
         self.ctx.spawn(self._feed)
 
@@ -109,7 +111,7 @@ class ReadSocket(Actor[_Inbox]):
             if self._ending:
                 return
             match message:
-                case store.LogGrew():
+                case store_messages.LogGrew():
                     await self._grew(message)
                 case _Received():
                     await self._received(message.data)
@@ -128,8 +130,8 @@ class ReadSocket(Actor[_Inbox]):
         if not self._ending:
             stopped = Lost.STOPPED if reason == StopReason.SHUTDOWN else Lost.BROKEN
             await self._tell_ending(stopped, "")
-        await self._store.tell(store.Unsubscribe(name=self.ctx.path))
-        await self._store.tell(store.Unsubscribe(name=self._writer))
+        await self._store.tell(store_messages.Unsubscribe(name=self.ctx.path))
+        await self._store.tell(store_messages.Unsubscribe(name=self._writer))
 
     async def _feed(self) -> None:
         reason, detail = Lost.PEER_CLOSED, ""
@@ -140,7 +142,7 @@ class ReadSocket(Actor[_Inbox]):
             reason, detail = Lost.BROKEN, str(error)
         await self.ctx.self_ref.tell(_StreamEnded(reason=reason, detail=detail))
 
-    async def _grew(self, message: store.LogGrew) -> None:
+    async def _grew(self, message: store_messages.LogGrew) -> None:
         extent = LogExtent(message.min_bytes, message.written_bytes, message.synced_bytes)
         effects = self._progress.grew(extent)
         await self._carry_out(effects)
@@ -196,7 +198,7 @@ class ReadSocket(Actor[_Inbox]):
         )
         await self._write_socket.tell(write_socket.Begin(start_bytes=start.start_bytes))
         await self._store.tell(
-            store.Subscribe(
+            store_messages.Subscribe(
                 subscriber=self._write_socket, name=self._writer, synced_only=self._synced
             )
         )

@@ -46,7 +46,7 @@ from actors.ha.role_messages import (
 from actors.ha.unsaved_record import NEWER, UnsavedRecord
 from actors.log_types import GroupRecord, Promotion
 from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo, StopReason, requests
-from actors.storage.commitlog import store
+from actors.storage.commitlog import store_messages
 from actors.storage.files.room import NO_ROOM, ROOM_PAUSE_S, NoRoom, OpeningWaits
 from actors.storage.scrub.scrubber_messages import CopyState
 
@@ -96,7 +96,7 @@ class RoleKeeper(Actor[_Inbox]):
     remember: Callable[[GroupRecord], None]
     note: Callable[[GroupRecord], Awaitable[None]]
     root: ActorRef[requests.Message]
-    store_ref: ActorRef[store.Message]
+    store_ref: ActorRef[store_messages.Message]
     transfer_ref: ActorRef[group_transfer.Message]
     link: Callable[[str], ActorRef[AskMember]]
     fresh: FreshReads[ReplyTo[Fresh]]
@@ -148,7 +148,7 @@ class RoleKeeper(Actor[_Inbox]):
                 effects = rules.recorded(promotion, now_s, token=message.token, force=message.force)
             case Resync():
                 effects = rules.resync(message.number, message.cut_bytes)
-            case store.StoreStarted():
+            case store_messages.StoreStarted():
                 effects = self._store_started(message, now_s)
             case CopyState():
                 effects = rules.copy_is(message.damage)
@@ -227,7 +227,7 @@ class RoleKeeper(Actor[_Inbox]):
         self._answer_records()
         await self._settle_fresh(self.ctx.now_s())
 
-    def _store_started(self, message: store.StoreStarted, now_s: float) -> Effects:
+    def _store_started(self, message: store_messages.StoreStarted, now_s: float) -> Effects:
         self._life, self._opening = message.life, ""
         held = message.range
         return self.rules.started(
@@ -264,8 +264,8 @@ class RoleKeeper(Actor[_Inbox]):
         if not gate.open:
             is_master = gate.master == self.rules.node
             hint = None if is_master else gate.master or None
-            closed = store.GateClosed(reason=gate.reason, hint=hint, is_master=is_master)
-        await self.store_ref.tell(store.SetGate(life=self._life, closed=closed))
+            closed = store_messages.GateClosed(reason=gate.reason, hint=hint, is_master=is_master)
+        await self.store_ref.tell(store_messages.SetGate(life=self._life, closed=closed))
 
     def _publish(self) -> None:
         view = self.rules.view()

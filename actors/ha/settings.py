@@ -11,7 +11,7 @@ from actors.ha import connection_state, group_transfer, role_messages
 from actors.ha.core.dialect import Dialect
 from actors.ha.record_verifier import RecordVerifier
 from actors.runtime import ActorRef, Registry
-from actors.storage.commitlog import store
+from actors.storage.commitlog import store_messages
 from actors.storage.scrub import scrubber_messages
 
 
@@ -40,7 +40,7 @@ class ConnectionSettings:
     rate_bytes_per_s: int | None
     poll_s: float | None = None
     connections_path: str
-    store: ActorRef[store.Message]
+    store: ActorRef[store_messages.Message]
     group_transfer: ActorRef[group_transfer.Message]
     connection_state: ActorRef[connection_state.Message]
     scrubber: ActorRef[scrubber_messages.Check] | None = None

@@ -7,7 +7,7 @@ Differs from upstream: what leaves is first compared with what was written
 (`storage.scrub.scrubber`), so that a damaged copy does not become the slave's;
 `storage.scrub.approval` says how long that holds.
 
-Messages: Begin, once, from read_socket, and store.LogGrew from the store. It asks the scrubber
+Messages: Begin, once, from read_socket, and LogGrew from the store. It asks the scrubber
 Check, ahead of what it sends. With `poll_s` growth
 wakes nobody: the next look is at a multiple of it, as an idle writer of upstream's ASYNC_MASTER
 looks (T19). It leaves connection_state notes of how far it is. It waits only for its own slave's
@@ -28,7 +28,7 @@ from actors.ha.core.dialect import Dialect
 from actors.ha.core.states import Lost
 from actors.ha.core.transfer_progress import Expired, Frame, Heartbeat, TransferProgress, Wait
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
-from actors.storage.commitlog import store
+from actors.storage.commitlog import store_messages
 from actors.storage.log.log_reader import LogReader, OffsetGone
 from actors.storage.scrub import scrubber_messages
 from actors.storage.scrub.approval import HOLDS_S, Approval
@@ -74,7 +74,7 @@ class _Checked:
     outcome: scrubber_messages.Checked | Exception
 
 
-Message: TypeAlias = Begin | store.LogGrew
+Message: TypeAlias = Begin | store_messages.LogGrew
 _Inbox: TypeAlias = Message | _Wake | _CheckDue | _Checked
 
 
@@ -90,7 +90,7 @@ class WriteSocket(Actor[_Inbox]):
         scrubber: says what may be sent; None: all that is there.
     """
 
-    mailbox = MailboxSpec(capacity=8, conflate={store.LogGrew: _only, _Wake: _only})
+    mailbox = MailboxSpec(capacity=8, conflate={store_messages.LogGrew: _only, _Wake: _only})
     _connection: int
     _send: SendHalf
     _dialect: Dialect
@@ -116,7 +116,7 @@ class WriteSocket(Actor[_Inbox]):
                 case Begin():
                     woken = True
                     self._progress.start(message.start_bytes, began_s)
-                case store.LogGrew():
+                case store_messages.LogGrew():
                     self._grew(message, began_s)
                 case _CheckDue():
                     pass
@@ -135,7 +135,7 @@ class WriteSocket(Actor[_Inbox]):
             self._ask_ahead()
         self._busy_s = self.ctx.now_s() - began_s
 
-    def _grew(self, message: store.LogGrew, now_s: float) -> None:
+    def _grew(self, message: store_messages.LogGrew, now_s: float) -> None:
         """It may have come while the last turn was taken."""
         self._leaves_bytes = message.synced_bytes if self._synced else message.written_bytes
         self._min_bytes = message.min_bytes

@@ -26,11 +26,11 @@ from actors.node.classic_repair import ClassicRepair, log_range
 from actors.node.part import STATE_LOOK_S, STATUS_TIMEOUT_S, asked
 from actors.node.status import classic_status
 from actors.runtime import ActorError, Registry, ReplyTo
-from actors.storage.commitlog import store
+from actors.storage.commitlog import store_messages
 from actors.storage.commitlog.store_messages import LogRange
 from actors.storage.dispatch.derived_scrubber import GetMended, MendedSoFar, mended_text
-from actors.storage.reading import pull_service
-from actors.storage.reading.pull_service import Pulled
+from actors.storage.reading import pull_messages
+from actors.storage.reading.pull_messages import Pulled
 from actors.storage.scrub.mending import GoodRange
 from actors.storage.scrub.scrub_progress import GetScrubbed, Scrubbed
 from actors.trees.classic import GroupPaths
@@ -39,12 +39,12 @@ from wire.api import frames
 R = TypeVar("R")
 
 
-class ClassicReply(AppendReply[store.Appended]):
+class ClassicReply(AppendReply[store_messages.Appended]):
     """The store's answer, once the copies are there."""
 
     __slots__ = ()
 
-    def receipt(self, answer: store.Appended) -> Receipt:
+    def receipt(self, answer: store_messages.Appended) -> Receipt:
         return Receipt(
             first=answer.first_bytes,
             last=answer.last_bytes,
@@ -172,7 +172,9 @@ class ClassicPart(ClassicMember):
     ) -> None:
         self.counts.appended += len(records)
         deadline_s = trio.current_time() + self.group.slave_timeout_s
-        append = store.Append(records=records, deadline_s=deadline_s, reply_to=reply, chain=chain)
+        append = store_messages.Append(
+            records=records, deadline_s=deadline_s, reply_to=reply, chain=chain
+        )
         await self.store.tell(append)
 
     # ---- reading ----
@@ -183,9 +185,9 @@ class ClassicPart(ClassicMember):
             await self._wait_fresh()
         try:
             pulled = await self._read(start, max_bytes)
-        except pull_service.NotARecord as error:
+        except pull_messages.NotARecord as error:
             raise RequestRefused(frames.ERROR_BAD_REQUEST, str(error)) from error
-        except pull_service.Unreadable as error:  # another member may have it whole
+        except pull_messages.Unreadable as error:  # another member may have it whole
             raise RequestRefused(frames.ERROR_NOT_AVAILABLE, f"{self.node}: {error}") from error
         offsets = pulled.offsets
         held = offsets.synced if self.group.durability == "synced" else offsets.written
@@ -207,12 +209,12 @@ class ClassicPart(ClassicMember):
         Raises: NotARecord; Unreadable; Closed.
         """
 
-        def request(reply: ReplyTo[Pulled]) -> pull_service.Read:
-            return pull_service.Read(start=start, max_bytes=max_bytes, reply_to=reply)
+        def request(reply: ReplyTo[Pulled]) -> pull_messages.Read:
+            return pull_messages.Read(start=start, max_bytes=max_bytes, reply_to=reply)
 
         try:
             return await self._pulled(request, Pulled)
-        except pull_service.NotARecord:
+        except pull_messages.NotARecord:
             await asked(
                 self.node, self.scrubber, lambda reply: GetScrubbed(reply_to=reply), Scrubbed
             )
@@ -294,8 +296,8 @@ class ClassicPart(ClassicMember):
         """The store's answer, which comes behind all appends that it was given; None: it fails."""
         try:
             return await self.store.ask(
-                store.LogRange,
-                lambda reply: store.GetRange(reply_to=reply),
+                store_messages.LogRange,
+                lambda reply: store_messages.GetRange(reply_to=reply),
                 timeout_s=STATUS_TIMEOUT_S,
             )
         except ActorError:

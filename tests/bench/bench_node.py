@@ -28,7 +28,7 @@ from actors.collector import collect_less
 from actors.env.real import real_env
 from actors.events import ha, store
 from actors.node.node import Node
-from actors.storage.dispatch.dispatcher import Dispatched, GetDispatched
+from actors.storage.dispatch.dispatcher_messages import Dispatched, GetDispatched
 from actors.trees.classic import GroupPaths
 
 LOOK_S = 0.01

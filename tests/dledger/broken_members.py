@@ -11,7 +11,7 @@ from actors.dledger.core import election
 from actors.dledger.core.leader_proof import Proven
 from actors.dledger.core.member_state import TERM_NONE, Role
 from actors.dledger.election import state_maintainer
-from actors.storage.ledger import mark, store
+from actors.storage.ledger import mark, store, store_messages
 from actors.storage.log import truncation
 from actors.storage.log.commit_log import segment_bases, segment_path
 
@@ -41,10 +41,10 @@ def no_fence(patch: Patch) -> None:
     """The store takes writes of sessions that are over, as if they were of the present one."""
     real_append, real_change = store.Store._append_all, store.Store._change
 
-    def append_all(self: Any, appends: list[store.Append]) -> None:
+    def append_all(self: Any, appends: list[store_messages.Append]) -> None:
         real_append(self, [attrs.evolve(each, session=self._session) for each in appends])
 
-    async def change(self: Any, message: store.Change) -> None:
+    async def change(self: Any, message: store_messages.Change) -> None:
         await real_change(self, attrs.evolve(message, session=self._session))
 
     patch.setattr(store.Store, "_append_all", append_all)

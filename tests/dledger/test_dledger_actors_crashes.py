@@ -10,7 +10,7 @@ from actors.dledger.replication.append_messages import Committed
 from actors.errors import OutcomeUnknown
 from actors.events.dledger import DispatcherChanged, RoleChanged
 from actors.runtime import ActorDown, AskTimeout
-from actors.storage.ledger import store
+from actors.storage.ledger import store_messages
 
 SYNC_S = 60.0
 HELD_S = 10.0
@@ -173,8 +173,8 @@ async def is_held(group: Group, name: str) -> bool:
     """Whether the member's store has what is asked now wait behind a removal."""
     try:
         await group.ref(name, "store").ask(
-            store.MemberRecord,
-            lambda reply_to: store.GetMember(reply_to=reply_to),
+            store_messages.MemberRecord,
+            lambda reply_to: store_messages.GetMember(reply_to=reply_to),
             timeout_s=0.1,
         )
     except AskTimeout:

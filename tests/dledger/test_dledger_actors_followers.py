@@ -14,7 +14,7 @@ from actors.dledger.replication.append_messages import Committed
 from actors.errors import Overloaded
 from actors.events.dledger import DispatcherChanged, EntriesRefused, RoleChanged
 from actors.runtime import describe
-from actors.storage.ledger import store
+from actors.storage.ledger import store, store_messages
 from wire.dledger.codes import PushType, ResponseCode
 from wire.dledger.entry import new_entry
 from wire.dledger.rpc import (
@@ -168,7 +168,7 @@ async def test_a_store_that_has_too_much_to_do_is_asked_again(
         await group.append(leader, b"meanwhile")
         await trio.sleep(3.0)
         busy[0] = "/nobody/"
-        assert {store.Change, store.GetMember} <= set(refused)
+        assert {store_messages.Change, store_messages.GetMember} <= set(refused)
         done = await group.append(leader, b"after")
         await group.until_shown(done.last_index, within_s=10.0)
         assert await group.entries(follower) == await group.entries(leader)

@@ -22,7 +22,7 @@ from actors.events.dledger import RoleChanged
 from actors.events.runtime import ActorCrashed
 from actors.runtime import context
 from actors.sim.world import SimEvent
-from actors.storage.ledger import store
+from actors.storage.ledger import store, store_messages
 from wire.dledger.codes import ResponseCode
 from wire.dledger.rpc import AppendEntryRequest, LeadershipTransferRequest
 
@@ -171,7 +171,7 @@ async def test_an_entry_that_opens_a_term_and_was_refused_is_given_again(
     """
     real, refused = store.Store._append_all, []
 
-    def busy(self: store.Store, appends: list[store.Append]) -> None:
+    def busy(self: store.Store, appends: list[store_messages.Append]) -> None:
         taken = []
         for append in appends:
             if append.bodies == (b"",) and len(refused) < 3:
@@ -198,7 +198,7 @@ async def test_no_term_is_opened_by_a_leader_that_leads_no_more(
 ) -> None:
     refused: list[float] = []
 
-    def busy(self: store.Store, appends: list[store.Append]) -> None:
+    def busy(self: store.Store, appends: list[store_messages.Append]) -> None:
         for append in appends:
             refused.append(trio.current_time())
             append.reply_to.fail(Overloaded("too much waits"))

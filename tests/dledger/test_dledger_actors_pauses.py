@@ -21,7 +21,7 @@ from actors.dledger.session_messages import LeaderProven, ProveLeader
 from actors.env import Address
 from actors.errors import Overloaded
 from actors.events.dledger import RoleChanged, VoteUnsaved
-from actors.storage.ledger import store
+from actors.storage.ledger import store_messages
 from wire.dledger.codes import RequestCode, VoteResult
 from wire.dledger.rpc import HeartBeatRequest, VoteRequest, VoteResponse, encode_body
 from wire.remoting.frame import Header, encode_frame
@@ -225,7 +225,9 @@ async def test_what_waits_for_a_vote_to_be_saved_has_a_bound(
         voted = [10 + number // 2 for number in sorted(given)] if raft_votes else [10, 10]
         assert accepted == voted, "told once it is kept"
         kept = await group.ref("n0", "store").ask(
-            store.MemberRecord, lambda reply_to: store.GetMember(reply_to=reply_to), timeout_s=5.0
+            store_messages.MemberRecord,
+            lambda reply_to: store_messages.GetMember(reply_to=reply_to),
+            timeout_s=5.0,
         )
         assert kept.vote.term > 10
 

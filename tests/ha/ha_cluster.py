@@ -13,9 +13,9 @@ from actors.ha import connection_state
 from actors.log_types import Offsets
 from actors.runtime import Registry, SupervisorSpec, System, open_system
 from actors.sim.world import World
-from actors.storage.commitlog import store
+from actors.storage.commitlog import store_messages
 from actors.storage.log.commit_log import segment_bases, segment_path
-from actors.storage.reading import pull_service
+from actors.storage.reading import pull_messages
 from actors.trees.classic import classic_trees
 from actors.trees.node import node_tree
 from actors.trees.places import GroupPaths, GroupPlace
@@ -63,11 +63,11 @@ class Cluster:
 
     async def append(
         self, *bodies: bytes, timeout_s: float = 3.0, master: str = "n0"
-    ) -> store.Appended:
+    ) -> store_messages.Appended:
         ref = self.systems[master].ref(self.paths(master).store)
-        answer: store.Appended = await ref.ask(
-            store.Appended,
-            lambda reply_to: store.Append(
+        answer: store_messages.Appended = await ref.ask(
+            store_messages.Appended,
+            lambda reply_to: store_messages.Append(
                 records=bodies, deadline_s=trio.current_time() + timeout_s, reply_to=reply_to
             ),
             timeout_s=timeout_s + 5.0,
@@ -87,12 +87,12 @@ class Cluster:
         return answer
 
     async def written(self, name: str) -> int:
-        answer: store.LogRange = (
+        answer: store_messages.LogRange = (
             await self.systems[name]
             .ref(self.paths(name).store)
             .ask(
-                store.LogRange,
-                lambda reply_to: store.GetRange(reply_to=reply_to),
+                store_messages.LogRange,
+                lambda reply_to: store_messages.GetRange(reply_to=reply_to),
                 timeout_s=5.0,
             )
         )
@@ -105,7 +105,7 @@ class Cluster:
             .ref(self.paths(name).pull_service)
             .ask(
                 Offsets,
-                lambda reply_to: pull_service.WatchOffsets(reply_to=reply_to),
+                lambda reply_to: pull_messages.WatchOffsets(reply_to=reply_to),
                 timeout_s=5.0,
             )
         )

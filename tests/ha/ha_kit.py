@@ -30,7 +30,7 @@ from actors.runtime import (
     open_system,
 )
 from actors.sim.network import NetworkOptions, SimNetwork
-from actors.storage.commitlog import store
+from actors.storage.commitlog import store_messages
 from actors.storage.commitlog.store import Growth
 from actors.storage.log.commit_log import segment_path
 from actors.storage.reading import pull_service
@@ -72,10 +72,10 @@ class Became:
     min_bytes: int
     written_bytes: int
     synced_bytes: int
-    waits: tuple[store.Waiting, ...] = ()
+    waits: tuple[store_messages.Waiting, ...] = ()
 
 
-KitMessage: TypeAlias = store.Message | Became
+KitMessage: TypeAlias = store_messages.Message | Became
 
 
 @attrs.define
@@ -84,42 +84,42 @@ class KitStore(Actor[KitMessage]):
 
     mailbox = MailboxSpec()
     kit: Kit
-    _source: ActorRef[store.RawRefused] | None = None
-    _unanswered: list[store.GetRange] = attrs.field(factory=list)
+    _source: ActorRef[store_messages.RawRefused] | None = None
+    _unanswered: list[store_messages.GetRange] = attrs.field(factory=list)
 
     async def handle(self, message: KitMessage) -> None:
         kit = self.kit
         match message:
-            case store.Subscribe():
+            case store_messages.Subscribe():
                 await kit.growth.subscribe(message, kit.extent())
-            case store.Unsubscribe():
+            case store_messages.Unsubscribe():
                 kit.growth.unsubscribe(message.name)
-            case store.GetRange():
+            case store_messages.GetRange():
                 if kit.answers_range:
                     message.reply_to.send(kit.range())
                 else:
                     self._unanswered.append(message)
-            case store.OpenSession():
+            case store_messages.OpenSession():
                 kit.session = message.session
                 self._source = message.source
-            case store.AppendRaw():
+            case store_messages.AppendRaw():
                 await self._append_raw(message)
             case Became():
                 kit.min_bytes = message.min_bytes
                 kit.synced_bytes = message.synced_bytes
                 if message.waits:
                     transfer = self.ctx.ref(kit.place.paths.group_transfer)
-                    await transfer.tell(store.RecordsWritten(waits=message.waits))
+                    await transfer.tell(store_messages.RecordsWritten(waits=message.waits))
                 await self._publish()
             case _:
                 raise AssertionError(message)
 
-    async def _append_raw(self, message: store.AppendRaw) -> None:
+    async def _append_raw(self, message: store_messages.AppendRaw) -> None:
         kit = self.kit
         if message.session != kit.session or kit.refusing:
             assert self._source is not None
             await self._source.tell(
-                store.RawRefused(session=message.session, reason="no space left on device")
+                store_messages.RawRefused(session=message.session, reason="no space left on device")
             )
             return
         if not kit.log and message.offset_bytes:
@@ -196,15 +196,15 @@ class Kit:
     def written_bytes(self) -> int:
         return self.base_bytes + len(self.log)
 
-    def extent(self) -> store.LogGrew:
-        return store.LogGrew(
+    def extent(self) -> store_messages.LogGrew:
+        return store_messages.LogGrew(
             min_bytes=self.min_bytes,
             written_bytes=self.written_bytes,
             synced_bytes=self.synced_bytes,
         )
 
-    def range(self) -> store.LogRange:
-        return store.LogRange(
+    def range(self) -> store_messages.LogRange:
+        return store_messages.LogRange(
             min_bytes=self.min_bytes,
             written_bytes=self.written_bytes,
             synced_bytes=self.synced_bytes,
@@ -232,7 +232,7 @@ class Kit:
         data: bytes,
         *,
         synced: bool = True,
-        waits: tuple[store.Waiting, ...] = (),
+        waits: tuple[store_messages.Waiting, ...] = (),
         min_bytes: int = 0,
     ) -> None:
         """The log grows, as after an append of the master."""
@@ -247,7 +247,7 @@ class Kit:
         self,
         *,
         synced_bytes: int | None = None,
-        waits: tuple[store.Waiting, ...] = (),
+        waits: tuple[store_messages.Waiting, ...] = (),
         min_bytes: int = 0,
     ) -> None:
         message = Became(
@@ -291,10 +291,10 @@ class Kit:
         return await peer.ended()
 
 
-def waiting(first: int, end: int, deadline_s: float, answers: list[Any]) -> store.Waiting:
+def waiting(first: int, end: int, deadline_s: float, answers: list[Any]) -> store_messages.Waiting:
     """A pending append whose answer, or error, lands in `answers`."""
     reply: ReplyTo[Any] = ReplyTo.local(answers.append)
-    return store.Waiting(
+    return store_messages.Waiting(
         first_bytes=first,
         last_bytes=first,
         next_bytes=end,

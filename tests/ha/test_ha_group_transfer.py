@@ -11,7 +11,7 @@ from ha_peer import Peer
 
 from actors.errors import NodeStopped, ReplicationTimeout
 from actors.events import ha as events
-from actors.storage.commitlog import store
+from actors.storage.commitlog import store_messages
 
 LOG = bytes(n % 253 for n in range(SEGMENT))
 
@@ -49,7 +49,7 @@ async def test_put_ok_only_after_enough_distinct_slaves(autojump_clock: object) 
         await two.report(10)
         await until(lambda: bool(answers))
         assert answers == [
-            store.Appended(
+            store_messages.Appended(
                 first_bytes=0, last_bytes=0, next_bytes=10, copies=3, durability="synced"
             )
         ]
@@ -160,7 +160,7 @@ async def test_acknowledged_when_examined_is_ok_though_the_deadline_has_passed(
         late = waiting(0, 10, trio.current_time() - 5.0, answers)
         await kit.became(waits=(late,))
         await until(lambda: bool(answers))
-        assert isinstance(answers[0], store.Appended)
+        assert isinstance(answers[0], store_messages.Appended)
 
 
 @pytest.mark.checklist(30)

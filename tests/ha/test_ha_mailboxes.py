@@ -13,19 +13,19 @@ from actors.ha.ha_client import PENDING_BYTES, HAClient
 from actors.ha.read_socket import ReadSocket
 from actors.ha.write_socket import WriteSocket
 from actors.runtime import Actor
-from actors.storage.commitlog import store
+from actors.storage.commitlog import store_messages
 
 
 @pytest.mark.parametrize(
     ("actor", "messages"),
     [
-        (HAClient, (store.LogGrew, store.RawRefused)),
-        (ReadSocket, (store.LogGrew,)),
-        (WriteSocket, (store.LogGrew,)),
+        (HAClient, (store_messages.LogGrew, store_messages.RawRefused)),
+        (ReadSocket, (store_messages.LogGrew,)),
+        (WriteSocket, (store_messages.LogGrew,)),
         (
             GroupTransfer,
             (
-                store.LogGrew,
+                store_messages.LogGrew,
                 group_transfer.SlaveJoined,
                 group_transfer.SlaveAcked,
                 group_transfer.SlaveGone,
@@ -34,7 +34,7 @@ from actors.storage.commitlog import store
         (
             ConnectionState,
             (
-                store.LogGrew,
+                store_messages.LogGrew,
                 connection_state.ReportAccepted,
                 connection_state.Sent,
                 connection_state.Ended,
@@ -53,4 +53,4 @@ def test_what_flows_back_never_waits(
 def test_received_data_is_bounded_in_bytes() -> None:
     assert HAClient.mailbox.capacity_bytes == PENDING_BYTES
     assert HAClient.mailbox.size_of is not None
-    assert HAClient.mailbox.size_of(store.RawRefused(session=1, reason="")) == 0
+    assert HAClient.mailbox.size_of(store_messages.RawRefused(session=1, reason="")) == 0

@@ -14,7 +14,7 @@ from actors.events import ha as events
 from actors.ha import read_socket
 from actors.ha.core.states import HAConnectionState, Lost
 from actors.ha.write_socket import WriteSocket
-from actors.storage.commitlog import store
+from actors.storage.commitlog import store_messages
 
 LOG = bytes(n % 253 for n in range(3 * SEGMENT - 500))
 
@@ -214,7 +214,7 @@ async def test_growth_that_lets_nothing_leave_wakes_no_writer(
     handle_batch = WriteSocket.handle_batch
 
     async def seeing(self: WriteSocket, messages: list[Any]) -> None:
-        seen.extend(message for message in messages if isinstance(message, store.LogGrew))
+        seen.extend(message for message in messages if isinstance(message, store_messages.LogGrew))
         await handle_batch(self, messages)
 
     monkeypatch.setattr(WriteSocket, "handle_batch", seeing)
@@ -309,7 +309,7 @@ async def test_a_report_that_waits_is_judged_by_the_growth_before_it(
         path = f"{kit.place.paths.connections}/n1-1/read_socket"
         reports = kit.system.ref(path)
         reports.offer(read_socket._Received(data=(100).to_bytes(8, "big")))
-        reports.leave(store.LogGrew(min_bytes=0, written_bytes=100, synced_bytes=100))
+        reports.leave(store_messages.LogGrew(min_bytes=0, written_bytes=100, synced_bytes=100))
         await trio.sleep(1.0)
         acked = [event.offset_bytes for event in kit.of(events.SlaveAcked)]
         assert acked == [0, 100]

@@ -33,10 +33,10 @@ from actors.runtime import (
     open_system,
 )
 from actors.runtime import requests as runtime_requests
-from actors.storage.commitlog import store
+from actors.storage.commitlog import store_messages
 from actors.storage.files.room import NoRoom, OpeningWaits
 
-RANGE = store.LogRange(
+RANGE = store_messages.LogRange(
     min_bytes=0, written_bytes=100, synced_bytes=100, segment_bytes=4096, folder="/x"
 )
 
@@ -80,7 +80,7 @@ class Kit:
 
     async def started(self, promotion: Promotion | None = None, life: int = 1) -> None:
         promotion = promotion or Promotion(0, "n0")
-        await self.keeper.tell(store.StoreStarted(life, promotion, RANGE, 0, True))
+        await self.keeper.tell(store_messages.StoreStarted(life, promotion, RANGE, 0, True))
 
     async def member(self, name: str, asked: int = 0, **changes: Any) -> None:
         state = slave(name, **{"state": "connecting", "history": (), **changes})

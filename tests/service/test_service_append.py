@@ -17,9 +17,9 @@ from actors.log_types import Receipt
 from actors.node.classic import ClassicReply
 from actors.node.part import GroupCounts
 from actors.runtime import Actor, ActorRef, ChildSpec, SupervisorSpec, open_system
-from actors.storage.commitlog import store
+from actors.storage.commitlog import store_messages
 
-APPENDED = store.Appended(
+APPENDED = store_messages.Appended(
     first_bytes=100, last_bytes=300, next_bytes=400, copies=2, durability="synced"
 )
 RECEIPT = Receipt(first=100, last=300, next=400, count=3, copies=2, durability="synced")

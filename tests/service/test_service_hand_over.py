@@ -17,7 +17,7 @@ from actors.node.classic import ClassicReply
 from actors.node.part import GroupCounts
 from actors.runtime import Actor, ChildSpec, SupervisorSpec, open_system
 from actors.sim.cluster import SimCluster
-from actors.storage.commitlog import store
+from actors.storage.commitlog import store_messages
 
 __all__ = ["cluster_config", "three_nodes"]
 
@@ -72,11 +72,11 @@ async def test_a_steady_appender_is_left_in_no_doubt_by_a_hand_over(cluster: Sim
         assert sorted(found) == sorted([b"first", *stored])
 
 
-class Deaf(Actor[store.Append]):
+class Deaf(Actor[store_messages.Append]):
     async def on_start(self) -> None:
         await trio.lowlevel.checkpoint()
 
-    async def handle(self, message: store.Append) -> None:
+    async def handle(self, message: store_messages.Append) -> None:
         await trio.sleep_forever()
 
 
@@ -85,11 +85,11 @@ async def test_an_append_that_a_store_never_read_is_not_stored(
 ) -> None:
     """One that it had taken is in doubt; one behind that, and one that came later, are not."""
 
-    def reply() -> AppendReply[store.Appended]:
+    def reply() -> AppendReply[store_messages.Appended]:
         return ClassicReply(GroupCounts(), ref, 1, "n0", on_done=lambda found: None)
 
-    def message(answer: AppendReply[store.Appended]) -> store.Append:
-        return store.Append(records=(b"x",), deadline_s=99.0, reply_to=answer)
+    def message(answer: AppendReply[store_messages.Appended]) -> store_messages.Append:
+        return store_messages.Append(records=(b"x",), deadline_s=99.0, reply_to=answer)
 
     child = ChildSpec(name="store", start=Deaf, shutdown_s=0.1)
     async with open_system("n0", SupervisorSpec(children=(child,))) as system:

@@ -29,15 +29,17 @@ from actors.runtime import (
 )
 from actors.sim.disk import EPOCH_MS, DiskOptions, SimDisk
 from actors.sim.fence import FencedDisk
-from actors.storage.commitlog import store
+from actors.storage.commitlog import store_messages
 from actors.storage.commitlog.store import Store
-from actors.storage.dispatch import dispatcher
+from actors.storage.dispatch import dispatcher_messages
 from actors.storage.dispatch.dispatcher import Dispatcher
 from actors.storage.layout import StoreLayout
 from actors.storage.log.syncer import Syncer
 
 ROOT = "/data/n0/groups/orders"
-Heard: TypeAlias = store.RecordsWritten | store.LogGrew | store.RawRefused
+Heard: TypeAlias = (
+    store_messages.RecordsWritten | store_messages.LogGrew | store_messages.RawRefused
+)
 
 
 def small_group(**changes: Any) -> ClassicGroup:
@@ -59,21 +61,23 @@ def small_group(**changes: Any) -> ClassicGroup:
 class Listener(Actor[Heard]):
     """Stands for group_transfer and ha_client; answers each append when its sync is done."""
 
-    mailbox = MailboxSpec(conflate={store.LogGrew: lambda message: None})
+    mailbox = MailboxSpec(conflate={store_messages.LogGrew: lambda message: None})
     kit: Kit
-    _waits: list[store.Waiting] = attrs.field(factory=list)
+    _waits: list[store_messages.Waiting] = attrs.field(factory=list)
 
     async def on_start(self) -> None:
-        await self.kit.store.tell(store.Subscribe(subscriber=self.ctx.self_ref, name="listener"))
+        await self.kit.store.tell(
+            store_messages.Subscribe(subscriber=self.ctx.self_ref, name="listener")
+        )
 
     async def handle(self, message: Heard) -> None:
         self.kit.heard.append(message)
         match message:
-            case store.RecordsWritten():
+            case store_messages.RecordsWritten():
                 self._waits.extend(message.waits)
-            case store.LogGrew():
+            case store_messages.LogGrew():
                 self.kit.grown = message
-            case store.RawRefused():
+            case store_messages.RawRefused():
                 self.kit.refused.append(message)
         synced = self.kit.group.durability == "synced"
         grown = self.kit.grown
@@ -81,7 +85,7 @@ class Listener(Actor[Heard]):
         while self._waits and self._waits[0].next_bytes <= held:
             wait = self._waits.pop(0)
             wait.reply_to.send(
-                store.Appended(
+                store_messages.Appended(
                     first_bytes=wait.first_bytes,
                     last_bytes=wait.last_bytes,
                     next_bytes=wait.next_bytes,
@@ -99,53 +103,57 @@ class Kit(Machine):
     layout: StoreLayout
     events: list[Any]
     heard: list[Heard] = attrs.field(factory=list)
-    refused: list[store.RawRefused] = attrs.field(factory=list)
-    grown: store.LogGrew | None = None
-    started: list[store.StoreStarted] = attrs.field(factory=list)
+    refused: list[store_messages.RawRefused] = attrs.field(factory=list)
+    grown: store_messages.LogGrew | None = None
+    started: list[store_messages.StoreStarted] = attrs.field(factory=list)
     system: System = attrs.field(init=False)
     wall_ms: int = EPOCH_MS
 
     @property
-    def store(self) -> ActorRef[store.Message]:
+    def store(self) -> ActorRef[store_messages.Message]:
         return self.registry.ref("/n0/storage/store")
 
     @property
-    def dispatcher(self) -> ActorRef[dispatcher.Message]:
+    def dispatcher(self) -> ActorRef[dispatcher_messages.Message]:
         return self.registry.ref("/n0/dispatcher")
 
     @property
     def listener(self) -> ActorRef[Heard]:
         return self.registry.ref("/n0/listener")
 
-    async def append(self, *records: NewRecord, timeout_s: float = 5.0) -> store.Appended:
+    async def append(self, *records: NewRecord, timeout_s: float = 5.0) -> store_messages.Appended:
         deadline_s = trio.current_time() + timeout_s
         return await self.store.ask(
-            store.Appended,
-            lambda reply_to: store.Append(
+            store_messages.Appended,
+            lambda reply_to: store_messages.Append(
                 records=records, deadline_s=deadline_s, reply_to=reply_to
             ),
             timeout_s=timeout_s,
         )
 
     async def open_session(self, session: int) -> None:
-        await self.store.tell(store.OpenSession(session=session, source=self.listener))
+        await self.store.tell(store_messages.OpenSession(session=session, source=self.listener))
 
     async def receive(
         self, session: int, offset: int, data: bytes | Held, *, ends_frame: bool = True
     ) -> None:
         await self.store.tell(
-            store.AppendRaw(session=session, offset_bytes=offset, data=data, ends_frame=ends_frame)
+            store_messages.AppendRaw(
+                session=session, offset_bytes=offset, data=data, ends_frame=ends_frame
+            )
         )
 
-    async def range(self) -> store.LogRange:
+    async def range(self) -> store_messages.LogRange:
         return await self.store.ask(
-            store.LogRange, lambda reply_to: store.GetRange(reply_to=reply_to), timeout_s=5.0
+            store_messages.LogRange,
+            lambda reply_to: store_messages.GetRange(reply_to=reply_to),
+            timeout_s=5.0,
         )
 
-    async def progress(self) -> dispatcher.Dispatched:
+    async def progress(self) -> dispatcher_messages.Dispatched:
         return await self.dispatcher.ask(
-            dispatcher.Dispatched,
-            lambda reply_to: dispatcher.GetDispatched(reply_to=reply_to),
+            dispatcher_messages.Dispatched,
+            lambda reply_to: dispatcher_messages.GetDispatched(reply_to=reply_to),
             timeout_s=5.0,
         )
 
@@ -159,10 +167,10 @@ class Kit(Machine):
 
     async def units(
         self, topic: str, queue_id: int = 0, position: int = 0, count: int = 1000
-    ) -> dispatcher.QueueUnits:
+    ) -> dispatcher_messages.QueueUnits:
         return await self.dispatcher.ask(
-            dispatcher.QueueUnits,
-            lambda reply_to: dispatcher.LookupQueue(
+            dispatcher_messages.QueueUnits,
+            lambda reply_to: dispatcher_messages.LookupQueue(
                 topic=topic, queue_id=queue_id, position=position, count=count, reply_to=reply_to
             ),
             timeout_s=5.0,
@@ -170,8 +178,8 @@ class Kit(Machine):
 
     async def by_key(self, topic: str, key: str, count: int = 10) -> tuple[tuple[int, int], ...]:
         answer = await self.dispatcher.ask(
-            dispatcher.KeyMatches,
-            lambda reply_to: dispatcher.LookupKey(
+            dispatcher_messages.KeyMatches,
+            lambda reply_to: dispatcher_messages.LookupKey(
                 topic=topic, key=key, count=count, reply_to=reply_to
             ),
             timeout_s=5.0,
@@ -184,12 +192,12 @@ class Kit(Machine):
 
 
 @attrs.define
-class Keeper(Actor[store.StoreStarted]):
+class Keeper(Actor[store_messages.StoreStarted]):
     """Stands for the role keeper: hears the store's starts; the test sets the gate."""
 
     kit: Kit
 
-    async def handle(self, message: store.StoreStarted) -> None:
+    async def handle(self, message: store_messages.StoreStarted) -> None:
         self.kit.started.append(message)
 
 
@@ -214,7 +222,9 @@ def tree(
             host=("127.0.0.1", 10912),
             syncer=registry.ref("/n0/storage/syncer"),
             acknowledger=registry.ref("/n0/listener") if is_master else None,
-            guard=store.Guard(registry.ref("/n0/keeper"), Promotion(3, "n7")) if guarded else None,
+            guard=store_messages.Guard(registry.ref("/n0/keeper"), Promotion(3, "n7"))
+            if guarded
+            else None,
         ),
     )
     spec = ChildSpec(name="keeper", start=lambda: Keeper(kit), restart=Restart.TEMPORARY)

@@ -16,7 +16,7 @@ from actors.events import store as events
 from actors.log_types import Message
 from actors.runtime import ActorDown
 from actors.sim.disk import SimDisk, SimFile
-from actors.storage.commitlog import store
+from actors.storage.commitlog import store_messages
 from actors.storage.commitlog.opening import OpenedStore, open_store
 from actors.storage.files.side_file import SideFile
 from actors.storage.layout import StoreLayout
@@ -205,7 +205,7 @@ async def test_an_append_written_but_never_synced_may_be_gone(autojump_clock: An
             first = await kit.append(b"one")
             disk.faults.slow_syncs(100.0, 100.0)
             await kit.store.tell(
-                store.Append(
+                store_messages.Append(
                     records=(b"two",),
                     deadline_s=trio.current_time() + 9,
                     reply_to=local_reply([]),

@@ -13,7 +13,8 @@ from actors.sim.disk import EPOCH_MS, SimDisk, SimFile
 from actors.sim.disk_faults import Operation
 from actors.storage.derived import index_file
 from actors.storage.derived.dispatch_state import DispatchState
-from actors.storage.derived.index_files import IndexDamaged, IndexFiles, local_name
+from actors.storage.derived.index_file import IndexDamaged
+from actors.storage.derived.index_files import IndexFiles, local_name
 from wire.files.index_file import index_key, key_hash, unit_position
 
 

@@ -7,14 +7,16 @@ from store_kit import Kit, local_reply, running, sim_disk, until
 
 from actors.errors import NotEnoughReplicas, NotMaster
 from actors.log_types import Chain, Promotion
-from actors.storage.commitlog import store
+from actors.storage.commitlog import store_messages
 
-CLOSED = store.GateClosed(reason="n1 is ahead", is_master=True)
+CLOSED = store_messages.GateClosed(reason="n1 is ahead", is_master=True)
 
 
-async def set_gate(kit: Kit, closed: store.GateClosed | None, life: int = 1) -> store.LogRange:
+async def set_gate(
+    kit: Kit, closed: store_messages.GateClosed | None, life: int = 1
+) -> store_messages.LogRange:
     """The range that is asked for afterwards is final, if the gate is closed."""
-    await kit.store.tell(store.SetGate(life=life, closed=closed))
+    await kit.store.tell(store_messages.SetGate(life=life, closed=closed))
     return await kit.range()
 
 
@@ -48,7 +50,7 @@ async def test_a_closed_gate_says_why_and_where_the_log_ends_for_good(autojump_c
         assert (await set_gate(kit, CLOSED)).written_bytes == end
         with pytest.raises(NotEnoughReplicas, match="n1 is ahead"):
             await kit.append(b"two")
-        await set_gate(kit, store.GateClosed(reason="n1 was promoted", hint="n1"))
+        await set_gate(kit, store_messages.GateClosed(reason="n1 was promoted", hint="n1"))
         with pytest.raises(NotMaster, match="n1 was promoted") as refused:
             await kit.append(b"two")
         assert refused.value.hint == "n1"
@@ -61,7 +63,7 @@ async def test_what_a_gate_refused_is_not_overtaken_when_it_opens(autojump_clock
 
         async def append(record: bytes, of: Chain | None) -> None:
             before = len(answers)
-            message = store.Append(
+            message = store_messages.Append(
                 records=(record,), deadline_s=9e9, reply_to=local_reply(answers), chain=of
             )
             await kit.store.tell(message)
@@ -83,9 +85,11 @@ async def test_the_gate_closes_before_appends_that_wait(autojump_clock: Any) -> 
         answers: list[Any] = []
         for record in (b"one", b"two"):
             await kit.store.tell(
-                store.Append(records=(record,), deadline_s=9e9, reply_to=local_reply(answers))
+                store_messages.Append(
+                    records=(record,), deadline_s=9e9, reply_to=local_reply(answers)
+                )
             )
-        await kit.store.tell(store.SetGate(life=1, closed=CLOSED))
+        await kit.store.tell(store_messages.SetGate(life=1, closed=CLOSED))
         await until(lambda: len(answers) == 2)
         assert [type(answer) for answer in answers] == [NotEnoughReplicas] * 2
         assert (await kit.range()).written_bytes == 0
@@ -112,7 +116,7 @@ async def test_a_slave_takes_no_appends_and_tells_its_keeper_that_it_runs(
             await kit.append(b"one")
         assert refused.value.hint == "n7"
         assert kit.started[0].promotion == Promotion(3, "n7")
-        await set_gate(kit, store.GateClosed(reason="n0 is a slave of orders", hint="n2"))
+        await set_gate(kit, store_messages.GateClosed(reason="n0 is a slave of orders", hint="n2"))
         with pytest.raises(NotMaster) as refused:
             await kit.append(b"one")
         assert refused.value.hint == "n2"

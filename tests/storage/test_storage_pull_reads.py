@@ -15,10 +15,11 @@ from trio.testing import MockClock
 
 from actors.runtime import Actor, ActorRef, ChildSpec, SupervisorSpec, open_system
 from actors.sim.disk import SimDisk
-from actors.storage.commitlog import store
+from actors.storage.commitlog import store_messages
 from actors.storage.log.commit_log import CommitLog
-from actors.storage.reading import pull_service
-from actors.storage.reading.pull_service import NotARecord, Pulled, PullService, Unreadable
+from actors.storage.reading import pull_messages, pull_service
+from actors.storage.reading.pull_messages import NotARecord, Pulled, Unreadable
+from actors.storage.reading.pull_service import PullService
 from actors.storage.scrub.scrubber_messages import CopyState
 from wire.files.commit_log import RECORD_BYTES_MAX
 from wire.files.message_record import decode_record
@@ -28,15 +29,15 @@ S = 4096
 
 
 @attrs.define
-class StoreOf(Actor[store.Message]):
+class StoreOf(Actor[store_messages.Message]):
     """A store of which only the range is known."""
 
     log: CommitLog
 
-    async def handle(self, message: store.Message) -> None:
-        if isinstance(message, store.GetRange):
+    async def handle(self, message: store_messages.Message) -> None:
+        if isinstance(message, store_messages.GetRange):
             message.reply_to.send(
-                store.LogRange(
+                store_messages.LogRange(
                     min_bytes=self.log.min_bytes,
                     written_bytes=self.log.written_bytes,
                     synced_bytes=self.log.written_bytes,
@@ -85,7 +86,7 @@ async def pull_on(
 async def read(pull: ActorRef[pull_service.Message], start: int) -> Pulled:
     return await pull.ask(
         Pulled,
-        lambda reply_to: pull_service.Read(start=start, max_bytes=1 << 20, reply_to=reply_to),
+        lambda reply_to: pull_messages.Read(start=start, max_bytes=1 << 20, reply_to=reply_to),
         timeout_s=5,
     )
 
@@ -121,7 +122,7 @@ async def test_an_idle_reader_lets_go_of_files_that_expired(autojump_clock: Mock
         log.delete_first()
         log.delete_first()
         await pull.tell(
-            store.LogGrew(
+            store_messages.LogGrew(
                 min_bytes=log.min_bytes,
                 written_bytes=log.written_bytes,
                 synced_bytes=log.written_bytes,

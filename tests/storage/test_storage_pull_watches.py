@@ -10,20 +10,20 @@ from trio.testing import MockClock
 from actors.log_types import Offsets
 from actors.runtime import Actor, ActorRef, ChildSpec, SupervisorSpec, open_system
 from actors.sim.disk import SimDisk
-from actors.storage.commitlog import store
-from actors.storage.reading import pull_service
+from actors.storage.commitlog import store_messages
+from actors.storage.reading import pull_messages, pull_service
 from actors.storage.reading.pull_service import PullService
 from wire.files.commit_log import RECORD_BYTES_MAX
 
 
 @attrs.define
-class EmptyStore(Actor[store.Message]):
+class EmptyStore(Actor[store_messages.Message]):
     """A store of which only the end is known."""
 
-    async def handle(self, message: store.Message) -> None:
-        if isinstance(message, store.GetRange):
+    async def handle(self, message: store_messages.Message) -> None:
+        if isinstance(message, store_messages.GetRange):
             message.reply_to.send(
-                store.LogRange(
+                store_messages.LogRange(
                     min_bytes=0,
                     written_bytes=0,
                     synced_bytes=0,
@@ -38,7 +38,7 @@ async def woken(ref: ActorRef[pull_service.Message], above: int) -> Offsets | No
     with trio.move_on_after(1):
         return await ref.ask(
             Offsets,
-            lambda reply_to: pull_service.WatchOffsets(above=above, reply_to=reply_to),
+            lambda reply_to: pull_messages.WatchOffsets(above=above, reply_to=reply_to),
             timeout_s=5,
         )
     return None
@@ -64,18 +64,18 @@ async def test_a_slave_that_lags_wakes_nobody_for_what_it_does_not_hold(
             ),
         )
     )
-    refs: dict[str, ActorRef[store.Message]] = {}
+    refs: dict[str, ActorRef[store_messages.Message]] = {}
 
     async with open_system(
         "n1", lambda registry: (refs.update(store=registry.ref("/n1/store")), spec)[1]
     ) as system:
         pull = system.ref("/n1/pull")
-        await pull.tell(store.LogGrew(min_bytes=0, written_bytes=200, synced_bytes=100))
+        await pull.tell(store_messages.LogGrew(min_bytes=0, written_bytes=200, synced_bytes=100))
         await pull.tell(pull_service.Acknowledged(offset_bytes=900))
         offsets = await woken(pull, readable - 1)
         assert offsets is not None
         assert offsets.acknowledged == 900
         assert await woken(pull, readable) is None
-        await pull.tell(store.LogGrew(min_bytes=0, written_bytes=1000, synced_bytes=1000))
+        await pull.tell(store_messages.LogGrew(min_bytes=0, written_bytes=1000, synced_bytes=1000))
         assert await woken(pull, 899) is not None
         assert await woken(pull, 900) is None, "what is not acknowledged is not shown"

@@ -13,7 +13,7 @@ from actors.events import store as events
 from actors.log_types import Message
 from actors.runtime import AskTimeout
 from actors.sim.disk import SimDisk
-from actors.storage.dispatch.dispatcher import Rederive, Rederived
+from actors.storage.dispatch.dispatcher_messages import Rederive, Rederived
 from actors.storage.layout import StoreLayout
 
 LAYOUT = StoreLayout(ROOT)

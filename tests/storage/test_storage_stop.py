@@ -9,7 +9,7 @@ from late_disk import LateDisk
 from store_kit import ROOT, local_reply, running, small_group, until
 
 from actors.events import store as events
-from actors.storage.commitlog import store
+from actors.storage.commitlog import store_messages
 from actors.storage.files.side_file import SideFile
 from actors.storage.log.syncer import SETTLE_S
 
@@ -34,7 +34,9 @@ async def test_a_stop_hears_of_a_sync_that_has_failed(autojump_clock: Any, late_
         disk.faults.fail("sync", errno.EIO, path_part="commitlog")
         deadline_s = trio.current_time() + 9
         reply_to = local_reply(outcomes)
-        append = store.Append(records=(b"y" * 99,), deadline_s=deadline_s, reply_to=reply_to)
+        append = store_messages.Append(
+            records=(b"y" * 99,), deadline_s=deadline_s, reply_to=reply_to
+        )
         await kit.store.tell(append)
         await until(lambda: disk.faults.counts.get(f"sync:{errno.EIO}"))
         assert not kit.of(events.SyncFailed)  # which the stop overtakes

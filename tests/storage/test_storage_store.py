@@ -20,7 +20,7 @@ from actors.log_types import Message
 from actors.runtime import ActorDown
 from actors.sim.disk import EPOCH_MS
 from actors.sim.held import SimHeld
-from actors.storage.commitlog import append_batch, group_commit, store
+from actors.storage.commitlog import append_batch, group_commit, store_messages
 from actors.storage.commitlog import store as growth
 from wire.files.commit_log import decode_record, scan
 
@@ -32,7 +32,7 @@ async def test_one_append_is_answered_when_it_is_synced(autojump_clock: Any) -> 
     disk = sim_disk()
     async with running(disk) as kit:
         answer = await kit.append(b"one", b"two")
-        assert answer == store.Appended(
+        assert answer == store_messages.Appended(
             first_bytes=0, last_bytes=100, next_bytes=200, copies=1, durability="synced"
         )
         held = await kit.range()
@@ -53,10 +53,10 @@ async def test_the_acknowledger_hears_of_appends_before_their_bytes(autojump_clo
             await kit.append(b"x")
         written = 0
         for message in kit.heard:
-            if isinstance(message, store.RecordsWritten):
+            if isinstance(message, store_messages.RecordsWritten):
                 written = message.waits[-1].next_bytes
             else:
-                assert isinstance(message, store.LogGrew)
+                assert isinstance(message, store_messages.LogGrew)
                 assert message.written_bytes <= written
 
 
@@ -65,7 +65,7 @@ async def test_appends_that_wait_are_written_together(autojump_clock: Any) -> No
         answers: list[Any] = []
         for number in range(50):
             await kit.store.tell(
-                store.Append(
+                store_messages.Append(
                     records=(b"%d" % number, b"x"),
                     deadline_s=trio.current_time() + 1,
                     reply_to=local_reply(answers),
@@ -84,7 +84,7 @@ async def test_a_group_is_bounded(autojump_clock: Any, monkeypatch: pytest.Monke
         answers: list[Any] = []
         for _ in range(30):
             await kit.store.tell(
-                store.Append(
+                store_messages.Append(
                     records=(b"x" * 300,),
                     deadline_s=trio.current_time() + 1,
                     reply_to=local_reply(answers),
@@ -149,7 +149,7 @@ async def test_a_bad_append_does_not_disturb_its_neighbours(autojump_clock: Any)
         outcomes: list[Any] = []
         for records in ((b"x" * 3000,), (b"a", b"y" * 3901), (b"z" * 1500,), (b"b",)):
             await kit.store.tell(
-                store.Append(
+                store_messages.Append(
                     records=records,
                     deadline_s=trio.current_time() + 1,
                     reply_to=local_reply(outcomes),
@@ -196,7 +196,7 @@ async def test_an_append_after_its_deadline_is_not_written(autojump_clock: Any) 
     async with running(sim_disk()) as kit:
         outcomes: list[Any] = []
         await kit.store.tell(
-            store.Append(
+            store_messages.Append(
                 records=(b"x",),
                 deadline_s=trio.current_time(),
                 reply_to=local_reply(outcomes),
@@ -306,7 +306,7 @@ async def test_growth_is_told_at_the_end_of_a_frame(autojump_clock: Any) -> None
         await kit.open_session(1)
         await kit.receive(1, 0, b"abc", ends_frame=False)
         await trio.sleep(0.5)
-        before = [m.written_bytes for m in kit.heard if isinstance(m, store.LogGrew)]
+        before = [m.written_bytes for m in kit.heard if isinstance(m, store_messages.LogGrew)]
         assert set(before) <= {0, 3}  # at most with the first sync's end
         await kit.receive(1, 3, b"def", ends_frame=False)
         await trio.sleep(0.5)
@@ -350,12 +350,12 @@ async def test_abort_and_checkpoint(autojump_clock: Any) -> None:
 async def test_a_subscriber_is_told_at_once_and_no_more_after_leaving(autojump_clock: Any) -> None:
     async with running(sim_disk()) as kit:
         await until(lambda: kit.grown is not None)
-        await kit.store.tell(store.Unsubscribe(name="listener"))
+        await kit.store.tell(store_messages.Unsubscribe(name="listener"))
         await kit.range()
         before = len(kit.heard)
         with pytest.raises(Exception, match="did not answer"):
             await kit.append(b"x")
-        assert not any(isinstance(m, store.LogGrew) for m in kit.heard[before:])
+        assert not any(isinstance(m, store_messages.LogGrew) for m in kit.heard[before:])
 
 
 async def test_subscribers_that_were_killed_do_not_fill_the_list(
@@ -365,7 +365,7 @@ async def test_subscribers_that_were_killed_do_not_fill_the_list(
     async with running(sim_disk()) as kit:
         for number in range(10):
             killed = kit.registry.ref(f"/n0/connections/{number}")
-            await kit.store.tell(store.Subscribe(subscriber=killed, name=f"{number}"))
+            await kit.store.tell(store_messages.Subscribe(subscriber=killed, name=f"{number}"))
         await kit.append(b"x")
         assert kit.grown is not None  # and those that live are told as before
 
@@ -376,7 +376,7 @@ async def test_an_append_to_a_stopped_acknowledger_has_an_unknown_outcome(
     async with running(sim_disk()) as kit:
         gone = kit.registry.ref("/n0/nobody")
         outcomes: list[Any] = []
-        append = store.Append(
+        append = store_messages.Append(
             records=(b"x",), deadline_s=trio.current_time() + 1, reply_to=local_reply(outcomes)
         )
         moved = attrs.evolve(append, reply_to=append.reply_to.bound_to(gone))

@@ -28,7 +28,7 @@ from actors.errors import (
 from actors.events import store as events
 from actors.sim.disk import EPOCH_MS
 from actors.sim.held import SimHeld
-from actors.storage.commitlog import store
+from actors.storage.commitlog import store_messages
 from actors.storage.files.side_file import SideFile
 from actors.storage.log import expiry
 
@@ -98,7 +98,7 @@ async def test_a_failed_sync_stops_everything(autojump_clock: Any) -> None:
             await kit.append(b"x")
             disk.faults.fail("sync", errno.EIO, path_part="commitlog")
             await kit.store.tell(
-                store.Append(
+                store_messages.Append(
                     records=(b"y",),
                     deadline_s=trio.current_time() + 9,
                     reply_to=local_reply(outcomes),
@@ -112,7 +112,7 @@ async def test_a_failed_sync_stops_everything(autojump_clock: Any) -> None:
     mark.close()
     assert values == (kit.of(events.LogSynced)[-1].offset_bytes,)
     assert len(kit.of(events.SyncFailed)) == 1
-    assert not any(isinstance(each, store.Appended) for each in outcomes)
+    assert not any(isinstance(each, store_messages.Appended) for each in outcomes)
     assert len(outcomes) == 1
 
 

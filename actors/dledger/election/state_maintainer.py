@@ -54,7 +54,7 @@ from actors.dledger.session_messages import (
 from actors.errors import Overloaded
 from actors.events.dledger import VoteUnsaved
 from actors.runtime import Actor, ActorDown, ActorRef, AskTimeout, MailboxSpec, StopReason
-from actors.storage.ledger import store
+from actors.storage.ledger import store_messages
 from actors.storage.ledger.term_files import TermVote
 from actors.storage.reading.pull_messages import IDLE_NEWS_WITHIN_S, NEWS_WITHIN_S
 from wire.dledger.rpc import (
@@ -160,7 +160,7 @@ class Opened:
     """What the store said to OpenSession."""
 
     role: RoleChanged
-    outcome: store.SessionOpened | Exception
+    outcome: store_messages.SessionOpened | Exception
 
 
 @attrs.frozen(kw_only=True)
@@ -186,7 +186,9 @@ class LookForPreferred:
     """Timer: see `Election.look_for_preferred`."""
 
 
-Message: TypeAlias = Asked | Answered | store.LedgerGrew | Heard | Held | ProveLeader | GetSigns
+Message: TypeAlias = (
+    Asked | Answered | store_messages.LedgerGrew | Heard | Held | ProveLeader | GetSigns
+)
 _Inbox: TypeAlias = (
     Message
     | VoteSaved
@@ -214,7 +216,7 @@ class StateMaintainer(Actor[_Inbox]):
     """
 
     mailbox = MailboxSpec(
-        capacity=MAILBOX_CAPACITY, conflate={store.LedgerGrew: lambda message: None}
+        capacity=MAILBOX_CAPACITY, conflate={store_messages.LedgerGrew: lambda message: None}
     )
     sender: Sender
     addresses: dict[str, str]
@@ -222,7 +224,7 @@ class StateMaintainer(Actor[_Inbox]):
     compat: CompatSettings
     synced: bool
     board: LeaderBoard
-    store_ref: ActorRef[store.Message]
+    store_ref: ActorRef[store_messages.Message]
     checker: ActorRef[HoldAppends | GetWatermarks]
     parts: dict[str, ActorRef[Told]]
     peers: dict[str, ActorRef[Call]]
@@ -240,8 +242,8 @@ class StateMaintainer(Actor[_Inbox]):
 
     async def on_start(self) -> None:
         record = await self.store_ref.ask(
-            store.MemberRecord,
-            lambda reply_to: store.GetMember(reply_to=reply_to),
+            store_messages.MemberRecord,
+            lambda reply_to: store_messages.GetMember(reply_to=reply_to),
             timeout_s=STORE_TIMEOUT_S,
         )
         end = LedgerEnd(index=record.end, term=record.end_term)
@@ -267,7 +269,9 @@ class StateMaintainer(Actor[_Inbox]):
         self._unsaved = UnsavedVote(self.sender)
         self._held = HeldEffects(waits=not self.compat.vote_unsynced)
         me, name, within_s = self.ctx.self_ref, self.ctx.path, IDLE_NEWS_WITHIN_S
-        await self.store_ref.tell(store.Subscribe(subscriber=me, name=name, within_s=within_s))
+        await self.store_ref.tell(
+            store_messages.Subscribe(subscriber=me, name=name, within_s=within_s)
+        )
         if self.settings.preferred_leaders:
             self._look_later()
         self._emit(self.joining.began(state.membership))
@@ -276,7 +280,7 @@ class StateMaintainer(Actor[_Inbox]):
 
     async def on_stop(self, reason: StopReason) -> None:
         self.board.publish(None)
-        await self.store_ref.tell(store.Unsubscribe(name=self.ctx.path))
+        await self.store_ref.tell(store_messages.Unsubscribe(name=self.ctx.path))
 
     # ---- messages ----
 
@@ -288,7 +292,7 @@ class StateMaintainer(Actor[_Inbox]):
             case Answered():
                 self._signs.heard(now_s, message, joins=bool(self.joining.words))
                 await self._carry_out(requests.answered(election, now_s, message))
-            case store.LedgerGrew():
+            case store_messages.LedgerGrew():
                 await self._grew(message)
             case TickDue():
                 campaigns, saving = election.campaign_due(now_s), self._held.saving is not None
@@ -358,7 +362,7 @@ class StateMaintainer(Actor[_Inbox]):
         waits = self._telling.waits or self._election.waits_for_log
         self.ctx.want_notes(NEWS_WITHIN_S if waits else math.inf)
 
-    async def _grew(self, log: store.LedgerGrew) -> None:
+    async def _grew(self, log: store_messages.LedgerGrew) -> None:
         end = LedgerEnd(index=log.end_index, term=log.end_term)
         kept = self._ends.grew(end, log.synced_index)
         self._signs.grew(log.end_index)
@@ -394,7 +398,7 @@ class StateMaintainer(Actor[_Inbox]):
         self.ctx.ask_later(
             self.store_ref,
             TermVote,
-            lambda reply_to: store.SaveVote(vote=vote, reply_to=reply_to),
+            lambda reply_to: store_messages.SaveVote(vote=vote, reply_to=reply_to),
             timeout_s=STORE_TIMEOUT_S,
             on_reply=lambda outcome: VoteSaved(vote=saved, outcome=outcome),
         )
@@ -444,8 +448,8 @@ class StateMaintainer(Actor[_Inbox]):
     def _open(self, role: RoleChanged) -> None:
         self.ctx.ask_later(
             self.store_ref,
-            store.SessionOpened,
-            lambda reply_to: store.OpenSession(
+            store_messages.SessionOpened,
+            lambda reply_to: store_messages.OpenSession(
                 session=role.session, term=role.term, reply_to=reply_to
             ),
             timeout_s=STORE_TIMEOUT_S,

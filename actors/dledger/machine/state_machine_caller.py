@@ -35,7 +35,7 @@ from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo, StopReason
 from actors.state_machine import StateMachine
 from actors.storage.files.room import Room
 from actors.storage.files.stepping import stepped
-from actors.storage.ledger import store
+from actors.storage.ledger import store_messages
 from actors.storage.ledger.entry_window import EntryWindow
 from actors.storage.ledger.snapshots import (
     CHUNK_BYTES,
@@ -116,7 +116,7 @@ class _Synced:
     number: int
 
 
-Message: TypeAlias = store.LedgerGrew | Asked | GetSnapshot | ReleaseSnapshot | Told
+Message: TypeAlias = store_messages.LedgerGrew | Asked | GetSnapshot | ReleaseSnapshot | Told
 _Inbox: TypeAlias = Message | _GoOn | _Synced
 
 
@@ -143,7 +143,7 @@ class StateMachineCaller(Actor[_Inbox]):
         capacity=MAILBOX_CAPACITY,
         capacity_bytes=MAILBOX_BYTES,
         size_of=_size_of,
-        conflate={store.LedgerGrew: lambda message: None},
+        conflate={store_messages.LedgerGrew: lambda message: None},
         control=CONTROL,
     )
     group: str
@@ -155,7 +155,7 @@ class StateMachineCaller(Actor[_Inbox]):
     bytes_max: int
     disk: Disk
     room: Room
-    store_ref: ActorRef[store.Message]
+    store_ref: ActorRef[store_messages.Message]
     checker: ActorRef[Applied]
     handler: ActorRef[MachineAt]
     maintainer: ActorRef[SawTerm]
@@ -190,14 +190,16 @@ class StateMachineCaller(Actor[_Inbox]):
             with of_group(self.group):
                 await stepped(self._run.load(self.disk, newest))
             await self._loaded(newest)
-        await self.store_ref.tell(store.Subscribe(subscriber=self.ctx.self_ref, name=self.ctx.path))
+        await self.store_ref.tell(
+            store_messages.Subscribe(subscriber=self.ctx.self_ref, name=self.ctx.path)
+        )
 
     def _open_folder(self) -> Generator[None, None, None]:
         yield
         self.keeping.folder.open(keeps=self.outlives)
 
     async def on_stop(self, reason: StopReason) -> None:
-        await self.store_ref.tell(store.Unsubscribe(name=self.ctx.path))
+        await self.store_ref.tell(store_messages.Unsubscribe(name=self.ctx.path))
         self.window.forget()
         self._drop_taking()
         self._receiving.forget()
@@ -217,7 +219,7 @@ class StateMachineCaller(Actor[_Inbox]):
     async def _handle_all(self, messages: list[_Inbox]) -> None:
         for message in messages:
             match message:
-                case store.LedgerGrew():
+                case store_messages.LedgerGrew():
                     self._grew(message)
                 case Asked():
                     await self._asked(message)
@@ -244,7 +246,7 @@ class StateMachineCaller(Actor[_Inbox]):
             await self.handler.tell(MachineAt(index=self._run.applied))
             await self.checker.tell(Applied(index=self._run.applied))
 
-    def _grew(self, log: store.LedgerGrew) -> None:
+    def _grew(self, log: store_messages.LedgerGrew) -> None:
         if log.cuts != self._cuts:
             self._cuts = log.cuts
             self.window.forget()
@@ -362,7 +364,7 @@ class StateMachineCaller(Actor[_Inbox]):
     async def _drop_below(self) -> None:
         floor = self.keeping.floor
         if floor is not None:
-            await self.store_ref.tell(store.DropBelow(index=floor))
+            await self.store_ref.tell(store_messages.DropBelow(index=floor))
 
     # ---- snapshots of a leader ----
 

@@ -25,7 +25,7 @@ from actors.errors import Closed, StorageError
 from actors.log_types import Offsets
 from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo, StopReason
 from actors.runtime.loop_share import let_others_work
-from actors.storage.ledger import store
+from actors.storage.ledger import store_messages
 from actors.storage.ledger.entry_window import EntrySource
 from actors.storage.ledger.ledger import IndexGone
 from actors.storage.ledger.mending import Inspected, good_entry, inspect
@@ -78,7 +78,7 @@ Message: TypeAlias = (
     | GetEntry
     | Asked
     | CommittedTo
-    | store.LedgerGrew
+    | store_messages.LedgerGrew
     | Resting
     | Following
     | Leading
@@ -100,14 +100,14 @@ class EntryReader(Actor[Message]):
 
     mailbox = MailboxSpec(
         capacity=HELD_MAX,
-        conflate={CommittedTo: _only_one, store.LedgerGrew: _only_one},
+        conflate={CommittedTo: _only_one, store_messages.LedgerGrew: _only_one},
         control=CONTROL,
     )
     self_id: str
     source: EntrySource
     files: EntryFiles | None
     uncommitted: bool
-    store_ref: ActorRef[store.Message]
+    store_ref: ActorRef[store_messages.Message]
     maintainer: ActorRef[Rejoin]
     _session: int = attrs.field(default=-1, init=False)
     _term: int = attrs.field(default=-1, init=False)
@@ -123,13 +123,13 @@ class EntryReader(Actor[Message]):
 
     async def on_start(self) -> None:
         me, name = self.ctx.self_ref, self.ctx.path
-        wanted = store.Subscribe(subscriber=me, name=name, within_s=IDLE_NEWS_WITHIN_S)
+        wanted = store_messages.Subscribe(subscriber=me, name=name, within_s=IDLE_NEWS_WITHIN_S)
         await self.store_ref.tell(wanted)
         if self.ctx.incarnation > 1:
             await self.maintainer.tell(Rejoin(part=self.ctx.path, renew=False))
 
     async def on_stop(self, reason: StopReason) -> None:
-        await self.store_ref.tell(store.Unsubscribe(name=self.ctx.path))
+        await self.store_ref.tell(store_messages.Unsubscribe(name=self.ctx.path))
         self._forget()
 
     def _forget(self) -> None:
@@ -156,7 +156,7 @@ class EntryReader(Actor[Message]):
                 # AcknowledgedMonotonic: what was shown once is never taken back.
                 self._committed = max(self._committed, message.index)
                 self._tell_watchers()
-            case store.LedgerGrew():
+            case store_messages.LedgerGrew():
                 self._grew(message)
             case Asked():
                 self._get(message)
@@ -180,7 +180,7 @@ class EntryReader(Actor[Message]):
                 assert_never(told)
         self._tell_watchers()
 
-    def _grew(self, log: store.LedgerGrew) -> None:
+    def _grew(self, log: store_messages.LedgerGrew) -> None:
         if log.cuts != self._cuts:
             self._cuts = log.cuts
             self._forget()

@@ -32,7 +32,7 @@ from actors.env.protocols import Disk
 from actors.errors import StorageError
 from actors.events import dledger as events
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
-from actors.storage.ledger import store
+from actors.storage.ledger import store_messages
 from actors.storage.ledger.entry_window import EntryWindow
 from actors.storage.ledger.ledger import IndexGone
 from actors.storage.ledger.snapshots import CHUNK_BYTES, Reader, Snapshot
@@ -145,7 +145,9 @@ class _TickDue:
     """Timer: `DispatchEffects.deadline_s`."""
 
 
-Message: TypeAlias = store.LedgerGrew | Answered | GetProgress | Resting | Following | Leading
+Message: TypeAlias = (
+    store_messages.LedgerGrew | Answered | GetProgress | Resting | Following | Leading
+)
 _Inbox: TypeAlias = Message | _TickDue | _PieceDue | _SnapshotSaid
 
 
@@ -161,7 +163,7 @@ class EntryDispatcher(Actor[_Inbox]):
 
     mailbox = MailboxSpec(
         capacity=MAILBOX_CAPACITY,
-        conflate={store.LedgerGrew: lambda message: None},
+        conflate={store_messages.LedgerGrew: lambda message: None},
         control=CONTROL,
     )
     sender: Sender
@@ -169,7 +171,7 @@ class EntryDispatcher(Actor[_Inbox]):
     window: EntryWindow
     timeout_s: float
     peer_ref: ActorRef[Call]
-    store_ref: ActorRef[store.Message]
+    store_ref: ActorRef[store_messages.Message]
     checker: ActorRef[Matched]
     maintainer: ActorRef[SawTerm | Rejoin]
     disk: Disk
@@ -195,7 +197,7 @@ class EntryDispatcher(Actor[_Inbox]):
             await self.maintainer.tell(Rejoin(part=self.ctx.path, renew=False))
 
     async def on_stop(self, reason: StopReason) -> None:
-        await self.store_ref.tell(store.Unsubscribe(name=self.ctx.path))
+        await self.store_ref.tell(store_messages.Unsubscribe(name=self.ctx.path))
         self.window.forget()
         await self._release()
 
@@ -212,7 +214,7 @@ class EntryDispatcher(Actor[_Inbox]):
                     await self._snapshot_said(message)
                 case _PieceDue():
                     await self._piece_ended(message.number, None)
-                case store.LedgerGrew():
+                case store_messages.LedgerGrew():
                     await self._grew(message)
                 case _TickDue():
                     await self._carry_out(self.dispatch.tick(self.ctx.now_s()))
@@ -250,7 +252,7 @@ class EntryDispatcher(Actor[_Inbox]):
             self._session = session
             self._matched = None
             if self.dispatch.leading:
-                await self.store_ref.tell(store.Unsubscribe(name=self.ctx.path))
+                await self.store_ref.tell(store_messages.Unsubscribe(name=self.ctx.path))
             self.dispatch.rest()
 
     async def _lead(self, told: Leading) -> None:
@@ -263,8 +265,12 @@ class EntryDispatcher(Actor[_Inbox]):
         self.window.forget()  # what this member had as a follower may have been cut
         self.window.end = told.end
         # Entries leave as soon as they are written; commits wait for them anyway.
-        me, name, minor = self.ctx.self_ref, self.ctx.path, store.COMMITS | store.SYNCS
-        await self.store_ref.tell(store.Subscribe(subscriber=me, name=name, minor=minor))
+        me, name, minor = (
+            self.ctx.self_ref,
+            self.ctx.path,
+            store_messages.COMMITS | store_messages.SYNCS,
+        )
+        await self.store_ref.tell(store_messages.Subscribe(subscriber=me, name=name, minor=minor))
         await self._carry_out(
             self.dispatch.lead(
                 self.ctx.now_s(),
@@ -275,7 +281,7 @@ class EntryDispatcher(Actor[_Inbox]):
             )
         )
 
-    async def _grew(self, log: store.LedgerGrew) -> None:
+    async def _grew(self, log: store_messages.LedgerGrew) -> None:
         if log.cuts != self._cuts:
             self._cuts = log.cuts
             self.window.forget()

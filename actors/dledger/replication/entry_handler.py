@@ -43,7 +43,7 @@ from actors.dledger.session_messages import (
 from actors.errors import LogFull
 from actors.events.dledger import EntriesRefused, LedgerTruncated
 from actors.runtime import Actor, ActorDown, ActorRef, MailboxSpec, ReplyTo, StopReason
-from actors.storage.ledger import store
+from actors.storage.ledger import store_messages
 from actors.storage.ledger.ledger import EntryRefused, NotInSequence
 from actors.storage.ledger.store_messages import LedgerGrew
 from wire.dledger.codes import PushType
@@ -174,7 +174,7 @@ class _ChangeAnswered:
     session: int
     number: int
     first: int  # of its entries
-    outcome: store.Changed | Exception
+    outcome: store_messages.Changed | Exception
 
 
 @attrs.frozen(kw_only=True)
@@ -182,7 +182,7 @@ class _LogSaid:
     """What the log is, after a change was refused and all behind it were answered."""
 
     session: int
-    outcome: store.MemberRecord | Exception
+    outcome: store_messages.MemberRecord | Exception
 
 
 @attrs.frozen(kw_only=True)
@@ -198,7 +198,7 @@ class _TickDue:
 
 
 Message: TypeAlias = (
-    Asked | MachineAt | store.LedgerGrew | GetTaking | Resting | Following | Leading
+    Asked | MachineAt | store_messages.LedgerGrew | GetTaking | Resting | Following | Leading
 )
 _Inbox: TypeAlias = Message | _ChangeAnswered | _LogSaid | _AskLogDue | _TickDue
 
@@ -219,7 +219,7 @@ class EntryHandler(Actor[_Inbox]):
     ledger: PendingLedger
     synced: bool
     pending_bytes: int
-    store_ref: ActorRef[store.Message]
+    store_ref: ActorRef[store_messages.Message]
     checker: ActorRef[Followed]
     maintainer: ActorRef[SawTerm | StoreTakes | Rejoin | CaughtUp]
     _session: int = attrs.field(default=-1, init=False)
@@ -254,7 +254,7 @@ class EntryHandler(Actor[_Inbox]):
             capacity=MAILBOX_CAPACITY,
             capacity_bytes=self.pending_bytes,
             size_of=_size_of,
-            conflate={store.LedgerGrew: lambda message: None},
+            conflate={store_messages.LedgerGrew: lambda message: None},
             control=CONTROL,
         )
 
@@ -265,7 +265,7 @@ class EntryHandler(Actor[_Inbox]):
             await self.maintainer.tell(Rejoin(part=self.ctx.path, renew=True))
 
     async def on_stop(self, reason: StopReason) -> None:
-        await self.store_ref.tell(store.Unsubscribe(name=self.ctx.path))
+        await self.store_ref.tell(store_messages.Unsubscribe(name=self.ctx.path))
         self.ledger.reset(-1)
 
     # ---- messages ----
@@ -278,7 +278,7 @@ class EntryHandler(Actor[_Inbox]):
                     await self._take(message)
                 case _ChangeAnswered():
                     await self._change_answered(message)
-                case store.LedgerGrew():
+                case store_messages.LedgerGrew():
                     await self._grew(message)
                 case MachineAt():
                     self.intake.machine.reached(message.index)
@@ -310,7 +310,7 @@ class EntryHandler(Actor[_Inbox]):
             self._foreign.forget()
             self._changes, self._refused = [], False
             if self._followed >= 0 and not isinstance(told, Following):
-                await self.store_ref.tell(store.Unsubscribe(name=self.ctx.path))
+                await self.store_ref.tell(store_messages.Unsubscribe(name=self.ctx.path))
             await self._carry_out(self.intake.rest(session=told.session, term=told.term))
         if isinstance(told, Following) and told.session > self._followed:
             self._followed, self._leader = told.session, told.leader
@@ -318,9 +318,15 @@ class EntryHandler(Actor[_Inbox]):
             self.ledger.reset(told.end)
             self._answered = self._given
             # What is committed it has said itself.
-            minor = store.COMMITS if self.synced else store.COMMITS | store.SYNCS
+            minor = (
+                store_messages.COMMITS
+                if self.synced
+                else store_messages.COMMITS | store_messages.SYNCS
+            )
             me, name = self.ctx.self_ref, self.ctx.path
-            await self.store_ref.tell(store.Subscribe(subscriber=me, name=name, minor=minor))
+            await self.store_ref.tell(
+                store_messages.Subscribe(subscriber=me, name=name, minor=minor)
+            )
             await self._carry_out(
                 self.intake.follow(
                     session=told.session,
@@ -347,7 +353,7 @@ class EntryHandler(Actor[_Inbox]):
         await self._carry_out(self.intake.pushed(self.ctx.now_s(), pushed))
         self._catching_up.saw(request)
 
-    async def _grew(self, log: store.LedgerGrew) -> None:
+    async def _grew(self, log: store_messages.LedgerGrew) -> None:
         if log.session != self._session or log.session != self._followed or self._refused:
             return
         self._cuts.grew(log)
@@ -358,7 +364,9 @@ class EntryHandler(Actor[_Inbox]):
         await self._carry_out(intake.stored_to(log.session, self._answered, held))
         if log.committed_index < min(intake.committed, log.end_index):
             # It was told while the entries were on their way to it.
-            await self.store_ref.tell(store.Commit(session=log.session, index=intake.committed))
+            await self.store_ref.tell(
+                store_messages.Commit(session=log.session, index=intake.committed)
+            )
 
     # ---- changes ----
 
@@ -385,8 +393,8 @@ class EntryHandler(Actor[_Inbox]):
         self._unanswered += 1
         self.ctx.ask_later(
             self.store_ref,
-            store.Changed,
-            lambda reply_to: store.Change(
+            store_messages.Changed,
+            lambda reply_to: store_messages.Change(
                 session=session,
                 cut_from=head.cut_from,
                 restart=head.restart,
@@ -443,8 +451,8 @@ class EntryHandler(Actor[_Inbox]):
         session = self._session
         self.ctx.ask_later(
             self.store_ref,
-            store.MemberRecord,
-            lambda reply_to: store.GetMember(reply_to=reply_to),
+            store_messages.MemberRecord,
+            lambda reply_to: store_messages.GetMember(reply_to=reply_to),
             timeout_s=STORE_TIMEOUT_S,
             on_reply=lambda outcome: _LogSaid(session=session, outcome=outcome),
         )
@@ -471,7 +479,7 @@ class EntryHandler(Actor[_Inbox]):
         """Effects order: changes are collected, and what vouches for them waits for the disk."""
         if effects.alarm:
             reason = contradiction(self.sender, effects.alarm, self._leader, self.intake.term)
-            await self.store_ref.tell(store.Condemn(reason=reason))
+            await self.store_ref.tell(store_messages.Condemn(reason=reason))
         for change in effects.changes:
             self._given = change.number
             if not self._refused:
@@ -493,7 +501,7 @@ class EntryHandler(Actor[_Inbox]):
     async def _committed(self, index: int) -> None:
         """The store takes it behind the changes that it covers."""
         self._give()
-        await self.store_ref.tell(store.Commit(session=self._session, index=index))
+        await self.store_ref.tell(store_messages.Commit(session=self._session, index=index))
         self.checker.leave(Followed(index=index))  # nothing there waits for it
 
 

@@ -46,7 +46,7 @@ from actors.dledger.session_messages import (
 )
 from actors.errors import LogFull, NodeStopped
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
-from actors.storage.ledger import store
+from actors.storage.ledger import store_messages
 from actors.storage.reading.pull_messages import IDLE_NEWS_WITHIN_S, NEWS_WITHIN_S
 
 MAILBOX_CAPACITY: Final = 16_384
@@ -65,7 +65,7 @@ class _Stored:
 
     session: int
     group: AppendGroup
-    outcome: store.AppendedAt | Exception
+    outcome: store_messages.AppendedAt | Exception
 
 
 @attrs.frozen(kw_only=True)
@@ -90,7 +90,7 @@ Message: TypeAlias = (
     | HoldAppends
     | GetWatermarks
     | GetReadIndex
-    | store.LedgerGrew
+    | store_messages.LedgerGrew
     | Told
 )
 _Inbox: TypeAlias = Message | _Stored | _DeadlineCame | _OpenTermDue
@@ -118,7 +118,7 @@ class QuorumAckChecker(Actor[_Inbox]):
     term_body: bytes | None
     body_bytes_max: int
     pending_bytes: int
-    store_ref: ActorRef[store.Message]
+    store_ref: ActorRef[store_messages.Message]
     maintainer: ActorRef[Held | StoreTakes | Rejoin]
     reader: ActorRef[CommittedTo]
     _session: int = attrs.field(default=-1, init=False)
@@ -130,7 +130,7 @@ class QuorumAckChecker(Actor[_Inbox]):
     _at_store_bytes: int = attrs.field(default=0, init=False)
     _last: int = attrs.field(default=-1, init=False)  # the last index that the store has said
     _results: AppliedResults = attrs.field(factory=AppliedResults, init=False)
-    _log: store.LedgerGrew | None = attrs.field(default=None, init=False)
+    _log: store_messages.LedgerGrew | None = attrs.field(default=None, init=False)
     _reads: OpenReads = attrs.field(factory=OpenReads, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -142,7 +142,7 @@ class QuorumAckChecker(Actor[_Inbox]):
             conflate={
                 Matched: lambda message: message.peer,
                 Followed: _only_one,
-                store.LedgerGrew: _only_one,
+                store_messages.LedgerGrew: _only_one,
             },
             control=(*CONTROL, HoldAppends),
         )
@@ -154,7 +154,7 @@ class QuorumAckChecker(Actor[_Inbox]):
             await self.maintainer.tell(Rejoin(part=self.ctx.path, renew=True))
 
     async def on_stop(self, reason: StopReason) -> None:
-        await self.store_ref.tell(store.Unsubscribe(name=self.ctx.path))
+        await self.store_ref.tell(store_messages.Unsubscribe(name=self.ctx.path))
         for wait in self.quorum.rest().lost:
             text = "this member stopped before a quorum was known to have the entries"
             wait.answer_to.fail(NodeStopped(text, wait.first, wait.last))
@@ -182,7 +182,7 @@ class QuorumAckChecker(Actor[_Inbox]):
                 await self._stored(message)
             case Matched():
                 await self._carry_out(quorum.matched(message.session, message.peer, message.index))
-            case store.LedgerGrew():
+            case store_messages.LedgerGrew():
                 await self._grew(message)
             case _DeadlineCame():
                 await self._carry_out(quorum.tick(self.ctx.now_s()))
@@ -219,7 +219,7 @@ class QuorumAckChecker(Actor[_Inbox]):
         led = self.quorum.leading
         again = led and told.session == self._session
         if led and not isinstance(told, Leading):
-            await self.store_ref.tell(store.Unsubscribe(name=self.ctx.path))
+            await self.store_ref.tell(store_messages.Unsubscribe(name=self.ctx.path))
         self._session, self._term = told.session, told.term
         match told:
             case Leading() if not again:
@@ -242,11 +242,15 @@ class QuorumAckChecker(Actor[_Inbox]):
         quorum = self.quorum
         quorum.followed(told.committed)
         # What is committed it has said itself.
-        minor = store.COMMITS if self.synced else store.COMMITS | store.SYNCS
+        minor = (
+            store_messages.COMMITS if self.synced else store_messages.COMMITS | store_messages.SYNCS
+        )
         me, name = self.ctx.self_ref, self.ctx.path
-        await self.store_ref.tell(store.Subscribe(subscriber=me, name=name, minor=minor))
+        await self.store_ref.tell(store_messages.Subscribe(subscriber=me, name=name, minor=minor))
         if quorum.committed > told.committed:  # said in a session that was over for the store
-            await self.store_ref.tell(store.Commit(session=told.session, index=quorum.committed))
+            await self.store_ref.tell(
+                store_messages.Commit(session=told.session, index=quorum.committed)
+            )
         self._leader, self._holding, self._last = quorum.self_id, False, told.end
         effects = quorum.lead(
             session=told.session, term=told.term, end=told.end, end_term=told.end_term
@@ -314,8 +318,10 @@ class QuorumAckChecker(Actor[_Inbox]):
         self._at_store_bytes += group.size_bytes
         self.ctx.ask_later(
             self.store_ref,
-            store.AppendedAt,
-            lambda reply_to: store.Append(session=session, bodies=bodies, reply_to=reply_to),
+            store_messages.AppendedAt,
+            lambda reply_to: store_messages.Append(
+                session=session, bodies=bodies, reply_to=reply_to
+            ),
             timeout_s=STORE_TIMEOUT_S,
             on_reply=lambda outcome: _Stored(session=session, group=group, outcome=outcome),
         )
@@ -364,7 +370,7 @@ class QuorumAckChecker(Actor[_Inbox]):
 
     # ---- what is committed ----
 
-    async def _grew(self, log: store.LedgerGrew) -> None:
+    async def _grew(self, log: store_messages.LedgerGrew) -> None:
         self._log = log
         held = log.synced_index if self.synced else log.end_index
         await self._carry_out(self.quorum.stored(log.session, held))
@@ -374,7 +380,7 @@ class QuorumAckChecker(Actor[_Inbox]):
         """Readers first, so that an answered append can be read at once."""
         if effects.committed is not None:
             self._reads.answer(self._term, self.quorum.read_index)
-            commit = store.Commit(session=self._session, index=effects.committed)
+            commit = store_messages.Commit(session=self._session, index=effects.committed)
             if self.quorum.by_applied:
                 await self.store_ref.tell(commit)  # the machine waits for it
             else:

@@ -24,7 +24,7 @@ from actors.sim.dledger.machine import Did, MachineOptions, SimRegisters
 from actors.sim.history import MachineDid
 from actors.sim.machines import DATA_DIR, SimMachines
 from actors.sim.world import World
-from actors.storage.ledger import store
+from actors.storage.ledger import store_messages
 from actors.storage.node.identity import NodeDirectory, open_directory
 from actors.storage.reading.records import decoded
 from actors.trees.dledger import LedgerPlace, group_tree
@@ -123,7 +123,7 @@ class SimMember:
     async def drop_below(self, group: str, index: int) -> None:
         """Let the log go up to an entry, as a state machine with a snapshot of it does."""
         path = self.places[group].paths.store
-        await self.system.ref(path).tell(store.DropBelow(index=index))
+        await self.system.ref(path).tell(store_messages.DropBelow(index=index))
 
 
 class SimGroups(SimMachines[SimMember]):

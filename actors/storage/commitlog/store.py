@@ -34,32 +34,31 @@ from actors.storage.commitlog.group_commit import GroupCommit, Placed
 from actors.storage.commitlog.opening import close_store, open_store
 from actors.storage.commitlog.page_seal import PageSeal
 from actors.storage.commitlog.raw_session import RawSession, Refused
-from actors.storage.commitlog.store_messages import Append as Append
-from actors.storage.commitlog.store_messages import Appended as Appended
-from actors.storage.commitlog.store_messages import AppendRaw as AppendRaw
-from actors.storage.commitlog.store_messages import GateClosed as GateClosed
-from actors.storage.commitlog.store_messages import GetRange as GetRange
-from actors.storage.commitlog.store_messages import Guard as Guard
-from actors.storage.commitlog.store_messages import LogGrew as LogGrew
-from actors.storage.commitlog.store_messages import LogRange as LogRange
-from actors.storage.commitlog.store_messages import Message as Message
-from actors.storage.commitlog.store_messages import OpenSession as OpenSession
-from actors.storage.commitlog.store_messages import RawRefused as RawRefused
-from actors.storage.commitlog.store_messages import RecordsWritten as RecordsWritten
-from actors.storage.commitlog.store_messages import SetAdmission as SetAdmission
-from actors.storage.commitlog.store_messages import SetGate as SetGate
-from actors.storage.commitlog.store_messages import StoreStarted as StoreStarted
-from actors.storage.commitlog.store_messages import Subscribe as Subscribe
-from actors.storage.commitlog.store_messages import Unsubscribe as Unsubscribe
-from actors.storage.commitlog.store_messages import Waiting as Waiting
+from actors.storage.commitlog.store_messages import (
+    Append,
+    AppendRaw,
+    GateClosed,
+    GetRange,
+    Guard,
+    LogGrew,
+    LogRange,
+    Message,
+    OpenSession,
+    RawRefused,
+    RecordsWritten,
+    SetAdmission,
+    SetGate,
+    StoreStarted,
+    Subscribe,
+    Unsubscribe,
+)
 from actors.storage.files.room import NoRoom, Room
 from actors.storage.files.side_file import SideFile
 from actors.storage.files.stepping import stepped
 from actors.storage.layout import StoreLayout
 from actors.storage.log import expiry
 from actors.storage.log.commit_log import CommitLog
-from actors.storage.log.syncer import Settle, Written, may_close_clean
-from actors.storage.log.syncer import SyncDone as SyncDone
+from actors.storage.log.syncer import Settle, SyncDone, Written, may_close_clean
 from wire.files.commit_log import Host
 
 MAILBOX_CAPACITY = 4096

@@ -1,4 +1,4 @@
-"""What the store takes and tells; import them as `store.Append` and so on."""
+"""What the store takes and tells: `store_messages.Append` and so on."""
 
 from __future__ import annotations
 

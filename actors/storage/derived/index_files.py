@@ -20,8 +20,7 @@ import attrs
 from actors.env.protocols import Disk
 from actors.errors import ConfigError
 from actors.storage.derived.dispatch_state import DispatchState
-from actors.storage.derived.index_file import IndexDamaged as IndexDamaged
-from actors.storage.derived.index_file import IndexFile
+from actors.storage.derived.index_file import IndexDamaged, IndexFile
 from actors.storage.derived.small_files import create_sized
 from actors.storage.files.path_kinds import check_kinds
 from wire.errors import RemoteProtocolError

@@ -39,16 +39,17 @@ from actors.storage.derived.derived_mends import mend_in_room
 from actors.storage.derived.queue_files import QueueGap
 from actors.storage.derived.record_proof import RecordProof
 from actors.storage.dispatch.dispatch_checks import CHECK_TIMEOUT_S, DispatchChecks, compared_alone
-from actors.storage.dispatch.dispatcher_messages import Dispatched as Dispatched
-from actors.storage.dispatch.dispatcher_messages import GetDispatched as GetDispatched
-from actors.storage.dispatch.dispatcher_messages import GetScrubRange, MendDerived, Mended
-from actors.storage.dispatch.dispatcher_messages import KeyMatches as KeyMatches
-from actors.storage.dispatch.dispatcher_messages import LookupKey as LookupKey
-from actors.storage.dispatch.dispatcher_messages import LookupQueue as LookupQueue
-from actors.storage.dispatch.dispatcher_messages import Message as Message
-from actors.storage.dispatch.dispatcher_messages import QueueUnits as QueueUnits
-from actors.storage.dispatch.dispatcher_messages import Rederive as Rederive
-from actors.storage.dispatch.dispatcher_messages import Rederived as Rederived
+from actors.storage.dispatch.dispatcher_messages import (
+    GetDispatched,
+    GetScrubRange,
+    LookupKey,
+    LookupQueue,
+    MendDerived,
+    Mended,
+    Message,
+    Rederive,
+    Rederived,
+)
 from actors.storage.dispatch.lookups import Lookups
 from actors.storage.dispatch.rederiving import WHY, MendedRanges
 from actors.storage.files.room import NO_ROOM_CODES, ROOM_PAUSE_S, OpeningWaits, Room

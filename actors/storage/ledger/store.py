@@ -29,30 +29,28 @@ from actors.storage.files.stepping import stepped
 from actors.storage.ledger import store_messages
 from actors.storage.ledger.ledger import EntryRefused, IndexNotThere, LedgerStore, SyncWork
 from actors.storage.ledger.recent import RecentEntries
-from actors.storage.ledger.store_messages import COMMITS as COMMITS
-from actors.storage.ledger.store_messages import NO_SESSION as NO_SESSION
-from actors.storage.ledger.store_messages import SYNCS as SYNCS
-from actors.storage.ledger.store_messages import Append as Append
-from actors.storage.ledger.store_messages import AppendedAt as AppendedAt
-from actors.storage.ledger.store_messages import Change as Change
-from actors.storage.ledger.store_messages import Changed as Changed
-from actors.storage.ledger.store_messages import Commit as Commit
-from actors.storage.ledger.store_messages import Condemn as Condemn
-from actors.storage.ledger.store_messages import Doubt as Doubt
-from actors.storage.ledger.store_messages import DropBelow as DropBelow
-from actors.storage.ledger.store_messages import GetMember as GetMember
-from actors.storage.ledger.store_messages import LedgerGrew as LedgerGrew
-from actors.storage.ledger.store_messages import MemberRecord as MemberRecord
-from actors.storage.ledger.store_messages import Message as Message
-from actors.storage.ledger.store_messages import OpenSession as OpenSession
-from actors.storage.ledger.store_messages import SaveVote as SaveVote
-from actors.storage.ledger.store_messages import SessionOpened as SessionOpened
-from actors.storage.ledger.store_messages import StaleSession as StaleSession
-from actors.storage.ledger.store_messages import Subscribe as Subscribe
-from actors.storage.ledger.store_messages import Unsubscribe as Unsubscribe
+from actors.storage.ledger.store_messages import (
+    NO_SESSION,
+    Append,
+    Change,
+    Changed,
+    Commit,
+    Condemn,
+    Doubt,
+    DropBelow,
+    GetMember,
+    LedgerGrew,
+    MemberRecord,
+    Message,
+    OpenSession,
+    SaveVote,
+    SessionOpened,
+    StaleSession,
+    Subscribe,
+    Unsubscribe,
+)
 from actors.storage.log.expiry import FILES_PER_ROUND_MAX, CleanDue, Rounds
-from actors.storage.log.syncer import Settle, Written, may_close_clean
-from actors.storage.log.syncer import SyncDone as SyncDone
+from actors.storage.log.syncer import Settle, SyncDone, Written, may_close_clean
 from wire.dledger.entry import ENTRY_HEAD_BYTES, entry_bytes_max
 
 MAILBOX_CAPACITY = 4096

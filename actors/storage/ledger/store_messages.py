@@ -1,4 +1,4 @@
-"""What the store of a DLedger group takes and tells; import them as `store.Change` and so on."""
+"""What the store of a DLedger group takes and tells: `store_messages.Change` and so on."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ longpolling/PullRequestHoldService.java, 5.3.3.
 Differs: reads end at what is acknowledged, not at what is written (T27), on every node alike;
 positions are physical offsets; there is no poll, every growth wakes who waits for it.
 
-Messages: Read, WatchOffsets; store.LogGrew, Acknowledged, MasterChanged and the scrubber's
+Messages: Read, WatchOffsets; LogGrew, Acknowledged, MasterChanged and the scrubber's
 CopyState as they grow and change: what is damaged is not shown.
 It asks the store for its range at its start, and tells the scrubber Doubt of what no answer can
 begin with. It looks at the CRC of an answer's first record only: who finds another one damaged asks
@@ -25,18 +25,20 @@ from actors.env import Disk
 from actors.log_types import Offsets
 from actors.runtime import Actor, ActorRef, MailboxSpec
 from actors.runtime.loop_share import let_others_work
-from actors.storage.commitlog import store
+from actors.storage.commitlog import store_messages
 from actors.storage.commitlog.recovery import is_beginning
 from actors.storage.log.log_reader import LogReader, OffsetGone
-from actors.storage.reading.pull_messages import HELD_MAX as HELD_MAX
-from actors.storage.reading.pull_messages import IDLE_NEWS_WITHIN_S as IDLE_NEWS_WITHIN_S
-from actors.storage.reading.pull_messages import READ_BYTES_MAX as READ_BYTES_MAX
-from actors.storage.reading.pull_messages import NotARecord as NotARecord
-from actors.storage.reading.pull_messages import Pulled as Pulled
-from actors.storage.reading.pull_messages import Read as Read
-from actors.storage.reading.pull_messages import Unreadable as Unreadable
-from actors.storage.reading.pull_messages import Watches
-from actors.storage.reading.pull_messages import WatchOffsets as WatchOffsets
+from actors.storage.reading.pull_messages import (
+    HELD_MAX,
+    IDLE_NEWS_WITHIN_S,
+    READ_BYTES_MAX,
+    NotARecord,
+    Pulled,
+    Read,
+    Unreadable,
+    Watches,
+    WatchOffsets,
+)
 from actors.storage.scrub.scrubber_messages import CopyState, Doubt
 from wire.files.message_record import SIZE_BYTES
 from wire.files.record_scan import Scanned, Stop, scan, walk
@@ -58,7 +60,9 @@ class MasterChanged:
     master: str | None
 
 
-Message: TypeAlias = Read | WatchOffsets | Acknowledged | MasterChanged | CopyState | store.LogGrew
+Message: TypeAlias = (
+    Read | WatchOffsets | Acknowledged | MasterChanged | CopyState | store_messages.LogGrew
+)
 
 
 def _only_one(_: object) -> None:
@@ -80,36 +84,38 @@ class PullService(Actor[Message]):
 
     mailbox = MailboxSpec(
         capacity=HELD_MAX,
-        conflate=dict.fromkeys((Acknowledged, MasterChanged, CopyState, store.LogGrew), _only_one),
+        conflate=dict.fromkeys(
+            (Acknowledged, MasterChanged, CopyState, store_messages.LogGrew), _only_one
+        ),
     )
 
     disk: Disk
-    store_ref: ActorRef[store.Message]
+    store_ref: ActorRef[store_messages.Message]
     master: str | None
     record_bytes_max: int
     synced_only: bool
     unacknowledged: bool = False
     scrubber: ActorRef[Doubt] | None = None
     _reader: LogReader = attrs.field(init=False)
-    _log: store.LogGrew = attrs.field(init=False)
+    _log: store_messages.LogGrew = attrs.field(init=False)
     _acknowledged: int = attrs.field(default=0, init=False)
     _watches: Watches = attrs.field(factory=Watches, init=False)
     _damaged: tuple[tuple[int, int], ...] = attrs.field(default=(), init=False)
 
     async def on_start(self) -> None:
         held = await self.store_ref.ask(
-            store.LogRange,
-            lambda reply_to: store.GetRange(reply_to=reply_to),
+            store_messages.LogRange,
+            lambda reply_to: store_messages.GetRange(reply_to=reply_to),
             timeout_s=_ASK_TIMEOUT_S,
         )
         self._reader = LogReader(self.disk, held.folder, held.segment_bytes)
-        self._log = store.LogGrew(
+        self._log = store_messages.LogGrew(
             min_bytes=held.min_bytes,
             written_bytes=held.written_bytes,
             synced_bytes=held.synced_bytes,
         )
         me, name = self.ctx.self_ref, self.ctx.path
-        wanted = store.Subscribe(subscriber=me, name=name, within_s=IDLE_NEWS_WITHIN_S)
+        wanted = store_messages.Subscribe(subscriber=me, name=name, within_s=IDLE_NEWS_WITHIN_S)
         await self.store_ref.tell(wanted)
 
     async def on_stop(self, reason: object) -> None:
@@ -127,7 +133,7 @@ class PullService(Actor[Message]):
                 # AcknowledgedMonotonic: what was shown once is never taken back.
                 self._acknowledged = max(self._acknowledged, message.offset_bytes)
                 self._tell_watchers()
-            case store.LogGrew():
+            case store_messages.LogGrew():
                 self._log = message
                 self._reader.drop_below(message.min_bytes)
                 self._tell_watchers()

@@ -22,8 +22,7 @@ from actors.errors import ConfigError
 from actors.storage.files.path_kinds import check_kinds
 from actors.storage.kinds import tools_of
 from actors.storage.node.identity import UNREADABLE, read_raw_identity
-from actors.storage.tools.copying import BackedUp as BackedUp
-from actors.storage.tools.copying import Limit, write_synced
+from actors.storage.tools.copying import BackedUp, Limit, write_synced
 from actors.storage.tools.manifest import Manifest, incomplete_path, manifest_path
 from actors.storage.tools.steps import Work
 from actors.storage.tools.target import Kind, Target

@@ -23,7 +23,7 @@ from actors.runtime import (
 from actors.sim.disk import SimDisk
 from actors.sim.fence import FencedDisk
 from actors.storage.files.room import Room
-from actors.storage.ledger import store
+from actors.storage.ledger import store_messages
 from actors.storage.ledger.file_ledger import FileLedger, open_ledger
 from actors.storage.ledger.recent import RecentEntries
 from actors.storage.ledger.store import Store
@@ -31,16 +31,18 @@ from actors.storage.log.syncer import Syncer
 
 
 @attrs.define
-class Listener(Actor[store.LedgerGrew]):
+class Listener(Actor[store_messages.LedgerGrew]):
     """Stands for a dispatcher."""
 
-    mailbox = MailboxSpec(conflate={store.LedgerGrew: lambda message: None})
+    mailbox = MailboxSpec(conflate={store_messages.LedgerGrew: lambda message: None})
     kit: Kit
 
     async def on_start(self) -> None:
-        await self.kit.store.tell(store.Subscribe(subscriber=self.ctx.self_ref, name="listener"))
+        await self.kit.store.tell(
+            store_messages.Subscribe(subscriber=self.ctx.self_ref, name="listener")
+        )
 
-    async def handle(self, message: store.LedgerGrew) -> None:
+    async def handle(self, message: store_messages.LedgerGrew) -> None:
         self.kit.grown.append(message)
 
 
@@ -48,7 +50,7 @@ class Listener(Actor[store.LedgerGrew]):
 class Kit(Machine):
     """One store on one disk."""
 
-    grown: list[store.LedgerGrew] = attrs.field(factory=list)
+    grown: list[store_messages.LedgerGrew] = attrs.field(factory=list)
     events: list[Any] = attrs.field(factory=list)
     recent: RecentEntries = attrs.field(factory=RecentEntries)
 
@@ -56,25 +58,27 @@ class Kit(Machine):
     def store(self) -> Any:
         return self.registry.ref("/n0/storage/store")
 
-    async def open(self, session: int, term: int = 1) -> store.SessionOpened:
-        make = partial(store.OpenSession, session=session, term=term)
-        found: store.SessionOpened = await self.store.ask(
-            store.SessionOpened, lambda reply_to: make(reply_to=reply_to), timeout_s=9.0
+    async def open(self, session: int, term: int = 1) -> store_messages.SessionOpened:
+        make = partial(store_messages.OpenSession, session=session, term=term)
+        found: store_messages.SessionOpened = await self.store.ask(
+            store_messages.SessionOpened, lambda reply_to: make(reply_to=reply_to), timeout_s=9.0
         )
         return found
 
-    async def append(self, session: int, *bodies: bytes) -> store.AppendedAt:
-        found: store.AppendedAt = await self.store.ask(
-            store.AppendedAt,
-            lambda reply_to: store.Append(session=session, bodies=bodies, reply_to=reply_to),
+    async def append(self, session: int, *bodies: bytes) -> store_messages.AppendedAt:
+        found: store_messages.AppendedAt = await self.store.ask(
+            store_messages.AppendedAt,
+            lambda reply_to: store_messages.Append(
+                session=session, bodies=bodies, reply_to=reply_to
+            ),
             timeout_s=9.0,
         )
         return found
 
-    async def change(self, session: int, **fields: Any) -> store.Changed:
-        found: store.Changed = await self.store.ask(
-            store.Changed,
-            lambda reply_to: store.Change(session=session, reply_to=reply_to, **fields),
+    async def change(self, session: int, **fields: Any) -> store_messages.Changed:
+        found: store_messages.Changed = await self.store.ask(
+            store_messages.Changed,
+            lambda reply_to: store_messages.Change(session=session, reply_to=reply_to, **fields),
             timeout_s=9.0,
         )
         return found

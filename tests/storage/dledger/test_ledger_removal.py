@@ -11,7 +11,7 @@ from ledger_store_kit import running
 
 from actors.env.protocols import Disk
 from actors.events.store import SegmentExpired
-from actors.storage.ledger import store
+from actors.storage.ledger import store_messages
 from actors.storage.ledger.ledger import LedgerStore
 from actors.storage.ledger.memory_ledger import MemoryLedger
 from actors.storage.log.found_bytes import sync_file
@@ -99,9 +99,9 @@ async def test_the_store_removes_at_once_and_says_where_the_log_begins(
         for _ in range(40):
             await kit.append(1, BODY)
         await kit.synced(39)
-        await kit.store.tell(store.Commit(session=1, index=39))
+        await kit.store.tell(store_messages.Commit(session=1, index=39))
         cuts = kit.grown[-1].cuts
-        await kit.store.tell(store.DropBelow(index=21))
+        await kit.store.tell(store_messages.DropBelow(index=21))
         await trio.sleep(2.0)
         assert kit.grown[-1].begin_index == 20
         assert kit.grown[-1].cuts == cuts + 5

@@ -17,7 +17,7 @@ from actors.runtime import (
     ReplyTo,
 )
 from actors.sim.disk import DiskOptions, SimDisk
-from actors.storage.ledger import store
+from actors.storage.ledger import store_messages
 from actors.storage.ledger.ledger import NotInSequence, TermVote
 from actors.storage.ledger.store_messages import MINOR_WITHIN_S, changes
 from actors.storage.ledger.term_files import read_checkpoint
@@ -38,16 +38,16 @@ async def test_what_is_synced_survives_a_power_loss(autojump_clock: Any) -> None
 
 async def test_a_write_of_an_earlier_session_is_refused(autojump_clock: Any) -> None:
     async with running(sim_disk()) as kit:
-        with pytest.raises(store.StaleSession, match="a write of session 3"):
+        with pytest.raises(store_messages.StaleSession, match="a write of session 3"):
             await kit.append(3, b"x")
         await kit.open(4)
         await kit.append(4, b"a")
         assert (await kit.open(5, term=7)).end_index == 0
         for write in (kit.append(4, b"x"), kit.change(4, entries=tuple(chain([b"x"]))),
                       kit.change(4, cut_from=0), kit.open(4)):  # fmt: skip
-            with pytest.raises(store.StaleSession):
+            with pytest.raises(store_messages.StaleSession):
                 await write
-        await kit.store.tell(store.Commit(session=4, index=0))
+        await kit.store.tell(store_messages.Commit(session=4, index=0))
         await kit.append(5, b"b")
         await kit.synced(1)
         assert (kit.grown[-1].end_index, kit.grown[-1].end_term) == (1, 7)
@@ -60,7 +60,7 @@ async def test_appends_that_wait_are_written_together(autojump_clock: Any) -> No
         answers: list[Any] = []
         for number in range(50):
             await kit.store.tell(
-                store.Append(
+                store_messages.Append(
                     session=1,
                     bodies=(b"%d" % number,) * 3,
                     reply_to=ReplyTo.local(answers.append),
@@ -136,7 +136,7 @@ async def test_a_vote_is_on_the_disk_when_it_is_answered(autojump_clock: Any) ->
         vote = TermVote(5, "n2")
         answer = await kit.store.ask(
             TermVote,
-            lambda reply_to: store.SaveVote(vote=vote, reply_to=reply_to),
+            lambda reply_to: store_messages.SaveVote(vote=vote, reply_to=reply_to),
             timeout_s=9.0,
         )
         assert answer == vote
@@ -144,7 +144,7 @@ async def test_a_vote_is_on_the_disk_when_it_is_answered(autojump_clock: Any) ->
         with pytest.raises(LogFull):
             await kit.store.ask(
                 TermVote,
-                lambda reply_to: store.SaveVote(vote=TermVote(6, "n1"), reply_to=reply_to),
+                lambda reply_to: store_messages.SaveVote(vote=TermVote(6, "n1"), reply_to=reply_to),
                 timeout_s=9.0,
             )
     disk.power_loss()
@@ -156,7 +156,7 @@ async def test_the_committed_index_is_written_down(autojump_clock: Any) -> None:
     async with running(disk) as kit:
         await kit.open(1)
         await kit.append(1, b"a", b"b")
-        await kit.store.tell(store.Commit(session=1, index=9))
+        await kit.store.tell(store_messages.Commit(session=1, index=9))
         await trio.sleep(5)
         assert kit.grown[-1].committed_index == 1
         assert read_checkpoint(disk, LAYOUT.checkpoint).committed_index == 1
@@ -196,7 +196,9 @@ async def test_who_need_not_know_at_once_is_told_a_little_later(autojump_clock: 
     async with running(sim_disk()) as kit:
         await kit.open(1)
         listener = kit.registry.ref("/n0/listener")
-        await kit.store.tell(store.Subscribe(subscriber=listener, name="listener", within_s=1.0))
+        await kit.store.tell(
+            store_messages.Subscribe(subscriber=listener, name="listener", within_s=1.0)
+        )
         await trio.sleep(0.1)
         known = len(kit.grown)
         await kit.append(1, b"a")
@@ -213,20 +215,20 @@ class Told:
 
     ways: list[tuple[str, int]] = attrs.field(factory=list)
 
-    async def tell(self, news: store.LedgerGrew) -> None:
+    async def tell(self, news: store_messages.LedgerGrew) -> None:
         self.ways.append(("at once", news.committed_index))
 
-    def leave(self, news: store.LedgerGrew, *, within_s: float) -> None:
+    def leave(self, news: store_messages.LedgerGrew, *, within_s: float) -> None:
         assert within_s == MINOR_WITHIN_S
         self.ways.append(("later", news.committed_index))
 
 
 async def test_where_only_what_is_minor_has_changed_nobody_is_woken() -> None:
     told = Told()
-    minor = store.COMMITS | store.SYNCS
-    listener = store.Subscribe(subscriber=cast("Any", told), name="listener", minor=minor)
+    minor = store_messages.COMMITS | store_messages.SYNCS
+    listener = store_messages.Subscribe(subscriber=cast("Any", told), name="listener", minor=minor)
     news = [
-        store.LedgerGrew(
+        store_messages.LedgerGrew(
             session=1,
             begin_index=0,
             end_index=end,
@@ -250,18 +252,20 @@ async def test_a_commit_is_heard_of_a_little_later_where_it_is_minor(autojump_cl
         await kit.append(1, b"a")
         await trio.sleep(2.0)
         listener = kit.registry.ref("/n0/listener")
-        subscription = store.Subscribe(subscriber=listener, name="listener", minor=store.COMMITS)
+        subscription = store_messages.Subscribe(
+            subscriber=listener, name="listener", minor=store_messages.COMMITS
+        )
         await kit.store.tell(subscription)
         await trio.sleep(0.1)
         known = len(kit.grown)
-        await kit.store.tell(store.Commit(session=1, index=0))
+        await kit.store.tell(store_messages.Commit(session=1, index=0))
         await trio.sleep(2 * MINOR_WITHIN_S)
         assert [grown.committed_index for grown in kit.grown[known:]] == [0]
 
 
 def test_only_fields_that_there_are_can_be_minor() -> None:
     with pytest.raises(AssertionError, match="commited"):
-        store.Subscribe(
+        store_messages.Subscribe(
             subscriber=cast("Any", None), name="listener", minor=frozenset({"commited"})
         )
 
@@ -269,21 +273,21 @@ def test_only_fields_that_there_are_can_be_minor() -> None:
 async def test_a_member_is_what_the_writes_before_have_made_it(autojump_clock: Any) -> None:
     async with running(sim_disk()) as kit:
 
-        async def member() -> store.MemberRecord:
-            found: store.MemberRecord = await kit.store.ask(
-                store.MemberRecord,
-                lambda reply_to: store.GetMember(reply_to=reply_to),
+        async def member() -> store_messages.MemberRecord:
+            found: store_messages.MemberRecord = await kit.store.ask(
+                store_messages.MemberRecord,
+                lambda reply_to: store_messages.GetMember(reply_to=reply_to),
                 timeout_s=9.0,
             )
             return found
 
         found = await member()
-        assert (found.session, found.vote.term) == (store.NO_SESSION, 1)
+        assert (found.session, found.vote.term) == (store_messages.NO_SESSION, 1)
         assert (found.begin, found.end, found.end_term, found.stored) == (-1, -1, -1, -1)
         await kit.open(4, term=3)
         await kit.append(4, b"a", b"b", b"c")
         await kit.store.tell(
-            store.Change(session=4, cut_from=1, reply_to=ReplyTo.local(lambda _: None))
+            store_messages.Change(session=4, cut_from=1, reply_to=ReplyTo.local(lambda _: None))
         )
         found = await member()
         assert (found.session, found.begin, found.end, found.end_term) == (4, 0, 0, 3)
@@ -296,7 +300,7 @@ async def test_a_condemned_log_ends_the_store(autojump_clock: Any) -> None:
         pytest.RaisesExc(StorageError, match="entry 3 differs"), flatten_subgroups=True
     ):
         async with running(sim_disk()) as kit:
-            await kit.store.tell(store.Condemn(reason="entry 3 differs"))
+            await kit.store.tell(store_messages.Condemn(reason="entry 3 differs"))
             await trio.sleep(1)
 
 
@@ -350,7 +354,7 @@ async def test_old_files_leave_and_a_full_disk_hurries_it(autojump_clock: Any) -
         await trio.sleep(25)
         assert kit.grown[-1].begin_index == 0
         disk.options = DiskOptions(capacity_bytes=disk._reserved_pages * 4096)  # it is full now
-        await kit.store.tell(store.Commit(session=1, index=8))
+        await kit.store.tell(store_messages.Commit(session=1, index=8))
         disk.faults.fail("prepare", 28, path_part="data/")
         with pytest.raises(LogFull):
             await kit.append(1, *[b"y" * 900] * 4)
