@@ -259,13 +259,12 @@ def looked(
     state: str = "TRANSFER",
     damage: str = "",
 ) -> NodeLooked:
-    client = {"state": state, "session": session}
-    role = "master" if node == "n0" else "slave"
+    link = {"is_up": state == "TRANSFER", "details": {"session": session}}
     status = {
-        "role": role,
-        "written_bytes": written,
-        "client": None if node == "n0" else client,
-        "damage": damage,
+        "leads": node == "n0",
+        "written": written,
+        "link": None if node == "n0" else link,
+        "findings": {"damaged": damage} if damage else {},
     }
     return NodeLooked(
         at_s=at_s, node=node, boot=1, status={"groups": {"orders": status}}, tree=tree_of()
