@@ -185,8 +185,8 @@ def test_a_side_file_without_room_keeps_its_newer_slot() -> None:
 FILL = """
 import errno, os, sys
 from actors.env.local_disk import LocalDisk
-from actors.storage.replacing import replace_file
-from actors.storage.room import NoRoom, lacks
+from actors.storage.files.replacing import replace_file
+from actors.storage.files.room import NoRoom, lacks
 folder, how = sys.argv[1:]
 disk, path = LocalDisk(), f"{folder}/n0/identity.json"
 disk.mkdir(f"{folder}/n0")

@@ -200,7 +200,7 @@ def _setting(settings: Mapping[str, Any], group: str, key: str) -> str:
 
 
 def _is_loose(settings: Mapping[str, Any], group: str) -> bool:
-    """As `actors.node.promises` tells it of a group's configuration."""
+    """As `actors.service` tells it of a group's configuration."""
     compat, first = (_setting(settings, group, key) for key in ("compat", "term_entry"))
     return compat == "upstream" or first == "none"
 
