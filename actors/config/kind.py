@@ -42,7 +42,7 @@ class Terms:
         peer: another member, as the leader sees it.
         epoch: what has a number and a leader.
         since: the word before such a number: "by" or "in".
-        acknowledged: of what readers may see.
+        acknowledged: what is said of records that readers may see.
     """
 
     unit: Literal["bytes", "entries"] = "bytes"

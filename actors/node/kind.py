@@ -66,4 +66,4 @@ class NodeKind(Generic[G]):
 
     groups: Callable[[NodeContext, tuple[G, ...]], NodeGroups]
     takes_machines: bool
-    check: Callable[[ClusterConfig, G, NodeDirectory], None]
+    check: Callable[[ClusterConfig, G, NodeDirectory], None] = lambda config, group, directory: None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from actors.config import ClusterConfig, DLedgerGroup
+from actors.config import DLedgerGroup
 from actors.control import durability_watch
 from actors.control.member_session import master_door
 from actors.dledger.leader_board import LeaderBoard
@@ -14,7 +14,6 @@ from actors.node.kind import NodeContext, NodeKind
 from actors.node.ledger import LedgerPart
 from actors.runtime import ChildSpec, Registry
 from actors.state_machine import Machines
-from actors.storage.node.identity import NodeDirectory
 from actors.trees.ledger_places import LedgerPlace, member_notes
 from actors.trees.node import GroupTrees
 
@@ -93,8 +92,4 @@ class LedgerGroups:
         )
 
 
-def _check(config: ClusterConfig, group: DLedgerGroup, directory: NodeDirectory) -> None:
-    """What a member remembers of its group, its store looks at as it opens."""
-
-
-DLEDGER: Final = NodeKind(groups=LedgerGroups, takes_machines=True, check=_check)
+DLEDGER: Final = NodeKind(groups=LedgerGroups, takes_machines=True)

@@ -22,7 +22,6 @@ from mirror_store import Layout
 
 from actors.api.failures import RequestRefused
 from actors.api.handle import AppendOutcome
-from actors.config import ClusterConfig
 from actors.env import Env
 from actors.errors import Closed, NotMaster
 from actors.group_status import GroupStatus, Peer
@@ -33,7 +32,6 @@ from actors.node.part import GroupCounts, Part, asked
 from actors.runtime import ActorRef, ChildSpec, Registry, Strategy, SupervisorSpec
 from actors.state_machine import Machines
 from actors.storage.log.commit_log import segment_path
-from actors.storage.node.identity import NodeDirectory
 from actors.storage.scrub.mending import GoodRange
 from actors.trees.node import GroupTrees, group_child
 from wire.api import frames
@@ -267,8 +265,4 @@ class MirrorGroups:
         )
 
 
-def _check(config: ClusterConfig, group: MirrorGroup, directory: NodeDirectory) -> None:
-    """A node remembers nothing of it."""
-
-
-NODE: Final = NodeKind(groups=MirrorGroups, takes_machines=False, check=_check)
+NODE: Final = NodeKind(groups=MirrorGroups, takes_machines=False)

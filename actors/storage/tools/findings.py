@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -89,7 +90,7 @@ class Findings:
 
 
 @attrs.define(kw_only=True)
-class Report:
+class Report(ABC):
     """One store, checked. Each mode has a class of its own.
 
     Attributes:
@@ -108,9 +109,9 @@ class Report:
     findings: Findings = attrs.field(factory=Findings)
 
     @property
+    @abstractmethod
     def row(self) -> tuple[str, ...]:
         """What stands in `columns`, without the group, the result and the state."""
-        raise NotImplementedError
 
     @property
     def is_good(self) -> bool:
