@@ -14,6 +14,8 @@ from typing import Any, Literal, TypeAlias
 
 import attrs
 
+from actors.epochs import History
+
 Properties: TypeAlias = tuple[tuple[str, str], ...]
 
 
@@ -251,27 +253,6 @@ class Offsets:
 
 
 @attrs.frozen
-class Reign:
-    """A stretch of a log that one master wrote, from the moment it opened the log for appends.
-
-    Attributes:
-        number: of the promotion that made the master, 0 for the cluster file's.
-        token: drawn when it began, 1 to 2**63 - 1; 0 stands for all that is older than reigns.
-        master: the node.
-        start_bytes: where the log ended at that moment.
-    """
-
-    number: int
-    token: int
-    master: str
-    start_bytes: int
-
-
-History: TypeAlias = tuple[Reign, ...]
-"""The reigns that a log's bytes come from, oldest first. See `actors.ha.core.reigns`."""
-
-
-@attrs.frozen
 class Promotion:
     """Who is master of a group, and since which promotion: number 0 is the cluster file's word."""
 
@@ -318,7 +299,7 @@ class GroupRecord:
     Attributes:
         promotion_number: of the newest promotion that it has heard of, 0 for none.
         promotion_master: who is master by it, "" without one: then the cluster file says it.
-        history: the reigns of the log here.
+        history: the epochs of the log here.
         high_water_bytes: the highest offset that this node is known to have acknowledged to a
             producer, or reported to a master; up to a second old.
         cut_bytes: where the log is to be cut before it opens again; None: it is not.
@@ -345,7 +326,7 @@ class GroupState:
         state: of a master "asking" (it hears its members before it takes appends), "open" or
             "fenced"; of a slave "connecting", "following", "diverged" or "damaged".
         reason: why it is fenced, diverged or still asking, for people; "" otherwise.
-        opened: the newest reign of `history`, its log's, is this master's: slaves may follow it.
+        opened: the newest epoch of `history`, its log's, is this master's: slaves may follow it.
         number: of the last promotion that it acts on, 0 for none.
         master: who is master by that promotion, or by the cluster file.
         min, written, synced: its log's range, in bytes; acknowledged: as in `Offsets`.

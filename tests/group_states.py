@@ -6,10 +6,11 @@ from typing import Any
 
 import attrs
 
+from actors.epochs import Epoch
 from actors.ha.core.promotion import Wish
-from actors.log_types import GroupState, Reign
+from actors.log_types import GroupState
 
-R0 = Reign(0, 11, "n0", 0)
+R0 = Epoch(0, 11, "n0", 0)
 WISH = Wish(
     group="orders",
     members=("n0", "n1", "n2"),

@@ -6,24 +6,25 @@ from typing import Any
 
 import attrs
 
-from actors.log_types import Claim, GroupState, Reign
+from actors.epochs import Epoch
+from actors.log_types import Claim, GroupState
 from wire.api import frames
 
 
 def from_group_state(request: int, state: GroupState) -> frames.Group:
     fields = _fields(state, type(state))
-    reigns = (
-        frames.Reign(reign.number, reign.token, reign.master, reign.start_bytes)
-        for reign in state.history
+    epochs = (
+        frames.Epoch(epoch.number, epoch.token, epoch.master, epoch.start_bytes)
+        for epoch in state.history
     )
-    return frames.Group(id=request, **fields | {"history": tuple(reigns)})
+    return frames.Group(id=request, **fields | {"history": tuple(epochs)})
 
 
 def to_group_state(frame: frames.Group) -> GroupState:
-    reigns = (
-        Reign(reign.number, reign.token, reign.master, reign.start) for reign in frame.history
+    epochs = (
+        Epoch(epoch.number, epoch.token, epoch.master, epoch.start) for epoch in frame.history
     )
-    return GroupState(**_fields(frame, GroupState) | {"history": tuple(reigns)})
+    return GroupState(**_fields(frame, GroupState) | {"history": tuple(epochs)})
 
 
 def from_claim(request: int, group: str, claim: Claim, *, on: bool) -> frames.Fence:

@@ -11,9 +11,9 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class GroupOpened:
-    """A master takes appends from here on: its reign is remembered. By role_keeper.
+    """A master takes appends from here on: its epoch is remembered. By role_keeper.
 
-    Checkers: reigns of one number have one master; a reign starts at or above the end of all that
+    Checkers: epochs of one number have one master; an epoch starts at or above the end of all that
     was acknowledged, unless it is `forced`.
 
     Attributes:
@@ -88,7 +88,7 @@ class SlaveVerified:
 class LogDiverged:
     """A slave's log is no part of its master's: it does not report. By role_keeper, once per cause.
 
-    `how` is a value of `reigns.Kind`; the two logs are equal up to `consistent_bytes`.
+    `how` is a value of `epochs.Kind`; the two logs are equal up to `consistent_bytes`.
     """
 
     session: int

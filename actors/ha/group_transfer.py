@@ -4,7 +4,7 @@ Source: apache/rocketmq store/ha/GroupTransferService.java; the decisions and th
 in `core.transfer_wait`.
 
 Messages: RecordsWritten and LogGrew from the store; SlaveJoined, SlaveAcked and
-SlaveGone from the connections; Opened and GiveUp from the role keeper. Before the reign has begun
+SlaveGone from the connections; Opened and GiveUp from the role keeper. Before the epoch has begun
 nothing counts as acknowledged: another node may be master by now. It asks nobody and tells
 pull_service the read limit, and the role keeper, once a second, how far it was ever raised. A
 restart forgets the waiting appends, whose outcome is then unknown, and ends all connections
@@ -78,7 +78,7 @@ class GiveUp:
 
 @attrs.frozen(kw_only=True)
 class Opened:
-    """The reign has begun, as the board says."""
+    """The epoch has begun, as the board says."""
 
 
 @attrs.frozen(kw_only=True)

@@ -19,10 +19,10 @@ from actors.config import ClassicGroup, ClusterConfig
 from actors.control.member_session import LOST, ask_group, lost_text, master_door
 from actors.control.members import Members
 from actors.control.promotion import Promotion
+from actors.epochs import Kind, compare
 from actors.errors import Closed
 from actors.ha import connection_state, role_messages
 from actors.ha.core.promotion import Wish
-from actors.ha.core.reigns import Kind, compare
 from actors.ha.core.role_effects import Role, RoleView
 from actors.ha.role_board import RoleBoard
 from actors.ha.role_parts import TOKEN_MAX
@@ -164,7 +164,7 @@ class ClassicMember(Part):
         if found.kind is Kind.FITS:
             return {**result, "cut_bytes": None}
         if found.kind is Kind.AHEAD:
-            text = f"{node} goes on where {said.node} ends, in the same reign: ask again"
+            text = f"{node} goes on where {said.node} ends, in the same epoch: ask again"
             raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
         cut_bytes = found.consistent_bytes if found.consistent_bytes > own.min else 0
         await self._change(

@@ -22,7 +22,7 @@ from actors.control.member_session import (
     lost_text,
     master_door,
 )
-from actors.ha.core.reigns import compare
+from actors.epochs import compare
 from actors.log_types import GroupState
 from actors.node.classic_member import ClassicMember
 from actors.node.part import asked

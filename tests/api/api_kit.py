@@ -20,6 +20,7 @@ from actors.api.handle import AppendOutcome, NodeIdentity
 from actors.api.limits import ApiLimits
 from actors.api.server import api_spec
 from actors.env.protocols import Network
+from actors.epochs import Epoch
 from actors.errors import NotStored
 from actors.events.codec import decode_line
 from actors.events.node import NodeStarted
@@ -37,7 +38,6 @@ from actors.log_types import (
     Offsets,
     Receipt,
     Record,
-    Reign,
 )
 from actors.runtime import ChildSpec, System, open_system
 from actors.runtime.spec import SupervisorSpec
@@ -67,7 +67,7 @@ STATE = GroupState(
     opened=True,
     number=2,
     master="n0",
-    history=(Reign(0, 2**63 - 1, "n1", 0), Reign(2, 5, "n0", 300)),
+    history=(Epoch(0, 2**63 - 1, "n1", 0), Epoch(2, 5, "n0", 300)),
     min=0,
     written=500,
     synced=400,

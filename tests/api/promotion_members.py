@@ -10,7 +10,8 @@ import trio
 from group_states import WISH
 
 from actors.control.promotion import Promotion
-from actors.log_types import Claim, GroupState, Reign
+from actors.epochs import Epoch
+from actors.log_types import Claim, GroupState
 
 DRAIN_S = 6.0
 TOKEN = 77
@@ -82,7 +83,7 @@ class Group:
         if node == master:
             end = state.written
             opened = {"state": "open", "opened": True} if self.opens else {"state": "asking"}
-            history = (*state.history, Reign(number, 100 + number, node, end))
+            history = (*state.history, Epoch(number, 100 + number, node, end))
             state = attrs.evolve(state, role="master", history=history, **opened)
         else:
             state = attrs.evolve(state, role="slave", state="connecting")

@@ -9,8 +9,8 @@ from group_states import R0, master, slave
 from promotion_members import GONE, group, of
 
 from actors.api.failures import RequestRefused
+from actors.epochs import Epoch
 from actors.errors import Closed, OutcomeUnknown
-from actors.log_types import Reign
 from wire.api import frames
 
 
@@ -40,7 +40,7 @@ async def test_force_is_for_what_may_be_lost(autojump_clock: trio.abc.Clock) -> 
     found = group(master(100), slave("n1", 100), slave("n2", 100))
     await of(found, force=True).run()
     assert found.log[:2] == ["fence n0 1", "record n1 1 n1"]
-    other = slave("n2", 110, history=(R0, Reign(0, 99, "n0", 90)))
+    other = slave("n2", 110, history=(R0, Epoch(0, 99, "n0", 90)))
     found = group(master(100), slave("n1", 100), other)
     await of(found, node="n1", force=True).run()
     assert found.log[:2] == ["fence n0 1", "record n1 1 n1 force"]

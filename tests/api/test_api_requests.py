@@ -110,7 +110,7 @@ async def test_a_member_asks_for_and_changes_a_node_s_part(
         assert isinstance(state, frames.Group)
         assert state.id == 1
         assert to_group_state(state) == node.state
-        assert state.history[1] == frames.Reign(2, 5, "n0", 300)
+        assert state.history[1] == frames.Epoch(2, 5, "n0", 300)
         claim = Claim(number=3, token=5, by="n1", master="n2", again=True, kept=True, force=True)
         fenced = await client.ask(from_claim(2, "orders", claim, on=True))
         assert fenced == from_group_state(2, node.state)

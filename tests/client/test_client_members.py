@@ -210,7 +210,7 @@ async def test_one_that_hangs_is_not_waited_for(
         assert trio.current_time() - begun_s == NAMES.index(runs[0]) * STAGGER_S
 
 
-async def test_the_newest_reign_counts(autojump_clock: trio.testing.MockClock) -> None:
+async def test_the_newest_epoch_counts(autojump_clock: trio.testing.MockClock) -> None:
     """One that was deposed says for a while that it leads."""
     notes: list[str] = []
     group = Group({"n0": ("n2", 4), "n1": ("n1", 3)})

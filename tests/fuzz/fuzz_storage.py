@@ -150,7 +150,7 @@ _IDENTITY = json.dumps(
             records={
                 "orders": identity.GroupRecord(
                     promotion_number=1, promotion_master="n1", high_water_bytes=7,
-                    history=(identity.Reign(1, 5, "n1", 0),),
+                    history=(identity.Epoch(1, 5, "n1", 0),),
                 )
             },
         )

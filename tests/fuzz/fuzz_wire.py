@@ -162,14 +162,14 @@ _REQUESTS = (
     api.Tail(id=1, group="orders", start=None, max_bytes=1, credit_bytes=1),
     api.Record(id=1, group="orders", number=1, master="n0", token=2**53, force=True),
 )
-_REIGN = api.Reign(number=1, token=5, master="n0", start=0)
+_EPOCH = api.Epoch(number=1, token=5, master="n0", start=0)
 _ANSWERS = (
     api.Status(id=1, value={"a": [1, None, 0.5, "x", {"b": b"c"}]}),
     api.Failed(id=None, error="BadFrame", message="m", hint="n1"),
     api.Events(id=1, lines=("a", "b"), missed=0),
     api.Group(
         id=1, group="g", cluster="c", node="n", boot=1, role="master", state="open", reason="",
-        opened=True, number=1, master="n0", history=(_REIGN,), min=0, written=1, synced=1,
+        opened=True, number=1, master="n0", history=(_EPOCH,), min=0, written=1, synced=1,
         acknowledged=1, high_water=1, unanswered=0,
     ),
 )  # fmt: skip

@@ -8,14 +8,15 @@ from typing import Any
 import attrs
 import group_states
 
+from actors.epochs import Epoch
 from actors.ha.core.extent import LogExtent
 from actors.ha.core.role_effects import Effects, Fence, RoleState
 from actors.ha.core.role_rules import RoleRules
-from actors.log_types import Claim, GroupRecord, GroupState, Promotion, Reign
+from actors.log_types import Claim, GroupRecord, GroupState, Promotion
 
-A = Reign(0, 1, "n0", 0)
-B = Reign(0, 2, "n0", 100)
-P = Reign(1, 7, "n1", 100)
+A = Epoch(0, 1, "n0", 0)
+B = Epoch(0, 2, "n0", 100)
+P = Epoch(1, 7, "n1", 100)
 
 
 def rules(
@@ -42,7 +43,7 @@ def start(found: RoleRules, end: int = 0, now_s: float = 0.0, **more: Any) -> Ef
     return found.started(found.promotion, LogExtent(0, end, end), now_s, **more)
 
 
-def said(node: str, end: int = 0, *history: Reign, **changes: Any) -> GroupState:
+def said(node: str, end: int = 0, *history: Epoch, **changes: Any) -> GroupState:
     return group_states.slave(node, end, **{"state": "connecting", "history": history, **changes})
 
 

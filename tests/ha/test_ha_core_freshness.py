@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.config.fresh_reads import others_needed
+from actors.epochs import Epoch
 from actors.ha.core.freshness import (
     ASK_AGAIN_S,
     FRESH_READS_MAX,
@@ -21,9 +22,9 @@ from actors.ha.core.freshness import (
     fresh_offset,
 )
 from actors.ha.core.role_effects import Role, RoleState, RoleView
-from actors.log_types import GroupState, Reign
+from actors.log_types import GroupState
 
-REIGN = Reign(number=1, token=7, master="n0", start_bytes=100)
+EPOCH = Epoch(number=1, token=7, master="n0", start_bytes=100)
 OWN = RoleView(
     role=Role.MASTER,
     state=RoleState.OPEN,
@@ -32,7 +33,7 @@ OWN = RoleView(
     opened=True,
     number=1,
     master="n0",
-    history=(REIGN,),
+    history=(EPOCH,),
     high_water=100,
 )
 SLAVE = attrs.evolve(OWN, role=Role.SLAVE, state=RoleState.FOLLOWING)
@@ -51,7 +52,7 @@ def master(**changes: object) -> GroupState:
             "state": "open",
             "number": 1,
             "master": "n0",
-            "history": (REIGN,),
+            "history": (EPOCH,),
             "acknowledged": 150,
             **changes,
         },

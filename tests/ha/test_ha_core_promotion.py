@@ -7,8 +7,9 @@ import pytest
 from group_states import R0, WISH, master, slave
 from promotion_kit import planned
 
+from actors.epochs import Epoch
 from actors.ha.core.promotion import Plan, Refusal, decide, handed_over
-from actors.log_types import GroupState, Reign
+from actors.log_types import GroupState
 from wire.api.base import NUMBER_MAX
 
 DEAD = {"n0": "connection refused"}
@@ -174,7 +175,7 @@ def test_java_brokers_cannot_be_asked() -> None:
     assert "n0 is a Java broker and cannot be fenced" in refused(found)
 
 
-R1 = Reign(1, 12, "n1", 80)
+R1 = Epoch(1, 12, "n1", 80)
 
 
 def test_an_old_master_with_a_longer_log_is_not_chosen_and_nothing_of_it_is_lost() -> None:
@@ -193,7 +194,7 @@ def test_an_old_master_with_a_longer_log_is_not_chosen_and_nothing_of_it_is_lost
     assert (found.chosen, found.losses) == ("n2", ())
 
 
-def test_a_master_that_has_begun_its_reign_without_a_byte_is_no_laggard() -> None:
+def test_a_master_that_has_begun_its_epoch_without_a_byte_is_no_laggard() -> None:
     states = of(
         slave("n0", 500, role="master", state="fenced"),
         slave("n1", 80, role="master", state="fenced", number=1, master="n1", history=(R0, R1)),
@@ -204,8 +205,8 @@ def test_a_master_that_has_begun_its_reign_without_a_byte_is_no_laggard() -> Non
 
 
 def test_a_slave_below_all_that_a_full_history_keeps_is_no_obstacle() -> None:
-    """The oldest reigns have left the master's history, and with it the slave's."""
-    kept = (Reign(0, 300, "n0", 5000), Reign(0, 301, "n0", 6000))
+    """The oldest epochs have left the master's history, and with it the slave's."""
+    kept = (Epoch(0, 300, "n0", 5000), Epoch(0, 301, "n0", 6000))
     old = master(7000, history=kept)
     new = slave("n2", 0, history=kept)
     found = planned(decide(WISH, of(old, slave("n1", 7000, history=kept), new), {}))
@@ -225,7 +226,7 @@ def test_two_masters_by_the_same_promotion() -> None:
     assert found.fence == ("n2",)
     parted = {
         "n1": attrs.evolve(states["n1"], history=(R0, R1)),
-        "n2": attrs.evolve(states["n2"], history=(R0, Reign(1, 13, "n2", 80))),
+        "n2": attrs.evolve(states["n2"], history=(R0, Epoch(1, 13, "n2", 80))),
     }
     either = decide(WISH, {**states, **parted}, {})
     assert refused(either) == "n2 has 10 bytes that n1 does not have"
@@ -238,7 +239,7 @@ def test_a_hand_over_ends_when_nothing_is_unknown() -> None:
     assert not handed_over(WISH, fenced, slave("n1", 120, synced=119))
     assert not handed_over(WISH, attrs.evolve(fenced, unanswered=1), slave("n1", 120))
     assert not handed_over(WISH, attrs.evolve(fenced, state="open"), slave("n1", 120))
-    other = slave("n1", 120, history=(Reign(0, 99, "n9", 0),))
+    other = slave("n1", 120, history=(Epoch(0, 99, "n9", 0),))
     assert not handed_over(WISH, fenced, other)
 
 
@@ -251,8 +252,8 @@ def test_a_master_that_never_opened_has_not_all_that_a_silent_one_may_have() -> 
     assert "n1 does not answer (off)" in refused(decide(one_copy, states, silent))
     forced = planned(decide(attrs.evolve(one_copy, force=True), states, silent))
     assert (forced.chosen, forced.hand_over, len(forced.losses)) == ("n0", True, 1)
-    reign = Reign(1, 12, "n2", 80)
-    states["n2"] = attrs.evolve(states["n2"], history=(R0, reign))
+    epoch = Epoch(1, 12, "n2", 80)
+    states["n2"] = attrs.evolve(states["n2"], history=(R0, epoch))
     assert planned(decide(one_copy, states, silent)).losses == ()
 
 

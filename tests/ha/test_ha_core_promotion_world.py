@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from promotion_kit import planned
 
+from actors.epochs import Epoch, History, Kind, begin, compare, cut, prune
 from actors.ha.core.promotion import Refusal, Wish, decide
-from actors.ha.core.reigns import Kind, adopt, begin, compare, cut
-from actors.log_types import GroupState, History, Reign
+from actors.log_types import GroupState
 
 
 @attrs.define
@@ -57,8 +57,8 @@ class Small:
     def open(self, node: Node) -> None:
         self.token += 1
         end = len(node.data)
-        reign = Reign(node.number, self.token, node.name, end)
-        node.history, node.is_open = begin(node.history, end, reign), True
+        epoch = Epoch(node.number, self.token, node.name, end)
+        node.history, node.is_open = begin(node.history, end, epoch), True
 
     def append(self, node: Node, count: int) -> None:
         if node.is_open:
@@ -75,7 +75,7 @@ class Small:
         found = compare(slave.history, len(slave.data), above.history, len(above.data))
         if found.kind is not Kind.FITS:
             return
-        slave.history = adopt(above.history)
+        slave.history = prune(above.history)
         slave.data += above.data[len(slave.data) : len(slave.data) + count]
         self.answer(above)
 
@@ -116,7 +116,7 @@ class Small:
             self.nodes[name].is_open = False
         if found.hand_over:
             assert found.old is not None
-            chosen.history = adopt(self.nodes[found.old].history)
+            chosen.history = prune(self.nodes[found.old].history)
             chosen.data = list(self.nodes[found.old].data)
         assert chosen.data[: len(self.acknowledged)] == self.acknowledged
         for node in answering:

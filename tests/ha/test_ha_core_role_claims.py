@@ -12,7 +12,7 @@ from actors.ha.core.role_rules import RoleRules
 from actors.log_types import GroupState, Promotion
 
 
-def test_a_hand_over_closes_and_opens_again_in_the_same_reign() -> None:
+def test_a_hand_over_closes_and_opens_again_in_the_same_epoch() -> None:
     one = rules(members=("n1",))
     start(one)
     one.heard("n1", said("n1"), 0.5)
@@ -75,7 +75,7 @@ def test_the_chosen_one_s_word_ends_it() -> None:
     effects = one.heard("n1", said("n1"), 7.0, asked=number)
     assert (opened(effects), fenced(one), one.view().claimed) == (True, None, 0)
     assert effects.events == (events.PromotionVoid(number=1, master="n1", by="n2"),)
-    assert one.record.history == history, "the same reign goes on"
+    assert one.record.history == history, "the same epoch goes on"
 
 
 @pytest.mark.parametrize("state", [said("n1", claimed=1), said("n1", claimed=2)])

@@ -8,11 +8,12 @@ import attrs
 import pytest
 from roles_kit import A, B, P, fenced, opened, promoted, rules, said, slave, start
 
+from actors.epochs import Epoch
 from actors.events import roles as events
 from actors.ha.core.extent import LogExtent
 from actors.ha.core.role_effects import Effects, Fence, Role, RoleState
 from actors.ha.core.role_rules import ASK_GRACE_S, PLAUSIBLE_BYTES
-from actors.log_types import GroupRecord, GroupState, Promotion, Reign
+from actors.log_types import GroupRecord, GroupState, Promotion
 
 # A master opens.
 
@@ -25,8 +26,8 @@ def test_a_master_opens_when_all_members_were_heard() -> None:
     assert not opened(one.heard("n1", said("n1"), 0.1))
     effects = one.heard("n2", said("n2"), 0.2)
     assert opened(effects)
-    reign = Reign(0, 1001, "n0", 0)
-    assert effects.record == GroupRecord(history=(reign,))
+    epoch = Epoch(0, 1001, "n0", 0)
+    assert effects.record == GroupRecord(history=(epoch,))
     assert effects.events == (
         events.GroupOpened(number=0, token=1001, start_bytes=0, heard=("n1", "n2")),
     )
@@ -80,7 +81,7 @@ def test_who_becomes_master_hears_one_of_every_set_that_may_hold_an_append() -> 
         assert not opened(fresh.heard(heard, said(heard, number=1), 9.0))
     assert opened(fresh.heard("n3", said("n3", number=1), 9.0))
     again = rules(
-        members=members, promotion_number=1, promotion_master="n0", history=(Reign(1, 5, "n0", 0),)
+        members=members, promotion_number=1, promotion_master="n0", history=(Epoch(1, 5, "n0", 0),)
     )
     start(again)
     assert opened(again.heard("n1", said("n1", number=1), 9.0)), "it has all that it acknowledged"
@@ -88,10 +89,10 @@ def test_who_becomes_master_hears_one_of_every_set_that_may_hold_an_append() -> 
 
 @pytest.mark.parametrize(
     ("history", "enough"),
-    [((A,), True), ((Reign(0, 5, "n9", 0),), False), ((), False), ((Reign(2, 5, "n1", 0),), False)],
+    [((A,), True), ((Epoch(0, 5, "n9", 0),), False), ((), False), ((Epoch(2, 5, "n1", 0),), False)],
 )
-def test_the_master_before_is_enough_if_it_has_reigned(
-    history: tuple[Reign, ...], enough: bool
+def test_the_master_before_is_enough_if_it_opened_the_log(
+    history: tuple[Epoch, ...], enough: bool
 ) -> None:
     """What was acknowledged is in the log of the last who took appends."""
     chosen = rules("n2", ("n0", "n1"), copies=1, promotion_number=1, promotion_master="n2")
@@ -109,7 +110,7 @@ def test_the_master_before_is_enough_if_it_has_reigned(
         ((A,), 90, (A,), 100, Fence.SLAVE_AHEAD),
         ((A,), 90, (A, B), 130, Fence.SLAVE_AHEAD),  # an older copy of the same master
         ((), 0, (A,), 10, Fence.SLAVE_AHEAD),  # an empty disk
-        ((A,), 120, (A, B), 130, Fence.SLAVE_AHEAD),  # a reign of ours that is not known here
+        ((A,), 120, (A, B), 130, Fence.SLAVE_AHEAD),  # an epoch of ours that is not known here
         ((A, P), 200, (A,), 130, None),  # the rest of the master before us
         ((A, P), 200, (A, B), 130, None),
         ((A,), 100, (A,), 100, None),
@@ -146,16 +147,16 @@ def test_the_fence_ends_when_the_member_is_not_ahead_any_more() -> None:
         ({"acknowledged": 101}, "n1 has heard that all below 101 is acknowledged"),
         ({"acknowledged": 100}, None),
         ({"acknowledged": 101, "number": 0}, None),  # it may mean what was given up since
-        ({"history": (A, Reign(3, 9, "n0", 101))}, "n1 knows that it ended at 101 once"),
-        ({"history": (A, Reign(3, 9, "n0", 100))}, None),  # nothing was written in it
-        ({"history": (A, Reign(2, 9, "n1", 101))}, None),  # promotion 3 may have given it up
+        ({"history": (A, Epoch(3, 9, "n0", 101))}, "n1 knows that it ended at 101 once"),
+        ({"history": (A, Epoch(3, 9, "n0", 100))}, None),  # nothing was written in it
+        ({"history": (A, Epoch(2, 9, "n1", 101))}, None),  # promotion 3 may have given it up
     ],
 )
 def test_what_a_lagging_member_knows_of_our_log_keeps_a_master_closed(
     heard: dict[str, Any], expected: str | None
 ) -> None:
     """The newest slave is away, and this log may be an older copy."""
-    one = rules(promotion_number=3, promotion_master="n0", history=(A, Reign(3, 8, "n0", 60)))
+    one = rules(promotion_number=3, promotion_master="n0", history=(A, Epoch(3, 8, "n0", 60)))
     start(one, 100)
     lagging = said("n1", 50, **{"history": (A,), "number": 3, **heard})
     effects = one.heard("n1", lagging, ASK_GRACE_S)
@@ -192,7 +193,7 @@ def test_two_masters_by_one_number_close_the_one_that_hears_of_it() -> None:
     assert not effects.gate.open
     assert fenced(one) is Fence.CONFLICT
     assert opened(one.heard("n1", said("n1"), 2.0)), "its configuration was mended"
-    assert len(one.record.history) == 1, "the reign goes on"
+    assert len(one.record.history) == 1, "the epoch goes on"
 
 
 @pytest.mark.checklist(8)
@@ -263,13 +264,13 @@ def test_force_opens_without_hearing_anybody_whatever_was_lost() -> None:
         True
     ]
     assert one.record.high_water_bytes == 90
-    assert one.record.history[-1] == Reign(1, 1001, "n0", 90)
+    assert one.record.history[-1] == Epoch(1, 1001, "n0", 90)
 
 
 # A slave.
 
 
-def master(end: int, *history: Reign, **changes: Any) -> GroupState:
+def master(end: int, *history: Epoch, **changes: Any) -> GroupState:
     more = {"role": "master", "state": "open", "opened": True, **changes}
     return said("n0", end, *history, **more)
 

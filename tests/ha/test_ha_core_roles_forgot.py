@@ -6,9 +6,10 @@ import attrs
 import pytest
 from roles_kit import A, P, opened, promoted, rules, said, start
 
+from actors.epochs import Epoch
 from actors.ha.core.role_effects import RoleState, Verdict
 from actors.ha.core.role_rules import ASK_GRACE_S, RoleRules
-from actors.log_types import GroupState, Promotion, Reign
+from actors.log_types import GroupState, Promotion
 
 LATER = ASK_GRACE_S + 1.0
 
@@ -218,7 +219,7 @@ def test_who_has_all_that_it_reported_forgot_nothing(end: int) -> None:
 
 
 def test_a_resync_takes_nothing_that_counts() -> None:
-    one = rules("n1", ("n0", "n2"), history=(A, Reign(0, 9, "n0", 80)), high_water_bytes=100)
+    one = rules("n1", ("n0", "n2"), history=(A, Epoch(0, 9, "n0", 80)), high_water_bytes=100)
     start(one, 100)
     one.resync(0, 80)
     start(one, 80)

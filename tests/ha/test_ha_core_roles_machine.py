@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from roles_kit import promoted
 
+from actors.epochs import Kind, compare, cut
 from actors.ha.core.extent import LogExtent
-from actors.ha.core.reigns import Kind, compare, cut
 from actors.ha.core.role_effects import Effects, Role, RoleState
 from actors.ha.core.role_rules import RoleRules
 from actors.log_types import GroupRecord, GroupState, Promotion

@@ -15,13 +15,14 @@ import trio.lowlevel
 from group_states import slave
 from ha_kit import cluster, until
 
+from actors.epochs import Epoch
 from actors.ha import group_transfer, role_messages
 from actors.ha.core.role_effects import RoleState
 from actors.ha.role_board import RoleBoard
 from actors.ha.role_keeper import RoleKeeper
 from actors.ha.role_messages import Done, Verified
 from actors.ha.role_parts import first_view, fresh_reads, role_rules
-from actors.log_types import GroupRecord, Promotion, Reign
+from actors.log_types import GroupRecord, Promotion
 from actors.runtime import (
     Actor,
     ActorRef,
@@ -142,7 +143,7 @@ async def settle() -> None:
     await trio.sleep(0.1)
 
 
-async def test_a_reign_is_remembered_before_the_gate_opens_and_it_is_shown(
+async def test_an_epoch_is_remembered_before_the_gate_opens_and_it_is_shown(
     autojump_clock: object,
 ) -> None:
     async with keeping() as kit:
@@ -282,7 +283,7 @@ async def test_a_promotion_that_is_overtaken_is_refused(autojump_clock: object) 
 async def test_a_slave_s_question_is_asked_of_its_master_and_answered(
     autojump_clock: object,
 ) -> None:
-    history = (Reign(0, 7, "n0", 0),)
+    history = (Epoch(0, 7, "n0", 0),)
     async with keeping("n1", GroupRecord(history=history)) as kit:
         await kit.started()
         verdicts: list[Verified] = []

@@ -70,11 +70,11 @@ def end_at(data: Path, node: str, group: str, offset: int) -> None:
 def identity(
     data: Path,
     node: str,
-    reigns: dict[str, list[tuple[int, int, int]]],
+    epochs: dict[str, list[tuple[int, int, int]]],
     forgot: Sequence[str] = (),
     **settings: str,
 ) -> None:
-    """What the node says of its logs: number, token and start of each reign.
+    """What the node says of its logs: number, token and start of each epoch.
 
     Args:
         forgot: groups of which it has yet to get back what it had.
@@ -87,7 +87,7 @@ def identity(
             ],
             "forgot": "log" if group in forgot else "",
         }
-        for group, history in reigns.items()
+        for group, history in epochs.items()
     }
     nodes = {f"nodes.{each}": '"127.0.0.1"' for each in NODES}
     said = {key.replace("__", "."): value for key, value in settings.items()}

@@ -56,7 +56,7 @@ def connections_of(boot: Boot) -> None:
         boot.say(4, place, answered(300))
 
 
-def reigns_of(n0: Boot, n1: Boot) -> None:
+def epochs_of(n0: Boot, n1: Boot) -> None:
     """`forced` loses by force only; `again` is opened by its own master below what it answered."""
     steps = (("forced", n0, 0, 0, 100), ("forced", n1, 2, 80, 90), ("forced", n0, 3, 85, 95))
     for group, boot, number, start, end in steps:
@@ -146,7 +146,7 @@ def events(spark: SparkSession) -> DataFrame:
     again, n1_again = Boot("n0", boot=2), Boot("n1", boot=2)
     copies_of(n0)
     connections_of(n0)
-    reigns_of(n0, n1)
+    epochs_of(n0, n1)
     cuts_of(n0, again)
     shortened_slaves(n0, n1, n1_again)
     removals_of(n1)

@@ -105,7 +105,7 @@ def test_spark_keeps_the_outages_that_somebody_minded(
     }
 
 
-def test_spark_counts_reigns_of_all_intervals(
+def test_spark_counts_epochs_of_all_intervals(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also of those that no picture has."""

@@ -49,7 +49,7 @@ def promoted(start: int, before: int, first: int, end: int) -> list[Forced]:
 def test_what_force_gave_up_is_told_from_what_came_later(
     stretches: Any, forced: Any, expected: set[int]
 ) -> None:
-    """Whatever is in the record before the first receipt that no earlier reign can have given; not
+    """Whatever is in the record before the first receipt that no earlier epoch can have given; not
     what follows it, unless the record goes back behind it. The sixth: nothing that was fed since
     lies where the old master's tail lay, and the masters have answered far beyond it.
     """

@@ -7,7 +7,7 @@ from lines_kit import SECOND, START_US, Boot, events_of, rows
 from pyspark.sql import DataFrame, SparkSession
 
 from actors.events import dledger, ha, node, roles, runtime, store
-from actors.pipeline.gold.elections import elections, failovers, reigns
+from actors.pipeline.gold.elections import elections, failovers, role_changes
 from actors.pipeline.gold.lag import lag
 from actors.pipeline.gold.latency import answered_writes, latency, percentiles
 from actors.pipeline.gold.outages import outages
@@ -260,8 +260,9 @@ def test_elections_count_the_winners_rounds(events: DataFrame) -> None:
     ]
 
 
-def test_reigns_follow_each_other(events: DataFrame) -> None:
-    found = rows(reigns(events).where("node = 'n1'"), "session", "role", "from_us", "until_us")
+def test_role_changes_follow_each_other(events: DataFrame) -> None:
+    of_n1 = role_changes(events).where("node = 'n1'")
+    found = rows(of_n1, "session", "role", "from_us", "until_us")
     assert found == [
         (1, "CANDIDATE", at(0), at(0.5)),
         (2, "FOLLOWER", at(0.5), at(5)),

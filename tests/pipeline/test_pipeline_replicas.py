@@ -61,7 +61,7 @@ A, B, C = (0, 11, 0), (0, 12, 500), (1, 13, 400)
         (((0, 0, 0),), ((0, 0, 0), B), 500),
     ],
 )
-def test_logs_part_where_the_first_leaves_the_last_reign_of_both(
+def test_logs_part_where_the_first_leaves_the_last_epoch_of_both(
     one: Any, other: Any, expected: float
 ) -> None:
     assert shared_end(one, other) == shared_end(other, one) == expected
@@ -151,10 +151,10 @@ def test_logs_that_may_differ(spark: SparkSession, tmp_path: Path) -> None:
     end_at(tmp_path, "n2", "orders", log.offsets[20] + 50)
     log = classic(tmp_path, "parted")
     overwrite(tmp_path, "n0", "parted", log.offsets[25] + 19, b"\1")
-    reigns = [(0, 1, 0)]
+    epochs = [(0, 1, 0)]
     for node in NODES:
         later = [] if node == "n0" else [(1, 2, log.offsets[24])]
-        identity(tmp_path, node, {"parted": reigns + later})
+        identity(tmp_path, node, {"parted": epochs + later})
     verdict = judged(spark, REPLICAS_EQUAL, tmp_path)
     assert (verdict.verdict, verdict.witnesses) == ("held", ())
     found = {(each.group, each.node): each for each in verdict.checked.logs}

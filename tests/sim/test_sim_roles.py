@@ -32,7 +32,7 @@ async def test_a_promoted_slave_takes_over_and_the_old_master_follows_it(
         await promote(cluster, 1, "n2", "n1")
         opened = await becomes(cluster, "n2", "open")
         assert (opened.number, opened.master, opened.role) == (1, "n2", "master")
-        assert [reign.master for reign in opened.history] == ["n0", "n2"]
+        assert [epoch.master for epoch in opened.history] == ["n0", "n2"]
         await becomes(cluster, "n1", "following")
         receipt = await cluster.log(GROUP, "n2").append([b"two"])
         assert receipt.copies == 2

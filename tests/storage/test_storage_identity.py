@@ -13,8 +13,9 @@ from special_files import SPECIAL
 
 from actors.env import Disk
 from actors.env.local_disk import LocalDisk
+from actors.epochs import Epoch
 from actors.errors import ConfigError
-from actors.log_types import GroupRecord, Reign
+from actors.log_types import GroupRecord
 from actors.sim.disk import SimDisk
 from actors.storage.node.identity import (
     NEW_RECORD,
@@ -68,7 +69,7 @@ def test_settings_and_former_groups_are_kept(disk: SimDisk) -> None:
 RECORD = GroupRecord(
     promotion_number=3,
     promotion_master="n2",
-    history=(Reign(0, 2**63 - 1, "n0", 0), Reign(3, 17, "n2", 4096)),
+    history=(Epoch(0, 2**63 - 1, "n0", 0), Epoch(3, 17, "n2", 4096)),
     high_water_bytes=5000,
     cut_bytes=4096,
     forgot="log",

@@ -87,17 +87,17 @@ async def test_what_is_there_is_never_touched(autojump_clock: Any) -> None:
 
 
 async def test_what_the_identity_of_a_seed_says(autojump_clock: Any) -> None:
-    """Reigns of bytes that were copied go along; what the old node reported does not."""
+    """Epochs of bytes that were copied go along; what the old node reported does not."""
     disk = await node_disk(10)
     end = checked(disk).end_bytes
     raw = json.loads(read_all(disk, f"{NODE_DIR}/identity.json"))
-    reigns = [{"number": n, "token": n + 1, "master": "n0", "start_bytes": n * end} for n in (0, 1)]
+    epochs = [{"number": n, "token": n + 1, "master": "n0", "start_bytes": n * end} for n in (0, 1)]
     raw["boot"] = 7
     raw["records"] = {
         "orders": {
             "promotion_number": 3,
             "promotion_master": "n2",
-            "history": reigns,
+            "history": epochs,
             "high_water_bytes": end,
         }
     }
@@ -109,7 +109,7 @@ async def test_what_the_identity_of_a_seed_says(autojump_clock: Any) -> None:
     assert found["records"]["orders"] == {
         "promotion_number": 3,
         "promotion_master": "n2",
-        "history": reigns[:1],
+        "history": epochs[:1],
         "high_water_bytes": 0,
     }
     finish(seed.seed_node(disk, seeding(disk, "n0", "/other/n0")))

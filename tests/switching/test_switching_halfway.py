@@ -145,9 +145,9 @@ async def all_is_there(cluster: SimCluster, ledger: Ledger) -> None:
         numbers.add((found.number, found.master))
         check(ledger, await lines_on(cluster, name))
     assert len(numbers) == 1
-    reigns = (await state(cluster, "n2")).history
-    assert len({reign.number for reign in reigns}) == len(
-        {(reign.number, reign.master) for reign in reigns}
+    epochs = (await state(cluster, "n2")).history
+    assert len({epoch.number for epoch in epochs}) == len(
+        {(epoch.number, epoch.master) for epoch in epochs}
     ), "one number has one master"
 
 

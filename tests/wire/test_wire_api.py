@@ -181,7 +181,7 @@ answers = st.one_of(
         master=st.text(),
         history=st.lists(
             st.builds(
-                frames.Reign, number=numbers, token=positions, master=st.text(), start=positions
+                frames.Epoch, number=numbers, token=positions, master=st.text(), start=positions
             ),
             max_size=3,
         ).map(tuple),

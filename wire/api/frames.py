@@ -72,11 +72,11 @@ from wire.api.batch import Batch as Batch
 from wire.api.batch import ReadAnswer as ReadAnswer
 from wire.api.batch import Stored as Stored
 from wire.api.batch import StoredRecord as StoredRecord
+from wire.api.group import Epoch as Epoch
 from wire.api.group import Fence as Fence
 from wire.api.group import GetGroup as GetGroup
 from wire.api.group import Group as Group
 from wire.api.group import Record as Record
-from wire.api.group import Reign as Reign
 from wire.api.group import Resync as Resync
 from wire.api.group import Resynced as Resynced
 from wire.api.group import Transfer as Transfer

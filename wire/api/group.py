@@ -1,7 +1,7 @@
 """Frames by which the members of a group agree on its master; `frames` has them in its tables.
 
-A reign is an array: number (of the promotion, 0: the cluster file's master), token (0 for what is
-older than reigns), master, start (position where the log ended when it began).
+An epoch is an array: number (of the promotion, 0: the cluster file's master), token (0 for what is
+older than epochs), master, start (position where the log ended when it began).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from wire.api.base import (
     Position,
 )
 
-REIGNS_MAX = 256
+EPOCHS_MAX = 256
 """Longest history that is sent; its owner keeps no more either."""
 
 
-class Reign(Struct, frozen=True, array_like=True):
+class Epoch(Struct, frozen=True, array_like=True):
     """See the module's text."""
 
     number: Number
@@ -108,7 +108,7 @@ class Group(Frame, frozen=True, kw_only=True, tag="group"):
     opened: bool
     number: Number
     master: str
-    history: Annotated[tuple[Reign, ...], Meta(max_length=REIGNS_MAX)]
+    history: Annotated[tuple[Epoch, ...], Meta(max_length=EPOCHS_MAX)]
     min: Position
     written: Position
     synced: Position

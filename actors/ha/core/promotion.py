@@ -16,10 +16,10 @@ from collections.abc import Iterator, Mapping
 
 import attrs
 
-from actors.ha.core.reigns import Comparison, Kind, compare, line
-from actors.ha.core.role_checks import reigned
+from actors.epochs import Comparison, Epoch, Kind, compare, line
+from actors.ha.core.role_checks import opened_by
 from actors.ha.core.role_part import LEAP_MAX
-from actors.log_types import GroupState, Reign
+from actors.log_types import GroupState
 from wire.api.base import NUMBER_MAX
 
 
@@ -272,7 +272,7 @@ def _has_all(old: GroupState) -> bool:
     """Whether the master has what was acknowledged before it: not if it never opened by its
     promotion, or forgot. The cluster file's master follows nobody.
     """
-    return not old.forgot and (old.number == 0 or reigned(old, old.number))
+    return not old.forgot and (old.number == 0 or opened_by(old, old.number))
 
 
 def _has_lost(states: Mapping[str, GroupState], chosen: str, old: str) -> bool:
@@ -287,16 +287,14 @@ def _compare(own: GroupState, other: GroupState) -> Comparison:
     return compare(own.history, own.written, other.history, other.written)
 
 
-def _last(state: GroupState) -> Reign:
-    """The newest reign that a log has part in: also one that begins at its very end."""
+def _last(state: GroupState) -> Epoch:
+    """The newest epoch that a log has part in: also one that begins at its very end."""
     return line(state.history, state.written + 1)[-1]
 
 
 def _is_newer(one: GroupState, other: GroupState) -> bool:
-    """Whether `one` has gone on into a reign that `other` knows nothing of."""
+    """Whether `one` has gone on into an epoch that `other` knows nothing of."""
     newest, known = _last(one), _last(other)
     if newest.number != known.number:
         return newest.number > known.number
-    theirs = {reign.token for reign in other.history}
-    ours = {reign.token for reign in one.history}
-    return known.token in ours and newest.token not in theirs
+    return known in one.history and newest not in other.history

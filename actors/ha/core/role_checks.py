@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
+from actors.epochs import Kind, compare, cut, prune, trim
 from actors.events import roles as events
-from actors.ha.core.reigns import Kind, adopt, compare, cut, trim
 from actors.ha.core.role_effects import Fence, RoleState, Verdict
 from actors.log_types import GroupRecord, GroupState, Promotion
 
@@ -15,13 +15,12 @@ from actors.log_types import GroupRecord, GroupState, Promotion
 def why_not_open(
     record: GroupRecord, end_bytes: int, members: Mapping[str, GroupState]
 ) -> tuple[Fence, str] | None:
-    """What forbids that a master begins its reign at this end, by what its members hold and know.
+    """What forbids that a master begins its epoch at this end, by what its members hold and know.
 
-    A member may hold what others do not, if that is older than the newest reign here: the rest of
+    A member may hold what others do not, if that is older than the newest epoch here: the rest of
     a master that was replaced. What is as young, or goes on where this log ends, was lost here.
     """
     history = record.history
-    known = {reign.token for reign in history}
     held = trim(history, end_bytes)
     own_number = held[-1].number if held else 0
     for member, said in members.items():
@@ -31,9 +30,9 @@ def why_not_open(
         if found.kind is Kind.AHEAD:
             text = f"{member} goes on up to {said.written}, this log ends at {end_bytes}"
             return Fence.SLAVE_AHEAD, text
-        for reign in trim(said.history, said.written):
-            if reign.token not in known and reign.number >= own_number:
-                text = f"{member} holds what {reign.master} wrote from {reign.start_bytes} on"
+        for epoch in trim(said.history, said.written):
+            if epoch not in history and epoch.number >= own_number:
+                text = f"{member} holds what {epoch.master} wrote from {epoch.start_bytes} on"
                 return Fence.SLAVE_AHEAD, text
     for member, said in members.items():
         lost = _once_longer(record.promotion_number, end_bytes, said)
@@ -49,12 +48,12 @@ def _once_longer(number: int, end_bytes: int, said: GroupState) -> str | None:
     """What a member that acts by `number` knows of its master's log, whatever it holds itself: that
     it was longer. So this is an older copy of it, and who has the rest may be silent.
 
-    A reign of the present promotion that began at the very end says nothing: one in which nothing
+    An epoch of the present promotion that began at the very end says nothing: one in which nothing
     was written is forgotten here.
     """
     if said.acknowledged > end_bytes:
         return f"has heard that all below {said.acknowledged} is acknowledged"
-    begun = [reign.start_bytes for reign in said.history if reign.number == number]
+    begun = [epoch.start_bytes for epoch in said.history if epoch.number == number]
     if max(begun, default=0) > end_bytes:
         return f"knows that it ended at {max(begun)} once"
     return None
@@ -75,7 +74,7 @@ def hears_enough(
 
     Who becomes master needs one of every set of nodes that may hold something acknowledged. Who was
     it before has that itself; it only has to hear whether it still is. So does who hears the master
-    of the promotion before, if that has reigned: whatever was acknowledged until then is in its
+    of the promotion before, if that opened it: whatever was acknowledged until then is in its
     log, and that log is one of those `heard`.
 
     Who forgot is no witness of what it forgot. A master that forgot was perhaps one of those that
@@ -83,11 +82,11 @@ def hears_enough(
     """
     informed = [said for said in heard.values() if said.forgot != "all"]
     witnesses = [said for said in informed if not said.forgot]
-    if any(reigned(said, number - 1) for said in witnesses):
+    if any(opened_by(said, number - 1) for said in witnesses):
         return True
     if record.forgot:
         return len(witnesses) >= (max(copies, others + 2 - copies) if copies > 1 else 1)
-    if number == 0 or any(reign.number == number for reign in record.history):
+    if number == 0 or any(epoch.number == number for epoch in record.history):
         return bool(informed)
     return len(witnesses) >= max(1, others + 1 - copies)
 
@@ -122,9 +121,9 @@ def why_asking(
     return text
 
 
-def reigned(said: GroupState, number: int) -> bool:
+def opened_by(said: GroupState, number: int) -> bool:
     """Whether this member was a master that took appends by promotion `number`."""
-    return any(reign.number == number and reign.master == said.node for reign in said.history)
+    return any(epoch.number == number and epoch.master == said.node for epoch in said.history)
 
 
 def without_partial_record(
@@ -198,7 +197,7 @@ def judge(node: str, record: GroupRecord, question: Question, said: GroupState) 
         return Judged(
             state=RoleState.FOLLOWING,
             reason=f"nobody counts on what it holds below {said.written} yet" if forgot else "",
-            record=attrs.evolve(record, history=adopt(said.history), forgot=forgot),
+            record=attrs.evolve(record, history=prune(said.history), forgot=forgot),
             verdict=Verdict(
                 session=session, fits=True, whole_at_bytes=said.written if forgot else None
             ),

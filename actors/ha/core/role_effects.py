@@ -7,7 +7,8 @@ from typing import Final
 
 import attrs
 
-from actors.log_types import Forgot, GroupRecord, History
+from actors.epochs import History
+from actors.log_types import Forgot, GroupRecord
 
 
 class Role(enum.Enum):

@@ -28,7 +28,7 @@ class RolePart:
         members: the other members that are ours to ask.
         copies: nodes that hold an append before it is answered.
         synced: the group's durability.
-        draw_token: for reigns: random, 1 to 2**63 - 1.
+        draw_token: for epochs: random, 1 to 2**63 - 1.
     """
 
     group: str

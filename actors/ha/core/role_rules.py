@@ -7,10 +7,10 @@ follows nobody's older number any more, and its log's end is final as to them.
 
 A master opens its log only after hearing (`_ask`): all Python members that act by its number, or at
 least one and ASK_GRACE_S passed. It stays closed while one of them holds what it lacks (a log that
-goes on where its own ends, or a reign as young as its own that it does not know), and while it is
-shorter than what it is known to have acknowledged. Opening begins a reign, which is remembered
+goes on where its own ends, or an epoch as young as its own that it does not know), and while it is
+shorter than what it is known to have acknowledged. Opening begins an epoch, which is remembered
 first. A slave reports to a master only after `_judge` found that its log is a part of the master's,
-and that the master has begun its reign: then the history is the master's from there on.
+and that the master has begun its epoch: then the history is the master's from there on.
 
 Inputs: `started`, `heard`, `reported_ahead`, `verify`, `left`, `fence`, `recorded`, `resync`,
 `high_water`, `tick`. Each gives Effects.
@@ -26,10 +26,10 @@ from typing import Final
 
 import attrs
 
+from actors.epochs import Epoch, begin
 from actors.events import roles as events
 from actors.ha.core.claims import why_claimed
 from actors.ha.core.extent import LogExtent
-from actors.ha.core.reigns import begin
 from actors.ha.core.role_checks import (
     Question,
     after_cut,
@@ -45,7 +45,7 @@ from actors.ha.core.role_checks import (
 )
 from actors.ha.core.role_effects import Effects, Fence, Gate, Role, RoleState, Verdict
 from actors.ha.core.role_part import RolePart
-from actors.log_types import Claim, GroupState, Promotion, Reign
+from actors.log_types import Claim, GroupState, Promotion
 
 ASK_GRACE_S: Final = 2.0
 """From then on a master opens although some of its members, not all, are silent."""
@@ -341,23 +341,23 @@ class RoleRules(RolePart):
         return fence, f"{detail}: `promote {self.group}` makes the furthest node master"
 
     def _open(self) -> Effects:
-        """Begin a reign: remembered first, then the gate."""
+        """Begin an epoch: remembered first, then the gate."""
         end = self._extent.written_bytes
-        reign = Reign(self.promotion.number, self.draw_token(), self.node, end)
+        epoch = Epoch(self.promotion.number, self.draw_token(), self.node, end)
         mark = self.record.high_water_bytes
         record = attrs.evolve(
             self.record,
-            history=begin(self.record.history, end, reign),
+            history=begin(self.record.history, end, epoch),
             high_water_bytes=min(mark, end) if self._is_forced else mark,
             forgot="",
-            forced_number=reign.number if self._is_forced else self.record.forced_number,
+            forced_number=epoch.number if self._is_forced else self.record.forced_number,
         )
         self._opened, self._forced_open = True, self._is_forced
         self._force = 0
         self._become(RoleState.OPEN)
         heard, forced = tuple(self._counted()), self._forced_open
         opened = events.GroupOpened(
-            number=reign.number, token=reign.token, start_bytes=end, heard=heard, forced=forced
+            number=epoch.number, token=epoch.token, start_bytes=end, heard=heard, forced=forced
         )
         return attrs.evolve(self._opening((opened,)), record=self._remember(record).record)
 

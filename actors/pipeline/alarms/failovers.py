@@ -7,7 +7,7 @@ node is not without a leader but gone. What was too long by then is told all the
 read decides nothing. Who was told to be without a leader and has one again is told so, too.
 
 Not seen: a master that is fenced after it took appends, for there is no event of a fence that goes
-and the same reign goes on; and the start of a node in a classic group with Java members, for there
+and the same epoch goes on; and the start of a node in a classic group with Java members, for there
 is none of a slave that follows a Java master.
 """
 

@@ -6,10 +6,10 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
 from actors.pipeline.audits.audit import EventAudit
-from actors.pipeline.audits.reigns import with_reign
+from actors.pipeline.audits.epochs import with_epoch
 from actors.pipeline.silver import view
 
-_REIGN = ("group", "node", "boot", "opened")
+_EPOCH = ("group", "node", "boot", "opened")
 
 
 def too_few_copies(events: DataFrame) -> DataFrame:
@@ -21,27 +21,27 @@ def too_few_copies(events: DataFrame) -> DataFrame:
     of one batch stand in the order in which they counted: group_transfer's mailbox keeps one of
     each connection, the newest.)
     """
-    acked = with_reign(events, view(events, "SlaveAcked"))
-    answers = with_reign(events, view(events, "AppendsAcknowledged"))
-    slaves = acked.select(*_REIGN, "slave").distinct()
-    of_each = answers.join(fn.broadcast(slaves), list(_REIGN), "inner")
-    columns = (*_REIGN, "slave", "seq")
-    so_far = Window.partitionBy(*_REIGN, "slave").orderBy("seq")
-    since = Window.partitionBy(*_REIGN, "slave", "newest").orderBy("seq")
+    acked = with_epoch(events, view(events, "SlaveAcked"))
+    answers = with_epoch(events, view(events, "AppendsAcknowledged"))
+    slaves = acked.select(*_EPOCH, "slave").distinct()
+    of_each = answers.join(fn.broadcast(slaves), list(_EPOCH), "inner")
+    columns = (*_EPOCH, "slave", "seq")
+    so_far = Window.partitionBy(*_EPOCH, "slave").orderBy("seq")
+    since = Window.partitionBy(*_EPOCH, "slave", "newest").orderBy("seq")
     holding = (
         acked.select(*columns, "connection", "offset_bytes")
         .unionByName(of_each.select(*columns, "next_bytes"), allowMissingColumns=True)
         .withColumn("newest", fn.max("connection").over(so_far))
         .withColumn("held", fn.max("offset_bytes").over(since))
         .where(fn.col("held") >= fn.col("next_bytes"))
-        .groupBy(*_REIGN, "seq")
+        .groupBy(*_EPOCH, "seq")
         .agg(fn.sort_array(fn.collect_set("slave")).alias("slaves"))
     )
     place = ["group", "node", "boot"]
     nobody = fn.array().cast("array<string>")
     return (
         answers.join(fn.broadcast(promises(events)), place, "inner")
-        .join(holding, [*_REIGN, "seq"], "left")
+        .join(holding, [*_EPOCH, "seq"], "left")
         .withColumn("slaves", fn.array_intersect(fn.coalesce("slaves", nobody), "counting"))
         .where(fn.size("slaves") + 1 < fn.col("sure_copies"))
         .select(*place, "seq", "first_bytes", "next_bytes", "slaves", "sure_copies")

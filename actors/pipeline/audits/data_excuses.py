@@ -11,7 +11,7 @@ behind its end |
 
 What a forced promotion gave up is told from what was fed later by the order of the record, and by
 what the masters answered before it and since. A promotion counts as forced where the log of its
-first opening is not here: force is told there alone. Then nobody knows where its reign began.
+first opening is not here: force is told there alone. Then nobody knows where its epoch began.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pyspark.sql import functions as fn
 
 from actors.pipeline.audits.data_record import Receipt
 from actors.pipeline.audits.data_stores import GroupStores
-from actors.pipeline.audits.reigns import answered, in_eras, unopened
+from actors.pipeline.audits.epochs import answered, in_eras, unopened
 from actors.pipeline.silver import view
 
 _KINDS: Final = ("GroupConfigured", "GroupOpened", "PromotionRecorded", "RecoveryFinished")
@@ -42,8 +42,8 @@ class Forced:
     """A promotion of a group that was forced, or may have been.
 
     Attributes:
-        start: where its reign begins, in bytes; 0: nobody knows.
-        before: the end of what reigns before it answered, as far as is told.
+        start: where its epoch begins, in bytes; 0: nobody knows.
+        before: the end of what epochs before it answered, as far as is told.
         first, end: what was answered in it and in later ones, from where to where, likewise.
     """
 
@@ -53,7 +53,7 @@ class Forced:
     end: int
 
     def is_later(self, receipt: Receipt) -> bool:
-        """Whether no reign before it can have given the receipt, and it or a later one has."""
+        """Whether no epoch before it can have given the receipt, and it or a later one has."""
         from_on = max(self.start, self.before, self.first)
         return from_on <= receipt.first and receipt.last < self.end
 
@@ -184,10 +184,10 @@ def _committed_since(
 
 
 def _forced(events: DataFrame) -> dict[str, list[Forced]]:
-    """By group. Reigns are in order by their promotions' numbers."""
-    reigns = in_eras(events, answered(events))
-    begun = {(row["group"], row["number"]): 0 for row in unopened(events, reigns).collect()}
-    told = [row.asDict() for row in reigns.collect()]
+    """By group. Epochs are in order by their promotions' numbers."""
+    epochs = in_eras(events, answered(events))
+    begun = {(row["group"], row["number"]): 0 for row in unopened(events, epochs).collect()}
+    told = [row.asDict() for row in epochs.collect()]
     for one in told:
         if one["begins"]:
             begun[one["group"], one["number"]] = one["start"] if one["forced"] else 0

@@ -9,7 +9,7 @@ the ends of files are not looked at.
 |---|---|
 | where logs begin | old files expire; a slave may begin at its master's newest file |
 | where logs end | what is on its way, or was torn by a kill |
-| from where on a classic log is its own | it left the newest promotion's reigns: `own_from` |
+| from where on a classic log is its own | it left the newest promotion's epochs: `own_from` |
 | all but damage, in a group with upstream's looser rules | a slave with another log counts there |
 | entries of two terms at one index, unless both nodes called it committed for good | a deposed \
 leader's |

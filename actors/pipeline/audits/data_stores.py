@@ -4,11 +4,11 @@
 |---|---|
 | NODE/groups/GROUP/commitlog | the log of a classic group |
 | NODE/groups/GROUP/data | the log of a DLedger group |
-| NODE/identity.json | the group's members and durability, which reigns the node's log comes from, \
+| NODE/identity.json | the group's members and durability, which epochs the node's log comes from, \
 and whether it has yet to get back what it had |
 
 Needs no Spark. What a broker left, or a copy without identities, is read as it is: then nothing is
-known of reigns, and every node that is there counts as all that there are.
+known of epochs, and every node that is there counts as all that there are.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ NODES_MAX: Final = 64
 """Whose logs can be compared: each is a bit of a number. No cluster file names more."""
 _LISTED: Final = re.compile(r"[^\s,\[\]\"']+")
 History: TypeAlias = tuple[tuple[int, int, int], ...]
-"""Reigns of a log, oldest first: number, token, the offset where it began."""
-_BEFORE_REIGNS: Final[History] = ((0, 0, 0),)
+"""Epochs of a log, oldest first: number, token, the offset where it began."""
+_BEFORE_EPOCHS: Final[History] = ((0, 0, 0),)
 
 
 @attrs.frozen(kw_only=True)
@@ -40,7 +40,7 @@ class Store:
 
     Attributes:
         root: the folder that holds the log's.
-        history: which reigns the log comes from; None: nobody says it.
+        history: which epochs the log comes from; None: nobody says it.
         has_forgotten: the node had more once, by its own word, and has not got it again.
     """
 
@@ -207,15 +207,15 @@ def _is_loose(settings: Mapping[str, Any], group: str) -> bool:
 
 def _history(record: Any) -> History | None:
     """The history in a group's record of an identity; None where that is none."""
-    reigns = _object(record).get("history")
-    if not isinstance(reigns, list):
+    epochs = _object(record).get("history")
+    if not isinstance(epochs, list):
         return None
     found = tuple(
         (int(each["number"]), int(each["token"]), int(each["start_bytes"]))
-        for each in map(_object, reigns)
+        for each in map(_object, epochs)
         if all(isinstance(each.get(key), int) for key in ("number", "token", "start_bytes"))
     )
-    return found or _BEFORE_REIGNS
+    return found or _BEFORE_EPOCHS
 
 
 def _object(value: Any) -> Mapping[str, Any]:
@@ -226,18 +226,18 @@ def _object(value: Any) -> Mapping[str, Any]:
 
 
 def shared_end(one: History, other: History) -> float:
-    """Up to which offset two logs have to be equal: where the first of them leaves the last reign
-    that both have part in; infinite if neither does. Within a reign, one master wrote.
+    """Up to which offset two logs have to be equal: where the first of them leaves the last epoch
+    that both have part in; infinite if neither does. Within an epoch, one master wrote.
     """
-    common = [reign for reign in one if reign in other]
+    common = [epoch for epoch in one if epoch in other]
     if not common:
         return 0
     ends = [_end_of(history, common[-1]) for history in (one, other)]
     return min(ends)
 
 
-def _end_of(history: History, reign: tuple[int, int, int]) -> float:
-    behind = history[history.index(reign) + 1 :]
+def _end_of(history: History, epoch: tuple[int, int, int]) -> float:
+    behind = history[history.index(epoch) + 1 :]
     return behind[0][2] if behind else math.inf
 
 

@@ -7,14 +7,14 @@ from pyspark.sql import functions as fn
 
 from actors.pipeline.audits.audit import EventAudit
 from actors.pipeline.audits.endings import without_power
-from actors.pipeline.audits.reigns import answered, in_eras, last_era, with_reign
+from actors.pipeline.audits.epochs import answered, in_eras, last_era, with_epoch
 from actors.pipeline.silver import view
 
 _PLACE = ("group", "node", "boot")
 
 
 def opened_below(events: DataFrame) -> DataFrame:
-    """Openings at a lower offset than what earlier reigns had acknowledged.
+    """Openings at a lower offset than what earlier epochs had acknowledged.
 
     What an operator forced may lose something, and says so: it is not judged, nor what was
     acknowledged before it, see `in_eras`. Nor are groups that may have lost what they never
@@ -43,7 +43,7 @@ def kept_answers(events: DataFrame) -> DataFrame:
 
 def cut_on_a_node(events: DataFrame) -> DataFrame:
     """Logs of `synced` groups that were opened without bytes that were acknowledged, and that this
-    node had reported, or answered for, in that reign: group, node, number, held, ...
+    node had reported, or answered for, in that epoch: group, node, number, held, ...
 
     A log that begins with nothing is not judged: a node whose disk was lost or emptied knows that
     it has forgotten, and one that lost its log beside its mark refuses to start.
@@ -69,11 +69,11 @@ def cut_on_a_node(events: DataFrame) -> DataFrame:
 
 
 def acknowledged_by_life(events: DataFrame, lives: DataFrame) -> DataFrame:
-    """As `held_by_life`, with `held` the end of the last answer of that reign up to there.
+    """As `held_by_life`, with `held` the end of the last answer of that epoch up to there.
 
     A slave syncs and reports what has come of a record that goes on, and a start cuts that.
     """
-    ends = with_reign(events, view(events, "AppendsAcknowledged")).select(
+    ends = with_epoch(events, view(events, "AppendsAcknowledged")).select(
         "group", "number", fn.col("next_bytes").alias("end")
     )
     return (
@@ -120,7 +120,7 @@ def held_by_life(events: DataFrame, lives: DataFrame) -> DataFrame:
         .join(fn.broadcast(sessions), [*_PLACE, "session"], "inner")
         .select(*_PLACE, "seq", "number", fn.col("offset_bytes").alias("held"))
     )
-    answers = with_reign(events, view(events, "AppendsAcknowledged")).select(
+    answers = with_epoch(events, view(events, "AppendsAcknowledged")).select(
         *_PLACE, "seq", "number", fn.col("next_bytes").alias("held")
     )
     return (

@@ -5,7 +5,7 @@ An interval that is not over when the boot's log ends has null as its end.
 
 | Table | Columns |
 |---|---|
-| reigns | group, node, boot, session, role, term, leader, from_us, until_us |
+| role_changes | group, node, boot, session, role, term, leader, from_us, until_us |
 | elections | group, node, boot, term, rounds, from_us, until_us, took_us |
 | failovers | group, node, boot, before, after, from_us, until_us, took_us |
 """
@@ -20,7 +20,7 @@ from actors.pipeline.silver import view
 _PLACE = ("group", "node", "boot")
 
 
-def reigns(events: DataFrame) -> DataFrame:
+def role_changes(events: DataFrame) -> DataFrame:
     """One row for each role that a DLedger member took."""
     in_order = Window.partitionBy(*_PLACE).orderBy("seq")
     return view(events, "RoleChanged").select(
@@ -44,7 +44,7 @@ def elections(events: DataFrame) -> DataFrame:
     candidate = fn.col("role") == "CANDIDATE"
     began = candidate & fn.coalesce(fn.lag("role").over(in_order) != "CANDIDATE", fn.lit(True))
     rows = (
-        reigns(events)
+        role_changes(events)
         .withColumn("began", began.cast("int"))
         .withColumn("attempt", fn.sum("began").over(in_order))
         .withColumn("won", fn.col("role") == "LEADER")

@@ -7,7 +7,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
-from actors.pipeline.gold.elections import elections, failovers, reigns
+from actors.pipeline.gold.elections import elections, failovers, role_changes
 from actors.pipeline.gold.lag import lag
 from actors.pipeline.gold.latency import latency
 from actors.pipeline.gold.outages import outages
@@ -22,7 +22,7 @@ TABLES: Final[Mapping[str, Callable[[DataFrame], DataFrame]]] = {
     "latency": latency,
     "throughput": throughput,
     "roles": roles,
-    "reigns": reigns,
+    "role_changes": role_changes,
     "elections": elections,
     "failovers": failovers,
     "outages": outages,

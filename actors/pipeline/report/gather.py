@@ -244,10 +244,10 @@ class Busiest:
 def busiest(roles: DataFrame) -> Busiest:
     """See the class."""
     leads = fn.col("role").isin("leader", "master")
-    reign = fn.when(leads, fn.struct("node", "number"))
+    epoch = fn.when(leads, fn.struct("node", "number"))
     counted = (
         roles.groupBy("group")
-        .agg(fn.count(fn.lit(1)).alias("spans"), fn.count_distinct(reign).alias("reigns"))
+        .agg(fn.count(fn.lit(1)).alias("spans"), fn.count_distinct(epoch).alias("epochs"))
         .orderBy(fn.desc("spans"), "group")
     )
     rows = counted.limit(GROUPS_MAX + 1).collect()
@@ -256,7 +256,7 @@ def busiest(roles: DataFrame) -> Busiest:
         names=tuple(sorted(row["group"] for row in kept)),
         more=counted.count() - GROUPS_MAX if len(rows) > GROUPS_MAX else 0,
         spans=sum(row["spans"] for row in kept),
-        led={row["group"]: max(row["reigns"] - 1, 0) for row in kept},
+        led={row["group"]: max(row["epochs"] - 1, 0) for row in kept},
     )
 
 

@@ -31,8 +31,9 @@ import attrs
 from actors.config import DLedgerGroup
 from actors.config.bounds import NAME
 from actors.env.protocols import Disk, FileLock, LockedByOther, LockedByUs
+from actors.epochs import Epoch
 from actors.errors import ConfigError
-from actors.log_types import Forgot, GroupRecord, Membership, Reign
+from actors.log_types import Forgot, GroupRecord, Membership
 from actors.storage.files.path_kinds import check_kinds, is_bare, is_folder, wrong_kinds
 from actors.storage.files.replacing import Replaced, replace_file, settle_spares, spare_path
 from actors.storage.layout import StoreLayout
@@ -42,7 +43,7 @@ from wire.api.base import NUMBER_MAX, POSITION_MAX
 
 FORMAT_VERSION: Final = 1
 IDENTITY_BYTES_MAX: Final = 8 << 20
-"""64 groups with 256 reigns each are 4 MB."""
+"""64 groups with 256 epochs each are 4 MB."""
 RAW_BYTES_MAX: Final = 16 << 20
 BOOTS_MISSED_MAX: Final = 1 << 32
 """A start each second for 136 years."""
@@ -335,13 +336,13 @@ def _parse_record(found: Any) -> GroupRecord:
         promotion_number=_number(found, "promotion_number"),
         promotion_master=str(found["promotion_master"]),
         history=tuple(
-            Reign(
-                number=_number(reign, "number"),
-                token=_number(reign, "token", POSITION_MAX),
-                master=str(reign["master"]),
-                start_bytes=_number(reign, "start_bytes", POSITION_MAX),
+            Epoch(
+                number=_number(epoch, "number"),
+                token=_number(epoch, "token", POSITION_MAX),
+                master=str(epoch["master"]),
+                start_bytes=_number(epoch, "start_bytes", POSITION_MAX),
             )
-            for reign in found["history"]
+            for epoch in found["history"]
         ),
         high_water_bytes=_number(found, "high_water_bytes", POSITION_MAX),
         cut_bytes=(

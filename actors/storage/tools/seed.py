@@ -119,7 +119,7 @@ def seed_node(disk: Disk, seed: Seed) -> Work[int]:
 def _identity(seed: Seed) -> dict[str, Any]:
     """The new node's identity. What the old one knew of promotions goes along: it is about the log.
 
-    The reigns of bytes that the copy does not have stay behind, and what the old node reported.
+    The epochs of bytes that the copy does not have stay behind, and what the old node reported.
     """
     manifest = seed.manifest
     known = manifest.identity.get("records", {})
@@ -127,9 +127,9 @@ def _identity(seed: Seed) -> dict[str, Any]:
     for name, group in seed.groups:
         if group.name in known:
             record = dict(known[group.name])
-            reigns = record.get("history", [])
+            epochs = record.get("history", [])
             record["history"] = [
-                each for each in reigns if each["start_bytes"] < group.log.end_bytes
+                each for each in epochs if each["start_bytes"] < group.log.end_bytes
             ]
             record["high_water_bytes"] = 0
             records[name] = record

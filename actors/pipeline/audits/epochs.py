@@ -1,8 +1,8 @@
-"""Reigns of classic groups: from an opening to the next one of that boot, and what they answered.
+"""Epochs of classic groups: from an opening to the next one of that boot, and what they answered.
 
-A promotion's number says which reign is the later one, whatever the clocks say. Those of one number
+A promotion's number says which epoch is the later one, whatever the clocks say. Those of one number
 are of one node, and its boots are in order; but number 0 is the cluster file's word, and nothing
-tells which came first of the reigns of two nodes that it named.
+tells which came first of the epochs of two nodes that it named.
 """
 
 from __future__ import annotations
@@ -73,14 +73,14 @@ def unopened(events: DataFrame, opened: DataFrame) -> DataFrame:
     return heard.join(opened.select("group", "number").distinct(), ["group", "number"], "left_anti")
 
 
-def with_reign(events: DataFrame, rows: DataFrame) -> DataFrame:
-    """Rows of a master with the `opened` and `number` of their reign: 0 and 0 before the first."""
+def with_epoch(events: DataFrame, rows: DataFrame) -> DataFrame:
+    """Rows of a master with the `opened` and `number` of their epoch: 0 and 0 before the first."""
     opened = openings(events).select(*_PLACE, "opened", "until", "number")
     first = opened.groupBy(*_PLACE).agg(fn.min("opened").alias("until"))
     before = first.select(*_PLACE, fn.lit(0).alias("opened"), "until", fn.lit(0).alias("number"))
-    reigns = opened.unionByName(before)
+    epochs = opened.unionByName(before)
     return (
-        rows.join(fn.broadcast(reigns), list(_PLACE), "left")
+        rows.join(fn.broadcast(epochs), list(_PLACE), "left")
         .where("opened is null or (seq >= opened and (until is null or seq < until))")
         .fillna(0, ["opened", "number"])
         .drop("until")
@@ -92,7 +92,7 @@ def answered(events: DataFrame) -> DataFrame:
     `answers_from`: where that begins, or null.
     """
     ends = (
-        with_reign(events, view(events, "AppendsAcknowledged"))
+        with_epoch(events, view(events, "AppendsAcknowledged"))
         .groupBy(*_PLACE, "opened")
         .agg(
             fn.max("next_bytes").alias("acknowledged"), fn.min("first_bytes").alias("answers_from")

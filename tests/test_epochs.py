@@ -1,4 +1,4 @@
-"""Histories of logs: trim, compare, begin; examples by hand, then all small families of logs."""
+"""Histories of logs: examples by hand, then all small families of logs."""
 
 from __future__ import annotations
 
@@ -10,38 +10,39 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from actors.ha.core import reigns
-from actors.ha.core.reigns import (
-    BEFORE_REIGNS,
-    REIGNS_MAX,
+from actors import epochs
+from actors.epochs import (
+    BEFORE_EPOCHS,
+    EPOCHS_MAX,
     Comparison,
+    Epoch,
+    History,
     Kind,
-    adopt,
     begin,
     compare,
     cut,
+    prune,
     trim,
 )
-from actors.log_types import History, Reign
 
-A = Reign(0, 11, "n0", 0)
-B = Reign(0, 12, "n0", 100)
-C = Reign(1, 13, "n1", 150)
-C2 = Reign(1, 14, "n2", 120)
+A = Epoch(0, 11, "n0", 0)
+B = Epoch(0, 12, "n0", 100)
+C = Epoch(1, 13, "n1", 150)
+C2 = Epoch(1, 14, "n2", 120)
 
 
-def test_a_reign_without_a_byte_leaves() -> None:
+def test_an_epoch_without_a_byte_leaves() -> None:
     assert trim((A, B, C), 151) == (A, B, C)
     assert trim((A, B, C), 150) == (A, B)
     assert trim((A, B), 0) == ()
 
 
-def test_a_log_without_history_is_older_than_reigns() -> None:
-    assert trim((), 10) == (BEFORE_REIGNS,)
+def test_a_log_without_history_is_older_than_epochs() -> None:
+    assert trim((), 10) == (BEFORE_EPOCHS,)
     assert compare((), 10, (), 20) == Comparison(Kind.FITS, 10)
     assert compare((), 20, (), 10) == Comparison(Kind.AHEAD, 10)
-    assert compare((), 10, begin((), 10, Reign(0, 5, "n0", 10)), 30) == Comparison(Kind.FITS, 10)
-    assert compare((), 11, begin((), 10, Reign(0, 5, "n0", 10)), 30) == Comparison(
+    assert compare((), 10, begin((), 10, Epoch(0, 5, "n0", 10)), 30) == Comparison(Kind.FITS, 10)
+    assert compare((), 11, begin((), 10, Epoch(0, 5, "n0", 10)), 30) == Comparison(
         Kind.DIVERGED, 10
     )
 
@@ -52,21 +53,21 @@ def test_a_log_without_history_is_older_than_reigns() -> None:
         # An empty log fits everywhere.
         ((), 0, (A,), 50, Comparison(Kind.FITS, 0)),
         ((C,), 0, (A,), 50, Comparison(Kind.FITS, 0)),
-        # The same reign.
+        # The same epoch.
         ((A,), 50, (A,), 50, Comparison(Kind.FITS, 50)),
         ((A,), 40, (A,), 50, Comparison(Kind.FITS, 40)),
         ((A,), 60, (A,), 50, Comparison(Kind.AHEAD, 50)),
-        # The master went on in another reign.
+        # The master went on in another epoch.
         ((A,), 100, (A, B), 130, Comparison(Kind.FITS, 100)),
         ((A,), 101, (A, B), 130, Comparison(Kind.DIVERGED, 100)),
-        # A reign that has begun without a byte is a cut too.
+        # An epoch that has begun without a byte is a cut too.
         ((A,), 120, (A, B), 100, Comparison(Kind.DIVERGED, 100)),
-        # The other is a slave that knows of reigns whose bytes it does not hold yet.
+        # The other is a slave that knows of epochs whose bytes it does not hold yet.
         ((A, B), 130, (A, B), 60, Comparison(Kind.AHEAD, 60)),
         ((A, B), 130, (A, B, C), 120, Comparison(Kind.AHEAD, 120)),
         # Begun, but nothing held of it: no reason to part.
         ((A, B), 100, (A,), 300, Comparison(Kind.FITS, 100)),
-        # The own log went on where the other stayed in the old reign.
+        # The own log went on where the other stayed in the old epoch.
         ((A, B), 130, (A,), 300, Comparison(Kind.DIVERGED, 100)),
         # A master that was restored from an older copy.
         ((A, B), 130, (A,), 90, Comparison(Kind.AHEAD, 90)),
@@ -90,35 +91,69 @@ def test_compare(
     assert compare(own, own_end, other, other_end) == expected
 
 
+def entries(text: str) -> History:
+    """Entries of an auto-switch epoch file: epoch@start, separated by spaces."""
+    return tuple(
+        Epoch(number=int(number), token=0, master="", start_bytes=int(start))
+        for number, start in (each.split("@") for each in text.split())
+    )
+
+
+@pytest.mark.parametrize(
+    ("own", "own_end", "other", "other_end", "expected"),
+    [
+        ("1@100 2@300 3@500", 900, "1@100 2@300 3@450", 900, Comparison(Kind.DIVERGED, 450)),
+        ("1@100 2@300 3@500", 700, "1@100 2@300 3@500", 600, Comparison(Kind.AHEAD, 600)),
+        ("1@100 2@300 3@500", 900, "1@200 2@500", 900, Comparison(Kind.UNRELATED, 0)),
+        ("1@0 2@200 3@500 4@800", 900, "1@0 2@200 3@500", 700, Comparison(Kind.AHEAD, 700)),
+        # An epoch that starts above the log's end holds none of its bytes.
+        ("1@0 2@800", 700, "1@0 2@800", 900, Comparison(Kind.FITS, 700)),
+    ],
+)
+def test_entries_of_an_epoch_file_compare_as_upstream_does(
+    own: str, own_end: int, other: str, other_end: int, expected: Comparison
+) -> None:
+    """Upstream: EpochFileCache.findConsistentPoint."""
+    assert compare(entries(own), own_end, entries(other), other_end) == expected
+
+
+def test_two_promotions_without_a_byte_between_them_stay_apart() -> None:
+    """Upstream refuses such an entry, and the bytes of both masters share a number."""
+    returning = entries("1@0 2@654")
+    history = begin(returning, 654, Epoch(number=3, token=0, master="", start_bytes=654))
+    assert history == entries("1@0 3@654")
+    assert compare(returning, 700, history, 900) == Comparison(Kind.DIVERGED, 654)
+
+
 def test_a_restart_without_a_byte_leaves_no_trace() -> None:
-    once = begin((A,), 100, Reign(0, 21, "n0", 100))
-    assert begin(once, 100, Reign(0, 22, "n0", 100)) == (A, Reign(0, 22, "n0", 100))
+    once = begin((A,), 100, Epoch(0, 21, "n0", 100))
+    assert begin(once, 100, Epoch(0, 22, "n0", 100)) == (A, Epoch(0, 22, "n0", 100))
 
 
-def test_an_empty_log_begins_with_its_first_reign() -> None:
+def test_an_empty_log_begins_with_its_first_epoch() -> None:
     assert begin((), 0, A) == (A,)
     assert begin((A, B), 0, attrs.evolve(A, token=9)) == (attrs.evolve(A, token=9),)
 
 
 def test_a_history_is_bounded() -> None:
     history: History = ()
-    for number in range(REIGNS_MAX + 10):
-        history = begin(history, 10 * number, Reign(0, number + 1, "n0", 10 * number))
-    assert len(history) == REIGNS_MAX
+    for number in range(EPOCHS_MAX + 10):
+        history = begin(history, 10 * number, Epoch(0, number + 1, "n0", 10 * number))
+    assert len(history) == EPOCHS_MAX
     assert history[0].token == 11
-    assert adopt((A, *history)) == history
+    assert prune((A, *history)) == history
 
 
 def test_a_copy_older_than_what_is_kept_is_unrelated() -> None:
     history: History = ()
-    for number in range(REIGNS_MAX + 10):
-        history = begin(history, 10 * number, Reign(0, number + 1, "n0", 10 * number))
-    assert compare((Reign(0, 1, "n0", 0),), 5, history, 9999) == Comparison(Kind.UNRELATED, 0)
+    for number in range(EPOCHS_MAX + 10):
+        history = begin(history, 10 * number, Epoch(0, number + 1, "n0", 10 * number))
+    assert compare((Epoch(0, 1, "n0", 0),), 5, history, 9999) == Comparison(Kind.UNRELATED, 0)
 
 
 def test_a_slave_below_what_is_kept_goes_on() -> None:
-    history = tuple(Reign(0, number, "n0", 1000 * number) for number in range(1, REIGNS_MAX + 1))
-    assert compare(adopt(history), 500, history, 10**6) == Comparison(Kind.FITS, 500)
+    history = tuple(Epoch(0, number, "n0", 1000 * number) for number in range(1, EPOCHS_MAX + 1))
+    assert compare(prune(history), 500, history, 10**6) == Comparison(Kind.FITS, 500)
     assert compare(cut(history, 500), 500, history, 10**6) == Comparison(Kind.FITS, 500)
     assert compare(cut(history, 500), 500, (), 10**6) == Comparison(Kind.UNRELATED, 0)
 
@@ -126,12 +161,12 @@ def test_a_slave_below_what_is_kept_goes_on() -> None:
 def test_a_cut_log() -> None:
     assert cut((A, B, C), 120) == (A, B)
     assert cut((A, B), 0) == ()
-    assert cut((), 7) == (BEFORE_REIGNS,)
+    assert cut((), 7) == (BEFORE_EPOCHS,)
 
 
 @attrs.define
 class Copy:
-    """A log as it really is: each byte is the token of the reign that wrote it, and a serial."""
+    """A log as it really is: each byte is the token of the epoch that wrote it, and a serial."""
 
     history: History = ()
     data: list[tuple[int, int]] = attrs.Factory(list)
@@ -148,20 +183,20 @@ class Logs(RuleBasedStateMachine):
         self.token = 0
 
     @rule(at=st.integers(0, 2))
-    def reign(self, at: int) -> None:
+    def epoch(self, at: int) -> None:
         """A node opens its log as a master."""
         copy = self.copies[at]
         self.token += 1
         end = len(copy.data)
-        copy.history = begin(copy.history, end, Reign(0, self.token, f"n{at}", end))
+        copy.history = begin(copy.history, end, Epoch(0, self.token, f"n{at}", end))
         copy.is_open = True
 
     @rule(at=st.integers(0, 2), count=st.integers(1, 3))
     def append(self, at: int, count: int) -> None:
-        """A master appends, in a reign that it has begun since it was something else."""
+        """A master appends, in an epoch that it has begun since it was something else."""
         copy = self.copies[at]
         if not copy.is_open:
-            self.reign(at)
+            self.epoch(at)
         for _ in range(count):
             self.serial += 1
             copy.data.append((copy.history[-1].token, self.serial))
@@ -175,12 +210,12 @@ class Logs(RuleBasedStateMachine):
         found = compare(own.history, len(own.data), master.history, len(master.data))
         if found.kind is not Kind.FITS:
             return
-        own.history, own.is_open = adopt(master.history), False
+        own.history, own.is_open = prune(master.history), False
         own.data += master.data[len(own.data) : len(own.data) + count]
 
     @rule(at=st.integers(0, 2), lost=st.integers(1, 4))
     def lose(self, at: int, lost: int) -> None:
-        """A power loss takes the end; who appends after it begins a reign."""
+        """A power loss takes the end; who appends after it begins an epoch."""
         copy = self.copies[at]
         copy.data = copy.data[: max(0, len(copy.data) - lost)]
         copy.is_open = False
@@ -220,7 +255,7 @@ class ShortHistories(Logs):
 
     @initialize()
     def begin(self) -> None:
-        self.patch = mock.patch.object(reigns, "REIGNS_MAX", 2)
+        self.patch = mock.patch.object(epochs, "EPOCHS_MAX", 2)
         self.patch.start()
         super().begin()
 
@@ -245,7 +280,7 @@ def test_a_cut_copy_always_fits(sizes: list[int], end: int) -> None:
     history: History = ()
     at = 0
     for token, size in enumerate(sizes, 1):
-        history = begin(history, at, Reign(0, token, "n0", at))
+        history = begin(history, at, Epoch(0, token, "n0", at))
         at += size
     end = min(end, at)
     assert compare(cut(history, end), end, history, at) == Comparison(Kind.FITS, end)
