@@ -328,3 +328,30 @@ def test_it_says_where_a_record_begins_below_the_last_range(
         assert begins in [at for at, _ in records] or begins % size == 0 or begins == end
         assert begins % size == 0 or last - begins < RANGE_BYTES + read_bytes
         assert begins >= end - end % size
+
+
+@pytest.mark.parametrize("torn", [True, False])
+@pytest.mark.parametrize("read_bytes", [3 << 10, 40 << 10])
+def test_it_says_so_where_the_end_is_moved_back(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, read_bytes: int, torn: bool
+) -> None:
+    """In front of the last record, whose topic is not there, or of a filler that nothing follows:
+    what was read last lies behind the end then.
+    """
+    monkeypatch.setattr(recovery, "READ_BYTES", read_bytes)
+    size = 20 * RANGE_BYTES
+    for count in range(10, 40, 3):
+        folder = tmp_path / str(count)
+        log = new_log(folder, size)
+        records = fill(log, [b"x" * 20_000] * count)
+        end, mark = log.written_bytes, None
+        if torn:
+            end, length = records[-1]
+            poke(log, end + length - 3, b"\0")
+        else:
+            mark = end
+            log.roll()
+        found = find(new_log(folder, size), mark)
+        assert found.end_bytes == end
+        last = end - end % RANGE_BYTES
+        assert max(0, last - RANGE_BYTES - read_bytes - 20_100) <= found.begins_bytes <= last

@@ -41,6 +41,10 @@ from wire.files.message_record import (
 READ_BYTES = 1 << 20
 """Recovery yields after so many bytes, or after one record if that is longer. Of records of 200 B
 they take some 10 ms."""
+BEGINS_KEPT = 3
+"""The end may be moved back, to a filler or a torn record, in front of what was read last: then one
+is behind it, and one in its own range.
+"""
 CLOCK_SLACK_MS = 3000
 """The checkpoint's times are believed only so far back. Upstream: StoreCheckpoint.getMinTimestamp.
 """
@@ -173,7 +177,7 @@ class _Scan:
     _count: int = 0
     _last_ts: int = 0
     _torn_at: int | None = None  # the last record seen, if bytes of it may be missing
-    _begins: tuple[int, ...] = ()  # of the last two ranges in which some read began: one of each
+    _begins: tuple[int, ...] = ()  # of the last ranges in which some read began: one of each
 
     def run(self, start: int) -> Generator[None, None, Found]:
         """One file after the other; a file's BLANK, or its exact end, leads to the next."""
@@ -207,9 +211,8 @@ class _Scan:
 
     def _begin(self, offset: int) -> None:
         """A record is expected there, or a file's filler."""
-        newest = self._begins[-1:]
-        if not newest or self._range_start(offset) > newest[0]:
-            self._begins = (*newest, offset)
+        if not self._begins or self._range_start(offset) > self._begins[-1]:
+            self._begins = (*self._begins[-BEGINS_KEPT + 1 :], offset)
 
     def _begins_below(self, end: int) -> int:
         limit = self._range_start(end)
