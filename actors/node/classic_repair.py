@@ -30,7 +30,6 @@ from actors.storage.dispatch.dispatcher_messages import Rederive, Rederived
 from actors.storage.log.digests import RANGE_BYTES
 from actors.storage.scrub.log_check import Rot
 from actors.storage.scrub.mending import (
-    MEND_BYTES_MAX,
     Damage,
     GetDamage,
     GetGoodRange,
@@ -162,20 +161,18 @@ class ClassicRepair:
 
     async def _mend_from(self, name: str, rot: Rot, outvotes: bool) -> str:
         """Why it came to nothing; "" if the range is good now. `outvotes`: see `Mend`."""
-        until, data = rot.end, b""
+        until, data = rot.end, bytearray()
         while True:
             if self.shared[name] < until:
                 await self._meet_again(name)
             if self.shared[name] < until:
                 return f"its log is the same up to byte {self.shared[name]} only"
-            if until - rot.start > MEND_BYTES_MAX:
-                return f"more than {MEND_BYTES_MAX} bytes would have to be changed"
             while rot.start + len(data) < until:
                 try:
                     data += await self._range(name, rot.start + len(data), until)
                 except LOST as error:
                     return lost_text(error)
-            done = await self._give(name, rot.start, data, outvotes)
+            done = await self._give(name, rot.start, bytes(data), outvotes)
             if done.refused or done.wants_until <= until:
                 break
             until = done.wants_until

@@ -41,7 +41,7 @@ def record(
 ) -> bytes:
     """One record as it lies in the log at `offset`."""
     out = bytearray()
-    RecordEncoder(topic, HOST, HOST).encode_into(
+    RecordEncoder(topic, HOST, HOST, body_bytes_max=64 << 20).encode_into(
         out,
         body,
         queue_id=queue_id,

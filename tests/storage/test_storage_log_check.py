@@ -13,7 +13,7 @@ from actors.sim.disk import SimDisk
 from actors.storage.log.commit_log import CommitLog, segment_path
 from actors.storage.log.digests import RANGE_BYTES, UNSAVED_MAX, Digests, digest_of
 from actors.storage.log.log_reader import LogReader, OffsetGone
-from actors.storage.scrub.log_check import ROTTEN_MAX, LogCheck
+from actors.storage.scrub.log_check import AT_ONCE_BYTES, ROTTEN_MAX, LogCheck
 from actors.storage.scrub.range_reading import Found
 
 S = 4096
@@ -247,3 +247,30 @@ def test_damage_in_front_of_what_has_no_digest_lies_there() -> None:
     assert (rot.start, rot.end) == (0, 2 * RANGE_BYTES)
     assert log.check.is_unknown(0)
     assert log.check.is_unknown(RANGE_BYTES)
+
+
+def test_damage_without_a_digest_is_no_larger_than_what_is_mended_at_once() -> None:
+    """What has none begins within a range, and the log ends within another one."""
+    log = Log.of(1, segment_bytes=18 << 20, body_bytes=1_000_000)
+    at = log.places[0][0] + log.places[0][1]
+    start = at - at % RANGE_BYTES
+    log.check.limit_bytes = start + AT_ONCE_BYTES + 100
+    assert log.check.limit_bytes < at + AT_ONCE_BYTES
+    log.flip(0, at + 500)
+    assert finish(log.check.check_undigested(at)) == at
+    ((first, rot),) = log.check.rotten.items()
+    assert (first, rot.start, rot.end) == (start, start, start + AT_ONCE_BYTES)
+    log.flip(0, at + 500)
+    finish(log.check.look_again())
+    log.check.confirm([start])
+    assert finish(log.check.check_undigested(at)) == start + AT_ONCE_BYTES, "and the rest is next"
+
+
+def test_the_largest_record_that_the_group_may_have_is_looked_at_at_once() -> None:
+    log = Log.of(1, segment_bytes=24 << 20, body_bytes=20 << 20)
+    log.check.record_bytes_max = 21 << 20
+    log.flip(0, 19 << 20)
+    assert finish(log.check.check_undigested(0)) == 0
+    ((_, rot),) = log.check.rotten.items()
+    assert rot.end - rot.start <= log.check.at_once_bytes
+    assert rot.end >= sum(log.places[0])

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from typing import Literal
 
 import pytest
-from mending_kit import END, LAYOUT, SEGMENT, Held
+from mending_kit import END, LAYOUT, LONG, SEGMENT, Held
 from storage_kit import finish
 
 from actors.storage.log.commit_log import segment_path
 from actors.storage.log.digests import RANGE_BYTES, digest_of
 from actors.storage.scrub import log_check
-from actors.storage.scrub.log_check import ROTTEN_MAX, Rot
-from actors.storage.scrub.mending import MEND_BYTES_MAX, Damage, GoodRange, Mended
+from actors.storage.scrub.log_check import AT_ONCE_BYTES, ROTTEN_MAX, Rot
+from actors.storage.scrub.mending import Damage, GoodRange, Mended
 
 
 async def test_a_range_is_given_with_its_digest() -> None:
@@ -117,7 +117,7 @@ Change = Callable[[bytes], bytes]
         (1, lambda data: data, "no whole range"),
         (END, lambda data: data, "does not reach so far"),
         (SEGMENT - RANGE_BYTES, lambda data: 2 * data, "lies in two files"),
-        (0, lambda data: data * (MEND_BYTES_MAX // RANGE_BYTES + 1), "no whole range"),
+        (0, lambda data: data * (AT_ONCE_BYTES // RANGE_BYTES + 1), "no whole range"),
     ],
 )
 async def test_what_comes_is_not_believed(start: int, change: Change, reason: str) -> None:
@@ -392,8 +392,10 @@ async def test_what_is_synced_of_a_range_is_given_once_it_was_parsed() -> None:
 async def test_what_lies_too_far_behind_the_last_digest_is_not_called_damaged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(log_check, "UNDIGESTED_BYTES", 1)
+    monkeypatch.setattr(log_check, "AT_ONCE_BYTES", 1)
     held = Held.made().with_end()
+    held.check.record_bytes_max, held.mender.undigested = LONG + 1000, lambda: 0
+    assert held.check.at_once_bytes == 3 * RANGE_BYTES
     assert (await held.give(END + 5)).refused.startswith("it has not parsed all before these")
     assert await held.find() == ()
 

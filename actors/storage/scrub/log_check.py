@@ -40,9 +40,9 @@ PARSE_BYTES: Final = 256 << 10
 """Parsed on the loop, in 2 ms if its records are small; then everybody has a turn."""
 STEP_BYTES: Final = 1 << 20
 """Bytes that need not be parsed: read and digested by one call beside the loop, in 0.4 ms."""
-UNDIGESTED_BYTES: Final = 16 << 20
-"""Parsed at once of what has no digest: the ranges of the largest record. What lies further ahead
-the walk that digests it parses."""
+AT_ONCE_BYTES: Final = 16 << 20
+"""Parsed at once of what has no digest, and mended at once, at least: see `at_once_bytes`. What
+lies further ahead the walk that digests it parses."""
 COMPARE_BYTES: Final = 8 << 20
 """Read and digested by one call beside the loop, in 3 ms."""
 
@@ -165,6 +165,12 @@ class LogCheck:
     rotten: dict[int, Rot] = attrs.field(factory=dict)
     healed: set[int] = attrs.field(factory=set)
     by_records: dict[int, int] = attrs.field(factory=dict)
+
+    @property
+    def at_once_bytes(self) -> int:
+        """A whole number of ranges, so many that they hold the largest record."""
+        of_record = self.record_bytes_max // RANGE_BYTES + 2  # with both its ends
+        return max(AT_ONCE_BYTES, of_record * RANGE_BYTES)
 
     def walk_from(self, base: int) -> Walk:
         """A walk through the file that begins there, soon after it was written or the store opened;
@@ -302,13 +308,13 @@ class LogCheck:
 
     def check_undigested(self, at: int) -> Steps[int]:
         """Parse what is synced from `at` on, where a record begins: no digest need tell of it.
-        Gives up to where all is good.
+        Gives up to where all is good, or was looked at: `at_once_bytes` from its range on.
 
         Raises: OffsetGone.
         """
-        limit = self.limit_bytes
-        if limit - at > UNDIGESTED_BYTES:
-            limit = self.digests.range_at(at + UNDIGESTED_BYTES)[0]
+        first, limit = self.digests.range_at(at)[0], self.limit_bytes
+        if limit - first > self.at_once_bytes:
+            limit = self.digests.range_at(first + self.at_once_bytes)[0]
         while at < limit:
             end = min(limit, at - at % self.digests.segment_bytes + self.digests.segment_bytes)
             bad = yield from self._first_bad(at, end)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import suppress
+from functools import partial
 from typing import Final, TypeAlias, assert_never
 
 import attrs
@@ -31,7 +32,7 @@ from actors.storage.files.room import why_failed
 from actors.storage.files.stepping import answered, stepped
 from actors.storage.layout import StoreLayout
 from actors.storage.log.commit_log import segment_path
-from actors.storage.log.digests import RANGE_BYTES, digest_of
+from actors.storage.log.digests import digest_of
 from actors.storage.log.log_reader import OffsetGone
 from actors.storage.scrub.log_check import ROTTEN_MAX, LogCheck, Rot, Steps, Walk
 from wire.files.commit_log import scan
@@ -39,8 +40,6 @@ from wire.files.message_record import SIZE_BYTES
 
 DAMAGED: Final = "its own bytes there are damaged"
 NOT_PARSED: Final = "it has not parsed all before these bytes yet: ask again"
-MEND_BYTES_MAX: Final = 16 << 20
-"""Written at once: the ranges of one record, of the largest that a group may have and its ends."""
 
 
 @attrs.frozen(kw_only=True)
@@ -254,7 +253,11 @@ class Mender:
     def _need_ranges(self, start: int, end: int) -> None:
         digests = self.check.digests
         whole = start < end and digests.range_at(start)[0] == start
-        if not whole or digests.range_at(end - 1)[1] != end or end - start > MEND_BYTES_MAX:
+        if (
+            not whole
+            or digests.range_at(end - 1)[1] != end
+            or end - start > self.check.at_once_bytes
+        ):
             raise _Refused("what came is no whole range")
         if end > self.check.limit_bytes:
             raise _Refused("the log does not reach so far")
@@ -268,7 +271,7 @@ class Mender:
         if start + len(data) != end:
             raise _Refused(f"what came is not all from byte {start} to {end}")
         old = self._old(start, data)
-        self._judge_records(start, data, old)
+        await self.run_beside(partial(self._judge_records, start, data, old))
         if old != data:
             keep_bytes(self.disk, self.layout, [(start, old)])
             self.sources[start] = message.source
@@ -343,7 +346,9 @@ class Mender:
             raise _Refused(f"nothing behind damage can be checked: {place}")
         size = int.from_bytes(walk.rest[:SIZE_BYTES], "big")
         reach = walk.record_at + (size if len(walk.rest) >= SIZE_BYTES else SIZE_BYTES)
-        if walk.record_at >= end or not end < reach <= min(walk.end, start + MEND_BYTES_MAX):
+        if walk.record_at >= end or not end < reach <= min(
+            walk.end, start + self.check.at_once_bytes
+        ):
             raise _Refused(f"what came is no log: {place}")
         return self.check.digests.range_at(reach - 1)[1]
 
@@ -405,6 +410,3 @@ class Mender:
         return segment_path(
             self.layout.commit_log, start - start % self.check.digests.segment_bytes
         )
-
-
-assert MEND_BYTES_MAX % RANGE_BYTES == 0
