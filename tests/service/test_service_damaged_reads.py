@@ -21,6 +21,7 @@ from actors.sim.log_bytes import DiskLogBytes
 from actors.storage.layout import StoreLayout
 from actors.storage.log.commit_log import segment_path
 from actors.storage.log.digests import RANGE_BYTES
+from actors.storage.scrub.log_check import LogCheck, Steps
 
 pytest_plugins = ["actors.sim.plugin"]
 GROUP = "orders"
@@ -157,6 +158,37 @@ async def test_what_was_damaged_before_its_range_was_full_is_known_once_it_is_re
     await trio.sleep(1.0)
     assert f"(offset {positions[-1]}: " in await damage_of(cluster, "n0")
     await mended(cluster, "n0", positions[-1] - positions[-1] % RANGE_BYTES)
+
+
+async def test_who_reads_where_no_record_begins_has_the_log_parsed_once_a_second(
+    cluster: SimCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a record that is damaged is found all the same, though another reader was there first."""
+    await written(cluster, damaged=())
+    parsed: list[int] = []
+    real = LogCheck.check_undigested
+
+    def counted(check: LogCheck, at: int) -> Steps[int]:
+        parsed.append(at)
+        return (yield from real(check, at))
+
+    monkeypatch.setattr(LogCheck, "check_undigested", counted)
+    async with opened(cluster, GROUP) as (_, log):
+        more = [(await log.append([line])).first for line in LINES]
+    await cluster.converged(GROUP)
+    node = cluster.running("n1")
+    assert node is not None
+    for place in sorted({*range(more[0], more[-1], 7)} - {*more}):
+        with pytest.raises(RequestRefused, match="no record begins"):
+            await node.read(GROUP, place, 1 << 20, fresh=False)
+    assert len(parsed) == 1
+    flip(cluster, "n1", more[-1] + 100)
+    with pytest.raises(RequestRefused, match="is damaged"):
+        await node.read(GROUP, more[-1], 1 << 20, fresh=False)
+    await trio.sleep(1.5)
+    assert len(parsed) == 2
+    assert "are damaged (offset " in await damage_of(cluster, "n1")
+    flip(cluster, "n1", more[-1] + 100)
 
 
 async def long_log(cluster: SimCluster) -> list[int]:

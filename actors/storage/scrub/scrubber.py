@@ -20,6 +20,7 @@ no upstream.
 from __future__ import annotations
 
 from contextlib import suppress
+from operator import attrgetter
 from typing import Final, TypeAlias, TypeVar, assert_never
 
 import attrs
@@ -33,7 +34,7 @@ from actors.storage.commitlog.store_messages import GetRange, LogGrew, LogRange,
 from actors.storage.commitlog.store_messages import Message as StoreMessage
 from actors.storage.files.stepping import answered
 from actors.storage.layout import StoreLayout
-from actors.storage.log.digests import Digests
+from actors.storage.log.digests import RANGE_BYTES, Digests
 from actors.storage.log.log_reader import LogReader, OffsetGone
 from actors.storage.log.pacing import Pacing
 from actors.storage.log.syncer import FileSynced, SyncFile
@@ -59,6 +60,10 @@ ROUND_PAUSE_S: Final = 60.0
 """Between two rounds over a log so short that a round takes no time."""
 SYNC_S: Final = 5.0
 """The digests of what was written last may be lost with so much: they are made again."""
+LOOKED_AGAIN_S: Final = 1.0
+"""So often at most readers have what has no digest parsed: anybody may ask for what is no record,
+and it takes some 0.1 s where `LogCheck.at_once_bytes` of small records are to be looked at.
+"""
 PARSED_AGAIN_S: Final = 60.0
 """So often at most a whole file is parsed because its digests fit where a reader found damage."""
 ASK_TIMEOUT_S: Final = 30.0
@@ -79,6 +84,11 @@ class _ScrubDue:
 @attrs.frozen(kw_only=True)
 class _RecheckDue:
     """Timer: something was damaged."""
+
+
+@attrs.frozen(kw_only=True)
+class _LookDue:
+    """Timer: a reader may have what has no digest parsed again."""
 
 
 @attrs.frozen(kw_only=True)
@@ -107,7 +117,7 @@ class _FileSynced:
 
 
 Message: TypeAlias = LogGrew | Check | Doubt | Watch | GetScrubbed | mending.Message
-_Timed: TypeAlias = _GoOn | _ScrubDue | _RecheckDue | _DigestOn | _SyncDue
+_Timed: TypeAlias = _GoOn | _ScrubDue | _RecheckDue | _LookDue | _DigestOn | _SyncDue
 _Inbox: TypeAlias = Message | _Timed | _DigestsSynced | _FileSynced
 
 
@@ -126,7 +136,12 @@ class Scrubber(Actor[_Inbox]):
         readers: told the same, so that nothing damaged is shown.
     """
 
-    mailbox = MailboxSpec(conflate=dict.fromkeys((LogGrew, Doubt, _GoOn, _DigestOn), _only))
+    mailbox = MailboxSpec(
+        conflate={
+            **dict.fromkeys((LogGrew, _GoOn, _DigestOn), _only),
+            Doubt: attrgetter("is_record"),
+        }
+    )
     env: Env
     layout: StoreLayout
     group: ClassicGroup
@@ -152,6 +167,8 @@ class Scrubber(Actor[_Inbox]):
     _boundaries: tuple[int, int] = attrs.field(init=False)
     """Where records begin, or a master's next one did: in what is digested, and behind it."""
     _parsed_s: float = attrs.field(default=-PARSED_AGAIN_S, init=False)
+    _looked_bytes: int = attrs.field(default=0, init=False)  # lately, up to there
+    _doubted: Doubt | None = attrs.field(default=None, init=False)  # waits for _LookDue
     _to_digest: dict[int, Walk] = attrs.field(factory=dict, init=False)  # by their first bytes
 
     async def on_start(self) -> None:
@@ -220,6 +237,10 @@ class Scrubber(Actor[_Inbox]):
             case _RecheckDue():
                 for base in await self._run(self._check.compare_again()):
                     self._have_digested(self._check.walk_anew(base))
+            case _LookDue():
+                doubted, self._doubted, self._looked_bytes = self._doubted, None, 0
+                if doubted is not None:
+                    await self._doubt(doubted)
             case _DigestOn():
                 await self._digest_on()
             case _SyncDue():
@@ -368,11 +389,12 @@ class Scrubber(Actor[_Inbox]):
         place, check = message.place, self._check
         if not self._min_bytes <= place < check.limit_bytes:
             return
-        limit = min(place + self.group.record_bytes_max, self._live.at)
+        size = self.group.record_bytes_max if message.is_record else RANGE_BYTES
+        limit = min(place + size, self._live.at)
         until = limit
         with suppress(OffsetGone):
             until = await self._run(check.check(place, limit))
-            await self._run(check.check_undigested(self._undigested()))
+            await self._look(message)
         base = place - place % check.digests.segment_bytes
         if until < limit and check.is_unknown(until):
             self._have_digested(check.walk_anew(base))
@@ -381,6 +403,19 @@ class Scrubber(Actor[_Inbox]):
             if place < self._live.at and now_s >= self._parsed_s + PARSED_AGAIN_S:
                 self._parsed_s = now_s
                 self._have_digested(check.walk_anew(base))
+
+    async def _look(self, message: Doubt) -> None:
+        """Parse what has no digest, if the place lies there. Where all has just been parsed, no
+        record begins that does not look like one.
+        """
+        at, is_record = self._undigested(), message.is_record
+        if message.place < at or (message.place < self._looked_bytes and not is_record):
+            return
+        if not self.ctx.timers.active("look"):
+            self.ctx.timers.start("look", LOOKED_AGAIN_S, _LookDue())
+            self._looked_bytes = await self._run(self._check.check_undigested(at))
+        elif self._doubted is None or is_record or not self._doubted.is_record:
+            self._doubted = message
 
     async def _look_at_known(self) -> None:
         """What an earlier start had found."""
