@@ -22,6 +22,7 @@ from actors.sim.network import NetworkOptions
 from actors.sim.world import SimEvent
 from actors.storage.files.side_file import SideFile
 from actors.storage.scrub.approval import HOLDS_S
+from actors.storage.scrub.log_check import LogCheck, Steps
 from actors.storage.scrub.scrubber import ROUND_FIRST_S, ROUND_PAUSE_S, SYNC_S
 from actors.storage.scrub.scrubber_messages import RECHECK_S
 from wire.api import frames
@@ -139,6 +140,31 @@ async def test_what_a_start_has_parsed_is_digested_at_once(
         assert found.first_bytes == SEGMENT
         on.flip(node, SEGMENT + HEAD)
         await trio.sleep(2 * RECHECK_S)
+
+
+async def test_a_start_waits_for_no_file_to_be_parsed(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an earlier one has found damaged counts until it was, in steps."""
+    async with filled(copies=2) as on:
+        on.flip("n1", SEGMENT + BODY)
+        await trio.sleep(SCRUBBED_S)
+        await on.cluster.stop("n1")
+        on.world.node("n1").disk.unlink(f"{on.layout('n1').digests}/{SEGMENT:020d}")
+        on.flip("n1", SEGMENT + BODY)
+        at_once: list[int] = []
+        real = LogCheck.digest_file
+
+        def digest_file(check: LogCheck, base: int) -> Steps[None]:
+            at_once.append(base)
+            return (yield from real(check, base))
+
+        monkeypatch.setattr(LogCheck, "digest_file", digest_file)
+        await on.cluster.start("n1")
+        await trio.sleep(3 * RECHECK_S)
+        assert at_once == []
+        assert len(on.events("n1", events.RotMended)) == 1
+        await on.cluster.converged(GROUP)
 
 
 async def test_what_a_slave_was_sent_is_parsed_there(

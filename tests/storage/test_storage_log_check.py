@@ -13,6 +13,7 @@ from actors.sim.disk import SimDisk
 from actors.storage.log.commit_log import CommitLog, segment_path
 from actors.storage.log.digests import RANGE_BYTES, UNSAVED_MAX, Digests, digest_of
 from actors.storage.log.log_reader import LogReader, OffsetGone
+from actors.storage.scrub import log_check
 from actors.storage.scrub.log_check import AT_ONCE_BYTES, ROTTEN_MAX, LogCheck
 from actors.storage.scrub.range_reading import Found
 
@@ -274,3 +275,38 @@ def test_the_largest_record_that_the_group_may_have_is_looked_at_at_once() -> No
     ((_, rot),) = log.check.rotten.items()
     assert rot.end - rot.start <= log.check.at_once_bytes
     assert rot.end >= sum(log.places[0])
+
+
+def test_what_an_earlier_start_has_found_is_parsed_from_the_nearest_record() -> None:
+    log = unfinished()
+    start, begins = 2 * RANGE_BYTES, log.places[4][0]
+    log.flip(0, log.places[1][0] + 100)  # not looked at: a digest tells of it
+    log.flip(0, log.places[5][0] + 100)
+    log.check.remember(start, begins)
+    assert log.check.by_records == {start: begins}
+    finish(log.check.compare_again())
+    assert log.check.by_records == {start: log.places[5][0]}
+    log.flip(0, log.places[5][0] + 100)
+    finish(log.check.compare_again())
+    assert log.check.healed == {start}
+
+
+def test_what_was_found_before_is_parsed_a_piece_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its nearest record may be far in front of it, if the store was opened long ago."""
+    monkeypatch.setattr(log_check, "AT_ONCE_BYTES", RANGE_BYTES)
+    log = Log.of(1, segment_bytes=12 * RANGE_BYTES, body_bytes=30_000)
+    log.check.record_bytes_max, log.check.limit_bytes = 40_000, sum(log.places[20])
+    start = log.check.digests.range_at(log.check.limit_bytes)[0]
+    log.check.remember(start, 0)
+    seen, step = 0, log.check.at_once_bytes
+    while start not in log.check.healed:
+        finish(log.check.compare_again())
+        place = log.check.by_records[start]
+        assert start in log.check.healed or seen < place <= seen + step
+        seen = place
+    assert seen + step >= start > 3 * step
+    again = Log.of(1, segment_bytes=12 * RANGE_BYTES, body_bytes=30_000)
+    again.check.record_bytes_max, again.check.limit_bytes = 40_000, sum(log.places[20])
+    again.check.remember(start, 0)
+    finish(again.check.look_again())
+    assert again.check.healed == {start}

@@ -383,3 +383,24 @@ async def test_an_append_to_a_stopped_acknowledger_has_an_unknown_outcome(
         await kit.store.tell(moved)
         assert isinstance(outcomes[0], ActorDown)
         assert (await kit.range()).written_bytes > 0
+
+
+async def test_what_the_start_has_parsed_is_said_once(autojump_clock: Any) -> None:
+    """It proves nothing to a scrubber that is started again while the store goes on."""
+    disk = sim_disk()
+    async with running(disk) as kit:
+        await kit.append(Message("t", b"one"), Message("t", b"two"))
+    async with running(disk) as kit:
+
+        async def taken() -> tuple[int, int]:
+            held = await kit.store.ask(
+                store_messages.LogRange,
+                lambda reply: store_messages.GetRange(reply_to=reply, takes_parsed=True),
+                timeout_s=5.0,
+            )
+            return held.parsed
+
+        end = (await kit.range()).written_bytes
+        assert (await kit.range()).parsed == (end, end)
+        assert await taken() == (0, end)
+        assert await taken() == (end, end)

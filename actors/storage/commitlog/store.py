@@ -269,7 +269,7 @@ class Store(Actor[_Inbox]):
             case store_messages.SetFloor():
                 self._cleaner.floor_bytes = message.offset_bytes
             case GetRange():
-                message.reply_to.send(self._range())
+                message.reply_to.send(self._range(takes_parsed=message.takes_parsed))
             case Subscribe():
                 await self._growth.subscribe(message, self._grown())
             case Unsubscribe():
@@ -290,14 +290,17 @@ class Store(Actor[_Inbox]):
             case _:
                 assert_never(message)
 
-    def _range(self) -> LogRange:
+    def _range(self, *, takes_parsed: bool = False) -> LogRange:
+        parsed = (self._log.written_bytes,) * 2
+        if takes_parsed:
+            parsed, self._parsed = self._parsed, parsed
         return LogRange(
             min_bytes=self._log.min_bytes,
             written_bytes=self._log.written_bytes,
             synced_bytes=self._synced_bytes,
             segment_bytes=self._log.segment_bytes,
             folder=self._log.folder,
-            parsed=self._parsed,
+            parsed=parsed,
             begins_bytes=self._begins_bytes,
             stands_still=self._cleaner.stands_still,
             no_room=self._cleaner.lacks,

@@ -129,7 +129,7 @@ class LogRange:
 
     Attributes:
         folder: the folder of its files, for a LogReader.
-        parsed: see `opening.OpenedStore`.
+        parsed: see `opening.OpenedStore`; empty to who does not take it.
         begins_bytes: see `recovery.Found`.
         stands_still: why old files do not go, for people; "": they do, or there are none.
         no_room: why nothing can be written, for people; "": it can.
@@ -148,9 +148,15 @@ class LogRange:
 
 @attrs.frozen(kw_only=True)
 class GetRange:
-    """Answered at once."""
+    """Answered at once.
+
+    Attributes:
+        takes_parsed: the answer has `parsed`, and no later one: it proves nothing about what has
+            rotted since.
+    """
 
     reply_to: ReplyTo[LogRange]
+    takes_parsed: bool = False
 
 
 @attrs.frozen(kw_only=True)

@@ -152,8 +152,8 @@ class LogCheck:
         limit_bytes: nothing at or behind it is looked at: it may still change, or be lost.
         own_from_bytes: what lies from there on was written by this process from memory, and is not
             parsed; None: it is all parsed.
-        parsed: log bytes [start, end) whose records were checked when the store opened; files begin
-            at the start, a record at the end.
+        parsed: log bytes [start, end) whose records the store has just checked as it opened; files
+            begin at the start, a record at the end.
     """
 
     reader: LogReader
@@ -283,16 +283,21 @@ class LogCheck:
 
     def look_again(self) -> Steps[None]:
         """Read all that was damaged once more: it may have been mended."""
-        for base in (yield from self.compare_again()):
+        for base in (yield from self.compare_again(self.digests.segment_bytes)):
             with suppress(OffsetGone):
                 yield from self.digest_file(base)
 
-    def compare_again(self) -> Steps[list[int]]:
-        """The same for what has a digest. Gives the files that have to be parsed for the rest."""
+    def compare_again(self, parsed_max: int = 0) -> Steps[list[int]]:
+        """The same for what has a digest. Gives the files that have to be parsed for the rest.
+
+        Args:
+            parsed_max: so much is parsed of each damage that no digest tells of, and at least
+                `at_once_bytes`; the next call goes on there.
+        """
         unknown: dict[int, None] = {}
         for rot in tuple(self.rotten.values()):
             if rot.start in self.by_records:
-                yield from self._parse_again(rot)
+                yield from self._parse_again(rot, parsed_max)
                 continue
             known = self.digests.get(rot.start)
             if known is None:
@@ -317,9 +322,8 @@ class LogCheck:
             limit = self.digests.range_at(first + self.at_once_bytes)[0]
         while at < limit:
             end = min(limit, at - at % self.digests.segment_bytes + self.digests.segment_bytes)
-            bad = yield from self._first_bad(at, end)
-            if bad is not None:
-                place, reach, reason = bad
+            place, reach, reason = yield from self._first_bad(at, end)
+            if reason:
                 start, behind = self.digests.range_at(place)
                 rot = Rot(start, behind, f"offset {place}: {reason}")
                 while start < reach and self.digests.get(start) is not None:
@@ -333,22 +337,24 @@ class LogCheck:
             at = end
         return at
 
-    def _parse_again(self, rot: Rot) -> Steps[None]:
+    def _parse_again(self, rot: Rot, parsed_max: int) -> Steps[None]:
+        at = self.by_records[rot.start]
+        end = min(rot.end, at + max(parsed_max, self.at_once_bytes))
         try:
-            bad = yield from self._first_bad(self.by_records[rot.start], rot.end)
+            place, _, reason = yield from self._first_bad(at, end)
         except OffsetGone:
             self.forget(rot.start)
             return
-        if bad is None:
+        if not reason and end == rot.end:
             self.healed.add(rot.start)
         else:
             self.healed.discard(rot.start)
-            self.by_records[rot.start] = bad[0]
+            self.by_records[rot.start] = place
 
-    def _first_bad(self, at: int, end: int) -> Steps[tuple[int, int, str] | None]:
+    def _first_bad(self, at: int, end: int) -> Steps[tuple[int, int, str]]:
         """Where the first bad record begins of those from `at` on, where one does, up to `end` in
-        its file, where it ends at most, and what is wrong with it; None: none is, as far as they
-        are there.
+        its file, where it ends at most, and what is wrong with it; "": none is, as far as they are
+        there, and the place is the last one's that may go on behind `end`.
 
         Raises: OffsetGone.
         """
@@ -365,7 +371,7 @@ class LogCheck:
             walk.at = found.end
         if walk.rest and not self.goes_on(walk.rest, walk.record_at):
             return walk.record_at, end, "a record of another size than its lengths say"
-        return None
+        return walk.record_at, end, ""
 
     def goes_on(self, have: bytes, offset: int) -> bool:
         """Whether `have` is a good beginning of the record or filler at `offset`."""
@@ -384,12 +390,16 @@ class LogCheck:
     def _known(self, spans: Sequence[Span]) -> list[int | None]:
         return self.digests.known(spans[0][0], len(spans))
 
-    def remember(self, start: int) -> None:
-        """An earlier start had found damage there. Where no digest can tell, its file is parsed."""
+    def remember(self, start: int, begins: int) -> None:
+        """An earlier start had found damage there. Where no digest can tell, records are parsed.
+
+        Args:
+            begins: where one begins, at or below the log's last range.
+        """
         start, end = self.digests.range_at(start)
         rot = Rot(start, min(end, self.limit_bytes), "it was found before")
         if end > self.limit_bytes:
-            self._note_record(rot, start - start % self.digests.segment_bytes)
+            self._note_record(rot, max(begins, start - start % self.digests.segment_bytes))
         else:
             self.note(rot)
 

@@ -175,7 +175,9 @@ class Scrubber(Actor[_Inbox]):
         """What was damaged before is looked at first, so that nothing counts meanwhile."""
         disk = self.env.disk
         held = await self.store.ask(
-            LogRange, lambda reply_to: GetRange(reply_to=reply_to), timeout_s=ASK_TIMEOUT_S
+            LogRange,
+            lambda reply_to: GetRange(reply_to=reply_to, takes_parsed=True),
+            timeout_s=ASK_TIMEOUT_S,
         )
         size, end = held.segment_bytes, held.written_bytes
         self._min_bytes = held.min_bytes
@@ -235,8 +237,7 @@ class Scrubber(Actor[_Inbox]):
             case _ScrubDue():
                 await self._scrub()
             case _RecheckDue():
-                for base in await self._run(self._check.compare_again()):
-                    self._have_digested(self._check.walk_anew(base))
+                await self._recheck()
             case _LookDue():
                 doubted, self._doubted, self._looked_bytes = self._doubted, None, 0
                 if doubted is not None:
@@ -422,9 +423,14 @@ class Scrubber(Actor[_Inbox]):
         self._file = RottenFile.open(self.env.disk, f"{self.layout.digests}/rotten")
         for start in self._file.starts:
             if self._min_bytes <= start < self._check.limit_bytes:
-                self._check.remember(start)
-        await self._run(self._check.look_again())
+                self._check.remember(start, self._boundaries[0])
+        await self._recheck()
         await self._tell(always=True)
+
+    async def _recheck(self) -> None:
+        """Read what is damaged once more; what has no digest is parsed in steps."""
+        for base in await self._run(self._check.compare_again()):
+            self._have_digested(self._check.walk_anew(base))
 
     async def _tell(self, *, always: bool = False) -> None:
         """Remember it, then tell whom it concerns."""
