@@ -8,10 +8,10 @@ from actors.errors import ConfigError
 from actors.sim.action import Action
 from actors.sim.fault_runner import FaultRunner
 from actors.sim.script import Fault
+from actors.storage.files.stepping import finish
 from actors.storage.kinds import tools_of
 from actors.storage.tools.commitlog.check import CheckOptions
 from actors.storage.tools.findings import Report
-from actors.storage.tools.steps import finish
 from actors.storage.tools.target import find_target, one_store
 
 

@@ -10,6 +10,7 @@ import attrs
 
 from actors.env.protocols import Disk
 from actors.group_status import GroupStatus
+from actors.storage.files.stepping import Step, Work
 from actors.storage.kind import StoreKind
 from actors.storage.log.commit_log import is_segment_name, segment_path
 from actors.storage.node.identity import Identity
@@ -18,7 +19,6 @@ from actors.storage.tools.commitlog.dump import Dumped, Wanted
 from actors.storage.tools.copying import BackedUp, BackedUpGroup, Limit, LogCopy, verify_group
 from actors.storage.tools.findings import Report
 from actors.storage.tools.kind import StoreTools
-from actors.storage.tools.steps import Step, Work
 from actors.storage.tools.stores import FoundStore, file_size, log_bases
 
 

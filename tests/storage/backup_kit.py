@@ -7,12 +7,12 @@ from typing import Any
 from tools_kit import NODE_DIR, log_of
 
 from actors.sim.disk import SimDisk
+from actors.storage.files.stepping import finish
 from actors.storage.tools import seed
 from actors.storage.tools.backup import copy_stores, make_manifest, open_backup
 from actors.storage.tools.commitlog.backup import stopped_limit
 from actors.storage.tools.copying import BackedUp, Limit
 from actors.storage.tools.manifest import read_manifest, write_manifest
-from actors.storage.tools.steps import finish
 from actors.storage.tools.target import find_target
 
 DEST = "/backup"

@@ -16,11 +16,11 @@ from actors.storage.commitlog import recovery
 from actors.storage.derived import queue_heads
 from actors.storage.derived.queue_files import NAMES_PER_STEP, walk_names
 from actors.storage.derived.queue_heads import NextOffsets, add_offsets
+from actors.storage.files.stepping import finish
 from actors.storage.layout import StoreLayout
 from actors.storage.log.commit_log import CommitLog
 from actors.storage.tools.commitlog import check_queues
 from actors.storage.tools.commitlog.check import CheckOptions, check_store
-from actors.storage.tools.steps import finish
 from actors.storage.tools.target import find_target
 from wire.files.consume_queue import decode_units
 

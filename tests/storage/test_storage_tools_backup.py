@@ -33,12 +33,12 @@ from actors.env.local_disk import LocalDisk
 from actors.errors import ConfigError, CorruptLog, StorageError
 from actors.sim.disk import SimDisk
 from actors.storage.files.side_file import SideFile
+from actors.storage.files.stepping import finish
 from actors.storage.tools.backup import copy_stores, held_backup, make_manifest, open_backup
 from actors.storage.tools.commitlog.backup import stopped_limit
 from actors.storage.tools.commitlog.dump import Wanted, dump_store
 from actors.storage.tools.copying import BackedUp, Limit, verify_group
 from actors.storage.tools.manifest import write_manifest
-from actors.storage.tools.steps import finish
 from actors.storage.tools.target import Kind, find_target
 
 COPIED = f"{DEST}/groups/orders/commitlog"

@@ -31,9 +31,9 @@ from actors.errors import ConfigError, CorruptLog
 from actors.sim.disk import SimDisk
 from actors.storage.derived.small_files import create_abort
 from actors.storage.files.side_file import SideFile
+from actors.storage.files.stepping import finish
 from actors.storage.tools.commitlog.check import CheckOptions, check_store
 from actors.storage.tools.findings import FINDINGS_MAX, StoreReport
-from actors.storage.tools.steps import finish
 from actors.storage.tools.target import find_target
 from wire.files.commit_log import Stop, scan
 from wire.files.consume_queue import encode_unit

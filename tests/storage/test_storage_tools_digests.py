@@ -9,6 +9,7 @@ from tools_kit import LAYOUT, NODE_DIR, S, checked, node_disk, write_at
 
 from actors.errors import CorruptLog
 from actors.sim.disk import SimDisk
+from actors.storage.files.stepping import finish
 from actors.storage.log.commit_log import segment_bases, segment_path
 from actors.storage.log.digests import RANGE_BYTES, Digests, digest_of
 from actors.storage.tools.backup import copy_stores, open_backup
@@ -16,7 +17,6 @@ from actors.storage.tools.commitlog.backup import stopped_limit
 from actors.storage.tools.commitlog.check_digests import DigestCheck
 from actors.storage.tools.copying import BackedUp
 from actors.storage.tools.findings import Findings
-from actors.storage.tools.steps import finish
 from actors.storage.tools.target import find_target
 
 SEGMENT = segment_path(LAYOUT.commit_log, S)

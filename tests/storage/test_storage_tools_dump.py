@@ -14,8 +14,8 @@ from tools_kit import LAYOUT, S, checked, node_disk, store_of, write_at
 
 from actors.env.local_disk import LocalDisk
 from actors.errors import ConfigError
+from actors.storage.files.stepping import finish
 from actors.storage.tools.commitlog.dump import Dumped, Wanted, dump_store
-from actors.storage.tools.steps import finish
 from actors.storage.tools.target import find_target
 
 FIELDS = {

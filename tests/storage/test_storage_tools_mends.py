@@ -24,9 +24,9 @@ from actors.errors import ConfigError, CorruptLog
 from actors.sim.disk import SimDisk
 from actors.storage.commitlog.opening import close_store, open_store
 from actors.storage.derived.small_files import create_abort
+from actors.storage.files.stepping import finish
 from actors.storage.tools.commitlog.check import CheckOptions, check_store
 from actors.storage.tools.findings import StoreReport
-from actors.storage.tools.steps import finish
 
 STEP = 193
 """Bytes from one flip to the next; prime, so that every field of a record is met."""

@@ -13,9 +13,9 @@ from tools_kit import GROUP, NODE_DIR, checked, deaths, node_disk, read_all, sta
 
 from actors.config import ClusterConfig
 from actors.errors import ConfigError
+from actors.storage.files.stepping import finish
 from actors.storage.node.identity import open_directory, read_identity, seeding_path
 from actors.storage.tools import seed
-from actors.storage.tools.steps import finish
 
 
 async def test_a_node_starts_from_it_and_goes_on(autojump_clock: Any) -> None:

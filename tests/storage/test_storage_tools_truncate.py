@@ -29,6 +29,7 @@ from actors.env.local_disk import LocalDisk
 from actors.errors import ConfigError
 from actors.sim.disk import SimDisk
 from actors.storage.derived.small_files import create_abort
+from actors.storage.files.stepping import finish
 from actors.storage.tools.commitlog.check import CheckOptions, check_store
 from actors.storage.tools.commitlog.truncate import (
     Plan,
@@ -38,7 +39,6 @@ from actors.storage.tools.commitlog.truncate import (
     plan_truncation,
     truncate_store,
 )
-from actors.storage.tools.steps import finish
 from actors.storage.tools.target import find_target
 from wire.files.commit_log import scan
 

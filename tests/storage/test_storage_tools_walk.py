@@ -12,10 +12,14 @@ from store_kit import running
 from tools_kit import LAYOUT, S, checked, node_disk, write_at
 
 from actors.sim.disk import SimDisk
-from actors.storage.tools.commitlog.walk import Ending, FileEnd, read_file
+from actors.storage.commitlog.recovery import Ending, FileEnd
+from actors.storage.layout import StoreLayout
+from actors.storage.tools.commitlog.walk import read_file
+from actors.storage.tools.stores import GroupStore
 from wire.files.commit_log import encode_blank
 
-FOLDER = "/log"
+STORE = GroupStore(name="g", layout=StoreLayout("/g"), segment_bytes=S, settings={})
+FOLDER = STORE.layout.commit_log
 PATH = f"{FOLDER}/{0:020d}"
 
 
@@ -37,7 +41,7 @@ def file_of(data: bytes, size: int = S) -> SimDisk:
 
 def ending(data: bytes, limit: int | None, size: int = S) -> FileEnd:
     def reading() -> Any:
-        end: FileEnd = yield from read_file(file_of(data, size), FOLDER, 0, S, limit=limit)
+        end: FileEnd = yield from read_file(file_of(data, size), STORE, 0, limit=limit)
         return end
 
     end = finish(reading())

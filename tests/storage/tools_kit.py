@@ -16,11 +16,11 @@ from actors.log_types import Message
 from actors.sim.disk import EPOCH_MS, SimDisk
 from actors.storage.commitlog.opening import close_store, open_store
 from actors.storage.derived.derived_files import DerivedFiles
+from actors.storage.files.stepping import finish
 from actors.storage.layout import StoreLayout
 from actors.storage.node.identity import open_directory
 from actors.storage.tools.commitlog.check import CheckOptions, check_store
 from actors.storage.tools.findings import StoreReport
-from actors.storage.tools.steps import finish
 from actors.storage.tools.stores import GroupStore
 from actors.storage.tools.target import find_target
 

@@ -23,8 +23,8 @@ from actors.env.local_disk import LocalDisk
 from actors.log_types import Message
 from actors.storage.__main__ import main as storage
 from actors.storage.commitlog.set_aside import set_aside
+from actors.storage.files.stepping import finish
 from actors.storage.layout import StoreLayout
-from actors.storage.tools.steps import finish
 
 INSIDE = {
     "data": ("var", ""),

@@ -46,12 +46,13 @@ from actors.storage.derived.small_files import (
 )
 from actors.storage.files.path_kinds import check_kinds
 from actors.storage.files.side_file import SideFile, SideFileDamaged, read_side_file
+from actors.storage.files.whole_files import sync_file
 from actors.storage.layout import StoreLayout
 from actors.storage.log import truncation
 from actors.storage.log.commit_log import CommitLog, log_files, segment_bases, segment_path
 from actors.storage.log.cut_view import as_if_cut
 from actors.storage.log.digests import forget_digests
-from actors.storage.log.found_bytes import sync_file, sync_found, write_again
+from actors.storage.log.found_bytes import sync_found, write_again
 from wire.files.commit_log import Checkpoint
 
 NEVER = -1

@@ -20,13 +20,16 @@ Differs:
 
 from __future__ import annotations
 
+import enum
 import struct
 from collections.abc import Generator
+from contextlib import closing
 
 import attrs
 
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog
+from actors.storage.files.whole_files import read_bytes
 from actors.storage.log.commit_log import CommitLog, segment_path
 from actors.storage.log.digests import RANGE_BYTES
 from wire.files.commit_log import BLANK_BYTES, RECORD_BYTES_MAX, Checkpoint, Scanned, Stop, scan
@@ -113,11 +116,7 @@ def first_file(
 
 def first_store_ts(disk: Disk, log: CommitLog, base: int) -> int:
     """Store timestamp of the record that the file begins with, in ms; 0 if it begins with none."""
-    file = disk.open(segment_path(log.folder, base), "r")
-    try:
-        head = file.pread(0, _HEAD_BYTES)
-    finally:
-        file.close()
+    head = read_bytes(disk, segment_path(log.folder, base), _HEAD_BYTES)
     (magic,) = struct.unpack_from(">4xI", head)
     return _store_ts(head, 0) if magic in (MAGIC_V1, MAGIC_V2) else 0
 
@@ -149,20 +148,36 @@ def find_end(
     return found
 
 
-@attrs.frozen
-class _Stopped:
-    """Where the scan of one file stopped.
+class Ending(enum.Enum):
+    """Why the reading of a file ended."""
+
+    FULL = enum.auto()  # the last record ends where the file does
+    BLANK = enum.auto()  # a filler of the right size
+    UNWRITTEN = enum.auto()  # nothing was ever written behind it
+    LIMIT = enum.auto()  # the caller's limit, perhaps within a record that is good so far
+    BAD = enum.auto()  # damage, or a torn end
+
+
+@attrs.frozen(kw_only=True)
+class FileEnd:
+    """How one file ended.
 
     Attributes:
-        at_bytes: physical offset behind the last good record.
-        goes_on: nothing is wrong and the file holds no more: the next file follows.
-        is_blank: a BLANK says so, and not just the file's end.
+        base: its first offset.
+        at_bytes: offset behind the last good record.
+        ending: why there are no more.
+        reason: what is wrong, for BAD.
     """
 
+    base: int
     at_bytes: int
-    goes_on: bool
-    is_blank: bool = False
+    ending: Ending
     reason: str = ""
+
+    @property
+    def goes_on(self) -> bool:
+        """The next file continues it."""
+        return self.ending in (Ending.FULL, Ending.BLANK)
 
 
 @attrs.define
@@ -192,7 +207,7 @@ class _Scan:
                 blank_at = None
             if not stopped.goes_on:
                 break
-            if stopped.is_blank:
+            if stopped.ending is Ending.BLANK:
                 blank_at = end
             end = base + self._log.segment_bytes
         if blank_at is not None and not self._keeps_blank(blank_at):
@@ -225,11 +240,10 @@ class _Scan:
     def _size(self) -> int:
         return self._log.segment_bytes
 
-    def _file(self, base: int) -> Generator[None, None, _Stopped]:
+    def _file(self, base: int) -> Generator[None, None, FileEnd]:
         size = self._log.segment_bytes
         want, at = READ_BYTES, 0
-        file = self._disk.open(segment_path(self._log.folder, base), "r")
-        try:
+        with closing(self._disk.open(segment_path(self._log.folder, base), "r")) as file:
             while at < size:
                 data = file.pread(at, min(want, size - at))
                 if len(data) < min(want, size - at):
@@ -244,10 +258,8 @@ class _Scan:
                 elif result.stop is Stop.INCOMPLETE and at + rest < size:
                     want = max(READ_BYTES, rest + result.missing_bytes)
                 else:
-                    return _judge_stop(result, base + at, size - at)
-            return _Stopped(base + size, goes_on=True)
-        finally:
-            file.close()
+                    return file_ending(result, base, base + at, size)
+            return FileEnd(base=base, at_bytes=base + size, ending=Ending.FULL)
 
     def _chunk(self, data: bytes, offset: int) -> Scanned:
         found, result = scan(
@@ -310,20 +322,21 @@ def _is_torn(data: bytes, at: int, size: int) -> bool:
     return 0 in data[topic_at:topic_end] or 0 in data[topic_end + 2 : end]
 
 
-def _judge_stop(result: Scanned, offset: int, rest: int) -> _Stopped:
-    """What a stop inside a file means, `rest` bytes before the file's end."""
-    match result.stop:
-        case Stop.BLANK if result.blank_bytes == rest:
-            return _Stopped(offset, goes_on=True, is_blank=True)
+def file_ending(stopped: Scanned, base: int, at: int, segment_bytes: int) -> FileEnd:
+    """What a stop at `at` means, inside the file that begins at `base`."""
+    left = base + segment_bytes - at
+    match stopped.stop:
+        case Stop.BLANK if stopped.blank_bytes == left:
+            return FileEnd(base=base, at_bytes=at, ending=Ending.BLANK)
         case Stop.BLANK:
-            reason = f"a BLANK of {result.blank_bytes} bytes where {rest} are left"
+            reason = f"a BLANK of {stopped.blank_bytes} bytes where {left} are left"
+        case Stop.UNWRITTEN:
+            return FileEnd(base=base, at_bytes=at, ending=Ending.UNWRITTEN)
         case Stop.INCOMPLETE:
             reason = "a record that reaches over the end of its file"
-        case Stop.UNWRITTEN:
-            reason = ""
         case _:
-            reason = result.reason
-    return _Stopped(offset, goes_on=False, reason=reason)
+            reason = stopped.reason
+    return FileEnd(base=base, at_bytes=at, ending=Ending.BAD, reason=reason)
 
 
 def _refuse_damage(
@@ -339,9 +352,8 @@ def _refuse_damage(
     have = b""
     path = log.path_of(end)
     if disk.exists(path):
-        file = disk.open(path, "r")
-        have = file.pread(end % size, min(mark - end, record_bytes_max))
-        file.close()
+        with closing(disk.open(path, "r")) as file:
+            have = file.pread(end % size, min(mark - end, record_bytes_max))
     if len(have) == mark - end and is_beginning(have, end, size - end % size, record_bytes_max):
         return
     reason = found.reason or "nothing is written there"

@@ -17,7 +17,7 @@ other cut.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Protocol
 
 import attrs
@@ -29,6 +29,7 @@ from actors.storage.derived.queue_units import is_safe_topic
 from actors.storage.derived.small_files import lower_logics_offset
 from actors.storage.files.path_kinds import is_folder
 from actors.storage.files.side_file import SideFile
+from actors.storage.files.whole_files import write_new
 from actors.storage.layout import StoreLayout
 from actors.storage.log import truncation
 from actors.storage.log.commit_log import CommitLog, segment_bases, segment_path
@@ -99,8 +100,7 @@ def _has_end(
 ) -> Generator[None, None, bool]:
     """Whether an attempt that found no room for its last step has left the copy of `_copy_end`."""
     start, name = offset % log.segment_bytes, segment_name(offset)
-    source = disk.open(segment_path(log.folder, offset - start), "r")
-    try:
+    with closing(disk.open(segment_path(log.folder, offset - start), "r")) as source:
         for folder in disk.listdir(layout.aside):
             path = f"{layout.aside}/{folder}/{name}"
             is_tail = folder.startswith(f"{name}.") and not folder.endswith(PART)
@@ -108,8 +108,6 @@ def _has_end(
                 same = truncation.is_copy(disk, path, source, start, log.segment_bytes)
                 if (yield from same):
                     return True
-    finally:
-        source.close()
     return False
 
 
@@ -120,12 +118,7 @@ def keep_bytes(disk: Disk, layout: AsideLayout, pieces: Sequence[tuple[int, byte
     attempt = _Attempt.begin(disk, layout, pieces[0][0])
     with attempt.copying():
         for offset, data in pieces:
-            file = disk.open(f"{attempt.part}/{segment_name(offset)}", "x")
-            try:
-                file.pwrite(data, 0)
-                file.sync()
-            finally:
-                file.close()
+            write_new(disk, f"{attempt.part}/{segment_name(offset)}", data)
     attempt.publish()
 
 

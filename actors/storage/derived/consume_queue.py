@@ -20,6 +20,7 @@ from __future__ import annotations
 import errno
 from collections import OrderedDict
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 
 import attrs
@@ -38,7 +39,7 @@ from actors.storage.derived.queue_files import (
     queue_path,
     scan_queue,
 )
-from actors.storage.derived.small_files import create_sized
+from actors.storage.files.whole_files import create_sized
 from wire.files.commit_log import RecordHead, segment_offset
 from wire.files.consume_queue import FILLER_UNIT, UNIT_BYTES, decode_unit, decode_units, encode_unit
 
@@ -330,8 +331,7 @@ class ConsumeQueues:
             self._dirty[queue.folder] = None
         base = queue.bases[-1]
         path, at = queue_path(queue.folder, base), queue.next_bytes - base
-        file = self._disk.open(path, "w")
-        try:
+        with closing(self._disk.open(path, "w")) as file:
             while at < self.file_bytes:
                 start, end = file.data_from(at)
                 at = min(start, self.file_bytes)
@@ -343,8 +343,6 @@ class ConsumeQueues:
                 at += size
                 if size == _CHUNK_BYTES:
                     yield
-        finally:
-            file.close()
 
     def _write(self, queue: Queue, data: bytes | bytearray) -> None:
         done = 0

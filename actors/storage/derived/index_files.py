@@ -21,8 +21,8 @@ from actors.env.protocols import Disk
 from actors.errors import ConfigError
 from actors.storage.derived.dispatch_state import DispatchState
 from actors.storage.derived.index_file import IndexDamaged, IndexFile
-from actors.storage.derived.small_files import create_sized
 from actors.storage.files.path_kinds import check_kinds
+from actors.storage.files.whole_files import create_sized
 from wire.errors import RemoteProtocolError
 from wire.files.commit_log import RecordHead
 from wire.files.index_file import (

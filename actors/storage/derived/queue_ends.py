@@ -34,6 +34,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Generator, Mapping
+from contextlib import closing
 
 from actors.env.protocols import Disk
 from actors.storage.derived.dispatch_state import DispatchState
@@ -46,6 +47,7 @@ from actors.storage.derived.queue_files import (
     walk_queue_names,
 )
 from actors.storage.files.path_kinds import names_in
+from actors.storage.files.whole_files import write_new
 from actors.storage.layout import StoreLayout
 from wire.crc import crc32
 from wire.files.commit_log import segment_name, segment_offset
@@ -84,15 +86,11 @@ def write_queue_ends(
     head = _HEAD.pack(MAGIC, 0, len(queues), file_bytes, *state.values())[8:]
     raw = head + bytes(out)
     remove_queue_ends(disk, layout)
-    file = disk.open(layout.queue_ends, "x")
     try:
-        file.pwrite(struct.pack(">II", MAGIC, crc32(raw)) + raw, 0)
-        file.sync()
+        write_new(disk, layout.queue_ends, struct.pack(">II", MAGIC, crc32(raw)) + raw)
     except OSError:
         remove_queue_ends(disk, layout)
         raise
-    finally:
-        file.close()
     disk.sync_dir(layout.root)
 
 
@@ -152,11 +150,8 @@ def read_queue_ends(
 def _read(disk: Disk, path: str) -> bytes:
     if not disk.exists(path):
         return b""
-    file = disk.open(path, "r")
-    try:
+    with closing(disk.open(path, "r")) as file:
         return file.pread(0, file.size_bytes)
-    finally:
-        file.close()
 
 
 def _ends_as_it_did(disk: Disk, path: str, file_bytes: int, changed_ms: int) -> bool:

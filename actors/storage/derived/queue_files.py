@@ -10,12 +10,14 @@ lie in the log's order, and behind the last one the file is zero or holds those 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from contextlib import closing
 from typing import TypeAlias
 
 import attrs
 
 from actors.env.protocols import Disk, File
 from actors.storage.files.path_kinds import check_kinds, names_in
+from actors.storage.files.stepping import finish
 from wire.files.commit_log import segment_name, segment_offset
 from wire.files.consume_queue import UNIT_BYTES, decode_units, is_filler, is_used
 
@@ -127,22 +129,12 @@ def list_queues(disk: Disk, folder: str) -> list[QueueKey]:
 
     Raises: ConfigError: a file where a queue has its folder.
     """
-    return sorted(_whole(walk_queues(disk, folder)))
+    return sorted(finish(walk_queues(disk, folder)))
 
 
 def named_queues(disk: Disk, folder: str) -> list[QueueKey]:
     """What is called as a queue is, whatever lies there, in no order. Raises: OSError."""
-    return _whole(walk_queue_names(disk, folder))
-
-
-def _whole(walk: Generator[None, None, list[QueueKey]]) -> list[QueueKey]:
-    """What a walk returns at its end."""
-    while True:
-        try:
-            next(walk)
-        except StopIteration as done:
-            found: list[QueueKey] = done.value
-            return found
+    return finish(walk_queue_names(disk, folder))
 
 
 def walk_names(disk: Disk, folder: str) -> Generator[None, None, list[str]]:
@@ -202,16 +194,13 @@ def scan_queue(disk: Disk, folder: str, file_bytes: int, below_bytes: int) -> Qu
             return None
     if not bases:
         return Queue(folder=folder, bases=bases)
-    scan = _Scan(disk, folder, file_bytes, below_bytes)
-    try:
+    with closing(_Scan(disk, folder, file_bytes, below_bytes)) as scan:
         last = len(bases) - 1
         while last > 0 and not scan.count_used(bases[last], 1):
             last -= 1
         found = scan.find_end(bases[last])
         least = bases[max(0, last - FILES_RECOVERED + 1)]
         next_bytes, end_bytes = scan.look_back(found, least)
-    finally:
-        scan.close()
     return Queue(folder=folder, bases=bases, next_bytes=next_bytes, end_bytes=end_bytes)
 
 

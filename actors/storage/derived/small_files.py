@@ -7,11 +7,14 @@ stop was none. Its content is the process id in 5.x; ours is the node's name, wh
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import attrs
 
-from actors.env.protocols import Disk, File
+from actors.env.protocols import Disk
 from actors.storage.files.replacing import spare_path
 from actors.storage.files.room import NO_ROOM_CODES
+from actors.storage.files.whole_files import read_bytes, sync_file, sync_folder_of, write_new
 from wire.errors import RemoteProtocolError
 from wire.files.checkpoint import CHECKPOINT_BYTES
 from wire.files.commit_log import Checkpoint, decode_checkpoint, encode_checkpoint
@@ -21,22 +24,16 @@ def read_checkpoint(disk: Disk, path: str) -> Checkpoint:
     """What the file says; all zero if there is none or it cannot be read: then more is scanned."""
     if not disk.exists(path):
         return Checkpoint()
-    file = disk.open(path, "r")
     try:
-        return decode_checkpoint(file.pread(0, CHECKPOINT_BYTES))
+        return decode_checkpoint(read_bytes(disk, path, CHECKPOINT_BYTES))
     except RemoteProtocolError:
         return Checkpoint()
-    finally:
-        file.close()
 
 
 def write_checkpoint(disk: Disk, path: str, checkpoint: Checkpoint) -> None:
     """Replace the content. Not synced: its times are hints that may be old, never too new."""
-    file = disk.open(path, "w" if disk.exists(path) else "x")
-    try:
+    with closing(disk.open(path, "w" if disk.exists(path) else "x")) as file:
         file.pwrite(encode_checkpoint(checkpoint), 0)
-    finally:
-        file.close()
 
 
 def lower_logics_offset(disk: Disk, path: str, offset_bytes: int) -> None:
@@ -46,11 +43,7 @@ def lower_logics_offset(disk: Disk, path: str, offset_bytes: int) -> None:
     checkpoint = read_checkpoint(disk, path)
     if checkpoint.logics_offset >= offset_bytes and disk.exists(path):
         write_checkpoint(disk, path, attrs.evolve(checkpoint, logics_offset=offset_bytes))
-        file = disk.open(path, "w")
-        try:
-            file.sync()
-        finally:
-            file.close()
+        sync_file(disk, path)
 
 
 def create_abort(disk: Disk, path: str, content: str) -> None:
@@ -64,13 +57,8 @@ def create_abort(disk: Disk, path: str, content: str) -> None:
     if disk.exists(spare):
         disk.rename(spare, path)
     else:
-        file = disk.open(path, "x")
-        try:
-            file.pwrite(content.encode(), 0)
-            file.sync()
-        finally:
-            file.close()
-    disk.sync_dir(path.rpartition("/")[0])
+        write_new(disk, path, content.encode())
+    sync_folder_of(disk, path)
 
 
 def remove_abort(disk: Disk, path: str) -> None:
@@ -84,22 +72,4 @@ def remove_abort(disk: Disk, path: str) -> None:
         if error.errno not in NO_ROOM_CODES:
             raise
         return
-    disk.sync_dir(path.rpartition("/")[0])
-
-
-def create_sized(disk: Disk, path: str, size_bytes: int, *, sync: bool = True) -> File:
-    """A new file of zeros, its size and name synced if `sync` is true.
-
-    Raises: OSError, and leaves no file.
-    """
-    file = disk.open(path, "x")
-    try:
-        file.resize(size_bytes)
-        if sync:
-            file.sync()
-            disk.sync_dir(path.rpartition("/")[0])
-    except OSError:
-        file.close()
-        disk.unlink(path)
-        raise
-    return file
+    sync_folder_of(disk, path)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Final
 
 import attrs
@@ -22,6 +22,7 @@ import attrs
 from actors.env.protocols import Disk, Syncer
 from actors.errors import StorageError
 from actors.storage.files.room import NoRoom, needing_room
+from actors.storage.files.whole_files import sync_folder_of
 
 BLOCK_BYTES: Final = 4096
 """A block of most file systems. A spare has at least one."""
@@ -55,7 +56,7 @@ def replace_file(disk: Disk, path: str, data: bytes) -> None:
     with needing_room():
         _write(disk, spare, data)
         _put_in_place(disk, path)
-    disk.sync_dir(path.rpartition("/")[0])
+    sync_folder_of(disk, path)
     keep_spare(disk, path, len(data))
 
 
@@ -145,24 +146,17 @@ def keep_spare(disk: Disk, path: str, size_bytes: int) -> None:
     """Have room for the next content. Without, the next replacement looks for it."""
     spare = spare_path(path)
     blocks = -(-size_bytes * SPARE_FACTOR // BLOCK_BYTES)
-    with suppress(OSError):
-        file = disk.open(spare, "w" if disk.exists(spare) else "x")
-        try:
-            file.prepare(0, max(blocks, 1) * BLOCK_BYTES)
-        finally:
-            file.close()
+    with suppress(OSError), closing(disk.open(spare, "w" if disk.exists(spare) else "x")) as file:
+        file.prepare(0, max(blocks, 1) * BLOCK_BYTES)
 
 
 def _write(disk: Disk, path: str, data: bytes, *, sync: bool = True) -> None:
     """The blocks that are there are written into before any is given back."""
-    file = disk.open(path, "w" if disk.exists(path) else "x")
-    try:
+    with closing(disk.open(path, "w" if disk.exists(path) else "x")) as file:
         file.pwrite(data, 0)
         file.resize(len(data))
         if sync:
             file.sync()
-    finally:
-        file.close()
 
 
 def _put_in_place(disk: Disk, path: str) -> None:

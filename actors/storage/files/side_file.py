@@ -26,11 +26,13 @@ keep no digests of the log leave as it is, so that it fits no slot that they wri
 from __future__ import annotations
 
 import struct
+from contextlib import closing
 
 import attrs
 
 from actors.env.protocols import Disk, File
 from actors.storage.files.room import NoRoom, needing_room
+from actors.storage.files.whole_files import sync_folder_of
 from wire.crc import crc32
 
 SLOT_BYTES = 512
@@ -140,11 +142,8 @@ def read_side_file(
     """
     if not disk.exists(path):
         return None
-    file = disk.open(path, "r")
-    try:
+    with closing(disk.open(path, "r")) as file:
         newest = _newest(file, count, older)
-    finally:
-        file.close()
     return None if newest[0] == NEVER_WRITTEN else newest[1:]
 
 
@@ -157,15 +156,12 @@ def _create(disk: Disk, path: str, layout: struct.Struct, count: int) -> None:
     if disk.exists(temporary):
         disk.unlink(temporary)
     with needing_room():
-        file = disk.open(temporary, "x")
-        try:
+        with closing(disk.open(temporary, "x")) as file:
             file.resize(SLOT_BYTES * SLOT_COUNT)
             file.pwrite(_encode(layout, NEVER_WRITTEN, (0,) * count), 0)
             file.sync()
-        finally:
-            file.close()
         disk.rename(temporary, path)
-    disk.sync_dir(path.rpartition("/")[0])
+    sync_folder_of(disk, path)
 
 
 def _encode(layout: struct.Struct, sequence: int, values: tuple[int, ...]) -> bytes:

@@ -22,6 +22,7 @@ from actors.events.store import RangeRepaired
 from actors.log_types import Membership
 from actors.storage.files.replacing import Replaced
 from actors.storage.files.room import NO_ROOM_CODES, NoRoom
+from actors.storage.files.whole_files import sync_file
 from actors.storage.ledger import batches
 from actors.storage.ledger.batches import Batch
 from actors.storage.ledger.disk_guard import DiskGuard
@@ -44,7 +45,6 @@ from actors.storage.ledger.settings import LedgerSettings
 from actors.storage.ledger.term_files import CheckpointFile, TermVote, write_term
 from actors.storage.log import truncation
 from actors.storage.log.expiry import Cleaner
-from actors.storage.log.found_bytes import sync_file
 from wire.dledger.entry import ENTRY_HEAD_BYTES, Entry
 from wire.dledger.files import LedgerCheckpoint
 

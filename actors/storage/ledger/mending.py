@@ -12,6 +12,7 @@ an entry that its checksum contradicts, or the new one. There is no upstream.
 
 from __future__ import annotations
 
+from contextlib import closing
 from itertools import pairwise
 from typing import Final
 
@@ -134,8 +135,7 @@ class EntryMender:
         done = RangeRepaired(
             first_bytes=record.pos, next_bytes=record.pos + record.size, source=source
         )
-        file = self.disk.open(path, "w")
-        try:
+        with closing(self.disk.open(path, "w")) as file:
             try:
                 old = file.pread(record.pos - base, record.size)
             except OSError:
@@ -148,8 +148,6 @@ class EntryMender:
                 return why_failed(self.disk, self.layout.root, error)
             file.pwrite(data, record.pos - base)
             file.sync()
-        finally:
-            file.close()
         return done
 
     def _refusal(self, record: IndexRecord, known: int | None, data: bytes) -> str:

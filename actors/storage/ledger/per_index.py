@@ -8,6 +8,7 @@ is synced once a second, and what a crash leaves of it is believed only below a 
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import closing
 
 import attrs
 
@@ -214,10 +215,7 @@ def _extend_last(disk: Disk, folder: str, file_bytes: int, record_bytes: int) ->
     size = disk.stat(segment_path(folder, bases[-1])).size_bytes if bases else 0
     if not 0 < size < file_bytes:
         return
-    file = disk.open(segment_path(folder, bases[-1]), "w")
-    try:
+    with closing(disk.open(segment_path(folder, bases[-1]), "w")) as file:
         file.resize(size - size % record_bytes)
         file.resize(file_bytes)
         file.sync()
-    finally:
-        file.close()

@@ -20,18 +20,21 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Generator
+from contextlib import closing
 
 import attrs
 from msgspec import structs
 
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog
+from actors.storage.files.stepping import Running
+from actors.storage.files.whole_files import read_bytes
 from actors.storage.ledger.batches import may_be_torn
 from actors.storage.ledger.mark import UNKNOWN, MarkValues
 from actors.storage.ledger.per_index import PerIndexFiles
 from actors.storage.ledger.sums import SUM_BYTES, all_known, stored_sums, sums_of
 from actors.storage.ledger.term_files import TERM_MAX, read_checkpoint
-from actors.storage.ledger.walk import FileEnd, Piece, read_file
+from actors.storage.ledger.walk import Piece, read_file
 from actors.storage.log.commit_log import CommitLog, segment_path
 from wire.dledger.entry import (
     BLANK_BYTES,
@@ -97,15 +100,12 @@ def first_entry(disk: Disk, log: CommitLog, base: int) -> EntryHead | None:
 
     Its `at` is its place in the file. None: it begins with no entry.
     """
-    file = disk.open(segment_path(log.folder, base), "r")
-    try:
+    with closing(disk.open(segment_path(log.folder, base), "r")) as file:
         head = file.pread(0, ENTRY_HEAD_BYTES)
         at = 0
         blank_bytes = _blank_bytes(head)
         if blank_bytes and blank_bytes < log.segment_bytes:
             at, head = blank_bytes, file.pread(blank_bytes, ENTRY_HEAD_BYTES)
-    finally:
-        file.close()
     if len(head) < ENTRY_HEAD_BYTES:
         return None
     size = int.from_bytes(head[4:8], "big")
@@ -123,12 +123,9 @@ def first_of_log(disk: Disk, log: CommitLog) -> EntryHead | None:
         head = first_entry(disk, log, base)
         if head is not None:
             return head
-        file = disk.open(segment_path(log.folder, base), "r")
-        try:
-            if _blank_bytes(file.pread(0, BLANK_BYTES)) != log.segment_bytes:
-                return None
-        finally:
-            file.close()
+        begin = read_bytes(disk, segment_path(log.folder, base), BLANK_BYTES)
+        if _blank_bytes(begin) != log.segment_bytes:
+            return None
     return None
 
 
@@ -341,17 +338,12 @@ class _Scan:
             after=self._last,
             judge=None if self._mark is None else self._first_bad,
         )
-        try:
-            while True:
-                try:
-                    piece = next(reading)
-                except StopIteration as done:
-                    ended: FileEnd = done.value
-                    return ended.reason
+        with closing(reading):
+            running = Running(reading)
+            for piece in running:
                 self._take(piece)
                 yield
-        finally:
-            reading.close()
+            return running.result.reason
 
     def _take(self, piece: Piece) -> None:
         heads = piece.heads

@@ -15,12 +15,14 @@ paths, then `Writer.commit`.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 
 import attrs
 
 from actors.env.protocols import Disk, File
 from actors.errors import LogFull, StorageError, TriologError
 from actors.storage.files.room import NO_ROOM_CODES
+from actors.storage.files.whole_files import read_bytes
 from wire.crc import crc32
 from wire.dledger.snapshot import (
     DATA,
@@ -158,11 +160,8 @@ class Writer:
         path = f"{self.folder}/{META}"
 
         def write() -> None:
-            file = self._disk.open(path, "x")
-            try:
+            with closing(self._disk.open(path, "x")) as file:
                 file.pwrite(encode_meta(meta), 0)
-            finally:
-                file.close()
 
         self._with_room(write)
         self._data.close()
@@ -232,13 +231,10 @@ class SnapshotFolder:
         folder = f"{self.root}/{folder_name(index)}"
         if not self.disk.exists(f"{folder}/{META}") or not self.disk.exists(f"{folder}/{DATA}"):
             raise SnapshotDamaged(f"{folder}: {META} or {DATA} is missing")
-        file = self.disk.open(f"{folder}/{META}", "r")
         try:
-            meta = decode_meta(file.pread(0, META_BYTES_MAX))
+            meta = decode_meta(read_bytes(self.disk, f"{folder}/{META}", META_BYTES_MAX))
         except RemoteProtocolError as error:
             raise SnapshotDamaged(f"{folder}: {error}") from None
-        finally:
-            file.close()
         if meta.last_included_index != index:
             raise SnapshotDamaged(f"{folder}: it is that of {meta.last_included_index}")
         return Snapshot(
@@ -251,14 +247,11 @@ class SnapshotFolder:
 
     def check(self, snapshot: Snapshot) -> Generator[None, None, None]:
         """Read it through. Raises: SnapshotDamaged; OSError."""
-        reader = Reader.open(self.disk, snapshot)
-        try:
+        with closing(Reader.open(self.disk, snapshot)) as reader:
             for _ in reader.chunks():
                 yield
             if reader.at_bytes != snapshot.size_bytes:
                 raise SnapshotDamaged(f"{snapshot.path}: it ends early")
-        finally:
-            reader.close()
 
     def writer(self, name: str) -> Writer:
         """A new one, in place of what was begun under that name.

@@ -19,7 +19,7 @@ Differs:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 
 import attrs
 
@@ -27,7 +27,7 @@ from actors.env.protocols import Disk
 from actors.errors import CorruptLog, LogFull
 from actors.storage.files.replacing import Replaced, keep_spare, replace_file, settle_spares
 from actors.storage.files.room import NoRoom, why_no_room
-from actors.storage.log.found_bytes import sync_file
+from actors.storage.files.whole_files import read_bytes, sync_file
 from wire.dledger.files import (
     LedgerCheckpoint,
     TermAndVote,
@@ -119,7 +119,7 @@ def _decode(data: bytes) -> TermVote:
 def _left_in(disk: Disk, path: str) -> TermVote | None:
     """What a replacement that was broken off has left; None: not the whole text."""
     try:
-        return _decode(_read(disk, path))
+        return _decode(read_bytes(disk, path, FILE_BYTES_MAX))
     except RemoteProtocolError:
         return None
 
@@ -134,7 +134,7 @@ def read_term(disk: Disk, path: str, *, unsynced: bool = False) -> TermVote | No
     """
     if disk.exists(path):
         try:
-            return _decode(_read(disk, path))
+            return _decode(read_bytes(disk, path, FILE_BYTES_MAX))
         except RemoteProtocolError as error:
             if unsynced:
                 return None
@@ -182,7 +182,7 @@ def read_checkpoint(disk: Disk, path: str) -> LedgerCheckpoint:
     """What the file says; (-1, -1) if there is none or it cannot be read."""
     if disk.exists(path):
         try:
-            return decode_ledger_checkpoint(_read(disk, path))
+            return decode_ledger_checkpoint(read_bytes(disk, path, FILE_BYTES_MAX))
         except RemoteProtocolError:
             pass
     return LedgerCheckpoint(committed_index=-1, end_index=-1)
@@ -234,14 +234,6 @@ class CheckpointFile:
             raise LogFull(why_no_room(self._disk, self._file.path, error)) from error
 
 
-def _read(disk: Disk, path: str) -> bytes:
-    file = disk.open(path, "r")
-    try:
-        return file.pread(0, FILE_BYTES_MAX)
-    finally:
-        file.close()
-
-
 def _replace(disk: Disk, path: str, data: bytes) -> None:
     try:
         replace_file(disk, path, data)
@@ -253,15 +245,12 @@ def _replace_unsynced(disk: Disk, path: str, data: bytes) -> None:
     """Upstream's order: temporary file, copy of the old one, deletion, rename."""
     _write(disk, f"{path}.tmp", data)
     if disk.exists(path):
-        _write(disk, f"{path}.bak", _read(disk, path))
+        _write(disk, f"{path}.bak", read_bytes(disk, path, FILE_BYTES_MAX))
         disk.unlink(path)
     disk.rename(f"{path}.tmp", path)
 
 
 def _write(disk: Disk, path: str, data: bytes) -> None:
-    file = disk.open(path, "w" if disk.exists(path) else "x")
-    try:
+    with closing(disk.open(path, "w" if disk.exists(path) else "x")) as file:
         file.resize(0)
         file.pwrite(data, 0)
-    finally:
-        file.close()

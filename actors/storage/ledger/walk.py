@@ -6,6 +6,7 @@ A start (`recovery`) ends the log where a file does not go on; the tools look at
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from contextlib import closing
 from typing import TypeAlias
 
 import attrs
@@ -71,8 +72,7 @@ def read_file(
     Raises: CorruptLog: the file is shorter. OSError, FileNotFoundError among them.
     """
     want, at, last = READ_BYTES, 0, after
-    file = disk.open(segment_path(folder, base), "r")
-    try:
+    with closing(disk.open(segment_path(folder, base), "r")) as file:
         while at < file_bytes:
             data = file.pread(at, min(want, file_bytes - at))
             if len(data) < min(want, file_bytes - at):
@@ -94,8 +94,6 @@ def read_file(
             else:
                 return FileEnd(base + at, _reason(result, rest))
         return FileEnd(base + at, None)
-    finally:
-        file.close()
 
 
 def _scanned(

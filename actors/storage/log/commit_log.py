@@ -24,6 +24,7 @@ import attrs
 from actors.env.protocols import Disk, File, Held
 from actors.storage.files.path_kinds import check_kinds
 from actors.storage.files.room import needing_room
+from actors.storage.files.whole_files import create_sized
 from actors.storage.log.file_sizes import LOG_BYTES_MAX, check_sizes
 from wire.files.commit_log import BLANK_BYTES, encode_blank, segment_name, segment_offset
 
@@ -333,17 +334,7 @@ class CommitLog:
         if self._bases and base <= self._bases[-1]:
             return
         assert not self._bases or base == self._bases[-1] + self.segment_bytes
-        path = segment_path(self.folder, base)
-        file = self._disk.open(path, "x")
-        try:
-            file.resize(self.segment_bytes)
-            file.sync()
-            self._disk.sync_dir(self.folder)
-        except OSError:
-            self._disk.unlink(path)
-            raise
-        finally:
-            file.close()
+        create_sized(self._disk, segment_path(self.folder, base), self.segment_bytes).close()
         self._bases.append(base)
 
     def _close_below(self, offset_bytes: int) -> None:

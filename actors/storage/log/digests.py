@@ -21,7 +21,7 @@ behind the log's end are dropped when the store opens, before anything is writte
 from __future__ import annotations
 
 import struct
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Final
 
 import attrs
@@ -233,13 +233,10 @@ class Digests:
 
     def _drop_behind(self, base: int, end_bytes: int) -> None:
         """The entries of ranges that do not end below `end_bytes`."""
-        file = self._disk.open(segment_path(self.folder, base), "w")
-        try:
+        with closing(self._disk.open(segment_path(self.folder, base), "w")) as file:
             at = (end_bytes - base) // RANGE_BYTES * ENTRY_BYTES
             file.pwrite(bytes(self._file_bytes - at), at)
             file.sync()
-        finally:
-            file.close()
 
 
 def forget_digests(disk: Disk, folder: str) -> None:

@@ -6,21 +6,14 @@ Upstream has nothing like it: what it finds it believes.
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import closing
 
 from actors.env.protocols import Disk
+from actors.storage.files.whole_files import sync_file
 from actors.storage.log.commit_log import CommitLog, segment_path
 
 CHUNK_BYTES = 4 << 20
 """A generator here yields after so many bytes."""
-
-
-def sync_file(disk: Disk, path: str) -> None:
-    """Have all bytes of one file on the disk. Raises: OSError."""
-    file = disk.open(path, "w")
-    try:
-        file.sync()
-    finally:
-        file.close()
 
 
 def write_again(disk: Disk, log: CommitLog, start_bytes: int) -> Generator[None, None, None]:
@@ -34,13 +27,10 @@ def write_again(disk: Disk, log: CommitLog, start_bytes: int) -> Generator[None,
         low, high = max(start_bytes, base), min(log.written_bytes, base + size)
         if low >= high:
             continue
-        file = disk.open(segment_path(log.folder, base), "w")
-        try:
+        with closing(disk.open(segment_path(log.folder, base), "w")) as file:
             for at in range(low - base, high - base, CHUNK_BYTES):
                 file.pwrite(file.pread(at, min(CHUNK_BYTES, high - base - at)), at)
                 yield
-        finally:
-            file.close()
 
 
 def sync_found(disk: Disk, log: CommitLog, start_bytes: int) -> Generator[None, None, None]:

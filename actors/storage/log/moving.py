@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Generator
+from contextlib import closing
 
 from actors.env.protocols import Disk
 from actors.storage.files.path_kinds import is_folder
@@ -61,20 +62,14 @@ def copy_into(disk: Disk, source: str, folder: str) -> Generator[None, None, Non
 
 
 def _copy_file(disk: Disk, source: str, target: str) -> Generator[None, None, None]:
-    file = disk.open(source, "r")
-    try:
-        copy = disk.open(target, "x")
-        try:
+    with closing(disk.open(source, "r")) as file:
+        with closing(disk.open(target, "x")) as copy:
             size = file.size_bytes
             for at, length in written_chunks(file, 0, size):
                 copy.pwrite(file.pread(at, length), at)
                 yield
             copy.resize(size)
             copy.sync()
-        finally:
-            copy.close()
-    finally:
-        file.close()
     yield
 
 

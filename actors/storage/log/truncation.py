@@ -13,11 +13,13 @@ rest of the file that holds the end; clear the intent.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from contextlib import closing
 from typing import Protocol
 
 from actors.env.protocols import Disk, File
 from actors.errors import CorruptLog
 from actors.storage.files.side_file import SideFile, SideFileDamaged, read_side_file
+from actors.storage.files.whole_files import sync_folder_of
 from actors.storage.log.commit_log import CommitLog, segment_bases, segment_path
 
 CHUNK_BYTES = 4 << 20
@@ -50,14 +52,11 @@ def has_bytes_behind(disk: Disk, log: CommitLog, end_bytes: int) -> Generator[No
     for base in log.bases():
         if base + log.segment_bytes <= end_bytes:
             continue
-        file = disk.open(segment_path(log.folder, base), "r")
-        try:
+        with closing(disk.open(segment_path(log.folder, base), "r")) as file:
             for at, size in written_chunks(file, max(end_bytes - base, 0), log.segment_bytes):
                 if not is_zero(file.pread(at, size)):
                     return True
                 yield
-        finally:
-            file.close()
     return False
 
 
@@ -76,8 +75,7 @@ def keep_aside(
         if base + log.segment_bytes <= end_bytes or base >= log.written_bytes:
             continue
         start = max(end_bytes - base, 0)
-        source = disk.open(segment_path(log.folder, base), "r")
-        try:
+        with closing(disk.open(segment_path(log.folder, base), "r")) as source:
             used = start
             end = min(log.segment_bytes, log.written_bytes - base)
             for at, size in written_chunks(source, start, end):
@@ -89,8 +87,6 @@ def keep_aside(
             kept += used - start
             if not (yield from _has_copy(disk, layout, base + start, source, start, used)):
                 yield from _copy(disk, layout, base + start, source, start, used)
-        finally:
-            source.close()
     return kept
 
 
@@ -99,7 +95,7 @@ def _copy(
 ) -> Generator[None, None, None]:
     target = disk.open(_new_cut_path(disk, layout, offset), "x")
     try:
-        for at in _chunks(start, end):
+        for at in range(start, end, CHUNK_BYTES):
             target.pwrite(source.pread(at, min(CHUNK_BYTES, end - at)), at - start)
             yield
         target.sync()
@@ -129,19 +125,16 @@ def is_copy(
     """Whether the file holds what `source` holds from `start` to `end`. Then it is on the disk, and
     its name. Yields every 4 MiB.
     """
-    file = disk.open(path, "r")
-    try:
+    with closing(disk.open(path, "r")) as file:
         if file.size_bytes != end - start:
             return False
-        for at in _chunks(start, end):
+        for at in range(start, end, CHUNK_BYTES):
             size = min(CHUNK_BYTES, end - at)
             if file.pread(at - start, size) != source.pread(at, size):
                 return False
             yield
         file.sync()  # its maker may have been killed before it did that
-    finally:
-        file.close()
-    disk.sync_dir(path.rpartition("/")[0])
+    sync_folder_of(disk, path)
     return True
 
 
@@ -157,16 +150,13 @@ def truncate(disk: Disk, layout: CutLayout, log: CommitLog, end_bytes: int) -> N
     anew.
     """
     assert log.min_bytes <= end_bytes
-    intent, _ = SideFile.open(disk, layout.truncating, 2)
-    try:
+    with closing(SideFile.open(disk, layout.truncating, 2)[0]) as intent:
         intent.write((end_bytes, log.segment_bytes))
         intent.sync()
         log.forget_behind(end_bytes)
         cut_files(disk, log.folder, log.segment_bytes, end_bytes)
         intent.write((NOTHING, 0))
         intent.sync()
-    finally:
-        intent.close()
     log.set_end(end_bytes)
 
 
@@ -190,8 +180,7 @@ def finish_interrupted(disk: Disk, layout: CutLayout, *, do: str = REMOVE) -> in
     cut = interrupted_at(disk, layout, do=do)
     if not disk.exists(layout.truncating):
         return None
-    intent, _ = SideFile.open(disk, layout.truncating, 2)
-    try:
+    with closing(SideFile.open(disk, layout.truncating, 2)[0]) as intent:
         if cut is None:
             intent.sync()  # Cleared perhaps in the page cache only: it must not come back later.
             return None
@@ -200,8 +189,6 @@ def finish_interrupted(disk: Disk, layout: CutLayout, *, do: str = REMOVE) -> in
         intent.write((NOTHING, 0))
         intent.sync()
         return end_bytes
-    finally:
-        intent.close()
 
 
 def interrupted_at(disk: Disk, layout: CutLayout, *, do: str = REMOVE) -> tuple[int, int] | None:
@@ -230,17 +217,10 @@ def cut_files(disk: Disk, folder: str, segment_bytes: int, end_bytes: int) -> No
         disk.sync_dir(folder)
     if not bases or bases[-1] + segment_bytes <= end_bytes:
         return
-    file = disk.open(segment_path(folder, bases[-1]), "w")
-    try:
+    with closing(disk.open(segment_path(folder, bases[-1]), "w")) as file:
         file.resize(max(end_bytes - bases[-1], 0))
         file.resize(segment_bytes)
         file.sync()
-    finally:
-        file.close()
-
-
-def _chunks(start: int, end: int) -> Iterator[int]:
-    return iter(range(start, end, CHUNK_BYTES))
 
 
 def written_chunks(file: File, start: int, end: int) -> Iterator[tuple[int, int]]:

@@ -17,6 +17,7 @@ import datetime
 import gzip
 import re
 import zlib
+from contextlib import closing
 
 import attrs
 import trio
@@ -212,11 +213,8 @@ async def publish_copy(disk: Disk, syncer: Syncer, file: EventFile, data: bytes)
     path = f"{file.part_path}.copy"
     if disk.exists(path):
         disk.unlink(path)
-    copy = disk.open(path, "x")
-    try:
+    with closing(disk.open(path, "x")) as copy:
         copy.pwrite(data, 0)
-    finally:
-        copy.close()
     await syncer.sync([path])
     disk.rename(path, file.path)
     syncer.forget([path])
@@ -224,13 +222,10 @@ async def publish_copy(disk: Disk, syncer: Syncer, file: EventFile, data: bytes)
 
 
 def read_all(disk: Disk, path: str) -> bytes:
-    file = disk.open(path, "r")
-    try:
+    with closing(disk.open(path, "r")) as file:
         size_bytes = file.size_bytes
         starts = range(0, size_bytes, READ_CHUNK_BYTES)
         return b"".join(file.pread(start, READ_CHUNK_BYTES) for start in starts)
-    finally:
-        file.close()
 
 
 @attrs.define

@@ -36,6 +36,7 @@ from actors.errors import ConfigError
 from actors.log_types import Forgot, GroupRecord, Membership
 from actors.storage.files.path_kinds import check_kinds, is_bare, is_folder, wrong_kinds
 from actors.storage.files.replacing import Replaced, replace_file, settle_spares, spare_path
+from actors.storage.files.whole_files import read_bytes
 from actors.storage.layout import StoreLayout
 from actors.storage.node import event_files
 from actors.storage.node.ledger_shape import LedgerShape, next_shapes
@@ -261,11 +262,7 @@ def read_identity(disk: Disk, path: str) -> Identity | None:
     check_kinds(disk, folders=(), files=(file_path,))
     if not disk.exists(file_path):
         return None
-    file = disk.open(file_path, "r")
-    try:
-        data = file.pread(0, IDENTITY_BYTES_MAX)
-    finally:
-        file.close()
+    data = read_bytes(disk, file_path, IDENTITY_BYTES_MAX)
     try:
         return _parse(_object(json.loads(data)))
     except UNREADABLE as error:
@@ -277,11 +274,7 @@ def read_identity(disk: Disk, path: str) -> Identity | None:
 
 def read_raw_identity(disk: Disk, node_dir: str) -> dict[str, Any]:
     """All that a node's identity.json says, also what this version does not know."""
-    file = disk.open(identity_path(node_dir), "r")
-    try:
-        found: dict[str, Any] = json.loads(file.pread(0, RAW_BYTES_MAX))
-    finally:
-        file.close()
+    found: dict[str, Any] = json.loads(read_bytes(disk, identity_path(node_dir), RAW_BYTES_MAX))
     return found
 
 

@@ -18,7 +18,7 @@ digest contradicts, or the new one; and what a full disk refuses has changed not
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from typing import Final, TypeAlias, assert_never
 
@@ -369,11 +369,8 @@ class Mender:
         if unknown and digests.is_unsaved:
             raise _Refused("its digest cannot be written down")
         if paths := digests.take_dirty():
-            syncer = self.disk.syncer()  # the scrubber's may be busy
-            try:
+            with closing(self.disk.syncer()) as syncer:
                 await syncer.sync(paths)
-            finally:
-                syncer.close()
         for at, piece, _ in changed:
             check.healed.discard(at)
             self._syncing.discard(at)
@@ -384,11 +381,8 @@ class Mender:
             self._write(at, piece)
 
     def _write(self, at: int, piece: bytes) -> None:
-        file = self.disk.open(self._path(at), "w")
-        try:
+        with closing(self.disk.open(self._path(at), "w")) as file:
             file.pwrite(piece, at % self.check.digests.segment_bytes)
-        finally:
-            file.close()
 
     def _old(self, at: int, piece: bytes) -> bytes:
         """What lies there; less where the disk does not give it."""

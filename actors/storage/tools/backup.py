@@ -20,11 +20,12 @@ from typing import Any
 from actors.env.protocols import Disk, LockedByOther, LockedByUs
 from actors.errors import ConfigError
 from actors.storage.files.path_kinds import check_kinds
+from actors.storage.files.stepping import Work
+from actors.storage.files.whole_files import read_bytes, write_synced
 from actors.storage.kinds import tools_of
 from actors.storage.node.identity import UNREADABLE, read_raw_identity
-from actors.storage.tools.copying import BackedUp, Limit, write_synced
+from actors.storage.tools.copying import BackedUp, Limit
 from actors.storage.tools.manifest import Manifest, incomplete_path, manifest_path
-from actors.storage.tools.steps import Work
 from actors.storage.tools.target import Kind, Target
 
 LOCK_NAME = "backup.lock"
@@ -100,13 +101,10 @@ def _about(source: Target) -> dict[str, Any]:
 
 
 def _read_about(disk: Disk, folder: str) -> Any:
-    file = disk.open(incomplete_path(folder), "r")
     try:
-        return json.loads(file.pread(0, MARK_BYTES_MAX))
+        return json.loads(read_bytes(disk, incomplete_path(folder), MARK_BYTES_MAX))
     except UNREADABLE:
         return None
-    finally:
-        file.close()
 
 
 def _words(about: Any) -> str:

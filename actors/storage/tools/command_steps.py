@@ -16,8 +16,8 @@ from actors.config.command_line import OUTPUT
 from actors.env.protocols import Disk
 from actors.errors import ConfigError
 from actors.readable import readable, readable_lines
+from actors.storage.files.stepping import Work
 from actors.storage.tools import report
-from actors.storage.tools.steps import Work
 from actors.storage.tools.target import InUse, Target, take_locks
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2

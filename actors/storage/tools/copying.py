@@ -7,6 +7,7 @@ compared with the source, and stays if it is the same.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any, ClassVar, Protocol
 
 import attrs
@@ -14,9 +15,9 @@ import attrs
 from actors.env.protocols import Disk, File
 from actors.errors import ConfigError, CorruptLog, StorageError
 from actors.storage.files.side_file import SideFileDamaged, read_side_file
+from actors.storage.files.stepping import Step, Work
 from actors.storage.log.commit_log import segment_bases, segment_path
 from actors.storage.tools.commitlog.walk import READ_BYTES
-from actors.storage.tools.steps import Step, Work
 from wire.crc import crc32
 from wire.files.commit_log import segment_offset
 
@@ -212,8 +213,7 @@ class LogCopy:
         self._files.clear()
 
     def _file(self, base: int, size: int) -> Work[None]:
-        source = self.disk.open(segment_path(self.source, base), "r")
-        try:
+        with closing(self.disk.open(segment_path(self.source, base), "r")) as source:
             target = segment_path(self.target, base)
             crc = yield from self._reuse(source, target, size, base)
             if crc is None:
@@ -221,8 +221,6 @@ class LogCopy:
                 self.done.copied_bytes += size
             else:
                 self.done.reused_bytes += size
-        finally:
-            source.close()
         self._files.append(BackedUpFile(base_bytes=base, size_bytes=size, crc32=crc))
 
     def _reuse(self, source: File, target: str, size: int, base: int) -> Work[int | None]:
@@ -276,8 +274,7 @@ def verify_group(disk: Disk, log_folder: str, group: BackedUpGroup) -> Work[list
         if not disk.exists(path):
             wrong.append(f"{path}: is missing")
             continue
-        file = disk.open(path, "r")
-        try:
+        with closing(disk.open(path, "r")) as file:
             if file.size_bytes != group.segment_bytes:
                 wrong.append(
                     f"{path}: expected {group.segment_bytes} bytes, found {file.size_bytes}"
@@ -286,23 +283,6 @@ def verify_group(disk: Disk, log_folder: str, group: BackedUpGroup) -> Work[list
             for at in range(0, each.size_bytes, READ_BYTES):
                 crc = crc32(file.pread(at, min(READ_BYTES, each.size_bytes - at)), crc)
                 yield Step(f"{group.name}: manifest", each.base_bytes + at, total)
-        finally:
-            file.close()
         if crc != each.crc32:
             wrong.append(f"{path}: expected CRC-32 {each.crc32:08x}, found {crc:08x}")
     return wrong
-
-
-def write_synced(disk: Disk, path: str, data: bytes) -> None:
-    """A small file, whole or not at all: temporary file, sync, rename, folder sync."""
-    temporary = f"{path}.tmp"
-    if disk.exists(temporary):
-        disk.unlink(temporary)
-    file = disk.open(temporary, "x")
-    try:
-        file.pwrite(data, 0)
-        file.sync()
-    finally:
-        file.close()
-    disk.rename(temporary, path)
-    disk.sync_dir(path.rpartition("/")[0])

@@ -10,13 +10,13 @@ import attrs
 from actors.config import ClusterConfig
 from actors.env.protocols import Disk, Env
 from actors.group_status import GroupStatus
+from actors.storage.files.stepping import Work
 from actors.storage.node.identity import Identity
 from actors.storage.tools.commitlog.check import CheckOptions
 from actors.storage.tools.commitlog.dump import Dumped, Wanted
 from actors.storage.tools.commitlog.truncate import Truncation
 from actors.storage.tools.copying import BackedUp, Copied, Limit
 from actors.storage.tools.findings import Report
-from actors.storage.tools.steps import Work
 from actors.storage.tools.stores import FoundStore
 
 S = TypeVar("S", bound=FoundStore)

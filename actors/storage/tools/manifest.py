@@ -27,9 +27,10 @@ import attrs
 from actors.env.protocols import Disk
 from actors.errors import ConfigError
 from actors.storage.commitlog.kind import CLASSIC
+from actors.storage.files.whole_files import read_bytes, write_synced
 from actors.storage.kinds import KINDS, by_key
 from actors.storage.node.identity import UNREADABLE
-from actors.storage.tools.copying import Copied, write_synced
+from actors.storage.tools.copying import Copied
 from actors.storage.tools.stores import FoundStore
 
 FORMAT_VERSION: Final = 1
@@ -72,11 +73,7 @@ def read_manifest(disk: Disk, folder: str) -> Manifest | None:
     path = manifest_path(folder)
     if not disk.exists(path):
         return None
-    file = disk.open(path, "r")
-    try:
-        data = file.pread(0, MANIFEST_BYTES_MAX)
-    finally:
-        file.close()
+    data = read_bytes(disk, path, MANIFEST_BYTES_MAX)
     try:
         return _parse(json.loads(data), path)
     except UNREADABLE as error:

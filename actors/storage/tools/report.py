@@ -8,11 +8,11 @@ from typing import Any
 import attrs
 
 from actors.config.command_line import columns
+from actors.storage.files.stepping import Step
 from actors.storage.kinds import by_key
 from actors.storage.tools.commitlog.truncate import Plan
 from actors.storage.tools.copying import BackedUp
 from actors.storage.tools.findings import Report
-from actors.storage.tools.steps import Step
 
 MIB = 1 << 20
 HEAD = ("group", "result", "state")

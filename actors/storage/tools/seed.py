@@ -16,12 +16,13 @@ from actors.config import ClusterConfig
 from actors.env.protocols import Disk
 from actors.errors import ConfigError
 from actors.storage.files.path_kinds import check_kinds, is_bare
+from actors.storage.files.stepping import Step, Work
+from actors.storage.files.whole_files import write_synced
 from actors.storage.kinds import tools_of
 from actors.storage.node.identity import FORMAT_VERSION, LOCK_NAME, identity_path, seeding_path
-from actors.storage.tools.copying import Copied, write_synced
+from actors.storage.tools.copying import Copied
 from actors.storage.tools.kind import Seeding
 from actors.storage.tools.manifest import Manifest
-from actors.storage.tools.steps import Step, Work
 
 
 @attrs.frozen(kw_only=True)

@@ -17,6 +17,7 @@ from actors.config.problems import suggestion
 from actors.env.protocols import Disk, FileLock, LockedByOther, LockedByUs
 from actors.errors import ConfigError
 from actors.storage.files.path_kinds import check_kinds, is_folder, names_in
+from actors.storage.files.stepping import Work
 from actors.storage.kinds import KINDS, kind_at, kind_of, tools_of
 from actors.storage.node.identity import (
     FORMAT_VERSION,
@@ -27,7 +28,6 @@ from actors.storage.node.identity import (
 )
 from actors.storage.tools.commitlog.truncate import Truncation
 from actors.storage.tools.manifest import Manifest, is_incomplete, read_manifest
-from actors.storage.tools.steps import Work
 from actors.storage.tools.stores import FoundStore
 
 

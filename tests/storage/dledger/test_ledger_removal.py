@@ -11,10 +11,10 @@ from ledger_store_kit import running
 
 from actors.env.protocols import Disk
 from actors.events.store import SegmentExpired
+from actors.storage.files.whole_files import sync_file
 from actors.storage.ledger import store_messages
 from actors.storage.ledger.ledger import LedgerStore
 from actors.storage.ledger.memory_ledger import MemoryLedger
-from actors.storage.log.found_bytes import sync_file
 
 BODY = bytes(900)
 

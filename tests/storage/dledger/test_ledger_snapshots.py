@@ -10,6 +10,7 @@ from ledger_kit import finish, sim_disk
 from actors.env.protocols import Disk
 from actors.errors import LogFull
 from actors.sim.disk import DiskOptions, SimDisk
+from actors.storage.files.whole_files import sync_file
 from actors.storage.ledger.snapshots import (
     CHUNK_BYTES,
     INSTALLED,
@@ -18,7 +19,6 @@ from actors.storage.ledger.snapshots import (
     SnapshotDamaged,
     SnapshotFolder,
 )
-from actors.storage.log.found_bytes import sync_file
 from wire.dledger.snapshot import SnapshotMeta, decode_meta, encode_meta, index_of
 from wire.errors import RemoteProtocolError
 

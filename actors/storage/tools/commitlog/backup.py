@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 
 import attrs
 
@@ -11,11 +12,13 @@ from actors.env.protocols import Disk
 from actors.errors import CorruptLog, TriologError
 from actors.group_status import GroupStatus
 from actors.storage.commitlog import recovery
+from actors.storage.commitlog.recovery import Ending
 from actors.storage.files.side_file import SideFile, SideFileDamaged, read_side_file
+from actors.storage.files.stepping import Running, Step, Work, labelled
 from actors.storage.layout import StoreLayout
 from actors.storage.log.commit_log import CommitLog, segment_bases, segment_path
 from actors.storage.tools.commitlog.check_digests import DigestCheck
-from actors.storage.tools.commitlog.walk import READ_BYTES, Ending, read_file
+from actors.storage.tools.commitlog.walk import READ_BYTES, read_file
 from actors.storage.tools.copying import (
     BackedUp,
     BackedUpFile,
@@ -25,7 +28,6 @@ from actors.storage.tools.copying import (
     refuse_unfinished,
 )
 from actors.storage.tools.findings import Findings
-from actors.storage.tools.steps import Step, Work, labelled
 from actors.storage.tools.stores import GroupStore, log_bases, odd_files
 from wire.crc import crc32
 
@@ -144,27 +146,16 @@ class _Copying:
         base = limit - limit % size if size else limit
         if base == limit:
             return limit
-        reading = read_file(
-            self._disk,
-            self._store.layout.commit_log,
-            base,
-            size,
-            limit=limit,
-            record_bytes_max=self._store.record_bytes_max,
-        )
-        while True:
-            try:
-                piece = next(reading)
-            except StopIteration as stop:
-                if stop.value.ending in (Ending.BAD, Ending.UNWRITTEN):
-                    reason = stop.value.reason or "nothing is written there"
-                    raise CorruptLog(
-                        f"{segment_path(self._store.layout.commit_log, base)}: offset "
-                        f"{stop.value.at_bytes}: {reason}, below {limit}, {self._limit.why}"
-                    ) from None
-                end: int = stop.value.at_bytes
-                return end
+        reading = Running(read_file(self._disk, self._store, base, limit=limit))
+        for piece in reading:
             yield Step(f"{self._store.name}: the end", piece.offset - base, limit - base)
+        end = reading.result
+        if end.ending in (Ending.BAD, Ending.UNWRITTEN):
+            raise CorruptLog(
+                f"{segment_path(self._store.layout.commit_log, base)}: offset {end.at_bytes}: "
+                f"{end.reason or 'nothing is written there'}, below {limit}, {self._limit.why}"
+            )
+        return end.at_bytes
 
 
 # ---- and back ----
@@ -228,22 +219,16 @@ def _file(
     total: int,
 ) -> Work[None]:
     path, crc = segment_path(source, each.base_bytes), 0
-    copy = disk.open(segment_path(target, each.base_bytes), "x")
-    try:
-        file = disk.open(path, "r")
-        try:
+    with closing(disk.open(segment_path(target, each.base_bytes), "x")) as copy:
+        with closing(disk.open(path, "r")) as file:
             for at in range(0, each.size_bytes, READ_BYTES):
                 data = file.pread(at, min(READ_BYTES, each.size_bytes - at))
                 crc = crc32(data, crc)
                 copy.pwrite(data, at)
                 yield Step(f"{group.name}: copy", done + at + len(data), total)
-        finally:
-            file.close()
         if crc != each.crc32:
             raise CorruptLog(
                 f"{path}: expected CRC-32 {each.crc32:08x} as the manifest says, found {crc:08x}"
             )
         copy.resize(group.segment_bytes)
         copy.sync()
-    finally:
-        copy.close()

@@ -11,12 +11,14 @@ import attrs
 from actors.env.protocols import Disk
 from actors.errors import ConfigError, CorruptLog
 from actors.storage.commitlog.given_up import GivenUp
+from actors.storage.commitlog.recovery import FileEnd
 from actors.storage.derived.begun_anew import read_begun_anew
 from actors.storage.derived.dispatch_state import DispatchState
 from actors.storage.derived.index_files import is_index_name
 from actors.storage.derived.small_files import read_checkpoint
 from actors.storage.derived.store_version import WITH_TAG_KEYS, number_of
 from actors.storage.files.side_file import SideFileDamaged, read_side_file
+from actors.storage.files.stepping import Running, Step, Work, labelled
 from actors.storage.log.commit_log import segment_path
 from actors.storage.log.cut_view import as_if_cut
 from actors.storage.log.file_sizes import short_alone
@@ -26,10 +28,9 @@ from actors.storage.tools.commitlog.check_digests import DigestCheck
 from actors.storage.tools.commitlog.check_end import EndCheck
 from actors.storage.tools.commitlog.check_index import IndexCheck, slots_of
 from actors.storage.tools.commitlog.check_queues import QueueCheck, usual_file_bytes
-from actors.storage.tools.commitlog.walk import FileEnd, Piece, read_file
+from actors.storage.tools.commitlog.walk import Piece, read_file
 from actors.storage.tools.copying import Copied, verify_group
 from actors.storage.tools.findings import Findings, StoreReport
-from actors.storage.tools.steps import Step, Work, labelled
 from actors.storage.tools.stores import GroupStore, log_bases, odd_files, size_of
 from wire.files.commit_log import scan_heads
 from wire.files.index_file import index_file_bytes
@@ -318,22 +319,14 @@ class _Check:
         queues: QueueCheck | None,
         index: IndexCheck | None,
     ) -> Work[FileEnd]:
-        reading = read_file(
-            self._disk,
-            self._store.layout.commit_log,
-            base,
-            self._store.segment_bytes,
-            limit=limit,
-            record_bytes_max=self._record_bytes_max,
+        most = self._record_bytes_max
+        reading = Running(
+            read_file(self._disk, self._store, base, limit=limit, record_bytes_max=most)
         )
-        while True:
-            try:
-                piece = next(reading)
-            except StopIteration as done:
-                ended: FileEnd = done.value
-                return ended
+        for piece in reading:
             self._take(piece, queues, index)
             yield self._step("log", self._report.bytes_read)
+        return reading.result
 
     @property
     def _record_bytes_max(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 
 import attrs
 
@@ -37,13 +38,12 @@ class DigestCheck:
         """Check the log files that begin at `bases`; yields the bytes that were compared since."""
         if not self.disk.exists(self.digests_folder):
             return
-        digests = Digests(self.disk, self.digests_folder, self.segment_bytes, reads_only=True)
-        try:
+        with closing(
+            Digests(self.disk, self.digests_folder, self.segment_bytes, reads_only=True)
+        ) as digests:
             for base in bases:
                 if self.disk.exists(self._looked_at(base)):  # else it has just expired
                     yield from self._file(digests, base)
-        finally:
-            digests.close()
 
     def _looked_at(self, base: int) -> str:
         return segment_path(self.copy_folder or self.log_folder, base)

@@ -7,6 +7,7 @@ both say the same.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 
 import attrs
 
@@ -14,14 +15,15 @@ from actors.env.protocols import Disk
 from actors.errors import CorruptLog
 from actors.storage.commitlog import recovery
 from actors.storage.commitlog.opening import NEVER, NO_LIMIT
+from actors.storage.commitlog.recovery import Ending, FileEnd
 from actors.storage.derived.adopting import adopted
 from actors.storage.derived.small_files import read_checkpoint
 from actors.storage.files.side_file import read_side_file
+from actors.storage.files.stepping import Step, Work, labelled
 from actors.storage.log.commit_log import CommitLog, segment_path
 from actors.storage.tools.commitlog.check_queues import usual_file_bytes
-from actors.storage.tools.commitlog.walk import Ending, FileEnd, used_bytes
+from actors.storage.tools.commitlog.walk import used_bytes
 from actors.storage.tools.findings import StoreReport, cut_text
-from actors.storage.tools.steps import Step, Work, labelled
 from actors.storage.tools.stores import GroupStore
 
 PAGE_BYTES = 4096
@@ -138,11 +140,8 @@ class EndCheck:
         if self.report.mark_bytes is not None or self.records_after or used > at + -at % PAGE_BYTES:
             return False
         path = segment_path(self.store.layout.commit_log, first.base)
-        file = self.disk.open(path, "r")
-        try:
+        with closing(self.disk.open(path, "r")) as file:
             place = file.pread(at - first.base + PLACE_AT, PLACE_BYTES)
-        finally:
-            file.close()
         return place != at.to_bytes(PLACE_BYTES, "big")
 
     def _is_passed(self, first: FileEnd, used: int) -> bool:

@@ -28,9 +28,10 @@ import msgspec
 from actors.env.protocols import Disk
 from actors.errors import ConfigError
 from actors.readable import readable_json
+from actors.storage.commitlog.recovery import Ending, FileEnd
+from actors.storage.files.stepping import Running, Step, Work
 from actors.storage.log.commit_log import segment_path
-from actors.storage.tools.commitlog.walk import Ending, FileEnd, Piece, read_file
-from actors.storage.tools.steps import Step, Work
+from actors.storage.tools.commitlog.walk import Piece, read_file
 from actors.storage.tools.stores import GroupStore, log_bases
 from wire.files.commit_log import RecordHead, decode_record, scan_heads
 from wire.files.properties import KEYS, TAGS
@@ -98,28 +99,17 @@ def dump_store(
     for base in bases:
         if limit is not None and base >= limit:
             break
-        reading = read_file(
-            disk,
-            store.layout.commit_log,
-            base,
-            store.segment_bytes,
-            limit=limit,
-            record_bytes_max=store.record_bytes_max,
-        )
-        while True:
-            try:
-                piece = next(reading)
-            except FileNotFoundError:
-                done.expired += 1
-                break
-            except StopIteration as stop:
-                _note_end(store, stop.value, done)
-                break
-            at += len(piece.data)
-            write(_lines(piece, wanted, done, store.record_bytes_max))
-            yield Step(f"{store.name}: dump", at, max(at, total))
-            if wanted.count_max is not None and done.records >= wanted.count_max:
-                return done
+        reading = Running(read_file(disk, store, base, limit=limit))
+        try:
+            for piece in reading:
+                at += len(piece.data)
+                write(_lines(piece, wanted, done, store.record_bytes_max))
+                yield Step(f"{store.name}: dump", at, max(at, total))
+                if wanted.count_max is not None and done.records >= wanted.count_max:
+                    return done
+            _note_end(store, reading.result, done)
+        except FileNotFoundError:
+            done.expired += 1
     return done
 
 

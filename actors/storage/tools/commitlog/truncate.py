@@ -12,7 +12,7 @@ import datetime
 import json
 from collections.abc import Callable, Generator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import attrs
 
@@ -20,19 +20,20 @@ from actors.config import ClassicGroup
 from actors.env.protocols import Disk, Env
 from actors.errors import ConfigError
 from actors.storage.commitlog.opening import NO_LIMIT
+from actors.storage.commitlog.recovery import Ending
 from actors.storage.derived.adopting import adopt
 from actors.storage.derived.derived_files import DerivedFiles
 from actors.storage.derived.index_files import is_index_name
 from actors.storage.derived.small_files import lower_logics_offset
 from actors.storage.files.side_file import SideFile, SideFileDamaged, read_side_file
+from actors.storage.files.stepping import Running, Step, Work, labelled
+from actors.storage.files.whole_files import write_synced
 from actors.storage.log import truncation
 from actors.storage.log.commit_log import CommitLog, segment_bases, segment_path
 from actors.storage.node.identity import high_water, read_raw_identity
 from actors.storage.tools.commitlog.check_index import slots_of
 from actors.storage.tools.commitlog.check_queues import usual_file_bytes
-from actors.storage.tools.commitlog.walk import READ_BYTES, Ending, read_file, used_bytes
-from actors.storage.tools.copying import write_synced
-from actors.storage.tools.steps import Step, Work, labelled
+from actors.storage.tools.commitlog.walk import READ_BYTES, read_file, used_bytes
 from actors.storage.tools.stores import GroupStore, log_bases, size_of
 from wire.files.commit_log import segment_name
 from wire.files.index_file import INDEX_UNIT_BYTES, index_file_bytes
@@ -186,30 +187,17 @@ def _check_boundary(disk: Disk, store: GroupStore, bases: list[int], offset: int
     if offset % size == 0:
         return
     base = offset - offset % size
-    before, after = base, None
-    reading = read_file(
-        disk,
-        store.layout.commit_log,
-        base,
-        size,
-        check_crc=False,
-        record_bytes_max=store.record_bytes_max,
-    )
-    while after is None:
-        try:
-            piece = next(reading)
-        except StopIteration as stop:
-            if stop.value.ending is Ending.BLANK:
-                after = base + size
-            break
-        for at, length in piece.found:
-            here = piece.offset + at + length
-            if here <= offset:
-                before = here
-            else:
-                after = here
-                break
+    before, after = base, cast("int | None", None)
+    reading = Running(read_file(disk, store, base, check_crc=False))
+    for piece in reading:
+        ends = [piece.offset + at + length for at, length in piece.found]
+        before = max((end for end in ends if end <= offset), default=before)
+        after = next((end for end in ends if end > offset), None)
         yield Step(f"{store.name}: record ends", before - base, size)
+        if after is not None:
+            break
+    else:
+        after = base + size if reading.result.ending is Ending.BLANK else None
     if before != offset:
         nearest = f"{before}" if after is None else f"{before} or {after}"
         raise ConfigError(
@@ -220,16 +208,7 @@ def _check_boundary(disk: Disk, store: GroupStore, bases: list[int], offset: int
 def _count(disk: Disk, store: GroupStore, base: int, start: int) -> Work[tuple[int, int]]:
     """Good records of one file from `start` on, and where the last one ends."""
     count, end = 0, 0
-    reading = read_file(
-        disk,
-        store.layout.commit_log,
-        base,
-        store.segment_bytes,
-        start=start,
-        check_crc=False,
-        record_bytes_max=store.record_bytes_max,
-    )
-    for piece in reading:
+    for piece in read_file(disk, store, base, start=start, check_crc=False):
         at, size = piece.found[-1]
         count, end = count + len(piece.found), piece.offset + at + size
         yield Step(f"{store.name}: records", end - base, store.segment_bytes)

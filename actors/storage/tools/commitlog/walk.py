@@ -6,28 +6,19 @@ A check wants to know of every file.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Generator
+from contextlib import closing
 
 import attrs
 
 from actors.env.protocols import Disk
-from actors.storage.commitlog.recovery import is_beginning
+from actors.storage.commitlog.recovery import Ending, FileEnd, file_ending, is_beginning
 from actors.storage.log.commit_log import segment_path
 from actors.storage.log.truncation import is_zero, written_chunks
-from wire.files.commit_log import RECORD_BYTES_MAX, Scanned, Stop, scan
+from actors.storage.tools.stores import GroupStore
+from wire.files.commit_log import Stop, scan
 
 READ_BYTES = 4 << 20
-
-
-class Ending(enum.Enum):
-    """Why the reading of a file ended."""
-
-    FULL = enum.auto()  # the last record ends where the file does
-    BLANK = enum.auto()  # a filler of the right size
-    UNWRITTEN = enum.auto()  # nothing was ever written behind it
-    LIMIT = enum.auto()  # the caller's limit, perhaps within a record that is good so far
-    BAD = enum.auto()  # damage, or a torn end
 
 
 @attrs.frozen
@@ -45,37 +36,14 @@ class Piece:
     found: list[tuple[int, int]]
 
 
-@attrs.frozen(kw_only=True)
-class FileEnd:
-    """How one file ended.
-
-    Attributes:
-        base: its first offset.
-        at_bytes: offset behind the last good record.
-        ending: why there are no more.
-        reason: what is wrong, for BAD.
-    """
-
-    base: int
-    at_bytes: int
-    ending: Ending
-    reason: str = ""
-
-    @property
-    def goes_on(self) -> bool:
-        """The next file continues it."""
-        return self.ending in (Ending.FULL, Ending.BLANK)
-
-
 def read_file(
     disk: Disk,
-    folder: str,
+    store: GroupStore,
     base: int,
-    segment_bytes: int,
     *,
     start: int | None = None,
     limit: int | None = None,
-    record_bytes_max: int = RECORD_BYTES_MAX,
+    record_bytes_max: int | None = None,
     check_crc: bool = True,
 ) -> Generator[Piece, None, FileEnd]:
     """The records of one file, in pieces of about 4 MiB or one record.
@@ -83,21 +51,21 @@ def read_file(
     Args:
         start: offset where a record begins; None: the file's first byte.
         limit: nothing at or behind it is looked at; None: the file's end.
+        record_bytes_max: largest record that is taken for one; None: as the store's settings say.
 
     Raises: OSError, FileNotFoundError among them: it has expired.
     """
+    size_max = record_bytes_max or store.record_bytes_max
+    segment_bytes = store.segment_bytes
     file_end = base + segment_bytes
     end = file_end if limit is None else min(file_end, limit)
     at, want = base if start is None else start, READ_BYTES
-    file = disk.open(segment_path(folder, base), "r")
-    try:
+    with closing(disk.open(segment_path(store.layout.commit_log, base), "r")) as file:
         while at < end:
             data = file.pread(at - base, min(want, end - at))
             if not data:
                 break
-            found, stopped = scan(
-                data, physical_offset=at, check_crc=check_crc, size_max=record_bytes_max
-            )
+            found, stopped = scan(data, physical_offset=at, check_crc=check_crc, size_max=size_max)
             if found:
                 yield Piece(at, data, found)
             rest = len(data) - stopped.end
@@ -107,17 +75,15 @@ def read_file(
             elif stopped.stop is Stop.INCOMPLETE and at + rest < end and len(data) >= want:
                 want = max(READ_BYTES, rest + stopped.missing_bytes)
             elif stopped.stop is Stop.INCOMPLETE and at + rest == end < file_end:
-                return _at_limit(data[stopped.end :], base, at, file_end, record_bytes_max)
+                return _at_limit(data[stopped.end :], base, at, file_end, size_max)
             else:
-                return _ending(stopped, base, at, segment_bytes)
+                return file_ending(stopped, base, at, segment_bytes)
         if at == file_end:
             return FileEnd(base=base, at_bytes=at, ending=Ending.FULL)
         if limit is not None and at >= limit:
             return FileEnd(base=base, at_bytes=at, ending=Ending.LIMIT)
         reason = f"the file ends {file_end - at} bytes too early"
         return FileEnd(base=base, at_bytes=at, ending=Ending.BAD, reason=reason)
-    finally:
-        file.close()
 
 
 def _at_limit(have: bytes, base: int, at: int, file_end: int, record_bytes_max: int) -> FileEnd:
@@ -131,22 +97,6 @@ def _at_limit(have: bytes, base: int, at: int, file_end: int, record_bytes_max: 
     return FileEnd(base=base, at_bytes=at, ending=Ending.BAD, reason=reason)
 
 
-def _ending(stopped: Scanned, base: int, at: int, segment_bytes: int) -> FileEnd:
-    left = base + segment_bytes - at
-    match stopped.stop:
-        case Stop.BLANK if stopped.blank_bytes == left:
-            return FileEnd(base=base, at_bytes=at, ending=Ending.BLANK)
-        case Stop.BLANK:
-            reason = f"a BLANK of {stopped.blank_bytes} bytes where {left} are left"
-        case Stop.UNWRITTEN:
-            return FileEnd(base=base, at_bytes=at, ending=Ending.UNWRITTEN)
-        case Stop.INCOMPLETE:
-            reason = "a record that reaches over the end of its file"
-        case _:
-            reason = stopped.reason
-    return FileEnd(base=base, at_bytes=at, ending=Ending.BAD, reason=reason)
-
-
 def used_bytes(disk: Disk, path: str, start: int, size_bytes: int) -> Generator[None, None, int]:
     """Where the last byte that is not zero ends in a file, `start` if none is behind that place.
 
@@ -155,8 +105,7 @@ def used_bytes(disk: Disk, path: str, start: int, size_bytes: int) -> Generator[
     Args:
         start, size_bytes: the part of the file that is looked at.
     """
-    file = disk.open(path, "r")
-    try:
+    with closing(disk.open(path, "r")) as file:
         used = start
         for at, size in written_chunks(file, start, size_bytes):
             data = file.pread(at, size)
@@ -164,5 +113,3 @@ def used_bytes(disk: Disk, path: str, start: int, size_bytes: int) -> Generator[
                 used = at + len(data.rstrip(b"\0"))
             yield
         return used
-    finally:
-        file.close()

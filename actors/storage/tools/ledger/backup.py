@@ -16,6 +16,7 @@ the copy is read through, and has to be one log up to its end.
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import closing
 from typing import Any, ClassVar
 
 import attrs
@@ -23,6 +24,8 @@ import attrs
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog, StorageError
 from actors.group_status import GroupStatus
+from actors.storage.files.stepping import Step, Work, labelled
+from actors.storage.files.whole_files import read_bytes, write_synced
 from actors.storage.ledger import recovery
 from actors.storage.ledger.layout import LedgerLayout
 from actors.storage.ledger.ledger import IndexNotThere
@@ -41,11 +44,9 @@ from actors.storage.tools.copying import (
     LogCopy,
     refuse_unfinished,
     verify_group,
-    write_synced,
 )
 from actors.storage.tools.findings import LedgerReport
 from actors.storage.tools.ledger.files import LedgerFiles, find_end, settings_of
-from actors.storage.tools.steps import Step, Work, labelled
 from actors.storage.tools.stores import GroupLedger, log_bases, odd_files
 from wire.dledger.snapshot import DATA, META, META_BYTES_MAX, folder_name, index_of
 
@@ -132,11 +133,8 @@ def stopped_ledger_limit(disk: Disk, ledger: GroupLedger) -> Work[LedgerLimit]:
     odd = odd_files(disk, ledger, bases) if (bases := log_bases(disk, ledger)) else []
     if odd:
         raise CorruptLog(odd[0])
-    files = LedgerFiles.look(disk, ledger)
-    try:
+    with closing(LedgerFiles.look(disk, ledger)) as files:
         found = yield from find_end(disk, ledger, files)
-    finally:
-        files.close()
     if found.end_index < 0:
         return _nothing("an empty log")
     committed = min(read_checkpoint(disk, layout.checkpoint).committed_index, found.end_index)
@@ -208,12 +206,9 @@ class _LedgerCopy:
         disk, ledger, limit = self._disk, self._ledger, self._limit
         vote = read_term(disk, ledger.layout.term, unsynced=ledger.is_compat) or TermVote()
         disk.mkdir(self._layout.commit_log)
-        mark = Mark.open(disk, self._layout.synced)
-        try:
+        with closing(Mark.open(disk, self._layout.synced)) as mark:
             mark.write(MarkValues(limit.end_bytes, 0))
             mark.sync()
-        finally:
-            mark.close()
         snapshots = yield from self._snapshots()
         copy = LogCopy(
             disk=disk,
@@ -329,11 +324,7 @@ def _is_copied(folder: SnapshotFolder, index: int, meta: bytes) -> Generator[Non
 
 
 def _read_meta(disk: Disk, snapshot: Snapshot) -> bytes:
-    file = disk.open(f"{snapshot.path.rpartition('/')[0]}/{META}", "r")
-    try:
-        return bytes(file.pread(0, META_BYTES_MAX))
-    finally:
-        file.close()
+    return read_bytes(disk, f"{snapshot.path.rpartition('/')[0]}/{META}", META_BYTES_MAX)
 
 
 def verify_ledger(

@@ -15,6 +15,7 @@ import attrs
 
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog
+from actors.storage.files.stepping import Running, Step, Work, labelled
 from actors.storage.ledger.judging import DATA_KEY
 from actors.storage.ledger.recovery import BAD_SUM, Found, index_records
 from actors.storage.ledger.snapshots import SnapshotFolder
@@ -33,7 +34,6 @@ from actors.storage.tools.ledger.end import LedgerEnd
 from actors.storage.tools.ledger.files import COPY_AGAIN, LedgerFiles, known_records, known_sums
 from actors.storage.tools.ledger.small import check_snapshots, check_term, read_committed
 from actors.storage.tools.ledger.sums import SumsCheck
-from actors.storage.tools.steps import Step, Work, labelled
 from actors.storage.tools.stores import GroupLedger, odd_in
 from wire.dledger.entry import INDEX_BYTES
 from wire.dledger.scan import EntryHead
@@ -181,12 +181,8 @@ class _LedgerCheck:
 
     def _file(self, reading: Generator[Piece, None, FileEnd]) -> Work[FileEnd | None]:
         """How the file ended; None: what is looked at did."""
-        while True:
-            try:
-                piece = next(reading)
-            except StopIteration as done:
-                ended: FileEnd = done.value
-                return ended
+        running = Running(reading)
+        for piece in running:
             heads = self._within(piece.heads)
             if heads:
                 self._take(heads)
@@ -195,6 +191,7 @@ class _LedgerCheck:
                 return None
             size = self._files.log.written_bytes - self._report.first_bytes
             yield Step(f"{self._ledger.name}: log", self._report.bytes_read, size)
+        return running.result
 
     def _within(self, heads: list[EntryHead]) -> list[EntryHead]:
         limit = self._limit

@@ -14,6 +14,7 @@ checksum contradicts is named, and left out.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 
 import attrs
 import msgspec
@@ -21,6 +22,7 @@ import msgspec
 from actors.env.protocols import Disk
 from actors.errors import ConfigError, CorruptLog
 from actors.readable import readable_json
+from actors.storage.files.stepping import Step, Work
 from actors.storage.ledger import recovery
 from actors.storage.ledger.recovery import BAD_SUM
 from actors.storage.ledger.sums import contradicted, sums_of
@@ -28,7 +30,6 @@ from actors.storage.ledger.walk import FileEnd, Piece, read_file
 from actors.storage.log.commit_log import segment_path
 from actors.storage.tools.commitlog.dump import Dumped, Wanted, body_fields
 from actors.storage.tools.ledger.files import LedgerFiles, known_sums
-from actors.storage.tools.steps import Step, Work
 from actors.storage.tools.stores import GroupLedger
 from wire.dledger.entry import ENTRY_HEAD_BYTES
 from wire.dledger.scan import EntryHead
@@ -56,12 +57,9 @@ def dump_ledger(
                 f"--{option}: expected of a classic group alone, found {ledger.name}, a dledger"
                 " group, whose entries have none"
             )
-    files = LedgerFiles.look(disk, ledger)
-    try:
+    with closing(LedgerFiles.look(disk, ledger)) as files:
         dumping = _Dump(disk, ledger, wanted, write, limit, files)
         return (yield from dumping.run())
-    finally:
-        files.close()
 
 
 @attrs.define

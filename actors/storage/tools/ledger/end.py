@@ -10,13 +10,13 @@ import attrs
 
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog
+from actors.storage.files.stepping import Step, Work, labelled
 from actors.storage.ledger.recovery import Found, is_surely_whole
 from actors.storage.ledger.walk import FileEnd, read_file
 from actors.storage.log.commit_log import segment_path
 from actors.storage.tools.commitlog.walk import used_bytes
 from actors.storage.tools.findings import LedgerReport, cut_text
 from actors.storage.tools.ledger.files import LedgerFiles, find_end
-from actors.storage.tools.steps import Step, Work, labelled
 from actors.storage.tools.stores import GroupLedger
 
 

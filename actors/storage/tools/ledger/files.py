@@ -10,6 +10,7 @@ import attrs
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog
 from actors.storage.files.side_file import SideFileDamaged
+from actors.storage.files.stepping import Step, Work, labelled
 from actors.storage.ledger import mark as marks
 from actors.storage.ledger import recovery
 from actors.storage.ledger.mark import MarkValues
@@ -19,7 +20,6 @@ from actors.storage.ledger.settings import LedgerSettings
 from actors.storage.ledger.sums import SUM_BYTES, stored_sums, sums_file_bytes
 from actors.storage.log.commit_log import CommitLog, segment_bases
 from actors.storage.log.log_reader import OffsetGone
-from actors.storage.tools.steps import Step, Work, labelled
 from actors.storage.tools.stores import GroupLedger, log_bases, odd_in
 from wire.dledger.entry import DATA_FILE_BYTES, INDEX_BYTES, INDEX_FILE_BYTES
 

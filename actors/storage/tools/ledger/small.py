@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog
+from actors.storage.files.stepping import Step, Work, labelled
+from actors.storage.files.whole_files import read_bytes
 from actors.storage.ledger.layout import LedgerLayout
 from actors.storage.ledger.mark import MarkValues
 from actors.storage.ledger.snapshots import (
@@ -24,7 +26,6 @@ from actors.storage.ledger.term_files import (
     read_term,
 )
 from actors.storage.tools.findings import Findings, LedgerReport
-from actors.storage.tools.steps import Step, Work, labelled
 from actors.storage.tools.stores import GroupLedger
 from wire.dledger.files import decode_ledger_checkpoint
 from wire.errors import RemoteProtocolError
@@ -34,17 +35,15 @@ def read_committed(disk: Disk, layout: LedgerLayout, findings: Findings) -> int:
     """The committed index as the checkpoint says it; -1 if it says none."""
     if not disk.exists(layout.checkpoint):
         return -1
-    file = disk.open(layout.checkpoint, "r")
     try:
-        return decode_ledger_checkpoint(file.pread(0, FILE_BYTES_MAX)).committed_index
+        data = read_bytes(disk, layout.checkpoint, FILE_BYTES_MAX)
+        return decode_ledger_checkpoint(data).committed_index
     except RemoteProtocolError as error:
         findings.mend(
             f"{layout.checkpoint}: {error}; a start takes nothing for committed until its leader"
             " says what is: remove it at will"
         )
         return -1
-    finally:
-        file.close()
 
 
 def check_term(
