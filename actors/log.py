@@ -14,7 +14,7 @@ import trio
 
 from actors.errors import Closed, NotStored, OutcomeUnknown, TriologError
 from actors.log_types import Batch, Chain, Found, Left, Message, NewRecord, Offsets, Receipt
-from actors.storage.reading.records import decoded
+from actors.records import decoded
 
 AppendOutcome: TypeAlias = Receipt | Exception
 """A receipt, or the error of `actors.errors` that `append` would have raised."""

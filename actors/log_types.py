@@ -199,7 +199,7 @@ class Batch:
 
 @attrs.frozen(kw_only=True)
 class StoredBatch:
-    """The same with its records as the log's files hold them; `storage.reading.records` reads
+    """The same with its records as the log's files hold them; `actors.records` reads
     them.
 
     Whoever shows the records decodes them: a node passes the bytes on, at a small part of the cost.

@@ -33,6 +33,7 @@ LEVELS = {
     "actors.env": 1,
     "actors.runtime": 2,
     "actors.group_status": 2,
+    "actors.records": 2,
     "actors.remoting": 3,
     "actors.storage": 3,
     "actors.ha.core": 3,
@@ -52,11 +53,7 @@ LEVELS = {
     "actors.modes": 9,
 }
 COMMAND_LEVEL = 8  # a package's __main__, and what it hands its words to
-COMMAND_LINES = (
-    "actors.storage.tools.command_copies",
-    "actors.storage.tools.command_line",
-    "actors.storage.tools.command_steps",
-)
+COMMAND_LINES = ("actors.storage.tools.command_line",)
 """Those of rooms below 8: they ask a running node, as any command does."""
 ROOM_OF_6 = frozenset(room for room, level in LEVELS.items() if level == 6)
 """Level 6 is one room in the style page, "service.py api/": node and log are parts of it."""

@@ -8,7 +8,7 @@ from actors import log_types
 from actors.api.failures import RequestRefused
 from actors.errors import CorruptLog, TooLarge
 from actors.log_types import Message, NewRecord
-from actors.storage.reading.records import decoded
+from actors.records import decoded
 from wire.api import frames
 from wire.errors import LocalProtocolError
 
@@ -95,7 +95,7 @@ def to_offsets(frame: frames.Offsets) -> log_types.Offsets:
 
 
 def to_batch(frame: frames.ReadAnswer) -> log_types.Found:
-    """What a node has read, as it came: `storage.reading.records` decodes what is stored."""
+    """What a node has read, as it came: `actors.records` decodes what is stored."""
     if isinstance(frame, frames.Stored):
         return log_types.StoredBatch(
             start=frame.start,

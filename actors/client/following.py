@@ -16,7 +16,7 @@ import trio
 from actors.api import convert
 from actors.errors import Closed, CorruptLog, TriologError
 from actors.log_types import Batch, Offsets
-from actors.storage.reading.records import decoded
+from actors.records import decoded
 from wire.api import frames
 from wire.errors import RemoteProtocolError
 

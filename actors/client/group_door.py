@@ -27,7 +27,7 @@ from actors.env.protocols import Network, SecretStore
 from actors.errors import NotStored, OutcomeUnknown, TriologError, UnknownName
 from actors.log import AppendOutcome, Log
 from actors.log_types import BEHIND_FAILED, Batch, Chain, NewRecord, Offsets, Receipt
-from actors.storage.reading.records import decoded
+from actors.records import decoded
 from wire.api import frames
 
 R = TypeVar("R")

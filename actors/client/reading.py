@@ -20,7 +20,7 @@ from actors.errors import Closed, CorruptLog, TriologError
 from actors.group_status import FOLLOWING, OPEN, GroupStatus
 from actors.log import READ_BYTES_DEFAULT
 from actors.log_types import Batch, Record
-from actors.storage.reading.records import decoded
+from actors.records import decoded
 from wire.api import frames
 
 Write: TypeAlias = Callable[[bytes], Awaitable[None]]

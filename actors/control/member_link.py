@@ -34,7 +34,7 @@ from actors.ha.core.role_effects import RoleState
 from actors.ha.role_board import RoleBoard
 from actors.ha.role_messages import AskMember, MemberTold
 from actors.runtime import Actor, ActorRef, Backoff, ChildSpec
-from actors.storage.reading import pull_service
+from actors.storage.commitlog import pull_service
 from actors.trees.classic import GroupPaths
 from wire.api import frames
 

@@ -31,8 +31,7 @@ from actors.ha.core.transfer_wait import TransferWait
 from actors.ha.role_board import RoleBoard
 from actors.ha.role_messages import HIGH_WATER_S, HighWater
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
-from actors.storage.commitlog import store_messages
-from actors.storage.reading import pull_messages, pull_service
+from actors.storage.commitlog import pull_service, store_messages
 
 GROWTH_WITHIN_S = 0.005
 """The own log's growth answers nothing by itself while an append needs a slave too: the slave's
@@ -210,7 +209,7 @@ class GroupTransfer(Actor[_Inbox]):
         if effects.acknowledged_bytes is not None:
             self._readers.leave(
                 pull_service.Acknowledged(offset_bytes=effects.acknowledged_bytes),
-                within_s=pull_messages.IDLE_NEWS_WITHIN_S,
+                within_s=pull_service.IDLE_NEWS_WITHIN_S,
             )
             if self._keeper is not None and not self.ctx.timers.active("high_water"):
                 self.ctx.timers.start("high_water", HIGH_WATER_S, _HighWaterDue())

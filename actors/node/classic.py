@@ -26,11 +26,10 @@ from actors.node.classic_repair import ClassicRepair, log_range
 from actors.node.part import STATE_LOOK_S, STATUS_TIMEOUT_S, asked
 from actors.node.status import classic_status
 from actors.runtime import ActorError, Registry, ReplyTo
-from actors.storage.commitlog import store_messages
+from actors.storage.commitlog import pull_service, store_messages
+from actors.storage.commitlog.pull_service import Pulled
 from actors.storage.commitlog.store_messages import LogRange
 from actors.storage.dispatch.derived_scrubber import GetMended, MendedSoFar, mended_text
-from actors.storage.reading import pull_messages
-from actors.storage.reading.pull_messages import Pulled
 from actors.storage.scrub.mending import GoodRange
 from actors.storage.scrub.scrub_progress import GetScrubbed, Scrubbed
 from actors.trees.classic import GroupPaths
@@ -185,9 +184,9 @@ class ClassicPart(ClassicMember):
             await self._wait_fresh()
         try:
             pulled = await self._read(start, max_bytes)
-        except pull_messages.NotARecord as error:
+        except pull_service.NotARecord as error:
             raise RequestRefused(frames.ERROR_BAD_REQUEST, str(error)) from error
-        except pull_messages.Unreadable as error:  # another member may have it whole
+        except pull_service.Unreadable as error:  # another member may have it whole
             raise RequestRefused(frames.ERROR_NOT_AVAILABLE, f"{self.node}: {error}") from error
         offsets = pulled.offsets
         held = offsets.synced if self.group.durability == "synced" else offsets.written
@@ -209,12 +208,12 @@ class ClassicPart(ClassicMember):
         Raises: NotARecord; Unreadable; Closed.
         """
 
-        def request(reply: ReplyTo[Pulled]) -> pull_messages.Read:
-            return pull_messages.Read(start=start, max_bytes=max_bytes, reply_to=reply)
+        def request(reply: ReplyTo[Pulled]) -> pull_service.Read:
+            return pull_service.Read(start=start, max_bytes=max_bytes, reply_to=reply)
 
         try:
             return await self._pulled(request, Pulled)
-        except pull_messages.NotARecord:
+        except pull_service.NotARecord:
             await asked(
                 self.node, self.scrubber, lambda reply: GetScrubbed(reply_to=reply), Scrubbed
             )

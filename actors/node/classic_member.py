@@ -29,12 +29,11 @@ from actors.ha.role_parts import TOKEN_MAX
 from actors.log_types import Claim, GroupState, Offsets
 from actors.node.part import STATE_LOOK_S, GroupCounts, Part, asked
 from actors.runtime import ActorRef, ReplyTo
-from actors.storage.commitlog import store_messages
+from actors.storage.commitlog import pull_service, store_messages
 from actors.storage.commitlog.store_messages import LogRange
 from actors.storage.dispatch.derived_scrubber import GetMended
 from actors.storage.dispatch.dispatcher_messages import Rederive
 from actors.storage.files.room import NO_ROOM
-from actors.storage.reading import pull_messages, pull_service
 from actors.storage.scrub import mending
 from actors.storage.scrub.scrub_progress import GetScrubbed
 from wire.api import frames
@@ -256,7 +255,7 @@ class ClassicMember(Part):
 
     async def _watch(self, *, known: Offsets | None = None, above: int = -1) -> Offsets:
         return await self._pulled(
-            lambda reply: pull_messages.WatchOffsets(known=known, above=above, reply_to=reply),
+            lambda reply: pull_service.WatchOffsets(known=known, above=above, reply_to=reply),
             Offsets,
         )
 

@@ -43,7 +43,7 @@ from actors.node.part import asked
 from actors.node.status import ledger_status
 from actors.node.transfer import transfer_leader
 from actors.runtime import ActorError, Registry
-from actors.storage.reading.pull_messages import Pulled, Read, WatchOffsets
+from actors.storage.commitlog.pull_service import Pulled, Read, WatchOffsets
 from actors.storage.scrub.mending import GoodRange
 from actors.trees.ledger_places import LedgerPaths
 from wire.api import frames

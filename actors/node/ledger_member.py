@@ -16,8 +16,8 @@ from actors.dledger.session_messages import ProveLeader
 from actors.node.ledger_peers import LedgerPeers
 from actors.node.part import GroupCounts, Part
 from actors.runtime import ActorRef
+from actors.storage.commitlog.pull_service import Read, WatchOffsets
 from actors.storage.ledger.store_messages import Mend
-from actors.storage.reading.pull_messages import Read, WatchOffsets
 
 
 @attrs.define(eq=False, kw_only=True)

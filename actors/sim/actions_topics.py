@@ -16,7 +16,7 @@ import trio
 from actors.sim.action import Action
 from actors.sim.fault_runner import FaultRunner
 from actors.sim.script import Fault
-from actors.storage.commitlog.append_batch import AppendBatch, AppendEncoder
+from actors.storage.commitlog.group_commit import AppendBatch, AppendEncoder
 
 ENCODERS: Final[dict[str, AppendEncoder]] = {}
 """The encoders of the run that is under way: by the node's host, the one that began a batch last.

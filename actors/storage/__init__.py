@@ -8,7 +8,6 @@
 | `commitlog/` | the store of a classic group, whose one writer is an actor: `store` |
 | `scrub/` | whether a log still has what was written, and mending it: `scrubber` |
 | `dispatch/` | the actors that write queues and index, and mend them: `dispatcher` |
-| `reading/` | the actor that answers readers of a classic group's log: `pull_service` |
 | `ledger/` | the store of a DLedger member: `store` |
 | `node/` | what a node keeps beside its groups' stores: `identity` |
 | `tools/` | `python -m actors.storage`: `command_line` |

@@ -47,13 +47,13 @@ from actors.runtime import (
     Strategy,
     SupervisorSpec,
 )
+from actors.storage.commitlog.pull_service import PullService
 from actors.storage.commitlog.store import Store
 from actors.storage.dispatch.derived_scrubber import DerivedScrubber
 from actors.storage.dispatch.dispatcher import Dispatcher
 from actors.storage.log.log_reader import LogReader
 from actors.storage.log.pacing import Pacing
 from actors.storage.log.syncer import Syncer
-from actors.storage.reading.pull_service import PullService
 from actors.storage.scrub.scrubber import Scrubber
 from actors.trees.node import GroupTrees, group_child
 from actors.trees.places import GroupPaths as GroupPaths

@@ -18,7 +18,7 @@ from actors.events.sink import EventSink
 from actors.ha.role_board import RoleBoard
 from actors.ha.role_messages import AskMember, MemberTold
 from actors.runtime import Actor, ActorRef, ChildSpec, SupervisorSpec, open_system
-from actors.storage.reading import pull_service
+from actors.storage.commitlog import pull_service
 
 TCP = MasterDoor(address=Address(NODE, PORT), cluster="demo", local_host=MEMBER)
 

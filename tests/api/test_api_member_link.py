@@ -34,7 +34,7 @@ from actors.events.codec import decode_line
 from actors.runtime import ChildSpec, SupervisorSpec, System, open_system
 from actors.sim.disk import SimDisk
 from actors.sim.network import NetworkOptions, SimNetwork
-from actors.storage.reading import pull_service
+from actors.storage.commitlog import pull_service
 from wire.api import frames
 
 

@@ -10,7 +10,7 @@ from trio.testing import MockClock
 
 from actors.ha.core.role_effects import RoleState
 from actors.ha.role_messages import AskMember, MemberTold
-from actors.storage.reading import pull_service
+from actors.storage.commitlog import pull_service
 
 
 async def test_what_a_member_is_is_told_at_once_and_when_it_changes(

@@ -15,7 +15,7 @@ from actors.api.outbox import Outbox
 from actors.client.following import read_batch
 from actors.errors import CorruptLog
 from actors.log_types import Found, NewRecord, StoredBatch
-from actors.storage.commitlog.append_batch import AppendEncoder
+from actors.storage.commitlog.group_commit import AppendEncoder
 from wire.api import batch as api_batch
 from wire.api import frames
 

@@ -32,7 +32,7 @@ from interop_nodes import GROUP, write_cluster
 from interop_processes import Process, Processes
 
 from actors.env.local_disk import LocalDisk
-from actors.storage.commitlog.append_batch import AppendEncoder
+from actors.storage.commitlog.group_commit import AppendEncoder
 from actors.storage.log.commit_log import CommitLog
 from actors.version import VERSION
 

@@ -30,7 +30,7 @@ from actors import open_node
 from actors.collector import collect_less
 from actors.node.node import Node
 from actors.runtime.loop_share import let_others_work
-from actors.storage.reading import pull_service
+from actors.storage.commitlog import pull_service
 
 RECORD_BYTES = 256
 RECORDS_BEFORE = 200_000

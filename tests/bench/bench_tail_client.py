@@ -26,8 +26,8 @@ from actors.api.limits import ApiLimits
 from actors.api.socket_file import api_socket_path
 from actors.client import Client, connect
 from actors.log_types import StoredBatch
-from actors.storage.commitlog.append_batch import AppendEncoder
-from actors.storage.reading.records import decoded
+from actors.records import decoded
+from actors.storage.commitlog.group_commit import AppendEncoder
 from wire.api import frames
 
 PER_CONNECTION = ApiLimits().subscriptions

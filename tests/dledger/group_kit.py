@@ -21,7 +21,7 @@ from actors.runtime import ActorRef, ChildSpec, Registry, SupervisorSpec, System
 from actors.sim.network import NetworkOptions
 from actors.sim.world import SimEvent, World, open_world
 from actors.state_machine import StateMachine
-from actors.storage.reading import pull_messages
+from actors.storage.commitlog import pull_service
 from actors.trees.dledger import LedgerPaths, LedgerPlace, group_tree
 from wire.dledger.codes import RequestCode
 from wire.dledger.entry import Entry, decode_entries
@@ -190,10 +190,10 @@ class Group:
             found += decode_entries(pulled.data)
             start = pulled.next
 
-    async def read(self, name: str, start: int) -> pull_messages.Pulled:
-        found: pull_messages.Pulled = await self.ref(name, "entry_reader").ask(
-            pull_messages.Pulled,
-            lambda reply_to: pull_messages.Read(start=start, max_bytes=1 << 20, reply_to=reply_to),
+    async def read(self, name: str, start: int) -> pull_service.Pulled:
+        found: pull_service.Pulled = await self.ref(name, "entry_reader").ask(
+            pull_service.Pulled,
+            lambda reply_to: pull_service.Read(start=start, max_bytes=1 << 20, reply_to=reply_to),
             timeout_s=5.0,
         )
         return found
@@ -205,7 +205,7 @@ class Group:
     async def offsets(self, name: str) -> Offsets:
         found: Offsets = await self.ref(name, "entry_reader").ask(
             Offsets,
-            lambda reply_to: pull_messages.WatchOffsets(reply_to=reply_to),
+            lambda reply_to: pull_service.WatchOffsets(reply_to=reply_to),
             timeout_s=5.0,
         )
         return found

@@ -25,8 +25,7 @@ from actors.storage.commitlog import opening, recovery
 from actors.storage.derived import adopting, consume_queue, dispatch_state, index_files, small_files
 from actors.storage.derived.derived_files import DerivedFiles
 from actors.storage.derived.dispatch_state import DispatchState
-from actors.storage.derived.queue_files import QueueGap
-from actors.storage.derived.queue_units import QUEUE_OFFSET_LAST
+from actors.storage.derived.queue_files import QUEUE_OFFSET_LAST, QueueGap
 from actors.storage.files import side_file
 from actors.storage.layout import StoreLayout
 from actors.storage.log.commit_log import segment_path

@@ -13,9 +13,8 @@ from actors.ha import connection_state
 from actors.log_types import Offsets
 from actors.runtime import Registry, SupervisorSpec, System, open_system
 from actors.sim.world import World
-from actors.storage.commitlog import store_messages
+from actors.storage.commitlog import pull_service, store_messages
 from actors.storage.log.commit_log import segment_bases, segment_path
-from actors.storage.reading import pull_messages
 from actors.trees.classic import classic_trees
 from actors.trees.node import node_tree
 from actors.trees.places import GroupPaths, GroupPlace
@@ -105,7 +104,7 @@ class Cluster:
             .ref(self.paths(name).pull_service)
             .ask(
                 Offsets,
-                lambda reply_to: pull_messages.WatchOffsets(reply_to=reply_to),
+                lambda reply_to: pull_service.WatchOffsets(reply_to=reply_to),
                 timeout_s=5.0,
             )
         )

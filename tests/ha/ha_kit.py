@@ -30,11 +30,10 @@ from actors.runtime import (
     open_system,
 )
 from actors.sim.network import NetworkOptions, SimNetwork
-from actors.storage.commitlog import store_messages
+from actors.storage.commitlog import pull_service, store_messages
+from actors.storage.commitlog.pull_service import NEWS_WITHIN_S
 from actors.storage.commitlog.store import Growth
 from actors.storage.log.commit_log import segment_path
-from actors.storage.reading import pull_service
-from actors.storage.reading.pull_messages import NEWS_WITHIN_S
 from actors.storage.scrub import scrubber_messages
 from actors.trees.classic import GroupPlace, master_ha, slave_ha
 

@@ -26,11 +26,11 @@ from dledger_words import span
 from script_words import split
 
 from actors.errors import NotStored, OutcomeUnknown
+from actors.records import decoded
 from actors.sim.dledger.ledger_bytes import SimLedgers, body_of, place_of
 from actors.sim.dledger.members import SimGroups, committed_everywhere, ledger_config
 from actors.sim.world import World
 from actors.storage.log.commit_log import segment_path
-from actors.storage.reading.records import decoded
 
 GROUP: Final = "ledger"
 LOOK_S: Final = 0.1

@@ -10,6 +10,7 @@ import pytest
 
 from actors.storage.commitlog import opening, raw_session, recovery, store
 from actors.storage.commitlog.group_commit import GroupCommit
+from actors.storage.commitlog.pull_service import PullService
 from actors.storage.commitlog.recovery import first_store_ts
 from actors.storage.commitlog.store import Store
 from actors.storage.derived import derived_mends
@@ -24,7 +25,6 @@ from actors.storage.log.digests import digest_of
 from actors.storage.log.expiry import Cleaner, Expiry
 from actors.storage.log.syncer import Syncer
 from actors.storage.node import identity
-from actors.storage.reading.pull_service import PullService
 from actors.storage.scrub.log_check import LogCheck, Steps
 from actors.storage.scrub.mending import GoodRange, Mender
 from actors.trees import classic

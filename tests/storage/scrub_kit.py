@@ -13,12 +13,12 @@ from store_kit import Kit, running, sim_disk, small_group
 
 from actors.log_types import Message
 from actors.sim.disk import SimDisk
-from actors.storage.derived.begun_anew import read_begun_anew
 from actors.storage.derived.derived_mends import Mend
+from actors.storage.derived.dispatch_state import read_begun_anew
 from actors.storage.derived.queue_files import QueueKey
 from actors.storage.derived.record_proof import RecordProof
 from actors.storage.dispatch import dispatcher_messages
-from actors.storage.dispatch.derived_walk import DerivedWalk
+from actors.storage.dispatch.derived_scrubber import DerivedWalk
 from actors.storage.dispatch.index_scrub import IndexScrub
 from actors.storage.dispatch.queue_scrub import QueueScrub
 from actors.storage.log.log_reader import LogReader

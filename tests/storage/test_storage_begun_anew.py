@@ -14,7 +14,12 @@ from tools_kit import LAYOUT, checked, node_disk, twin
 from actors.events import store as events
 from actors.log_types import Message
 from actors.sim.disk import SimDisk
-from actors.storage.derived.begun_anew import EVERYWHERE, NEVER, read_begun_anew, write_begun_anew
+from actors.storage.derived.dispatch_state import (
+    EVERYWHERE,
+    NEVER,
+    read_begun_anew,
+    write_begun_anew,
+)
 from actors.storage.derived.queue_heads import add_offsets
 from actors.storage.files.side_file import SideFile
 from actors.storage.log.commit_log import CommitLog

@@ -16,10 +16,10 @@ from actors.storage.derived.queue_files import (
     PROBE_UNITS,
     QUEUES_PER_STEP,
     QueueGap,
+    is_safe_topic,
     list_queues,
     scan_queue,
 )
-from actors.storage.derived.queue_units import is_safe_topic
 from wire.files.consume_queue import FILLER_SIZE
 
 FOLDER = LAYOUT.consume_queue

@@ -16,7 +16,7 @@ from actors.errors import CorruptLog
 from actors.events import store as events
 from actors.sim.disk import EPOCH_MS, SimDisk
 from actors.storage.commitlog.group_commit import AHEAD_MAX_MS
-from actors.storage.derived.queue_units import QUEUE_OFFSET_LAST, QUEUE_OFFSET_MAX
+from actors.storage.derived.queue_files import QUEUE_OFFSET_LAST, QUEUE_OFFSET_MAX
 from actors.storage.derived.small_files import write_checkpoint
 from actors.storage.layout import StoreLayout
 from actors.storage.log.file_sizes import LOG_BYTES_MAX

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from storage_kit import finish
 
 from actors.sim.disk import SimDisk
-from actors.storage.commitlog.page_seal import HEAD_BYTES_MAX, PAGE_BYTES, bytes_to_seal
+from actors.storage.commitlog.raw_session import HEAD_BYTES_MAX, PAGE_BYTES, bytes_to_seal
 from actors.storage.commitlog.recovery import Found, find_end
 from actors.storage.log.commit_log import CommitLog, segment_path
 from wire.files.commit_log import BLANK_BYTES, Record, encode_blank, encode_record

@@ -36,8 +36,8 @@ from store_kit import Kit, running, sim_disk, small_group
 from actors.log_types import Message
 from actors.sim.disk import SimDisk, SimFile
 from actors.storage.derived.derived_mends import EntryMend, SlotMend
-from actors.storage.dispatch import index_alignment, index_scrub
-from actors.storage.dispatch.index_alignment import anchors
+from actors.storage.dispatch import index_scrub
+from actors.storage.dispatch.index_scrub import anchors
 from wire.files.consume_queue import UNIT_BYTES
 from wire.files.index_file import (
     HEADER_BYTES,
@@ -444,7 +444,7 @@ def test_the_work_for_equal_entries_does_not_grow_with_its_square(
         tried.append(place)
         return bisect_left(ends, place)
 
-    monkeypatch.setattr(index_alignment, "bisect_left", counted)
+    monkeypatch.setattr(index_scrub, "bisect_left", counted)
     count, damaged = 1000, 300
     due = [(7, 7)] * count
     stored = [*due[:damaged], (0, 0), *due[damaged + 1 :]]

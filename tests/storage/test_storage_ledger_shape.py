@@ -13,8 +13,13 @@ from actors.config.members import MemberNode
 from actors.errors import ConfigError
 from actors.log_types import Membership
 from actors.sim.disk import SimDisk
-from actors.storage.node.identity import NodeDirectory, identity_path, open_directory, read_identity
-from actors.storage.node.ledger_shape import LedgerShape
+from actors.storage.node.identity import (
+    LedgerShape,
+    NodeDirectory,
+    identity_path,
+    open_directory,
+    read_identity,
+)
 
 DIRECTORY = "/data/n2"
 THREE, ALONE = ("n0", "n1", "n2"), ("n2",)

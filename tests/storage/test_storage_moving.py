@@ -9,7 +9,7 @@ import pytest
 from storage_kit import finish
 
 from actors.sim.disk import SimDisk, SimFile
-from actors.storage.log.moving import PROBE, copy_into, may_rename, remove
+from actors.storage.commitlog.set_aside import PROBE, copy_into, may_rename, remove
 
 
 class Fenced(SimDisk):

@@ -18,7 +18,7 @@ from actors.events import store as events
 from actors.sim.disk import DiskOptions, SimDisk
 from actors.sim.held import SimHeld
 from actors.storage.commitlog import raw_session
-from actors.storage.commitlog.page_seal import PAGE_BYTES
+from actors.storage.commitlog.raw_session import PAGE_BYTES
 from wire.files.commit_log import BLANK_BYTES, encode_blank
 
 S = 4 * PAGE_BYTES

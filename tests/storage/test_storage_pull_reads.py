@@ -15,11 +15,9 @@ from trio.testing import MockClock
 
 from actors.runtime import Actor, ActorRef, ChildSpec, SupervisorSpec, open_system
 from actors.sim.disk import SimDisk
-from actors.storage.commitlog import store_messages
+from actors.storage.commitlog import pull_service, store_messages
+from actors.storage.commitlog.pull_service import NotARecord, Pulled, PullService, Unreadable
 from actors.storage.log.commit_log import CommitLog
-from actors.storage.reading import pull_messages, pull_service
-from actors.storage.reading.pull_messages import NotARecord, Pulled, Unreadable
-from actors.storage.reading.pull_service import PullService
 from actors.storage.scrub.scrubber_messages import CopyState
 from wire.files.commit_log import RECORD_BYTES_MAX
 from wire.files.message_record import decode_record
@@ -86,7 +84,7 @@ async def pull_on(
 async def read(pull: ActorRef[pull_service.Message], start: int) -> Pulled:
     return await pull.ask(
         Pulled,
-        lambda reply_to: pull_messages.Read(start=start, max_bytes=1 << 20, reply_to=reply_to),
+        lambda reply_to: pull_service.Read(start=start, max_bytes=1 << 20, reply_to=reply_to),
         timeout_s=5,
     )
 

@@ -10,9 +10,8 @@ from trio.testing import MockClock
 from actors.log_types import Offsets
 from actors.runtime import Actor, ActorRef, ChildSpec, SupervisorSpec, open_system
 from actors.sim.disk import SimDisk
-from actors.storage.commitlog import store_messages
-from actors.storage.reading import pull_messages, pull_service
-from actors.storage.reading.pull_service import PullService
+from actors.storage.commitlog import pull_service, store_messages
+from actors.storage.commitlog.pull_service import PullService
 from wire.files.commit_log import RECORD_BYTES_MAX
 
 
@@ -38,7 +37,7 @@ async def woken(ref: ActorRef[pull_service.Message], above: int) -> Offsets | No
     with trio.move_on_after(1):
         return await ref.ask(
             Offsets,
-            lambda reply_to: pull_messages.WatchOffsets(above=above, reply_to=reply_to),
+            lambda reply_to: pull_service.WatchOffsets(above=above, reply_to=reply_to),
             timeout_s=5,
         )
     return None

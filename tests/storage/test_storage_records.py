@@ -6,8 +6,8 @@ import pytest
 
 from actors.errors import CorruptLog
 from actors.log_types import Batch, Message, NewRecord, StoredBatch
-from actors.storage.commitlog.append_batch import AppendEncoder
-from actors.storage.reading.records import decoded
+from actors.records import decoded
+from actors.storage.commitlog.group_commit import AppendEncoder
 from wire.dledger.entry import encode_entry, has_body, new_entry
 
 START = 5000

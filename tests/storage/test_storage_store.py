@@ -20,7 +20,7 @@ from actors.log_types import Message
 from actors.runtime import ActorDown
 from actors.sim.disk import EPOCH_MS
 from actors.sim.held import SimHeld
-from actors.storage.commitlog import append_batch, group_commit, store_messages
+from actors.storage.commitlog import group_commit, store_messages
 from actors.storage.commitlog import store as growth
 from wire.files.commit_log import decode_record, scan
 
@@ -163,7 +163,7 @@ async def test_a_bad_append_does_not_disturb_its_neighbours(autojump_clock: Any)
 
 
 async def test_queues_are_bounded(autojump_clock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(append_batch, "QUEUES_MAX", 2)
+    monkeypatch.setattr(group_commit, "QUEUES_MAX", 2)
     async with running(sim_disk()) as kit:
         await kit.append(Message("t", b"x"), Message("t", b"x", queue_id=1))
         with pytest.raises(TooLarge, match="2 queues exist"):
@@ -174,7 +174,7 @@ async def test_queues_are_bounded(autojump_clock: Any, monkeypatch: pytest.Monke
 async def test_many_topics_keep_their_offsets(
     autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(append_batch, "ENCODERS_MAX", 2)
+    monkeypatch.setattr(group_commit, "ENCODERS_MAX", 2)
     async with running(sim_disk()) as kit:
         for number in range(12):
             await kit.append(Message(f"t{number % 4}", b"x"))

@@ -12,8 +12,8 @@ import trio
 from actors.api.failures import RequestRefused
 from actors.errors import NotMaster, NotStored, OutcomeUnknown, TriologError
 from actors.log_types import GroupState
+from actors.records import decoded
 from actors.sim.cluster import SimCluster
-from actors.storage.reading.records import decoded
 
 T = TypeVar("T")
 

@@ -54,9 +54,9 @@ from actors.dledger.session_messages import (
 from actors.errors import Overloaded
 from actors.events.dledger import VoteUnsaved
 from actors.runtime import Actor, ActorDown, ActorRef, AskTimeout, MailboxSpec, StopReason
+from actors.storage.commitlog.pull_service import IDLE_NEWS_WITHIN_S, NEWS_WITHIN_S
 from actors.storage.ledger import store_messages
 from actors.storage.ledger.term_files import TermVote
-from actors.storage.reading.pull_messages import IDLE_NEWS_WITHIN_S, NEWS_WITHIN_S
 from wire.dledger.rpc import (
     HeartBeatRequest,
     LeadershipTransferRequest,

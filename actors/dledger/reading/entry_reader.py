@@ -5,7 +5,7 @@ Upstream: openmessaging/dledger, DLedgerServer.java (handleGet), 0.3.1.2; specif
 Differs: reads end at what is committed (bug B13), on every member alike; `uncommitted` (`compat`)
 is upstream's view. Over the wire the leader alone answers, as upstream's does.
 
-Messages: Read and WatchOffsets as `storage.reading.pull_service` takes them, with indexes for
+Messages: Read and WatchOffsets as `storage.commitlog.pull_service` takes them, with indexes for
 positions (the end of a range is the index behind its last entry); Inspect and GetEntry for
 `repair`; Asked (GET); CommittedTo, LedgerGrew, and sessions. It asks nobody. What it cannot read is
 the error of that request; whether it can be read at all, the store finds out (`Doubt`). A restart
@@ -25,21 +25,21 @@ from actors.errors import Closed, StorageError
 from actors.log_types import Offsets
 from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo, StopReason
 from actors.runtime.loop_share import let_others_work
-from actors.storage.ledger import store_messages
-from actors.storage.ledger.entry_window import EntrySource
-from actors.storage.ledger.ledger import IndexGone
-from actors.storage.ledger.mending import Inspected, good_entry, inspect
-from actors.storage.ledger.reader import EntryReader as EntryFiles
-from actors.storage.ledger.reader import last_index
-from actors.storage.reading.pull_messages import (
+from actors.storage.commitlog.pull_service import (
     HELD_MAX,
     IDLE_NEWS_WITHIN_S,
     READ_BYTES_MAX,
     Pulled,
     Watches,
 )
-from actors.storage.reading.pull_messages import Read as Read
-from actors.storage.reading.pull_messages import WatchOffsets as WatchOffsets
+from actors.storage.commitlog.pull_service import Read as Read
+from actors.storage.commitlog.pull_service import WatchOffsets as WatchOffsets
+from actors.storage.ledger import store_messages
+from actors.storage.ledger.entry_window import EntrySource
+from actors.storage.ledger.ledger import IndexGone
+from actors.storage.ledger.mending import Inspected, good_entry, inspect
+from actors.storage.ledger.reader import EntryReader as EntryFiles
+from actors.storage.ledger.reader import last_index
 from actors.storage.scrub.mending import GoodRange
 from wire.dledger.codes import ResponseCode
 from wire.dledger.entry import Entry, decode_entry

@@ -46,8 +46,8 @@ from actors.dledger.session_messages import (
 )
 from actors.errors import LogFull, NodeStopped
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
+from actors.storage.commitlog.pull_service import IDLE_NEWS_WITHIN_S, NEWS_WITHIN_S
 from actors.storage.ledger import store_messages
-from actors.storage.reading.pull_messages import IDLE_NEWS_WITHIN_S, NEWS_WITHIN_S
 
 MAILBOX_CAPACITY: Final = 16_384
 """Appends, most of them; those that wait for a quorum are bounded by `AckSettings.waiting_max`."""

@@ -19,6 +19,7 @@ from actors.errors import Closed, NodeStopped, NotMaster, TriologError
 from actors.log_types import Batch, Offsets
 from actors.node.ledger import LedgerPart
 from actors.node.status import tree_json
+from actors.records import decoded
 from actors.runtime import ChildSpec, Registry, SupervisorSpec, System, open_system
 from actors.sim.dledger.machine import Did, MachineOptions, SimRegisters
 from actors.sim.history import MachineDid
@@ -26,7 +27,6 @@ from actors.sim.machines import DATA_DIR, SimMachines
 from actors.sim.world import World
 from actors.storage.ledger import store_messages
 from actors.storage.node.identity import NodeDirectory, open_directory
-from actors.storage.reading.records import decoded
 from actors.trees.dledger import LedgerPlace, group_tree
 from actors.trees.ledger_places import member_notes
 

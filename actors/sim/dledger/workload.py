@@ -19,6 +19,7 @@ import trio
 from actors.config import DLedgerGroup
 from actors.errors import NotMaster, NotStored, OutcomeUnknown, TriologError
 from actors.log_types import Batch, Receipt
+from actors.records import decoded
 from actors.sim.dledger.machine import (
     COUNTERS,
     REGISTERS,
@@ -39,7 +40,6 @@ from actors.sim.history import (
 )
 from actors.sim.linear.registers import CompareAndSet, Read, Write
 from actors.sim.workload import WorkloadOptions
-from actors.storage.reading.records import decoded
 
 READ_TIMEOUT_S: Final = 2.0
 DEPOSED_PAUSE_S: Final = 0.3

@@ -26,18 +26,17 @@ from actors.storage.commitlog.given_up import GivenUp
 from actors.storage.commitlog.set_aside import set_aside
 from actors.storage.commitlog.store_messages import Guard
 from actors.storage.derived.adopting import adopt, adopted
-from actors.storage.derived.begun_anew import read_begun_anew
-from actors.storage.derived.dispatch_state import DispatchState
+from actors.storage.derived.dispatch_state import DispatchState, read_begun_anew
 from actors.storage.derived.queue_ends import read_queue_ends
 from actors.storage.derived.queue_files import (
     NAMES_PER_STEP,
+    QUEUE_OFFSET_LAST,
     QUEUES_PER_STEP,
     queue_folder,
     scan_queue,
     walk_queues,
 )
 from actors.storage.derived.queue_heads import NextOffsets, add_offsets
-from actors.storage.derived.queue_units import QUEUE_OFFSET_LAST
 from actors.storage.derived.small_files import (
     create_abort,
     lower_logics_offset,
@@ -49,10 +48,16 @@ from actors.storage.files.side_file import SideFile, SideFileDamaged, read_side_
 from actors.storage.files.whole_files import sync_file
 from actors.storage.layout import StoreLayout
 from actors.storage.log import truncation
-from actors.storage.log.commit_log import CommitLog, log_files, segment_bases, segment_path
+from actors.storage.log.commit_log import (
+    CommitLog,
+    log_files,
+    segment_bases,
+    segment_path,
+    sync_found,
+    write_again,
+)
 from actors.storage.log.cut_view import as_if_cut
 from actors.storage.log.digests import forget_digests
-from actors.storage.log.found_bytes import sync_found, write_again
 from wire.files.commit_log import Checkpoint
 
 NEVER = -1

@@ -1,16 +1,50 @@
-"""The bytes that a slave's store receives: one session's at a time, written where they belong."""
+"""The bytes that a slave's store receives: one session's at a time, written where they belong.
+
+PageSeal: no power loss leaves a hole in the head of a received record, where nothing would tell.
+
+A slave's writes end where its master's bytes happened to be cut, so an end may lie within a record.
+The kernel writes pages back when it likes: after a power loss a page may be there as it was before
+the last write to it, and the page behind it as it is now. Then the log has a hole: zeros from an
+end X of some write up to the end P of X's page (or of a later one). What recovery makes of it:
+
+| The hole                                  | Why it is noticed, or harmless                      |
+|-------------------------------------------|-----------------------------------------------------|
+| is 112 bytes or longer (`HEAD_BYTES_MAX`) | it covers the magic; or bodyLength, and behind it   |
+|                                           | the lengths of topic and properties, which then do  |
+|                                           | not add up to the size; or bytes of the body (CRC), |
+|                                           | of the topic or the properties (never zero)         |
+| begins where a record begins              | its size is 0, or does not fit its lengths          |
+| reaches the end of the record that X is   | the same lengths, or the record's last bytes        |
+| in; so also: reaches its file's end       |                                                     |
+| lies in a BLANK behind its first 8 bytes  | zeros belong there                                  |
+| is shorter, within one record             | in its head: **nothing**; a host or a timestamp is  |
+|                                           | gone, and the slave differs from its master         |
+
+So before anything is written beyond P, the last row's X has P written and synced: then no state of
+the disk has that hole. Unsealed stays an X from which the bytes that follow begin a record, by
+their magic and place: the frames of our own masters to a slave that keeps up.
+
+What is taken for one piece: a page of 4 KiB (larger pages end where these do) by the disk, also by
+one with 512-byte sectors when its power goes; a write by the kernel, which may not write a page
+back in the middle of one. `compat` has no seal, as upstream.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import attrs
 
-from actors.env.protocols import Held
+from actors.env.protocols import Disk, Held
+from actors.env.protocols import Syncer as DiskSyncer
+from actors.errors import StorageError
+from actors.events import store as events
 from actors.runtime import ActorRef
-from actors.storage.commitlog.page_seal import PageSeal, bytes_to_seal
 from actors.storage.commitlog.store_messages import AppendRaw, OpenSession, RawRefused
 from actors.storage.log.commit_log import CommitLog, OffsetMismatch
+from wire.files.message_record import HEAD_STRUCTS, MAGIC_V1, MAGIC_V2
 
 
 @attrs.frozen
@@ -102,3 +136,67 @@ class RawSession:
                 rest = memoryview(data)[size:] if isinstance(data, bytes) else data
         if len(rest):
             log.append_raw(offset, rest)
+
+
+PAGE_BYTES: Final = 4096
+"""The disk has all of a page or nothing of it."""
+HEAD_BYTES_MAX: Final = max(layout.size for layout in HEAD_STRUCTS)
+"""112: a longer hole cannot lie between the magic and the body's length."""
+_MAGIC_PLACE = struct.Struct(">4xI20xq")
+
+
+def bytes_to_seal(end_bytes: int, segment_bytes: int, data: bytes | memoryview | Held) -> int:
+    """How many bytes of `data` fill a page that must be synced before the rest is written.
+
+    Args:
+        end_bytes: the log's end, where `data` goes.
+        segment_bytes: size of the log's files.
+
+    Returns: 1 to HEAD_BYTES_MAX - 1; 0: all of it may be written.
+    """
+    at = end_bytes % segment_bytes
+    rest = -at % PAGE_BYTES
+    if not 0 < rest < HEAD_BYTES_MAX or len(data) < rest or at + rest >= segment_bytes:
+        return 0
+    return 0 if _begins_record(data, end_bytes) else rest
+
+
+def _begins_record(data: bytes | memoryview | Held, place: int) -> bool:
+    """Whether `data` certainly begins with a record; held bytes cannot be looked at."""
+    if not isinstance(data, bytes | memoryview) or len(data) < _MAGIC_PLACE.size:
+        return False
+    magic, own_place = _MAGIC_PLACE.unpack_from(data)
+    return magic in (MAGIC_V1, MAGIC_V2) and own_place == place
+
+
+@attrs.define
+class PageSeal:
+    """Syncs a page that was filled. Its owner waits: seals are rare, and nothing may overtake one.
+
+    Attributes:
+        emit: takes PageSealed and SyncFailed.
+    """
+
+    _disk: Disk
+    _emit: Callable[[Any], None]
+    _syncer: DiskSyncer | None = None  # most stores never need it
+
+    async def seal(self, path: str, end_bytes: int) -> None:
+        """The file at `path`, whose page ends at `end_bytes` of the log, goes to the disk.
+
+        Raises: StorageError: it did not, which is final (`syncer`).
+        """
+        if self._syncer is None:
+            self._syncer = self._disk.syncer()
+        try:
+            await self._syncer.sync((path,))
+        except OSError as error:
+            self._emit(events.SyncFailed(error=str(error), paths=(path,)))
+            raise StorageError(f"the sync of {path} failed: {error}") from error
+        self._syncer.forget((path,))  # it may be deleted before the next one
+        self._emit(events.PageSealed(offset_bytes=end_bytes))
+
+    def close(self) -> None:
+        """Release the syncer. No seal may be under way."""
+        if self._syncer is not None:
+            self._syncer.close()

@@ -12,7 +12,7 @@ Differs:
 - A record above the mark (without a mark: the last one) that has zero bytes in its topic or
   properties is bad: its last bytes never came, which no CRC shows. Upstream keeps it, and its slave
   then differs from the master for good. Zeros in a record's head alone would pass: a slave never
-  lets them arise (`page_seal`).
+  lets them arise (`raw_session`).
 - Everything behind the end is made zero.
 - A BLANK that is the last thing is kept if the mark covers its whole file; without a mark if a next
   file exists, as upstream. Otherwise it is cut and will be written or sent again.

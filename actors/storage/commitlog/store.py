@@ -29,11 +29,9 @@ from actors.errors import LogFull, NotEnoughReplicas, NotStored, StorageError
 from actors.events import store as events
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage.commitlog import given_up, store_messages
-from actors.storage.commitlog.append_batch import AppendEncoder
-from actors.storage.commitlog.group_commit import GroupCommit, Placed
+from actors.storage.commitlog.group_commit import AppendEncoder, GroupCommit, Placed
 from actors.storage.commitlog.opening import close_store, open_store
-from actors.storage.commitlog.page_seal import PageSeal
-from actors.storage.commitlog.raw_session import RawSession, Refused
+from actors.storage.commitlog.raw_session import PageSeal, RawSession, Refused
 from actors.storage.commitlog.store_messages import (
     Append,
     AppendRaw,

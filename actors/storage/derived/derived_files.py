@@ -15,13 +15,26 @@ import attrs
 from actors.config import ClassicGroup
 from actors.env import Env
 from actors.storage.derived import queue_ends
-from actors.storage.derived.begun_anew import NEVER, read_begun_anew, write_begun_anew
 from actors.storage.derived.consume_queue import ConsumeQueues
-from actors.storage.derived.dispatch_state import UNKNOWN_COUNT, DispatchState, known_count
+from actors.storage.derived.dispatch_state import (
+    NEVER,
+    UNKNOWN_COUNT,
+    DispatchState,
+    known_count,
+    read_begun_anew,
+    write_begun_anew,
+)
 from actors.storage.derived.index_file import IndexDamaged
 from actors.storage.derived.index_files import IndexFiles, is_index_name
-from actors.storage.derived.queue_files import QUEUES_PER_STEP, QueueGap, walk_names, walk_queues
-from actors.storage.derived.queue_units import QUEUE_OFFSET_MAX, is_safe_topic, light_heads
+from actors.storage.derived.queue_files import (
+    QUEUE_OFFSET_MAX,
+    QUEUES_PER_STEP,
+    QueueGap,
+    is_safe_topic,
+    light_heads,
+    walk_names,
+    walk_queues,
+)
 from actors.storage.derived.small_files import (
     lower_logics_offset,
     read_checkpoint,

@@ -5,21 +5,55 @@ Upstream: apache/rocketmq store/.../ConsumeQueue.java `recover`, queue/ConsumeQu
 
 There may be tens of thousands of them, so a start reads the end of each and not the whole: units
 lie in the log's order, and behind the last one the file is zero or holds those of later records.
+
+A record's own queue leads to it, and so do the light message queues that its properties name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from typing import TypeAlias
 
 import attrs
 
-from actors.env.protocols import Disk, File
+from actors.env.protocols import LOST_AND_FOUND, Disk, File
 from actors.storage.files.path_kinds import check_kinds, names_in
 from actors.storage.files.stepping import finish
-from wire.files.commit_log import segment_name, segment_offset
+from wire.files.commit_log import RecordHead, segment_name, segment_offset
 from wire.files.consume_queue import UNIT_BYTES, decode_units, is_filler, is_used
+
+TOPIC_BYTES_MAX = 255
+"""A topic is a folder's name."""
+QUEUE_OFFSET_MAX = 1 << 58
+"""A unit's byte position is 20 times as large and has to be a long."""
+QUEUE_OFFSET_LAST = 1 << 57
+"""A queue that a received record has brought above it begins anew at 0 with its master's next
+start: soon no unit would lead to a record any more."""
+
+
+def is_safe_topic(topic: str) -> bool:
+    """Whether a topic can be a folder's name. Upstream's own topics are a subset of these."""
+    if topic in ("", ".", "..", LOST_AND_FOUND) or not topic.isprintable() or "/" in topic:
+        return False
+    return len(topic.encode("utf-8", "replace")) <= TOPIC_BYTES_MAX and "\ufffd" not in topic
+
+
+def light_heads(head: RecordHead) -> Iterator[RecordHead]:
+    """The record as each of its light message queues has it; what cannot be a queue is left out."""
+    for name, offset in head.light_queues:
+        if is_safe_topic(name) and offset < QUEUE_OFFSET_MAX:
+            yield head._replace(topic=name, queue_id=0, queue_offset=offset)
+
+
+def queue_heads(head: RecordHead) -> Iterator[RecordHead]:
+    """The record as each queue that leads to it has it, its own first. Any of them begins anew with
+    queue offset 0.
+    """
+    yield head
+    if head.light_queues:
+        yield from light_heads(head)
+
 
 QueueKey: TypeAlias = tuple[str, int]
 """Topic and queue id."""

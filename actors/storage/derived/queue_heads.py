@@ -9,8 +9,7 @@ import attrs
 
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog
-from actors.storage.derived.queue_files import QueueKey
-from actors.storage.derived.queue_units import queue_heads
+from actors.storage.derived.queue_files import QueueKey, queue_heads
 from actors.storage.layout import StoreLayout
 from actors.storage.log.commit_log import CommitLog
 from actors.storage.log.digests import Digests, digest_of

@@ -6,8 +6,7 @@ from collections.abc import Generator, Sequence
 
 import attrs
 
-from actors.storage.derived.queue_files import QueueKey, Unit
-from actors.storage.derived.queue_units import light_heads
+from actors.storage.derived.queue_files import QueueKey, Unit, light_heads
 from actors.storage.log.log_reader import LogReader, OffsetGone
 from wire.files.commit_log import RecordHead, scan_heads
 from wire.files.consume_queue import is_filler

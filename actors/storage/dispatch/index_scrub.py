@@ -4,7 +4,7 @@ Reads only, beside the index's owner, in the log's direction. Entries stand in t
 what stands around an entry that is wrong tells what it should be, and what it says itself does not
 matter: an offset that has lost a bit, or the end of a page that is zero, may lead to another record
 that has the same key. So some entries ahead are looked at, and none is judged before one is met
-that is right (`index_alignment`). What each entry's slot led to before it is counted along, four
+that is right (`anchors`). What each entry's slot led to before it is counted along, four
 bytes for each slot of one file, and compared with the slots at the file's end.
 
 Damage is an entry that is not the one of a record that misses it, although it stands in its place;
@@ -18,8 +18,10 @@ no place is left for.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import attrs
 
@@ -27,7 +29,6 @@ from actors.env.protocols import Disk, File
 from actors.storage.derived.derived_mends import MENDS_MAX, EntryMend, HeaderMend, Mend, SlotMend
 from actors.storage.derived.index_files import is_index_name
 from actors.storage.derived.record_proof import RecordProof
-from actors.storage.dispatch.index_alignment import ENTRIES_PER_STEP, Entry, anchors
 from wire.errors import RemoteProtocolError
 from wire.files.commit_log import RecordHead
 from wire.files.index_file import (
@@ -45,6 +46,80 @@ from wire.files.index_file import (
     unit_position,
 )
 from wire.files.message_record import SYS_FLAG_TRANSACTION, TRANSACTION_ROLLBACK
+
+Entry: TypeAlias = tuple[int, int]
+"""Hash and offset."""
+_Chain: TypeAlias = tuple[int, int, "_Chain | None"]
+
+EQUAL_MAX = 4
+"""Places that are all tried for one entry. A record that names a key more often has so many equal
+entries: those are paired from both ends, for the time would grow with the square of their number.
+"""
+ENTRIES_PER_STEP = 128
+"""Looked at between two turns of others: some 2 us each, with few places to try."""
+
+
+def anchors(
+    due: Sequence[Entry], stored: Sequence[Entry]
+) -> Generator[None, None, list[tuple[int, int]]]:
+    """The most pairs of places, ascending in both, at which the same entry is due and stored; among
+    more than EQUAL_MAX equal entries that are damaged in two places there may be fewer.
+
+    The time that it takes grows little faster than the length. Yields after every few entries.
+    """
+    places: dict[Entry, list[int]] = {}
+    for at, entry in enumerate(due, 1):
+        places.setdefault(entry, []).append(at - 1)
+        if at % ENTRIES_PER_STEP == 0:
+            yield
+    counts, seen = Counter(stored), Counter[Entry]()
+    yield
+    ends: list[int] = []  # by length: the lowest place in `due` at which so many pairs can end
+    chains: list[_Chain] = []
+    for at, entry in enumerate(stored):
+        for place in _candidates(places.get(entry, ()), seen[entry], counts[entry]):
+            length = bisect_left(ends, place)
+            chain = (place, at, chains[length - 1] if length else None)
+            ends[length : length + 1] = [place]
+            chains[length : length + 1] = [chain]
+        seen[entry] += 1
+        if at % ENTRIES_PER_STEP == 0:
+            yield
+    found: list[tuple[int, int]] = []
+    last = chains[-1] if chains else None
+    while last is not None:
+        place, at, last = last
+        found.append((place, at))
+    return _spread(due, found[::-1])
+
+
+def _spread(due: Sequence[Entry], pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same, but of equal entries those that are due as far behind the pair before as they are
+    stored: so what is missing is missing where a damaged one stands.
+    """
+    number, before = 0, (-1, -1)
+    while number < len(pairs):
+        place, at = pairs[number]
+        by, end = before[0] + at - before[1] - place, number + 1
+        if by > 0:
+            while end < len(pairs) and due[pairs[end][0]] == due[place]:
+                end += 1
+            behind = pairs[end][0] if end < len(pairs) else len(due)
+            moved = [(each + by, where) for each, where in pairs[number:end]]
+            if moved[-1][0] < behind and all(due[each] == due[place] for each, _ in moved):
+                pairs[number:end] = moved
+        number, before = end, pairs[end - 1]
+    return pairs
+
+
+def _candidates(places: Sequence[int], number: int, count: int) -> Sequence[int]:
+    """Where the equal entry `number` of `count` that are stored may be due, the last first."""
+    if len(places) <= EQUAL_MAX:
+        return places[::-1]
+    behind = len(places) - count + number
+    tried = sorted({number, behind}, reverse=True)
+    return [places[each] for each in tried if 0 <= each < len(places)]
+
 
 RECORDS_PER_STEP = 32
 """After so many records others get a turn: one costs some 30 us."""

@@ -20,8 +20,14 @@ import attrs
 
 from actors.env.protocols import Disk, File
 from actors.storage.derived.derived_mends import UnitMend
-from actors.storage.derived.queue_files import QueueKey, queue_folder, queue_path
-from actors.storage.derived.queue_units import QUEUE_OFFSET_MAX, is_safe_topic, queue_heads
+from actors.storage.derived.queue_files import (
+    QUEUE_OFFSET_MAX,
+    QueueKey,
+    is_safe_topic,
+    queue_folder,
+    queue_heads,
+    queue_path,
+)
 from actors.storage.derived.record_proof import EXTENDED_BELOW, RecordProof
 from wire.files.commit_log import RecordHead
 from wire.files.consume_queue import UNIT_BYTES, decode_unit, decode_units, encode_unit, is_filler

@@ -14,7 +14,7 @@ from typing import Final
 import attrs
 
 from actors.storage.derived.derived_files import DerivedFiles
-from actors.storage.derived.queue_units import QUEUE_OFFSET_MAX, is_safe_topic
+from actors.storage.derived.queue_files import QUEUE_OFFSET_MAX, is_safe_topic
 from actors.storage.dispatch.dispatcher_messages import Rederive
 from actors.storage.log.log_reader import LogReader, OffsetGone
 from wire.files.commit_log import RecordHead, Stop, scan_heads

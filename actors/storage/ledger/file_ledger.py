@@ -8,16 +8,22 @@ Differs: see `ledger`; besides,
 - A follower that is re-based into the middle of a file fills what lies before with a BLANK of
   exactly that length, so that a restart finds its first entry (B6).
 - An append is refused before anything is written, or written wholly.
+
+After an error of the disk, a failed read is one answer, and a failed change the end (`DiskGuard`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from typing import Protocol, TypeVar
+
+import attrs
 
 from actors.env import Env
-from actors.errors import LogFull
+from actors.env.protocols import Disk
+from actors.errors import CorruptLog, LogFull, StorageError
 from actors.events.store import RangeRepaired
 from actors.log_types import Membership
 from actors.storage.files.replacing import Replaced
@@ -25,11 +31,11 @@ from actors.storage.files.room import NO_ROOM_CODES, NoRoom
 from actors.storage.files.whole_files import sync_file
 from actors.storage.ledger import batches
 from actors.storage.ledger.batches import Batch
-from actors.storage.ledger.disk_guard import DiskGuard
 from actors.storage.ledger.layout import LedgerLayout
 from actors.storage.ledger.ledger import (
     NONE,
     AppendedEntries,
+    FileGone,
     SyncWork,
     WrongPlace,
     check_there,
@@ -45,8 +51,76 @@ from actors.storage.ledger.settings import LedgerSettings
 from actors.storage.ledger.term_files import CheckpointFile, TermVote, write_term
 from actors.storage.log import truncation
 from actors.storage.log.expiry import Cleaner
+from actors.storage.log.syncer import lost_text
 from wire.dledger.entry import ENTRY_HEAD_BYTES, Entry
 from wire.dledger.files import LedgerCheckpoint
+
+T = TypeVar("T")
+
+
+class Closable(Protocol):
+    """Files of a store, some of which may hold nothing yet."""
+
+    def close(self, *, remove_spare: bool) -> None: ...
+
+
+@attrs.define
+class DiskGuard:
+    """Watches the disk of one store.
+
+    Attributes:
+        root: its folder, for people.
+        disk: where it is.
+        failed: the change that failed; "" if none has.
+    """
+
+    root: str
+    disk: Disk
+    failed: str = ""
+
+    def reading(self, read: Callable[[], T]) -> T:
+        """What `read` gives of what the store holds.
+
+        Raises: StorageError; CorruptLog: a file of it is missing.
+        """
+        try:
+            return read()
+        except FileGone as gone:
+            raise CorruptLog(str(gone)) from None
+        except OSError as error:
+            raise StorageError(f"{self.root}: a read failed: {error}") from error
+
+    @contextmanager
+    def changing(self, what: str) -> Iterator[None]:
+        """A disk's error in here is final: what the disk holds is unknown afterwards.
+
+        Raises: StorageError: this change failed, or one did before.
+        """
+        if self.failed:
+            raise StorageError(f"{self.root}: not used after a failure: {self.failed}")
+        try:
+            yield
+        except FileNotFoundError as error:
+            self.failed = lost_text(self.disk, str(error.filename))
+            raise StorageError(self.failed) from None
+        except StorageError as error:
+            self.failed = str(error)
+            raise
+        except OSError as error:
+            self.failed = f"{what} failed: {error}"
+            raise StorageError(f"{self.root}: {self.failed}") from error
+
+    def close(self, files: Iterable[Closable], *, remove_spare: bool) -> None:
+        """Release all of them, in this order. What is spare stays after a failure.
+
+        Raises: StorageError: what was spare could not be removed.
+        """
+        removes = remove_spare and not self.failed
+        with ExitStack() as stack:
+            if removes:
+                stack.enter_context(self.changing("the stop"))
+            for each in reversed(tuple(files)):
+                stack.callback(each.close, remove_spare=removes)
 
 
 def open_ledger(

@@ -13,20 +13,53 @@ Differs:
   Upstream leaves the old bytes, which a later recovery may take for records.
 - A truncation is written down before it is done (`truncation.py`).
 - A missing file in the middle refuses the load; upstream finds out when it reads there.
+- What a start finds is made durable, for a crash may have left it in the page cache only; upstream
+  believes what it finds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import closing
 
 import attrs
 
 from actors.env.protocols import Disk, File, Held
 from actors.storage.files.path_kinds import check_kinds
 from actors.storage.files.room import needing_room
-from actors.storage.files.whole_files import create_sized
+from actors.storage.files.whole_files import create_sized, sync_file
 from actors.storage.log.file_sizes import LOG_BYTES_MAX, check_sizes
 from wire.files.commit_log import BLANK_BYTES, encode_blank, segment_name, segment_offset
+
+CHUNK_BYTES = 4 << 20
+"""A generator here yields after so many bytes."""
+
+
+def write_again(disk: Disk, log: CommitLog, start_bytes: int) -> Generator[None, None, None]:
+    """Write what lies above the mark once more, as it is, so that the next sync covers it.
+
+    If a sync had failed before the crash, the kernel may take its pages for clean while they are
+    not on the disk: a sync alone would then pass without writing them.
+    """
+    size = log.segment_bytes
+    for base in log.bases():
+        low, high = max(start_bytes, base), min(log.written_bytes, base + size)
+        if low >= high:
+            continue
+        with closing(disk.open(segment_path(log.folder, base), "w")) as file:
+            for at in range(low - base, high - base, CHUNK_BYTES):
+                file.pwrite(file.pread(at, min(CHUNK_BYTES, high - base - at)), at)
+                yield
+
+
+def sync_found(disk: Disk, log: CommitLog, start_bytes: int) -> Generator[None, None, None]:
+    """Sync the files from `start_bytes` on, a file's first byte, before anybody is told of them."""
+    for base in log.bases():
+        if start_bytes <= base < log.written_bytes:
+            sync_file(disk, segment_path(log.folder, base))
+            yield
+    disk.sync_dir(log.folder)
+
 
 PREPARE_BYTES = 16 << 20
 """Blocks are asked for this far ahead of the data, so that a full disk is found before a record is

@@ -12,39 +12,61 @@ stopped one its locks are held, so that it does not start meanwhile.
 
 from __future__ import annotations
 
+import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from functools import partial
-from typing import assert_never
+from typing import Any, TypeVar, assert_never
 
 import attrs
 import trio
 
-from actors.client.lines import open_missing_streams
-from actors.client.report import error_text
-from actors.config.command_line import OutputFailed, complain, with_output
-from actors.env.protocols import Env
+from actors.api.socket_file import api_socket_path
+from actors.client.connection import connect
+from actors.client.lines import open_missing_streams, write_out
+from actors.client.report import as_json, error_text
+from actors.client.targets import parse_target
+from actors.config import ClusterConfig
+from actors.config.bounds import NAME
+from actors.config.command_line import OUTPUT, OutputFailed, columns, complain, with_output
+from actors.env.protocols import Disk, Env
 from actors.env.real import real_env
-from actors.errors import ConfigError, TriologError
+from actors.errors import ConfigError, StorageError, TriologError
+from actors.group_status import GroupStatus, group_status
 from actors.quiet_imports import INTERRUPTED
-from actors.readable import readable_lines
-from actors.storage.kinds import by_key, tools_of
-from actors.storage.tools import arguments, command_copies, report
-from actors.storage.tools.command_steps import (
-    EXIT_FAILED,
-    EXIT_MENDS,
-    EXIT_OK,
-    EXIT_USAGE,
-    absolute,
-    answer,
-    drive,
-    held,
-)
+from actors.readable import readable, readable_lines
+from actors.storage.files.stepping import Running, Step, Work
+from actors.storage.kinds import KINDS, by_key, tools_of
+from actors.storage.tools import arguments
+from actors.storage.tools import seed as seeding
+from actors.storage.tools.backup import copy_stores, held_backup, make_manifest
 from actors.storage.tools.commitlog.check import CheckOptions
 from actors.storage.tools.commitlog.dump import Wanted
+from actors.storage.tools.commitlog.truncate import Plan
+from actors.storage.tools.copying import BackedUp, Limit
 from actors.storage.tools.findings import Report
-from actors.storage.tools.target import Kind, find_target, one_store, one_to_cut, take_locks
+from actors.storage.tools.manifest import write_manifest
+from actors.storage.tools.stores import FoundStore
+from actors.storage.tools.target import (
+    InUse,
+    Kind,
+    Target,
+    find_target,
+    one_store,
+    one_to_cut,
+    take_locks,
+)
 from wire.files.message_record import RECORD_OVERHEAD_MAX
+
+EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
+EXIT_MENDS = 3
+"""Only of a check: all that it found the next start mends by itself."""
+PROGRESS_INTERVAL_S = 0.2
+MIB = 1 << 20
+HEAD = ("group", "result", "state")
+T = TypeVar("T")
 
 
 def run_command_line(words: Sequence[str] | None = None) -> int:
@@ -84,9 +106,9 @@ async def _run(command: arguments.Command) -> int:
         case arguments.Truncate():
             return await _truncate(env, command)
         case arguments.Backup():
-            return await command_copies.backup(env, command)
+            return await _backup(env, command)
         case arguments.Seed():
-            return await command_copies.seed(env, command)
+            return await _seed(env, command)
         case _:
             assert_never(command)
 
@@ -114,7 +136,7 @@ async def _check(env: Env, command: arguments.Check) -> int:
     good = all(each.is_good for each in reports)
     is_damaged = any(each.findings.damage_count for each in reports)
     result = {"path": target.path, "good": good, **by_key(reports)}
-    await answer(result, report.check_lines(reports), json=command.json)
+    await answer(result, check_lines(reports), json=command.json)
     if is_damaged:
         return EXIT_FAILED
     return EXIT_OK if good else EXIT_MENDS
@@ -156,11 +178,11 @@ async def _truncate(env: Env, command: arguments.Truncate) -> int:
         preparing = prepare(env, store, command.offset, command.index_slots, target.node_dir)
         found = await drive(preparing)
         plan = found.plan
-        lines = report.plan_lines(plan, store.layout.root)
+        lines = plan_lines(plan, store.layout.root)
         if plan.lost is not None and not command.force:
             raise ConfigError(f"OFFSET: {plan.lost}; --force cuts it all the same")
         if (plan.cut_bytes or plan.unfinished is not None) and not command.yes:
-            sys.stderr.write(readable_lines(report.words(lines)))
+            sys.stderr.write(readable_lines(_as_text(lines)))
             if not await _agreed("Cut?"):
                 complain("triolog: nothing was changed")
                 return EXIT_FAILED
@@ -178,3 +200,282 @@ async def _agreed(question: str) -> bool:
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+# ---- what the commands share ----
+
+
+async def drive(work: Work[T], output: list[bytes] | None = None) -> T:
+    """Run work to its end; a terminal's stderr shows how far it is.
+
+    Args:
+        output: what the work has to say, written and emptied at each step.
+    """
+    shows = sys.stderr.isatty() and (output is None or not os.isatty(OUTPUT))
+    begin = drawn = trio.current_time()
+    seen: dict[str, int] = {}
+    running = Running(work)
+    try:
+        for step in running:
+            await _write_all(output)
+            now = trio.current_time()
+            first = seen.setdefault(step.what, step.done_bytes)
+            if len(seen) > 1:
+                seen, begin = {step.what: first}, now
+            if shows and now - drawn > PROGRESS_INTERVAL_S:
+                drawn = now
+                line = step_line(step, now - begin, step.done_bytes - first)
+                sys.stderr.write(f"\r{readable(line)}\x1b[K")
+                sys.stderr.flush()
+            await trio.lowlevel.checkpoint()
+        await _write_all(output)
+        return running.result
+    finally:
+        work.close()
+        if shows and drawn != begin:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+async def _write_all(output: list[bytes] | None) -> None:
+    if output:
+        data = b"".join(output)
+        output.clear()
+        await write_out(OUTPUT, data)
+
+
+async def answer(as_object: Any, lines: Sequence[str], *, json: bool) -> None:
+    """Print what a command found, for machines or for people."""
+    text = as_json(as_object) + "\n" if json else _as_text(lines)
+    await write_out(OUTPUT, readable_lines(text).encode())
+
+
+def held(disk: Disk, target: Target) -> tuple[ExitStack, bool]:
+    """The locks of a target that is only read from, and whether a node runs on it.
+
+    Raises: InUse: another program runs on it, which does not say what is safe to read.
+    """
+    try:
+        return take_locks(disk, target, may_write=False), False
+    except InUse:
+        if target.node_dir is None:
+            raise
+        return ExitStack(), True
+
+
+def absolute(path: str) -> str:
+    """The absolute path of the user's words. Raises: ConfigError: no path."""
+    if not path or "\0" in path:
+        raise ConfigError(f"DIR: expected a folder, found {path!r}")
+    return os.path.abspath(path)
+
+
+# ---- backup, seed ----
+
+
+async def _backup(env: Env, command: arguments.Backup) -> int:
+    """Copy the groups of a node or a store. Returns the exit code."""
+    disk, folder = env.disk, absolute(command.target)
+    target = find_target(disk, absolute(command.folder), command.group)
+    locks, is_running = held(disk, target)
+    with locks:
+        limits: dict[str, Limit] = {}
+        for store in target.stores:
+            if is_running:
+                limits[store.name] = await _running_limit(disk, target, store)
+            else:
+                limits[store.name] = await drive(tools_of(store).stopped_limit(disk, store))
+        locks.enter_context(held_backup(disk, target, folder))
+        done = BackedUp()
+        await drive(copy_stores(disk, target, folder, limits, done))
+        if is_running:
+            for store in [each for each in target.stores if not limits[each.name].is_sure]:
+                now = await _running_limit(disk, target, store)
+                if now.end_bytes < limits[store.name].end_bytes:
+                    raise StorageError(f"{store.name}: its log was cut while it was copied; again")
+        write_manifest(disk, folder, make_manifest(disk, target, done, env.wall_clock_ms()))
+    result = backup_object(done, folder)
+    await answer(result, backup_lines(done, folder), json=command.json)
+    return EXIT_OK
+
+
+async def _status(target: Target, group: str) -> GroupStatus | None:
+    """What a running node says of a group; None: it does not answer."""
+    assert target.node_dir is not None
+    try:
+        async with connect(api_socket_path(target.node_dir), name="backup") as client:
+            return group_status(await client.status(), group)
+    except (OSError, TriologError, ExceptionGroup):
+        return None
+
+
+async def _running_limit(disk: Disk, target: Target, store: FoundStore) -> Limit:
+    """As `StoreTools.running_limit`."""
+    assert target.identity is not None
+    status = await _status(target, store.name)
+    return tools_of(store).running_limit(disk, store, status, target.identity.node)
+
+
+async def _seed(env: Env, command: arguments.Seed) -> int:
+    """Make a backup a node's data directory. Returns the exit code."""
+    plan, config = _seed_plan(env.disk, command)
+    if config is not None:
+        seeding.check_fit(plan, config)
+    seeding.check_free(env.disk, plan)
+    copied = await drive(seeding.seed_node(env.disk, plan))
+    ends = {name: copied.log.end_bytes for name, copied in plan.groups}
+    lines = [f"{name}: ends at {end}" for name, end in ends.items()]
+    lines.append(
+        f"{plan.node_dir}: node {plan.node} of {plan.cluster}, {copied} bytes; start it as a slave"
+    )
+    result = {"path": plan.node_dir, "cluster": plan.cluster, "node": plan.node, "ends": ends}
+    await answer(result, lines, json=command.json)
+    return EXIT_OK
+
+
+def _seed_plan(disk: Disk, command: arguments.Seed) -> tuple[seeding.Seed, ClusterConfig | None]:
+    """What is meant, and the cluster file if one was named. Raises: ConfigError."""
+    source = find_target(disk, absolute(command.folder))
+    if source.manifest is None:
+        raise ConfigError(f"{source.path}: expected a backup with a manifest, found none")
+    able = seeding.seedable(source.manifest)
+    others = {
+        store.name: why for store in source.stores if isinstance(why := tools_of(store).seed, str)
+    }
+    if not able:
+        every = {mode: kind.tools().seed for mode, kind in KINDS.items()}
+        modes = " or ".join(mode for mode, duty in every.items() if not isinstance(duty, str))
+        names, why = ", ".join(others), next(iter(others.values()), "nothing is in it")
+        raise ConfigError(f"{source.path}: expected a {modes} group, found {names}: {why}")
+    for name, why in others.items():
+        complain(f"triolog: {name} is passed over: {why}")
+    text, config = command.target, None
+    if text.endswith(".toml") or text.rpartition(":")[0].endswith(".toml"):
+        found = parse_target(text)
+        config, node = found.config, command.node or found.node
+        if config is None or node is None:
+            raise ConfigError(f"TARGET: expected CLUSTER.toml:NODE or a folder, found {text}")
+        if node not in config.python_nodes:
+            known = ", ".join(config.python_nodes)
+            raise ConfigError(f"--node: expected one of {known}, found {node}")
+        node_dir, cluster = config.node_dir(node), config.name
+    else:
+        node_dir, cluster = absolute(text), source.manifest.cluster
+        node = command.node or os.path.basename(node_dir)
+        _check_name("--node", node)
+    if not cluster:
+        raise ConfigError("TARGET: expected CLUSTER.toml:NODE, for the backup names no cluster")
+    if command.group is not None:
+        _check_name("--group", command.group)
+        if len(able) != 1:
+            raise ConfigError(f"--group: expected a backup of one group, found {source.top}")
+    plan = seeding.Seed(
+        backup=source.top,
+        manifest=source.manifest,
+        node_dir=node_dir,
+        cluster=cluster,
+        node=node,
+        group=command.group,
+    )
+    return plan, config
+
+
+def _check_name(what: str, name: str) -> None:
+    if re.fullmatch(NAME.pattern, name) is None:
+        raise ConfigError(f"{what}: expected {NAME.expected}, found {name!r}")
+
+
+# ---- what they print, for people ----
+
+
+def check_lines(reports: Sequence[Report]) -> list[str]:
+    """A table for each mode, one row per group, and below them what was found."""
+    if not reports:
+        return ["no groups"]
+    lines: list[str] = []
+    for of_mode in filter(None, by_key(reports).values()):
+        rows = [(one.group, one.result, one.state, *one.row) for one in of_mode]
+        lines += columns([(*HEAD, *of_mode[0].columns), *rows], left=len(HEAD))
+    for report in reports:
+        findings = report.findings
+        for kind, found, count in (
+            ("damage", findings.damage, findings.damage_count),
+            ("mends", findings.mends, findings.mend_count),
+            ("note", findings.notes, findings.note_count),
+        ):
+            lines += [f"{report.group}: {kind}: {line}" for line in found]
+            if count > len(found):
+                lines.append(f"{report.group}: {kind}: {count} in all")
+    return lines
+
+
+def plan_lines(plan: Plan, root: str) -> list[str]:
+    """What a truncation would change."""
+    lines = []
+    if plan.unfinished is not None:
+        lines.append(f"{plan.group}: ends the truncation to {plan.unfinished} that was interrupted")
+    if plan.cut_bytes:
+        lines.append(
+            f"{plan.group}: the log will end at {plan.offset}: {plan.cut_bytes} bytes with "
+            f"{plan.records} records are cut and kept in {root}/truncated/"
+        )
+        if plan.files:
+            lines.append(f"{plan.group}: {plan.files} log files are deleted")
+    else:
+        lines.append(f"{plan.group}: nothing is behind {plan.offset}")
+    if plan.lost is not None:
+        lines.append(f"{plan.group}: {plan.lost}")
+    elif plan.known_bytes is None and plan.cut_bytes:
+        lines.append(f"{plan.group}: nobody says what of it was acknowledged")
+    return lines
+
+
+def backup_lines(done: BackedUp, folder: str) -> list[str]:
+    """What was copied."""
+    lines = list(done.notes)
+    lines += [copied.line for copied in done.copies]
+    reused = f", {_mib(done.reused_bytes)} were there already" if done.reused_bytes else ""
+    lines.append(f"{folder}: whole, {_mib(done.copied_bytes)} copied{reused}")
+    return lines
+
+
+def backup_object(done: BackedUp, folder: str) -> dict[str, Any]:
+    """What was copied, for machines; the manifest lists the files."""
+    return {
+        **{
+            key: [_copy_object(each) for each in found]
+            for key, found in by_key(done.copies).items()
+        },
+        "notes": done.notes,
+        "copied_bytes": done.copied_bytes,
+        "reused_bytes": done.reused_bytes,
+        "path": folder,
+    }
+
+
+def _copy_object(copied: Any) -> dict[str, Any]:
+    own = attrs.asdict(copied, recurse=False)
+    own.pop("log", None)
+    log = attrs.asdict(copied.log, recurse=False)
+    return {**own, **log, "files": len(copied.log.files)}
+
+
+def step_line(step: Step, seconds: float, bytes_done: int) -> str:
+    """One line of progress.
+
+    Args:
+        seconds: since the beginning.
+        bytes_done: in that time.
+    """
+    speed = bytes_done / 1e6 / max(seconds, 0.001)
+    of = f" of {_mib(step.total_bytes)}" if step.total_bytes else ""
+    return f"{step.what}: {_mib(step.done_bytes)}{of}, {speed:.0f} MB/s"
+
+
+def _mib(size: int) -> str:
+    return f"{size / MIB:.1f} MiB"
+
+
+def _as_text(lines: Iterable[str]) -> str:
+    """Lines as text."""
+    return "".join(f"{line}\n" for line in lines)

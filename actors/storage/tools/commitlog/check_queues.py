@@ -18,8 +18,12 @@ from itertools import groupby
 import attrs
 
 from actors.env.protocols import Disk, File
-from actors.storage.derived.queue_files import list_queues
-from actors.storage.derived.queue_units import QUEUE_OFFSET_MAX, is_safe_topic, queue_heads
+from actors.storage.derived.queue_files import (
+    QUEUE_OFFSET_MAX,
+    is_safe_topic,
+    list_queues,
+    queue_heads,
+)
 from actors.storage.tools.findings import FINDINGS_MAX, MENDED_BY_NODE, Findings
 from actors.storage.tools.stores import GroupStore, size_of
 from wire.files.commit_log import RecordHead, has_queue_unit, segment_name, segment_offset

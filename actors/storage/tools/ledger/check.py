@@ -4,39 +4,68 @@ Reads only. Of a running member it looks at what its checkpoint calls committed:
 and at most a few seconds old. What is damaged there is looked at twice, for the member may have let
 go of it in between: files expire, and a log may begin anew behind a snapshot.
 
-What the next start would do, refuse the log or cut its end, is asked of recovery itself.
+Where the entries of a stopped member do not go on, that may be damage, or an end that a start cuts.
+What the next start would do, refuse the log, cut it or go on behind the place, is asked of recovery
+itself, so that both say the same.
+
+Of the checksums those are named that were written and say nothing. None at all, zeros, is what
+another program's entries have, and what a start has yet to make.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 
 import attrs
 
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog
 from actors.storage.files.stepping import Running, Step, Work, labelled
-from actors.storage.ledger.judging import DATA_KEY
-from actors.storage.ledger.recovery import BAD_SUM, Found, index_records
-from actors.storage.ledger.snapshots import SnapshotFolder
-from actors.storage.ledger.sums import SUM_BYTES, contradicted, sums_of
-from actors.storage.ledger.term_files import REMOVE_THEN
+from actors.storage.files.whole_files import read_bytes
+from actors.storage.ledger.layout import LedgerLayout
+from actors.storage.ledger.mark import MarkValues
+from actors.storage.ledger.opening import DATA_KEY
+from actors.storage.ledger.recovery import BAD_SUM, Found, index_records, is_surely_whole
+from actors.storage.ledger.snapshots import (
+    INSTALLED,
+    TAKEN,
+    Snapshot,
+    SnapshotDamaged,
+    SnapshotFolder,
+)
+from actors.storage.ledger.sums import SUM_BYTES, all_known, contradicted, sums_of
+from actors.storage.ledger.term_files import (
+    FILE_BYTES_MAX,
+    NEW_VOTE,
+    NO_VOTE,
+    NO_VOTE_DO,
+    NOTHING_LEFT,
+    NOTHING_LEFT_DO,
+    REMOVE_THEN,
+    STRANGER,
+    read_term,
+)
 from actors.storage.ledger.walk import FileEnd, Piece, read_file
 from actors.storage.log import truncation
 from actors.storage.log.commit_log import segment_path
 from actors.storage.log.cut_view import as_if_cut
 from actors.storage.log.file_sizes import short_alone
-from actors.storage.tools.commitlog.check import CheckOptions
-from actors.storage.tools.commitlog.check_end import REPAIR
-from actors.storage.tools.findings import LedgerReport
+from actors.storage.tools.commitlog.check import REPAIR, CheckOptions
+from actors.storage.tools.commitlog.walk import used_bytes
+from actors.storage.tools.findings import Findings, LedgerReport, cut_text
 from actors.storage.tools.ledger.backup import BackedUpLedger, verify_ledger
-from actors.storage.tools.ledger.end import LedgerEnd
-from actors.storage.tools.ledger.files import COPY_AGAIN, LedgerFiles, known_records, known_sums
-from actors.storage.tools.ledger.small import check_snapshots, check_term, read_committed
-from actors.storage.tools.ledger.sums import SumsCheck
+from actors.storage.tools.ledger.files import (
+    COPY_AGAIN,
+    LedgerFiles,
+    find_end,
+    known_records,
+    known_sums,
+)
 from actors.storage.tools.stores import GroupLedger, odd_in
 from wire.dledger.entry import INDEX_BYTES
+from wire.dledger.files import decode_ledger_checkpoint
 from wire.dledger.scan import EntryHead
+from wire.errors import RemoteProtocolError
 
 EVERYTHING = 1 << 62
 
@@ -317,3 +346,307 @@ class _LedgerCheck:
             return True
         looking = self._files.index.has_gap(head.index, found.first_index)
         return (yield from labelled(looking, Step(f"{self._ledger.name}: index", 0, 0)))
+
+
+@attrs.frozen(kw_only=True)
+class LedgerEnd:
+    """One member's log, whose files are of the right sizes.
+
+    Attributes:
+        report: what is found goes there.
+        stop: where its entries do not go on; None: they end where nothing is written.
+        do: what is to be done about damage.
+    """
+
+    disk: Disk
+    ledger: GroupLedger
+    files: LedgerFiles
+    report: LedgerReport
+    stop: FileEnd | None
+    do: str
+
+    def hurt(self, stop: FileEnd, more: str = "") -> None:
+        """Name a place where the entries do not go on."""
+        log, at = self.files.log, stop.at_bytes
+        base = at - at % log.segment_bytes
+        entry = self.report.end_index + 1
+        reason = stop.reason or "nothing is written there"
+        self.report.findings.hurt(
+            f"{segment_path(log.folder, base)}: byte {at - base} (entry {entry}, offset {at}):"
+            f" {reason}{more}; {self.do}"
+        )
+
+    def judge(self, bases: list[int]) -> Work[Found | None]:
+        """What it means. Gives what the next start finds; None: it is refused, or passes over."""
+        report, mark, stop = self.report, self.files.mark, self.stop
+        if stop is not None and mark is not None and stop.at_bytes < mark.end_bytes:
+            self.hurt(stop, f", but all below {mark.end_bytes} was synced once")
+            return None
+        try:
+            found = yield from find_end(self.disk, self.ledger, self.files)
+        except CorruptLog as error:
+            report.findings.hurt(f"{error}; {self.do}")
+            return None
+        if stop is not None and found.end_bytes > stop.at_bytes:
+            self.hurt(stop, f", and entries follow up to {found.end_index}")
+            return None
+        yield from self._judge_cut(found, bases)
+        self._judge_committed(found)
+        return found
+
+    def _judge_cut(self, found: Found, bases: list[int]) -> Work[None]:
+        """What a start that takes the log cuts off it."""
+        report, stop, gone = self.report, self.stop, 0
+        if found.end_index < report.end_index and (found.end_index >= 0 or stop is None):
+            gone = report.end_index - found.end_index
+            report.entries -= gone
+            report.end_index, report.end_term = found.end_index, found.end_term
+            report.end_bytes = found.end_bytes
+        used, kept_bytes = yield from self._used_behind(bases)
+        if used <= report.end_bytes or (stop is None and not gone):
+            return
+        if stop is not None and not report.findings.starts:
+            self.hurt(stop, ", and something follows")
+            return
+        report.torn_bytes = kept_bytes
+        gone += yield from self._entries_behind(bases)
+        end, mark = report.end_bytes, self.files.mark
+        file_end = end + -end % self.files.log.segment_bytes
+        text = cut_text(
+            end,
+            found.reason or "bytes behind the end",
+            f"{report.torn_bytes} bytes" + (f" with {gone} whole entries" if gone else ""),
+            None if mark is None else mark.end_bytes,
+            self.ledger.settings,
+        )
+        # A kill tears the last file alone; a loss of power more, and so does damage.
+        if mark is None and stop is not None and used > max(file_end, stop.at_bytes):
+            report.findings.mend(text)
+        else:
+            report.findings.note(text)
+
+    def _used_behind(self, bases: list[int]) -> Work[tuple[int, int]]:
+        """The end of the last byte behind the end that is not zero, 0 without one; and how many
+        bytes a start keeps: of each file those up to its last one.
+        """
+        log, end, used, kept = self.files.log, self.report.end_bytes, 0, 0
+        step = Step(f"{self.ledger.name}: behind the end", 0, 0)
+        for base in bases:
+            start = max(end - base, 0)
+            if start < log.segment_bytes:
+                path = segment_path(log.folder, base)
+                looking = used_bytes(self.disk, path, start, log.segment_bytes)
+                at = yield from labelled(looking, step)
+                used = base + at if at > start else used
+                kept += at - start
+        return used, kept
+
+    def _entries_behind(self, bases: list[int]) -> Work[int]:
+        """How many whole entries are in the files behind the one that the log ends in."""
+        log, end, count = self.files.log, self.report.end_bytes, 0
+        for base in bases:
+            if base < end or base == bases[0]:
+                continue
+            size = log.segment_bytes
+            reading = read_file(self.disk, log.folder, base, size, is_first=False, after=None)
+            for piece in reading:
+                count += len(piece.heads)
+                yield Step(f"{self.ledger.name}: behind the end", 0, 0)
+        return count
+
+    def _judge_committed(self, found: Found) -> None:
+        """The start takes the log: a checkpoint that says more is corrected, not believed."""
+        report, mark = self.report, self.files.mark
+        end, said = report.end_index, report.committed_index
+        if said <= end:
+            return
+        text = (
+            f"{self.ledger.layout.checkpoint}: entries up to {said} were committed, but the log"
+            f" ends at {end}"
+        )
+        if mark is not None and not mark.end_bytes:
+            report.findings.note(f"{text}: it was begun anew")
+        elif not report.findings.starts:
+            report.findings.hurt(f"{text}; {self.do}")
+        elif not is_surely_whole(found, mark):
+            report.findings.hurt(
+                f"{text}: the next start goes on without {end + 1} to {said}, and counts as one"
+                f" that has lost its log (not with `compat`); {self.do}"
+            )
+        else:
+            report.findings.mend(
+                f"{text} and is whole: the next start corrects that; what other members have behind"
+                " it they send"
+            )
+
+
+def read_committed(disk: Disk, layout: LedgerLayout, findings: Findings) -> int:
+    """The committed index as the checkpoint says it; -1 if it says none."""
+    if not disk.exists(layout.checkpoint):
+        return -1
+    try:
+        data = read_bytes(disk, layout.checkpoint, FILE_BYTES_MAX)
+        return decode_ledger_checkpoint(data).committed_index
+    except RemoteProtocolError as error:
+        findings.mend(
+            f"{layout.checkpoint}: {error}; a start takes nothing for committed until its leader"
+            " says what is: remove it at will"
+        )
+        return -1
+
+
+def check_term(
+    disk: Disk, ledger: GroupLedger, report: LedgerReport, mark: MarkValues | None
+) -> None:
+    """Term and vote, beside the log's last term."""
+    path, findings = ledger.layout.term, report.findings
+    try:
+        vote = read_term(disk, path, unsynced=ledger.is_compat)
+    except CorruptLog as error:
+        findings.hurt(str(error))
+        return
+    if vote is None:
+        if mark is not None and report.entries:
+            findings.hurt(f"{path}: {NO_VOTE}; {NO_VOTE_DO}")
+        elif ledger.had_vote and not report.entries and not ledger.is_compat:
+            findings.hurt(f"{path}: {NOTHING_LEFT}; {NOTHING_LEFT_DO}")
+        else:
+            findings.note(f"{path}: there is none: a start begins without a vote")
+        return
+    report.term, report.voted_for = vote.term, vote.voted_for
+    if not disk.exists(path):
+        findings.note(f"{path}: there is none, but what a broken off write has left of it")
+    if vote.voted_for and ledger.members and vote.voted_for not in ledger.members:
+        findings.note(f"{path}: term {vote.term}, vote for {vote.voted_for}: {STRANGER}")
+    if vote.term < report.end_term:
+        text = f"{path}: term {vote.term}, but the last entry is of term {report.end_term}"
+        if not ledger.is_compat:
+            findings.hurt(f"{text}: it has forgotten votes; {NEW_VOTE}")
+        else:
+            findings.note(text)
+
+
+def check_snapshots(
+    disk: Disk,
+    ledger: GroupLedger,
+    report: LedgerReport,
+    terms: dict[int, int],
+    limit: int | None,
+    do: str,
+) -> Work[None]:
+    """Each of them, and whether the log goes on where they end.
+
+    Args:
+        terms: index -> term of entries of the log.
+        limit: of a running member: so far its log was looked at.
+        do: what is to be done where none serves.
+    """
+    folder = SnapshotFolder(disk, ledger.layout.snapshot, ())
+    findings, damaged = report.findings, []
+    indexes = folder.indexes()
+    for index in indexes:
+        try:
+            snapshot = folder.snapshot(index)
+            step = Step(f"{ledger.name}: snapshot {index}", 0, snapshot.size_bytes)
+            yield from labelled(folder.check(snapshot), step)
+        except FileNotFoundError:
+            continue  # a running member has pruned it
+        except SnapshotDamaged as error:
+            damaged.append(str(error))
+        else:
+            report.snapshots.append(index)
+            _compare(snapshot, report, terms, limit, do)
+    newest = max(report.snapshots, default=-1)
+    is_covered = report.first_index <= newest + 1
+    for text in damaged:
+        do = "an older one serves: remove its folder at will" if is_covered else do
+        findings.hurt(f"{text}; {do}")
+    if indexes and not damaged and not is_covered:
+        findings.hurt(
+            f"{folder.root}: the newest stands for entries up to {newest}, but the"
+            f" log begins at {report.first_index}; {do}"
+        )
+    for name in (TAKEN, INSTALLED):
+        if limit is None and disk.exists(f"{folder.root}/{name}"):
+            findings.note(f"{folder.root}/{name}: was never finished: the next start removes it")
+
+
+def _compare(
+    snapshot: Snapshot, report: LedgerReport, terms: dict[int, int], limit: int | None, do: str
+) -> None:
+    """Beside the entry that it ends with."""
+    term = terms.get(snapshot.index)
+    if term is not None and term != snapshot.term:
+        report.findings.hurt(
+            f"{snapshot.path}: ends with entry {snapshot.index} of term {snapshot.term}, which is"
+            f" of term {term} in the log; {do}"
+        )
+    if limit is None and report.entries and snapshot.index > report.end_index:
+        report.findings.note(
+            f"{snapshot.path}: stands for entries up to {snapshot.index}, the log ends at"
+            f" {report.end_index}"
+        )
+
+
+NAMED_MAX = 5
+"""Records that are named; the others are counted."""
+
+
+@attrs.define
+class SumsCheck:
+    """Checks one member whose log has a mark; `_folder` is that of the checksums."""
+
+    _files: LedgerFiles
+    _folder: str
+    _spoilt: list[int] = attrs.field(factory=list, init=False)  # indexes of the first few
+    _spoilt_count: int = attrs.field(default=0, init=False)
+    _last: int = attrs.field(default=-1, init=False)
+
+    def take(self, heads: Sequence[EntryHead], known: bytes) -> int:
+        """Look at the records of entries that are good. Gives how many of them say something.
+
+        Args:
+            known: the records; zeros, or fewer, where there are none.
+        """
+        mark, said = self._files.mark, 0
+        whole_bytes = 0 if mark is None else mark.whole_bytes
+        for number, head in enumerate(heads):
+            record = known[number * SUM_BYTES : (number + 1) * SUM_BYTES]
+            if record and all_known(record):
+                said += 1
+            elif any(record) and head.pos + head.size <= whole_bytes:
+                self._spoilt_count += 1
+                self._last = head.index
+                if len(self._spoilt) < NAMED_MAX:
+                    self._spoilt.append(head.index)
+        return said
+
+    def judge(self, report: LedgerReport, found: Found | None) -> None:
+        """What follows from those that were written and say nothing: no entry is lost by it.
+
+        Args:
+            found: by the next start; None: it is refused, or the member runs.
+        """
+        mark, findings = self._files.mark, report.findings
+        follows = "it is believed as far as its head goes: damage of its body would not be noticed"
+        for line in self._files.odd_sums:
+            first = "" if found is None else f" of entries from {found.first_index} on"
+            findings.note(
+                f"{line}: none of the checksums is read; the next start makes those{first} again,"
+                " other entries are believed as far as their heads go"
+            )
+        for index in self._spoilt:
+            at, size = index * SUM_BYTES, self._files.sums.log.segment_bytes
+            path = segment_path(self._folder, at - at % size)
+            again = ""
+            if found is not None and index >= found.first_index and mark and not mark.is_clean:
+                again = "; the next start makes it again"
+            findings.note(
+                f"{path}: byte {at % size}: the checksum of entry {index} is damaged and says"
+                f" nothing; {follows}{again}"
+            )
+        if self._spoilt_count > len(self._spoilt):
+            findings.note(
+                f"{self._folder}: {self._spoilt_count} damaged checksums in all, the last of entry"
+                f" {self._last}"
+            )
