@@ -29,7 +29,7 @@ from actors.cluster.summary import leads_words
 from actors.cluster.view import ClusterView, FeedView, NodeView, TreeView
 from actors.config.kind import Terms
 from actors.config.sizes import size
-from actors.group_status import DAMAGED, GroupStatus, Peer
+from actors.group_status import DAMAGED, MENDED, STANDS_STILL, GroupStatus, Peer
 
 TREE_COLUMN_CHARS = 24
 """Below this width per node, trees stand below each other."""
@@ -322,7 +322,7 @@ def node_lines(node: NodeView, *, trees: bool = False) -> list[str]:
         words = (role_words(own), extent_words(own), *own.remarks, *_link_words(own))
         lines.append(f"  {name}: {', '.join(words)}")
         lines += [f"    {peer_words(own, peer)}" for peer in own.peers]
-        lines += [f"    {words}" for words in own.others]
+        lines += [f"    {words}" for words in (*own.others, *_found_words(node.node, own))]
     if node.tree is None:
         return lines
     shown = _tree(node.tree).plain.split("\n") if trees else _odd_parts(node.tree)
@@ -336,6 +336,13 @@ def _link_words(own: GroupStatus) -> list[str]:
     is_said = own.reason and own.reason in own.link.error
     is_told = own.link.error and not own.link.is_up and not is_said
     return [f"{own.link.state} ({own.link.error})" if is_told else own.link.state]
+
+
+def _found_words(node: str, own: GroupStatus) -> Iterator[str]:
+    """What it has found that is told nowhere else, and what mends what is."""
+    if DAMAGED in own.findings:
+        yield f"`repair {node}` mends its copy from another member's"
+    yield from (own.findings[kind] for kind in (STANDS_STILL, MENDED) if kind in own.findings)
 
 
 def _odd_parts(tree: TreeView) -> list[str]:

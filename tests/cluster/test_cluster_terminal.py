@@ -9,7 +9,7 @@ from actors.cluster.rates import RateMeter, Rates
 from actors.cluster.summary import findings
 from actors.cluster.terminal import frame, node_lines, plain_lines
 from actors.cluster.view import ClusterView, NodeView, tree_view
-from actors.group_status import DAMAGED
+from actors.group_status import DAMAGED, MENDED
 
 RATES = {"orders": Rates(bytes_per_s=410_000.0, records_per_s=2000.4)}
 
@@ -278,7 +278,19 @@ def test_where_a_copy_is_damaged() -> None:
     assert f"damaged: {where}" in picture(cluster(nodes=(node("n1", slave_of),)))
     both = cluster(nodes=(found, node("n1", slave_of)))
     assert findings(both, "orders", DAMAGED) == {"n0": where, "n1": where}
+    for name, said in (("n0", found), ("n1", node("n1", slave_of))):
+        words = f"    `repair {name}` mends its copy from another member's"
+        assert words in node_lines(said)
     assert findings(cluster(nodes=(node("n0", master()),)), "orders", DAMAGED) == {}
+
+
+def test_status_says_what_was_found_and_needs_nobody() -> None:
+    found = node("n0", master(stands_still="the oldest file is from 2036"))
+    assert "    the oldest file is from 2036" in node_lines(found)
+    mended = {MENDED: "3 damaged units were mended"}
+    said = attrs.evolve(found.groups["orders"], findings=mended)
+    found = attrs.evolve(found, groups={"orders": said})
+    assert "    3 damaged units were mended" in node_lines(found)
 
 
 def test_rates() -> None:
