@@ -46,7 +46,7 @@ def test_damage_in_what_is_committed_is_found() -> None:
     found = checked(disk, is_running=True)
     assert "byte 0 (entry" in found.findings.damage[0]
     assert (
-        f"but entries up to {COUNT - 11} are committed; `repair` mends it while"
+        f"but entries up to {COUNT - 11} are committed; `repair` mends it once"
         in (found.findings.damage[0])
     )
 

@@ -426,7 +426,8 @@ PAGE_BYTES = 4096
 PLACE_AT, PLACE_BYTES = 28, 8
 """Where a record says its own physical offset."""
 
-REPAIR = "`repair` mends it while the node runs (README, Running it)"
+REPAIR = "`repair` mends it once the node answers; if it ends its start, see README, Running it"
+"""Of a running node, which may still be at its start: nobody but itself knows."""
 
 
 @attrs.frozen(kw_only=True)
