@@ -6,10 +6,16 @@ costs one attribute check more. It outlives the group's tree, and the node's.
 
 from __future__ import annotations
 
+from typing import Final
+
 import attrs
 import trio
 
 from actors.ha.core.role_effects import RoleView
+from actors.log_types import GroupState
+
+SAID_HOLDS_S: Final = 20.0
+"""A member that can be asked says so much more often what it is."""
 
 
 @attrs.define(eq=False)
@@ -23,6 +29,7 @@ class RoleBoard:
 
     view: RoleView
     is_open: bool = False
+    _said: dict[str, tuple[GroupState, float]] = attrs.field(init=False, factory=dict)
     _changed: trio.Event = attrs.field(init=False, factory=trio.Event)
 
     def publish(self, view: RoleView, *, is_open: bool) -> None:
@@ -32,6 +39,15 @@ class RoleBoard:
         self.view, self.is_open = view, is_open
         changed, self._changed = self._changed, trio.Event()
         changed.set()
+
+    def note(self, member: str, state: GroupState) -> None:
+        """By the role keeper: a member has said what it is. It wakes nobody."""
+        self._said[member] = state, trio.current_time()
+
+    def said(self) -> dict[str, GroupState]:
+        """What members have said lately, by their names."""
+        since_s = trio.current_time() - SAID_HOLDS_S
+        return {name: state for name, (state, at_s) in self._said.items() if at_s >= since_s}
 
     async def wait_changed(self, known: RoleView) -> RoleView:
         """Return once the view is another than `known`."""

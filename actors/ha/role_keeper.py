@@ -132,6 +132,7 @@ class RoleKeeper(Actor[_Inbox]):
             case MasterLeft():
                 effects = rules.left(message.session)
             case MemberTold():
+                self.board.note(message.member, message.state)
                 self.fresh.heard(message.member, message.state, message.asked)
                 effects = rules.heard(message.member, message.state, now_s, message.asked)
             case AskFresh():

@@ -270,6 +270,7 @@ class ClassicPart(ClassicMember):
             mended=mended,
             no_room="" if held is None else held.no_room,
             scrub=None if ha is None else await self._scrub(),
+            said=self.board.said(),
         )
 
     async def _scrub(self) -> Scrub | None:

@@ -35,7 +35,7 @@ from actors.ha.connection_state import ClientChanged, HaStatus
 from actors.ha.core.role_effects import PASSING, Role, RoleState, RoleView
 from actors.ha.core.slave_table import TOLD, SlaveStatus
 from actors.ha.core.states import OFFSET_REFUSALS, HAConnectionState
-from actors.log_types import Offsets
+from actors.log_types import GroupState, Offsets
 from actors.node.ledger_peers import ANSWERS, JOINS, Known
 from actors.runtime import TreeNode
 from actors.storage.files.room import NO_ROOM
@@ -57,6 +57,7 @@ def classic_status(
     mended: str = "",
     no_room: str = "",
     scrub: Scrub | None = None,
+    said: Mapping[str, GroupState] | None = None,
 ) -> GroupStatus:
     """One classic group on one node.
 
@@ -67,6 +68,7 @@ def classic_status(
         stands_still: why old log files do not go.
         mended: how much of what derives from the log was damaged, and is not any more.
         no_room: why nothing can be written here.
+        said: what other members have said lately of themselves.
     """
     client = None if ha is None else ha.client
     link = None if ha is None or client is None else _link(client, ha.asked_s)
@@ -81,7 +83,7 @@ def classic_status(
     }
     is_usual = role.state in USUAL and not reason
     damage = f"damaged: {role.damage}" if role.damage not in ("", reason) else ""
-    details = _classic_details(group, ha, role)
+    details, slaves = _classic_details(group, ha, role), () if ha is None else ha.slaves
     return GroupStatus(
         mode=group.mode,
         terms=kind_of(group).terms,
@@ -100,7 +102,7 @@ def classic_status(
         durability=group.durability,
         body_bytes_max=group.body_bytes_max,
         takes_empty=group.takes_empty,
-        peers=tuple(map(_slave, () if ha is None else ha.slaves)),
+        peers=tuple(_slave(slave, (said or {}).get(slave.node)) for slave in slaves),
         link=link,
         scrub=scrub,
         diverged=role.state is RoleState.DIVERGED or (client is not None and client.diverged),
@@ -153,8 +155,13 @@ def _why_without_room(reason: str, link: Link | None) -> str:
     return f"{sign}{rest}" if sign else ""
 
 
-def _slave(slave: SlaveStatus) -> Peer:
-    is_well, details = slave.ack_bytes is not None, attrs.asdict(slave, value_serializer=_plain)
+def _slave(slave: SlaveStatus, said: GroupState | None) -> Peer:
+    """One slave, as its master sees it. Args: said: what it says of itself; None: it was silent."""
+    why = "" if said is None else said.damage or said.no_room or said.reason
+    says = f"it says {said.state}: {why}" if said is not None and why else ""
+    # What it reported last is known also of one that has gone.
+    is_well = slave.ack_bytes is not None and slave.state is HAConnectionState.TRANSFER
+    details = attrs.asdict(slave, value_serializer=_plain)
     state = "in sync" if slave.in_sync else "behind"
     if not is_well:  # upstream's name of no connection sounds like the end of the slave
         is_gone = slave.state is HAConnectionState.SHUTDOWN
@@ -165,7 +172,7 @@ def _slave(slave: SlaveStatus) -> Peer:
         node=slave.node,
         state=state if slave.counts else f"{state}, written only",
         is_well=is_well,
-        reason="" if is_well else slave.last_error,
+        reason="" if is_well else "; ".join(filter(None, (slave.last_error, says))),
         end=slave.ack_bytes,
         lag=slave.lag_bytes,
         has_copy=is_well and slave.counts,

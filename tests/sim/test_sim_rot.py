@@ -13,8 +13,10 @@ from rot_kit import BODY, GROUP, HEAD, SCRUBBED_S, SEGMENT, filled
 from actors.api.failures import RequestRefused
 from actors.events import ha
 from actors.events import store as events
+from actors.group_status import group_statuses
 from actors.ha.core.role_effects import RoleState
 from actors.ha.ha_client import VERIFY_TIMEOUT_S
+from actors.ha.role_board import SAID_HOLDS_S
 from actors.sim.atlas import DIGESTED_S
 from actors.sim.checkers import NoDamagedCopyCounts
 from actors.sim.history import FaultInjected
@@ -140,6 +142,31 @@ async def test_what_a_start_has_parsed_is_digested_at_once(
         assert found.first_bytes == SEGMENT
         on.flip(node, SEGMENT + HEAD)
         await trio.sleep(2 * RECHECK_S)
+
+
+async def test_a_master_says_why_a_slave_is_away(autojump_clock: object) -> None:
+    """As long as that one says it; a slave that has gone says nothing."""
+    async with filled(copies=2) as on:
+        master = on.cluster.running("n0")
+        assert master is not None
+
+        async def reason() -> str:
+            (group,) = group_statuses(await master.status()).values()
+            (peer,) = (peer for peer in group.peers if peer.node == "n1")
+            return peer.reason
+
+        assert await reason() == ""
+        on.flip("n1", SEGMENT + BODY)
+        await trio.sleep(SCRUBBED_S)
+        assert "it says damaged: " in await reason()
+        assert f"bytes {SEGMENT} to {2 * SEGMENT} are damaged" in await reason()
+        assert (await reason()).startswith("the connection broke: ")
+        await on.cluster.kill("n1")
+        await trio.sleep(SAID_HOLDS_S + 1)
+        assert "it says" not in await reason()
+        on.flip("n1", SEGMENT + BODY)
+        await on.cluster.start("n1")
+        await on.cluster.converged(GROUP)
 
 
 async def test_a_start_waits_for_no_file_to_be_parsed(
