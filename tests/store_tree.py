@@ -18,7 +18,7 @@ from actors.runtime import (
     Strategy,
     SupervisorSpec,
 )
-from actors.sim.fence import FencedDisk
+from actors.sim.disk.fence import FencedDisk
 
 
 @attrs.define

@@ -12,7 +12,7 @@ from actors.quiet_imports import quiet_imports
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     with quiet_imports():
-        from actors.sim.command_line import run_command_line
+        from actors.sim.commands.command_line import run_command_line
     return run_command_line(words)
 
 

@@ -26,8 +26,8 @@ from actors.log import AppendOutcome, Log
 from actors.log_types import Chain, Found, NewRecord, Offsets, Receipt
 from actors.node.node import Node
 from actors.service import open_node
+from actors.sim.disk.pages import Inode
 from actors.sim.machines import DATA_DIR, NotConverged, SimMachines, SimProcess
-from actors.sim.pages import Inode
 from actors.sim.world import SimEvent, World
 from actors.storage.layout import StoreLayout
 from actors.storage.log.commit_log import segment_path

@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import attrs
 
+from actors.config import Group
 from actors.log_types import Batch, Offsets, Receipt
 from actors.sim.world import SimEvent
 
@@ -307,3 +308,9 @@ def _fields(value: object) -> str:
         return repr(value)
     found = attrs.asdict(value, recurse=False)  # type: ignore[arg-type]
     return f"{type(value).__name__} " + " ".join(f"{key}={each}" for key, each in found.items())
+
+
+def is_of(group: Group, seen: SimEvent) -> bool:
+    """Whether an event is about this group."""
+    parts = seen.path.split("/")
+    return len(parts) > 2 and parts[2] == group.name

@@ -17,8 +17,7 @@ from actors.env.local_secrets import SECRET_BYTES
 from actors.env.protocols import Env
 from actors.errors import Closed, NodeStopped, UnknownName
 from actors.log_types import Offsets
-from actors.sim.machine import NodeState
-from actors.sim.world import World
+from actors.sim.world import NodeState, World
 
 N = TypeVar("N")
 

@@ -4,20 +4,65 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import attrs
+import trio
 
 from actors.config import ClusterConfig
+from actors.sim.actions.runner import Runner
+from actors.sim.actions.script import Script, dump_fault
 from actors.sim.disk import DiskOptions
-from actors.sim.history import Observation, Violation
+from actors.sim.history import History, Observation, Violation
+from actors.sim.machines import SimMachines
 from actors.sim.network import NetworkOptions
-from actors.sim.script import Script, dump_fault
-from actors.sim.stage import Stage
 from actors.sim.workload import WorkloadOptions
 from actors.sim.world import World
+
+
+class Load(Protocol):
+    """Clients that append and read."""
+
+    async def run(self, until_s: float) -> None: ...
+
+
+class Stage(ABC):
+    """See the module's text.
+
+    Attributes:
+        machines: the nodes, not started.
+        history: what is observed, and judged as it comes.
+        faults: carries scripts out.
+    """
+
+    machines: SimMachines[Any]
+    history: History
+    faults: Runner
+
+    @abstractmethod
+    def loads(self) -> Sequence[Load]:
+        """The clients; asked for once, when all nodes are up."""
+
+    @abstractmethod
+    async def converge(self, nursery: trio.Nursery) -> None:
+        """Return once all are whole, and the same everywhere.
+
+        Args:
+            nursery: for what has to go on meanwhile; it is cancelled behind it.
+
+        Raises: NotConverged.
+        """
+
+    @abstractmethod
+    def judge(self) -> None:
+        """Look at what is left when all nodes have stopped."""
+
+    @abstractmethod
+    def counts(self) -> Mapping[str, int]:
+        """Count what was observed, by the names of the mode's marks."""
+
 
 FAULTS_S = 60.0
 """Virtual time in which faults begin."""

@@ -1,18 +1,103 @@
-"""Running plans of every mode: each run on a virtual clock of its own."""
+"""One simulated history from one plan: a cluster, its clients, its faults, and its judges.
+
+First safety under faults, then everything is healed and must converge within a stated virtual
+time, stop in order, and pass the validations.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import trio
 
-from actors.sim.classic import ClassicPlan
+from actors.sim.actions.runner import Runner
+from actors.sim.classic.plan import ClassicPlan
 from actors.sim.dledger.plan import LedgerPlan
-from actors.sim.history import Observation
+from actors.sim.history import History, Observation
+from actors.sim.judges.liveness import look_around
+from actors.sim.machines import NotConverged, SimMachines
 from actors.sim.plan import Outcome, Plan
-from actors.sim.scheduler import virtual_clock
-from actors.sim.simulation import simulate
+from actors.sim.scheduler import make_policy, virtual_clock
+from actors.sim.world import World, open_world
+
+
+def outcome_of(
+    plan: Plan,
+    world: World,
+    history: History,
+    faults: Runner,
+    machines: SimMachines[Any],
+    counts: Mapping[str, int],
+) -> Outcome:
+    """Args: counts: of what was observed, by the names of the mode's marks."""
+    return Outcome(
+        plan=plan,
+        fingerprint=world.fingerprint.hexdigest(),
+        digest=history.digest(),
+        violations=tuple(history.violations),
+        counts={**counts, **_fault_counts(faults), **_restarts(machines), **_kept(machines)},
+        virtual_s=trio.current_time(),
+        steps=world.fingerprint.steps,
+    )
+
+
+def _fault_counts(faults: Runner) -> dict[str, int]:
+    """How often each action took effect, under the names of a sweep."""
+    return {f"fault {kind}": count for kind, count in faults.counts.items()}
+
+
+def _restarts(machines: SimMachines[Any]) -> dict[str, int]:
+    """How often nodes were started again, likewise."""
+    return {"restarts": sum(max(0, node.boots - 1) for node in machines.world.nodes)}
+
+
+def _kept(machines: SimMachines[Any]) -> dict[str, int]:
+    """Pages that a power loss left as the kernel had written them back between two writes."""
+    pages = sum(node.disk.writeback.kept for node in machines.world.nodes)
+    return {"mark page as it was written back": pages} if pages else {}
+
+
+SCRIPT_EXTRA_S: Final = 600.0
+"""An action that has not ended so long after the run's end never does."""
+
+
+async def simulate(plan: Plan, tell: Callable[[Observation], None] | None = None) -> Outcome:
+    """Run a plan. Needs a Trio run with an autojump clock; `run_plan` brings one along."""
+    world_opened = open_world(
+        plan.seed,
+        network=plan.network,
+        disk=plan.disk,
+        policy=make_policy(plan.policy),
+        tell_yields=plan.tell_yields,
+    )
+    async with world_opened as world:
+        with plan.stage(world, tell) as stage:
+            machines, history, faults = stage.machines, stage.history, stage.faults
+            await machines.start()
+            loads = stage.loads()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(look_around, machines, history.add, name="sim-look")
+                with trio.move_on_after(plan.duration_s + SCRIPT_EXTRA_S) as bound:
+                    async with trio.open_nursery() as clients:
+                        until_s = trio.current_time() + plan.duration_s + 1.0
+                        for load in loads:
+                            clients.start_soon(load.run, until_s)
+                        await faults.run(plan.script)
+                        await faults.mend()
+                if bound.cancelled_caught:
+                    history.violated("ScriptEnds", trio.current_time(), "an action waits for ever")
+                try:
+                    await stage.converge(nursery)
+                    await machines.stop()
+                except NotConverged as error:
+                    history.violated("Converges", trio.current_time(), str(error))
+                nursery.cancel_scope.cancel()
+            for name in machines.names:
+                faults.notice_failure(name)
+            stage.judge()
+            return outcome_of(plan, world, history, faults, machines, stage.counts())
+
 
 PLANS: Final[dict[str, type[Plan]]] = {each.mode: each for each in (ClassicPlan, LedgerPlan)}
 """By mode; see `actors.config.kinds`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from actors.api.credentials import Credentials, Identity
-from actors.sim.secret_files import SimSecretStore
+from actors.sim.world import SimSecretStore
 
 SECRET_PATH = "/data/cluster.secret"
 SECRET = b"the secret of the cluster named demo"

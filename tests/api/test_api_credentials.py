@@ -36,7 +36,7 @@ from actors.env.local_secrets import LocalSecretStore
 from actors.env.protocols import Stream
 from actors.errors import ConfigError
 from actors.sim.cluster import classic_config
-from actors.sim.secret_files import SimSecretStore
+from actors.sim.world import SimSecretStore
 from wire.api import frames as api
 
 OTHER = b"what a stranger made up, so it is none"

@@ -1,9 +1,9 @@
 """One script of faults for every kind of group, and who carries it out.
 
-Lines are those of `actors.sim.script`, but nodes are said by what they are at that moment: `leader`
-is who acknowledged last, a classic group's master or a DLedger group's leader; `follower` is the
-first of the others. `extra`, of a fault of the leader: so many seconds later the operator of a
-classic group promotes the furthest slave. A DLedger group elects, and needs no operator.
+Lines are those of `actors.sim.actions.script`, but nodes are said by what they are at that moment:
+`leader` is who acknowledged last, a classic group's master or a DLedger group's leader; `follower`
+is the first of the others. `extra`, of a fault of the leader: so many seconds later the operator
+of a classic group promotes the furthest slave. A DLedger group elects, and needs no operator.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from actors.errors import TriologError
 from actors.group_status import group_statuses
 from actors.log import Log
 from actors.runtime import ActorError
-from actors.sim.script import Fault, Script, parse_fault
+from actors.sim.actions.script import Fault, Script, parse_fault
 
 SCRIPT: Final = """\
 at 5 kill leader for 12 extra 2

@@ -18,7 +18,7 @@ from compare_run import Run
 from compare_script import SCRIPT, Hit, Stage, outages, read_script, title
 from compare_sim import simulate
 
-from actors.sim.script import parse_fault
+from actors.sim.actions.script import parse_fault
 
 TINY = "at 0.5 kill leader for 3 extra 0.5\nat 4 cut leader follower for 0.5\n"
 NODES = ("n0", "n1", "n2")

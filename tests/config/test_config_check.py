@@ -175,10 +175,10 @@ def test_every_promise_names_who_judges_it() -> None:
     judges = "".join(
         (root / path).read_text()
         for path in (
-            "actors/sim/checkers.py",
-            "actors/sim/survival.py",
-            "actors/sim/validations.py",
-            "actors/sim/dledger/checkers.py",
+            "actors/sim/classic/judges/checkers.py",
+            "actors/sim/classic/judges/survival.py",
+            "actors/sim/classic/judges/validations.py",
+            "actors/sim/dledger/judges/checkers.py",
         )
     )
     for row in guarantees.table():

@@ -29,7 +29,8 @@ from actors.events.dledger import (
     SnapshotRefused,
     SnapshotSaved,
 )
-from actors.sim.disk import SimDisk, SimSyncer
+from actors.sim.disk import SimDisk
+from actors.sim.disk.disk import SimSyncer
 from wire.dledger.codes import ResponseCode
 from wire.dledger.rpc import InstallSnapshotRequest
 

@@ -18,7 +18,7 @@ from test_env_network import real_kit
 from actors.env import Held, ReceiveHalf, SendHalf
 from actors.env.local_disk import LocalDisk, LocalFile
 from actors.env.pipes import PIPES_MAX, PipedBytes
-from actors.sim.held import SimHeld
+from actors.sim.disk.disk import SimHeld
 
 pytestmark = pytest.mark.real_io
 

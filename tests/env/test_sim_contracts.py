@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from actors.sim.disk import SimDisk
-from actors.sim.fence import FencedDisk
+from actors.sim.disk.fence import FencedDisk
 from actors.sim.network import NetworkOptions, SimNetwork
 
 OPTIONS = {

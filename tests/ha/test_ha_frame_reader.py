@@ -10,7 +10,7 @@ from actors.env.protocols import Held
 from actors.ha.client_messages import raw_append
 from actors.ha.core.slave_progress import Append
 from actors.ha.frame_reader import TURN_BYTES, FrameReader
-from actors.sim.held import SimHeld
+from actors.sim.disk.disk import SimHeld
 from wire.ha.classic import FrameMeter, encode_frame_header
 
 LARGE = 100

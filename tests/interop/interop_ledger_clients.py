@@ -1,8 +1,8 @@
 """Clients of a mixed group, several at a time, that write down all they ask for and hear.
 
-What they wrote down is judged by `actors.sim.linear`, which takes no part in the group. Reads count
-from members of ours alone: a Java leader answers GET with entries that are not committed (bug B13
-of the specification).
+What they wrote down is judged by `actors.sim.judges.linear`, which takes no part in the group.
+Reads count from members of ours alone: a Java leader answers GET with entries that are not
+committed (bug B13 of the specification).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Protocol
 import attrs
 from interop_ledger_wire import ADDRESSES, GROUP
 
-from actors.sim.linear.judge import Finding, judge_log
-from actors.sim.linear.log import Append, ReadLog, Shown
-from actors.sim.linear.operations import Operation
+from actors.sim.judges.linear.judge import Finding, judge_log
+from actors.sim.judges.linear.log import Append, ReadLog, Shown
+from actors.sim.judges.linear.operations import Operation
 from wire.dledger.codes import ResponseCode
 from wire.dledger.rpc import (
     AppendEntryRequest,

@@ -9,8 +9,8 @@ from interop_ledger_clients import Clients
 from interop_ledger_files import LedgerFiles
 from interop_ledger_torn import Torn, as_in_the_log, terms_led, torn_entries
 
-from actors.sim.linear.log import Append
-from actors.sim.linear.operations import Operation
+from actors.sim.judges.linear.log import Append
+from actors.sim.judges.linear.operations import Operation
 
 WHOLE = b"c0 293 c0 293 c0 293 "
 TORN = WHOLE[:9] + bytes(len(WHOLE) - 9)

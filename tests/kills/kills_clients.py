@@ -16,9 +16,9 @@ from actors.client import connect_group
 from actors.errors import NotStored, OutcomeUnknown
 from actors.log import Log
 from actors.log_types import Batch
-from actors.sim.linear.judge import judge_log
-from actors.sim.linear.log import Append, ReadLog, Shown
-from actors.sim.linear.operations import Operation, Recorder
+from actors.sim.judges.linear.judge import judge_log
+from actors.sim.judges.linear.log import Append, ReadLog, Shown
+from actors.sim.judges.linear.operations import Operation, Recorder
 
 APPENDERS = 4
 """Of each group."""

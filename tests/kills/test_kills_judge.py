@@ -13,7 +13,7 @@ import pytest
 from kills_clients import Clients, Files, judged
 from kills_nodes import CLASSIC, NODES
 
-from actors.sim.linear.log import Append, ReadLog, Shown
+from actors.sim.judges.linear.log import Append, ReadLog, Shown
 
 SIZE = 100
 BODIES = ("one", "two", "three")

@@ -16,11 +16,11 @@ from mirror_store import Layout
 
 from actors.config import ClusterConfig, validate
 from actors.errors import NotStored, OutcomeUnknown
-from actors.sim.action import Action, Ground
-from actors.sim.actions_network import Cut
-from actors.sim.actions_process import Kill, PowerLoss, Stop
+from actors.sim.actions.action import Action, Ground, draw_script
+from actors.sim.actions.network import Cut
+from actors.sim.actions.process import Kill, PowerLoss, Stop
+from actors.sim.actions.runner import LOOK_S, Runner
 from actors.sim.cluster import SimCluster
-from actors.sim.faults import draw_script
 from actors.sim.history import (
     AppendAnswered,
     AppendAsked,
@@ -30,9 +30,7 @@ from actors.sim.history import (
     Observation,
 )
 from actors.sim.machines import DATA_DIR, NotConverged
-from actors.sim.plan import FAULTS_S, Expected, Plan, draw_disk, draw_network
-from actors.sim.runner import LOOK_S, Runner
-from actors.sim.stage import Stage
+from actors.sim.plan import FAULTS_S, Expected, Plan, Stage, draw_disk, draw_network
 from actors.sim.workload import WorkloadOptions
 from actors.sim.world import World
 from actors.storage.log.commit_log import segment_path

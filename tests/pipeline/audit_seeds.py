@@ -36,9 +36,9 @@ from actors.pipeline.audits import audit, data_receipts, data_replicas, judging
 from actors.pipeline.places import Place
 from actors.pipeline.session import Profile, open_session
 from actors.pipeline.verdicts import Verdicts
+from actors.sim.commands.script_file import load_plan
 from actors.sim.plan import Plan
 from actors.sim.running import PLANS
-from actors.sim.script_file import load_plan
 
 SCRIPTS = Path(__file__).parents[1] / "scripts" / "mutations"
 MODES = ("classic", "dledger")

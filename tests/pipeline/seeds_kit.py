@@ -30,7 +30,8 @@ from actors.events.codec import LineEncoder
 from actors.events.node import NodeStarted, NodeStopped
 from actors.log_types import Receipt
 from actors.service import configured
-from actors.sim import simulation, validations
+from actors.sim import running
+from actors.sim.classic.judges import validations
 from actors.sim.disk import SimDisk
 from actors.sim.history import (
     LOST,
@@ -250,7 +251,7 @@ def play(plan: Plan, tag: str, data: Path, mutation: Mutation | None = None) -> 
     with pytest.MonkeyPatch.context() as patch:
         if mutation is not None:
             mutation(patch)
-        patch.setattr(simulation, "outcome_of", _exporting(simulation.outcome_of, export))
+        patch.setattr(running, "outcome_of", _exporting(running.outcome_of, export))
         outcome = run_plan(plan)
     export.write_records()
     acknowledged = sum(receipt.count for fed in export.fed.values() for _, receipt, _ in fed)

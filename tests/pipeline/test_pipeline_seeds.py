@@ -18,7 +18,7 @@ from actors.pipeline.audits.data_receipts import ACKNOWLEDGED_READABLE
 from actors.pipeline.audits.data_record import records_in
 from actors.pipeline.audits.data_replicas import REPLICAS_EQUAL
 from actors.pipeline.places import Place
-from actors.sim.script_file import load_plan
+from actors.sim.commands.script_file import load_plan
 
 FORCED = """
 seed = "1"

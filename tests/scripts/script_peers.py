@@ -8,7 +8,7 @@ import attrs
 import trio
 
 from actors.env import Stream
-from actors.sim.sockets import HostNetwork
+from actors.sim.network.network import HostNetwork
 from wire.files.commit_log import RecordEncoder
 
 RECORD_BYTES = 200

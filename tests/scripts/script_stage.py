@@ -21,8 +21,8 @@ from actors.config import ClassicGroup, ClusterConfig, MasterNode, SlaveNode, lo
 from actors.env.protocols import Address
 from actors.errors import ConfigError, NotStored, OutcomeUnknown, TriologError
 from actors.ha import ha_client
+from actors.sim.classic.judges.derived import queue_units
 from actors.sim.cluster import DATA_DIR, SMALL, SimCluster
-from actors.sim.validations import queue_units
 from actors.sim.world import World
 from actors.storage.layout import StoreLayout
 from actors.storage.log.commit_log import segment_bases, segment_path

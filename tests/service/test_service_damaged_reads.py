@@ -16,8 +16,8 @@ from actors.client.members import Members
 from actors.config import ClusterConfig
 from actors.events.store import RotFound
 from actors.log import Log
+from actors.sim.classic.log_bytes import DiskLogBytes
 from actors.sim.cluster import SimCluster, classic_config
-from actors.sim.log_bytes import DiskLogBytes
 from actors.storage.layout import StoreLayout
 from actors.storage.log.commit_log import segment_path
 from actors.storage.log.digests import RANGE_BYTES

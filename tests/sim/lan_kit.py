@@ -11,7 +11,7 @@ import trio
 
 from actors.env import Listener, ReceiveHalf, SendHalf, Stream
 from actors.sim.network import NetworkOptions, SimNetwork
-from actors.sim.sockets import HostNetwork
+from actors.sim.network.network import HostNetwork
 
 PORT = 100
 

@@ -8,9 +8,9 @@ from typing import Any
 import attrs
 from hypothesis import strategies as st
 
-from actors.sim.linear.log import Append, ReadLog, Shown
-from actors.sim.linear.operations import Operation
-from actors.sim.linear.registers import Add, CompareAndSet, Read, Write
+from actors.sim.judges.linear.log import Append, ReadLog, Shown
+from actors.sim.judges.linear.operations import Operation
+from actors.sim.judges.linear.registers import Add, CompareAndSet, Read, Write
 
 Step = Callable[[Any, Operation], Iterable[Any]]
 Sequential = Callable[[Any, Hashable], tuple[Hashable, Any]]

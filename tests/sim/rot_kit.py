@@ -10,9 +10,9 @@ import attrs
 import trio
 
 from actors.node.classic import ClassicPart
-from actors.sim.atlas import FaultAtlas
+from actors.sim.classic.atlas import FaultAtlas
+from actors.sim.classic.log_bytes import DiskLogBytes
 from actors.sim.cluster import SimCluster, classic_config
-from actors.sim.log_bytes import DiskLogBytes
 from actors.sim.network import NetworkOptions
 from actors.sim.world import World, open_world
 from actors.storage.layout import StoreLayout

@@ -30,15 +30,14 @@ sys.path.append(str(Path(__file__).parents[1] / "dledger"))
 from broken_actors import LEDGER_MUTATIONS
 
 from actors.config.guarantees import guarantee_of
-from actors.sim.classic import ClassicPlan
+from actors.sim.classic.plan import ClassicPlan
+from actors.sim.commands.script_file import dump_plan, load_plan
+from actors.sim.commands.shrink import shrink
+from actors.sim.commands.sweep import versions
 from actors.sim.history import History
 from actors.sim.plan import Outcome, Plan
-from actors.sim.running import PLANS, run_plan
+from actors.sim.running import PLANS, run_plan, simulate
 from actors.sim.scheduler import virtual_clock
-from actors.sim.script_file import dump_plan, load_plan
-from actors.sim.shrink import shrink
-from actors.sim.simulation import simulate
-from actors.sim.sweep import versions
 from actors.sim.world import NodeFailed
 
 SCRIPTS = Path(__file__).parents[1] / "scripts" / "mutations"

@@ -20,16 +20,16 @@ from linear_kit import (
 )
 
 from actors.sim.fewer import fewest
-from actors.sim.linear.judge import (
+from actors.sim.judges.linear.judge import (
     LINES_MAX,
     NotDecided,
     NotLinearizable,
     judge_log,
     judge_object,
 )
-from actors.sim.linear.log import Append, ReadLog, Shown
-from actors.sim.linear.operations import Operation, Recorder, freed
-from actors.sim.linear.registers import CompareAndSet, Read, Register, Write
+from actors.sim.judges.linear.log import Append, ReadLog, Shown
+from actors.sim.judges.linear.operations import Operation, Recorder, freed
+from actors.sim.judges.linear.registers import CompareAndSet, Read, Register, Write
 
 CLIENTS = 6
 
@@ -137,7 +137,7 @@ def test_a_search_that_was_given_up_is_a_finding() -> None:
 
 
 def test_when_parts_take_too_long_all_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.sim.linear.judge.PART_STEPS_MAX", 0)
+    monkeypatch.setattr("actors.sim.judges.linear.judge.PART_STEPS_MAX", 0)
     history = [did("c", n, n + 1, Write(n)) for n in range(0, 60, 2)]
     history.append(did("d", 70, 71, Read(), 7))
     (finding,) = judge_object(Register(), history)
@@ -155,7 +155,7 @@ def test_parts_are_not_judged_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     history = [did("c", n, n + 1, Write(n)) for n in range(0, 60, 2)]
     history.append(did("d", 70, 71, Read(), 4))
     (short,) = judge_object(Register(), history)
-    monkeypatch.setattr("actors.sim.linear.judge.SHRINK_STEPS_MAX", 1)
+    monkeypatch.setattr("actors.sim.judges.linear.judge.SHRINK_STEPS_MAX", 1)
     (long,) = judge_object(Register(), history)
     assert isinstance(short, NotLinearizable)
     assert isinstance(long, NotLinearizable)

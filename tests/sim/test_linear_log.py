@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from linear_kit import did
 
-from actors.sim.linear.judge import judge_log
-from actors.sim.linear.log import Append, ReadLog, Shown
-from actors.sim.linear.operations import Operation
+from actors.sim.judges.linear.judge import judge_log
+from actors.sim.judges.linear.log import Append, ReadLog, Shown
+from actors.sim.judges.linear.operations import Operation
 
 A, B = Append(b"a"), Append(b"b")
 FRESH, STALE = ReadLog(0, fresh=True), ReadLog(0)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from linear_kit import did
 
-from actors.sim.linear.judge import judge_object
-from actors.sim.linear.operations import Operation
-from actors.sim.linear.registers import Add, CompareAndSet, Counter, Read, Register, Write
+from actors.sim.judges.linear.judge import judge_object
+from actors.sim.judges.linear.operations import Operation
+from actors.sim.judges.linear.registers import Add, CompareAndSet, Counter, Read, Register, Write
 
 READ = Read()
 

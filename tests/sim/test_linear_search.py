@@ -23,10 +23,10 @@ from linear_kit import (
     steps_of,
 )
 
-from actors.sim.linear.log import Append, ReadLog, Shown, judge_one_log
-from actors.sim.linear.operations import Operation
-from actors.sim.linear.registers import Counter, Read, Register, Write
-from actors.sim.linear.search import Outcome, search
+from actors.sim.judges.linear.log import Append, ReadLog, Shown, judge_one_log
+from actors.sim.judges.linear.operations import Operation
+from actors.sim.judges.linear.registers import Counter, Read, Register, Write
+from actors.sim.judges.linear.search import Outcome, search
 
 EVERY_ORDER = 6
 """Most operations of which every order is tried."""

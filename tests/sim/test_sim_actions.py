@@ -18,15 +18,15 @@ from actors.events.runtime import ActorCrashed
 from actors.ha.core.claims import CLAIM_LEASE_S
 from actors.log_types import Claim, Offsets
 from actors.runtime.errors import describe
-from actors.sim.actions_network import STRANGER, STRANGER_ADDRESS
-from actors.sim.actions_operator import keep_tending, tend
-from actors.sim.checkers import invariants
+from actors.sim.actions.script import parse_fault
+from actors.sim.classic.actions.network import STRANGER, STRANGER_ADDRESS
+from actors.sim.classic.actions.operator import keep_tending, tend
+from actors.sim.classic.faults import ACTIONS
+from actors.sim.classic.judges.checkers import invariants
+from actors.sim.classic.log_bytes import DiskLogBytes
+from actors.sim.classic.runner import FaultRunner
 from actors.sim.cluster import SimCluster, classic_config
-from actors.sim.fault_runner import FaultRunner
-from actors.sim.faults import ACTIONS
 from actors.sim.history import FaultInjected, History
-from actors.sim.log_bytes import DiskLogBytes
-from actors.sim.script import parse_fault
 from actors.sim.world import SimEvent, World, open_world
 
 GROUP = "orders"

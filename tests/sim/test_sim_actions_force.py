@@ -21,6 +21,12 @@ from test_sim_checkers import (
     synced,
 )
 
+from actors.sim.classic.judges.validations import (
+    StoredLog,
+    operations,
+    reads_survive,
+    without_given_up,
+)
 from actors.sim.history import (
     AppendAnswered,
     AppendAsked,
@@ -28,7 +34,6 @@ from actors.sim.history import (
     Observation,
     given_up,
 )
-from actors.sim.validations import StoredLog, operations, reads_survive, without_given_up
 
 LOST = FaultInjected(at_s=2.0, kind="lost", where="n1 200")
 

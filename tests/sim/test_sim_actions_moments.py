@@ -10,10 +10,10 @@ from test_sim_actions import GROUP, Stage, stage
 
 from actors.errors import TriologError
 from actors.events import ha
-from actors.sim.action import Ground
-from actors.sim.actions_replace import NewDisk
+from actors.sim.actions.action import Ground
+from actors.sim.classic.actions.replace import NewDisk
+from actors.sim.classic.log_bytes import DiskLogBytes
 from actors.sim.history import FaultInjected
-from actors.sim.log_bytes import DiskLogBytes
 from actors.sim.world import SimEvent
 
 END = 1 << 20

@@ -9,9 +9,9 @@ import trio
 from test_sim_actions import GROUP, stage
 from test_sim_expiry import OLD, SETTLED_S
 
-from actors.sim.actions_expiry import age
-from actors.sim.atlas import Damage
-from actors.sim.marks import counted
+from actors.sim.classic.actions.expiry import age
+from actors.sim.classic.atlas import Damage
+from actors.sim.classic.marks import counted
 
 
 def segment(base: int) -> str:

@@ -11,8 +11,8 @@ import pytest
 from actors.config import ClassicGroup
 from actors.events import ha, runtime, store
 from actors.log_types import Batch, Offsets, Receipt, Record
-from actors.sim import checkers
-from actors.sim.checkers import NoDamagedCopyCounts
+from actors.sim.classic.judges import checkers
+from actors.sim.classic.judges.checkers import NoDamagedCopyCounts
 from actors.sim.cluster import classic_config
 from actors.sim.history import (
     AppendAnswered,

@@ -8,7 +8,7 @@ import attrs
 
 from actors.events import store
 from actors.log_types import Batch, Receipt, Record
-from actors.sim.classic_operations import client_operations
+from actors.sim.classic.judges.operations import client_operations
 from actors.sim.cluster import classic_config
 from actors.sim.history import (
     AppendAnswered,
@@ -18,7 +18,7 @@ from actors.sim.history import (
     Observation,
     RecordsRead,
 )
-from actors.sim.linear.judge import judge_log
+from actors.sim.judges.linear.judge import judge_log
 from actors.sim.world import SimEvent
 
 GROUP = classic_config().classic_groups["orders"]

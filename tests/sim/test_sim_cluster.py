@@ -9,12 +9,11 @@ import trio
 
 from actors.errors import Closed, NodeStopped, NotMaster, UnknownName
 from actors.log_types import Offsets
+from actors.sim.classic.log_bytes import DiskLogBytes
 from actors.sim.cluster import SimCluster, classic_config
-from actors.sim.log_bytes import DiskLogBytes
-from actors.sim.machine import EndedWhileStarting
 from actors.sim.machines import NotConverged
 from actors.sim.scheduler import Starve
-from actors.sim.world import World, open_world
+from actors.sim.world import EndedWhileStarting, World, open_world
 
 
 def cluster_in(world: World, **settings: Any) -> SimCluster:

@@ -10,16 +10,16 @@ from pathlib import Path
 import attrs
 import pytest
 
-from actors.sim import command_line as command
-from actors.sim.classic import ClassicPlan
-from actors.sim.classic_expected import EXPECTED
+from actors.sim.actions.script import dump_fault
+from actors.sim.classic.judges.survival import POWER_LOSSES
+from actors.sim.classic.marks import EXPECTED
+from actors.sim.classic.plan import ClassicPlan
+from actors.sim.commands import command_line as command
+from actors.sim.commands.sweep import SENSIBLE_SEEDS, THOROUGH_SEEDS, failure_text, sweep
 from actors.sim.history import Violation
 from actors.sim.plan import Outcome
 from actors.sim.running import run_seed
 from actors.sim.scheduler import make_policy
-from actors.sim.script import dump_fault
-from actors.sim.survival import POWER_LOSSES
-from actors.sim.sweep import SENSIBLE_SEEDS, THOROUGH_SEEDS, failure_text, sweep
 
 ROOT = Path(__file__).parents[2]
 QUIET_SEED = "112"

@@ -9,10 +9,10 @@ import pytest
 import trio
 from test_sim_disk import content, disk_with
 
-from actors.sim.atlas import CACHED_S, FaultAtlas
+from actors.sim.classic.atlas import CACHED_S, FaultAtlas
+from actors.sim.classic.log_bytes import DiskLogBytes
 from actors.sim.cluster import SimCluster, classic_config
-from actors.sim.log_bytes import DiskLogBytes
-from actors.sim.pages import PAGE_BYTES
+from actors.sim.disk.pages import PAGE_BYTES
 from actors.sim.world import World, open_world
 
 GROUP = "orders"

@@ -13,7 +13,7 @@ import trio
 from actors.events import runtime as runtime_events
 from actors.events import store as events
 from actors.node.node import Node
-from actors.sim.actions_derived import MENDED_WITHIN_S
+from actors.sim.classic.actions.rot import MENDED_WITHIN_S
 from actors.sim.cluster import SimCluster, classic_config
 from actors.sim.world import World, open_world
 from actors.storage.derived.queue_files import list_queues

@@ -10,7 +10,7 @@ import trio
 
 from actors.env import LockedByUs
 from actors.sim.disk import DiskOptions, SimDisk
-from actors.sim.pages import PAGE_BYTES
+from actors.sim.disk.pages import PAGE_BYTES
 
 SEEDS = range(200)
 

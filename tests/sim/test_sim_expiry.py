@@ -12,18 +12,18 @@ import trio
 from test_sim_actions import GROUP, Stage, stage
 
 from actors.events import store
-from actors.sim.action import Ground
-from actors.sim.actions_expiry import Expire, age
-from actors.sim.actions_operator import refill
-from actors.sim.atlas import Damage
-from actors.sim.classic import EXPIRY, ClassicPlan
-from actors.sim.classic import GROUP as DRAWN
-from actors.sim.expiry_checker import LOOKS_MAX, OnlyOldExpires, RetentionGoesOn
+from actors.sim.actions.action import Ground
+from actors.sim.classic.actions.expiry import Expire, age
+from actors.sim.classic.actions.operator import refill
+from actors.sim.classic.atlas import Damage
+from actors.sim.classic.judges.derived import first_wrong, underived
+from actors.sim.classic.judges.expiry import LOOKS_MAX, OnlyOldExpires, RetentionGoesOn
+from actors.sim.classic.judges.validations import validate
+from actors.sim.classic.log_bytes import DiskLogBytes
+from actors.sim.classic.marks import counted
+from actors.sim.classic.plan import EXPIRY, ClassicPlan
+from actors.sim.classic.plan import GROUP as DRAWN
 from actors.sim.history import FaultInjected, NodeLooked
-from actors.sim.log_bytes import DiskLogBytes
-from actors.sim.marks import counted
-from actors.sim.underived import first_wrong, underived
-from actors.sim.validations import validate
 from actors.sim.world import SimEvent
 
 SETTINGS = {key: EXPIRY[key] for key in ("delete_when_hours", "clean_resource_interval_s")}

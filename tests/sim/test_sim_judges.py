@@ -21,9 +21,9 @@ from sim_mutations import SCRIPTS, objects
 from test_sim_mutations import short_plan, unbroken
 
 from actors.config import guarantees
+from actors.sim.actions.script import parse_fault
+from actors.sim.commands.script_file import dump_plan, load_plan
 from actors.sim.plan import Plan
-from actors.sim.script import parse_fault
-from actors.sim.script_file import dump_plan, load_plan
 
 SEEDS_MAX = 4
 BOTH = ("synced", "written")

@@ -9,7 +9,7 @@ import pytest
 
 from actors.events import dledger, store
 from actors.log_types import Batch, Offsets, Receipt, Record
-from actors.sim.dledger import checkers
+from actors.sim.dledger.judges import checkers
 from actors.sim.dledger.ledger_bytes import SimLedgers, index_of
 from actors.sim.dledger.members import DATA_FILE_BYTES, SimGroups, ledger_config
 from actors.sim.history import (

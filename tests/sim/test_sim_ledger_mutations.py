@@ -11,9 +11,9 @@ from sim_mutations import OF_MODE, SCRIPTED, SCRIPTS, hunt_in_script, objects
 from test_sim_ledger_world import short_plan
 
 from actors.dledger.core.dispatch import Dispatch
+from actors.sim.actions.script import parse_fault
 from actors.sim.dledger.plan import LedgerPlan
 from actors.sim.running import run_plan
-from actors.sim.script import parse_fault
 from actors.sim.workload import WorkloadOptions
 
 SCRIPT = (

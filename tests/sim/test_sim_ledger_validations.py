@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 from test_sim_ledger_checkers import answered, asked, entry, read
 
-from actors.sim.dledger.validations import (
+from actors.sim.dledger.judges.validations import (
     StoredLedger,
     client_operations,
     holds,
@@ -13,7 +13,7 @@ from actors.sim.dledger.validations import (
     ledgers_equal,
 )
 from actors.sim.history import AppendRefused, AppendUnknown, Observation
-from actors.sim.linear.judge import judge_log
+from actors.sim.judges.linear.judge import judge_log
 from wire.dledger.entry import IndexRecord
 
 ENTRIES = {index: entry(index) for index in range(2, 5)}

@@ -10,18 +10,17 @@ import pytest
 import trio
 
 from actors.events.dledger import RoleChanged
+from actors.sim.actions.action import FAULTS_MIN
+from actors.sim.actions.script import parse_fault
+from actors.sim.commands.script_file import dump_plan, load_plan
 from actors.sim.disk import DiskOptions
-from actors.sim.dledger.actions import LEDGER_ACTIONS, MEMORY_ACTIONS
-from actors.sim.dledger.actions_machine import MACHINE_ACTIONS
+from actors.sim.dledger.faults import LEDGER_ACTIONS, MACHINE_ACTIONS, MEMORY_ACTIONS
 from actors.sim.dledger.members import SimGroups
 from actors.sim.dledger.plan import LedgerPlan
 from actors.sim.dledger.workload import LedgerWorkload
-from actors.sim.faults import FAULTS_MIN
 from actors.sim.history import AppendAsked, AppendUnknown, FaultInjected, History, Observation
 from actors.sim.network import NetworkOptions
 from actors.sim.running import run_plan
-from actors.sim.script import parse_fault
-from actors.sim.script_file import dump_plan, load_plan
 from actors.sim.workload import WorkloadOptions
 from actors.sim.world import SimEvent
 from actors.storage.ledger.snapshots import CHUNK_BYTES

@@ -15,7 +15,7 @@ from actors.sim.dledger.machine import (
     encode_command,
     snapshot_bytes,
 )
-from actors.sim.linear.registers import Add, CompareAndSet, Read, Write
+from actors.sim.judges.linear.registers import Add, CompareAndSet, Read, Write
 from actors.state_machine import LogEntry
 
 

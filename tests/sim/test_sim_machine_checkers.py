@@ -15,19 +15,15 @@ from test_sim_ledger_checkers import GROUP, committed, entry, fault, leads, told
 from actors.events.dledger import SnapshotSaved
 from actors.log_types import Receipt
 from actors.sim.disk import SimDisk
-from actors.sim.dledger import machine_checkers as checkers
-from actors.sim.dledger.checkers import Chosen
+from actors.sim.dledger.judges import machine as checkers
+from actors.sim.dledger.judges.checkers import Chosen
+from actors.sim.dledger.judges.machine import judge_registers, machines_equal, register_operations
 from actors.sim.dledger.ledger_bytes import body_of, place_of, term_of
 from actors.sim.dledger.machine import (
     MachineOptions,
     State,
     encode_command,
     snapshot_bytes,
-)
-from actors.sim.dledger.machine_validations import (
-    judge_registers,
-    machines_equal,
-    register_operations,
 )
 from actors.sim.history import (
     AppendAnswered,
@@ -38,7 +34,7 @@ from actors.sim.history import (
     MachineRead,
     Observation,
 )
-from actors.sim.linear.registers import Add, CompareAndSet, Read, Write
+from actors.sim.judges.linear.registers import Add, CompareAndSet, Read, Write
 from actors.storage.ledger.layout import LedgerLayout
 from actors.storage.ledger.snapshots import TAKEN, SnapshotFolder
 

@@ -10,6 +10,7 @@ from test_sim_checkers import answered, appended, received, recovered, told
 
 from actors.events import ha, roles, store
 from actors.ha.core.states import Lost
+from actors.sim.classic.marks import counted
 from actors.sim.history import (
     AppendAsked,
     AppendRefused,
@@ -17,7 +18,6 @@ from actors.sim.history import (
     FaultInjected,
     Observation,
 )
-from actors.sim.marks import counted
 
 FILE = 4096
 ASKED = AppendAsked(at_s=1.0, client="c0", operation=1, bodies=(b"a", b"b"))

@@ -16,14 +16,14 @@ from broken_code import MUTATIONS, Mutation
 from sim_mutations import BY_SCRIPT, RUNS_MAX, SCRIPTS, Found, hunt, main, objects
 
 from actors.config.guarantees import guarantee_of
-from actors.sim.classic import GROUP, ClassicPlan
+from actors.sim.actions.script import parse_fault
+from actors.sim.classic.plan import GROUP, ClassicPlan
+from actors.sim.classic.runner import FaultRunner
+from actors.sim.commands.script_file import dump_plan, load_plan
 from actors.sim.disk import DiskOptions
-from actors.sim.fault_runner import FaultRunner
 from actors.sim.history import Violation
 from actors.sim.plan import Plan
 from actors.sim.running import run_plan
-from actors.sim.script import parse_fault
-from actors.sim.script_file import dump_plan, load_plan
 from actors.sim.workload import WorkloadOptions
 
 NAMES = [mutation.__name__ for mutation in MUTATIONS]

@@ -7,7 +7,8 @@ import trio
 from lan_kit import PORT, SERVER, lan
 
 from actors.env import ReceiveHalf
-from actors.sim.network import Agenda, NetworkOptions
+from actors.sim.network import NetworkOptions
+from actors.sim.network.links import Agenda
 
 
 async def silent(receive: ReceiveHalf, seconds: float) -> bool:

@@ -11,7 +11,7 @@ from lan_kit import PORT, SERVER, lan
 
 from actors.sim.disk import SimDisk
 from actors.sim.network import NetworkOptions, SimNetwork
-from actors.sim.sockets import LISTEN_BACKLOG
+from actors.sim.network.network import LISTEN_BACKLOG
 
 
 async def test_connecting_over_a_cut_hangs_until_the_callers_deadline_or_127_s(

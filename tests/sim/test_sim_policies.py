@@ -8,11 +8,11 @@ import attrs
 import pytest
 
 from actors.ha.core.ack_policy import FurthestSlave, InSyncReplicas
-from actors.sim.classic import ClassicPlan
+from actors.sim.actions.script import parse_fault
+from actors.sim.classic.plan import ClassicPlan
 from actors.sim.disk import DiskOptions
 from actors.sim.plan import Plan
 from actors.sim.running import run_plan
-from actors.sim.script import parse_fault
 from actors.sim.workload import WorkloadOptions
 
 SCRIPT = (

@@ -12,9 +12,9 @@ import trio
 from actors.events import store
 from actors.events.runtime import ActorCrashed, ActorStopped
 from actors.sim.disk import SimDisk
-from actors.sim.failures import NothingFails
 from actors.sim.history import NodeLooked, Observation
-from actors.sim.liveness import ROOM_AGAIN_S, RoomIsFoundAgain
+from actors.sim.judges.failures import NothingFails
+from actors.sim.judges.liveness import ROOM_AGAIN_S, RoomIsFoundAgain
 from actors.sim.world import SimEvent
 
 STORE = "/n1/orders/storage/store"

@@ -11,14 +11,14 @@ import pytest
 import trio
 from test_sim_mutations import short_plan
 
-from actors.sim import command_line
-from actors.sim.classic import ClassicPlan
+from actors.sim.classic.plan import ClassicPlan
+from actors.sim.commands import command_line
+from actors.sim.commands.script_file import dump_plan, load_plan
+from actors.sim.commands.shrink import PASSES_MIN, TAIL_S, shrink
 from actors.sim.history import Violation
 from actors.sim.plan import Outcome, Plan
 from actors.sim.running import run_plan
 from actors.sim.scheduler import InOrder, Within, make_policy
-from actors.sim.script_file import dump_plan, load_plan
-from actors.sim.shrink import PASSES_MIN, TAIL_S, shrink
 
 
 def kinds(plan: Plan) -> list[str]:

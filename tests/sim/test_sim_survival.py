@@ -20,9 +20,10 @@ from test_sim_checkers import (
 
 from actors.config import ClassicGroup
 from actors.events import ha, runtime, store
-from actors.sim.failures import Excuses, NothingFails
+from actors.sim.classic.judges.survival import AcknowledgedIsOnDisks, FurthestHolds
 from actors.sim.history import FaultInjected, Invariant, NodeLooked, Observation
-from actors.sim.liveness import (
+from actors.sim.judges.failures import Excuses, NothingFails
+from actors.sim.judges.liveness import (
     MAILBOX_BYTES_MAX,
     MAILBOX_MAX,
     STALL_S,
@@ -30,7 +31,6 @@ from actors.sim.liveness import (
     NoSilentStall,
     QueuesBounded,
 )
-from actors.sim.survival import AcknowledgedIsOnDisks, FurthestHolds
 from wire.files.record_encoder import encode_blank
 
 ACK = acknowledged(0, 300)

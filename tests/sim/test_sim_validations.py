@@ -9,9 +9,11 @@ import pytest
 from test_sim_checkers import record as read_record
 
 from actors.log_types import Batch, Receipt
-from actors.sim import validations
+from actors.sim.classic.judges import validations
+from actors.sim.classic.judges.derived import DERIVED_DAMAGED, Damaged, IndexFileContent, damaged
+from actors.sim.classic.judges.validations import Operation, StoredLog
+from actors.sim.classic.log_bytes import DiskLogBytes
 from actors.sim.cluster import SimCluster, classic_config
-from actors.sim.derived_content import IndexFileContent
 from actors.sim.history import (
     AppendAnswered,
     AppendAsked,
@@ -23,9 +25,6 @@ from actors.sim.history import (
     RecordsRead,
     line,
 )
-from actors.sim.log_bytes import DiskLogBytes
-from actors.sim.underived import DERIVED_DAMAGED, Damaged, damaged
-from actors.sim.validations import Operation, StoredLog
 from actors.sim.world import open_world
 from actors.storage.node.event_reader import BootSummary
 from wire.files.commit_log import Record, decode_record, encode_record, scan_heads

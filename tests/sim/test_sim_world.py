@@ -10,9 +10,8 @@ import trio
 
 from actors.env import Env, Stream
 from actors.sim.disk import EPOCH_MS
-from actors.sim.machine import NodeState
 from actors.sim.scheduler import Priorities, Starve
-from actors.sim.world import NodeFailed, World, open_world
+from actors.sim.world import NodeFailed, NodeState, World, open_world
 
 ADDRESS = "10.0.0.1"
 
@@ -283,7 +282,7 @@ async def test_a_start_that_fails_raises_at_who_starts(autojump_clock: trio.abc.
 async def test_a_node_that_swallows_cancellation_is_reported(
     autojump_clock: trio.abc.Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("actors.sim.machine.UNWIND_ROUNDS_MAX", 50)
+    monkeypatch.setattr("actors.sim.world.UNWIND_ROUNDS_MAX", 50)
     give_up = False
 
     async def swallowing(env: Env, task_status: trio.TaskStatus[Any]) -> None:

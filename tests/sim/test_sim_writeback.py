@@ -7,7 +7,7 @@ import random
 from test_sim_disk import SEEDS, content, disk_with
 
 from actors.sim.disk import DiskOptions, SimDisk
-from actors.sim.pages import PAGE_BYTES
+from actors.sim.disk.pages import PAGE_BYTES
 
 
 def left_by_a_busy_kernel(share: float, seed: int) -> str:

@@ -28,7 +28,7 @@ from actors.runtime import (
     open_system,
 )
 from actors.sim.disk import EPOCH_MS, DiskOptions, SimDisk
-from actors.sim.fence import FencedDisk
+from actors.sim.disk.fence import FencedDisk
 from actors.storage.commitlog import store_messages
 from actors.storage.commitlog.store import Store
 from actors.storage.dispatch import dispatcher_messages

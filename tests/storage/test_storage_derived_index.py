@@ -10,7 +10,7 @@ from storage_kit import finish
 from store_kit import ROOT, sim_disk
 
 from actors.sim.disk import EPOCH_MS, SimDisk, SimFile
-from actors.sim.disk_faults import Operation
+from actors.sim.disk.faults import Operation
 from actors.storage.derived import index_file
 from actors.storage.derived.dispatch_state import DispatchState
 from actors.storage.derived.index_file import IndexDamaged

@@ -16,7 +16,7 @@ from store_tree import dying, leaves
 from actors.errors import StorageError
 from actors.events import store as events
 from actors.sim.disk import DiskOptions, SimDisk
-from actors.sim.held import SimHeld
+from actors.sim.disk.disk import SimHeld
 from actors.storage.commitlog import raw_session
 from actors.storage.commitlog.raw_session import PAGE_BYTES
 from wire.files.commit_log import BLANK_BYTES, encode_blank

@@ -10,7 +10,7 @@ import pytest
 
 from actors.env.local_disk import LocalDisk
 from actors.sim.disk import SimDisk
-from actors.sim.disk_faults import Operation
+from actors.sim.disk.faults import Operation
 from actors.storage.files.side_file import SideFile, SideFileDamaged, read_side_file
 
 pytestmark = pytest.mark.real_io

@@ -19,7 +19,7 @@ from actors.events import store as events
 from actors.log_types import Message
 from actors.runtime import ActorDown
 from actors.sim.disk import EPOCH_MS
-from actors.sim.held import SimHeld
+from actors.sim.disk.disk import SimHeld
 from actors.storage.commitlog import group_commit, store_messages
 from actors.storage.commitlog import store as growth
 from wire.files.commit_log import decode_record, scan

@@ -27,7 +27,7 @@ from actors.errors import (
 )
 from actors.events import store as events
 from actors.sim.disk import EPOCH_MS
-from actors.sim.held import SimHeld
+from actors.sim.disk.disk import SimHeld
 from actors.storage.commitlog import store_messages
 from actors.storage.files.side_file import SideFile
 from actors.storage.log import expiry

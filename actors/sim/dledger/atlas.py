@@ -12,10 +12,10 @@ from collections.abc import Mapping
 
 import attrs
 
-from actors.sim.atlas import synced_mark
-from actors.sim.dledger.checkers import Chosen
+from actors.sim.classic.atlas import synced_mark
+from actors.sim.disk.pages import PAGE_BYTES
+from actors.sim.dledger.judges.checkers import Chosen
 from actors.sim.dledger.ledger_bytes import LedgerDamage, SimLedgers, index_of, place_of
-from actors.sim.pages import PAGE_BYTES
 from actors.storage.ledger.sums import SUM_BYTES, all_known, sums_file_bytes
 from actors.storage.log.commit_log import segment_bases, segment_path
 

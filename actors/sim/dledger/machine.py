@@ -16,7 +16,7 @@ from typing import Final, Literal, TypeAlias
 
 import attrs
 
-from actors.sim.linear.registers import Add, CompareAndSet, Read, Write
+from actors.sim.judges.linear.registers import Add, CompareAndSet, Read, Write
 from actors.state_machine import LogEntry
 
 REGISTERS: Final = ("r0", "r1", "r2", "r3", "r4", "r5")

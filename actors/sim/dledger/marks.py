@@ -18,8 +18,8 @@ from actors.events.dledger import (
     SnapshotLoaded,
     SnapshotSaved,
 )
-from actors.sim.dledger.actions import LEDGER_ACTIONS
-from actors.sim.dledger.actions_machine import MACHINE_ACTIONS
+from actors.sim.classic.marks import INJECTED, class_of
+from actors.sim.dledger.faults import LEDGER_ACTIONS, MACHINE_ACTIONS
 from actors.sim.dledger.runner import INSTALLING, RECOVERING, TAKING
 from actors.sim.history import (
     AppendAnswered,
@@ -31,7 +31,6 @@ from actors.sim.history import (
     Observation,
     RecordsRead,
 )
-from actors.sim.marks import INJECTED, class_of
 from actors.sim.plan import Expected
 from actors.sim.world import SimEvent
 from actors.storage.ledger.snapshots import CHUNK_BYTES

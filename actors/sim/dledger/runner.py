@@ -14,15 +14,15 @@ from actors.config import DLedgerGroup
 from actors.errors import TriologError
 from actors.events.dledger import CommittedRose, RoleChanged, SnapshotSaved
 from actors.events.store import RecoveryFinished
+from actors.sim.actions.runner import LOOK_S, Runner
 from actors.sim.disk import SimDisk
 from actors.sim.dledger.atlas import LedgerAtlas
-from actors.sim.dledger.checkers import Chosen
+from actors.sim.dledger.judges.checkers import Chosen
 from actors.sim.dledger.ledger_bytes import SimLedgers
 from actors.sim.dledger.members import SimGroups, committed_everywhere
 from actors.sim.dledger.workload import LedgerWorkload
 from actors.sim.history import LOST_DISK, LOST_LOGS, MachineDid
 from actors.sim.machines import NotConverged
-from actors.sim.runner import LOOK_S, Runner
 from actors.sim.world import SimEvent
 from actors.storage.ledger.snapshots import INSTALLED, TAKEN
 from actors.storage.ledger.term_files import TermVote, read_term, write_term

@@ -38,7 +38,7 @@ from actors.sim.history import (
     OffsetsSeen,
     RecordsRead,
 )
-from actors.sim.linear.registers import CompareAndSet, Read, Write
+from actors.sim.judges.linear.registers import CompareAndSet, Read, Write
 from actors.sim.workload import WorkloadOptions
 
 READ_TIMEOUT_S: Final = 2.0

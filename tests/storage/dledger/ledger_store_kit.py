@@ -21,7 +21,7 @@ from actors.runtime import (
     open_system,
 )
 from actors.sim.disk import SimDisk
-from actors.sim.fence import FencedDisk
+from actors.sim.disk.fence import FencedDisk
 from actors.storage.files.room import Room
 from actors.storage.ledger import store_messages
 from actors.storage.ledger.file_ledger import FileLedger, open_ledger

@@ -1,0 +1,183 @@
+"""What can happen to a node's disk. What each must lead to is in design section 6 and README; the
+operator, played by `FaultRunner`, starts again what a disk error has ended, and mends or replaces
+what refuses to start.
+"""
+
+from __future__ import annotations
+
+import errno
+import random
+from abc import abstractmethod
+from typing import ClassVar
+
+import attrs
+import trio
+
+from actors.sim.actions.action import LONG_S, SHORT_S, Action, Ground
+from actors.sim.actions.runner import Runner
+from actors.sim.actions.script import Fault
+from actors.sim.disk.faults import DiskFaults, Operation
+
+SKIP_MAX = 20
+
+
+class SlowSync(Action[Runner]):
+    """Every sync takes `extra` seconds longer."""
+
+    name = "slow_sync"
+
+    def extra(self, rng: random.Random) -> float:
+        return rng.uniform(0.05, 4.0)
+
+    async def act(self, runner: Runner, fault: Fault) -> None:
+        runner.began(fault)
+        runner.cluster.world.node(fault.node).disk.faults.slow_syncs(fault.extra, fault.for_s)
+        await trio.lowlevel.checkpoint()
+
+
+class FailingDisk(Action[Runner]):
+    """One operation on certain files fails, after `extra` that still worked. The node ends itself,
+    or says so and goes on; it is started again.
+    """
+
+    chance = 0.4
+    most = 2
+
+    def draw(self, rng: random.Random, ground: Ground) -> Fault:
+        return attrs.evolve(super().draw(rng, ground), for_s=round(rng.uniform(SHORT_S, LONG_S), 3))
+
+    def extra(self, rng: random.Random) -> float:
+        return float(rng.choice([0, rng.randrange(SKIP_MAX)]))
+
+    def where(self, rng: random.Random, ground: Ground) -> str:
+        return rng.choice(ground.places)
+
+    @abstractmethod
+    def arm(self, faults: DiskFaults, fault: Fault) -> None:
+        """Make the disk fail so."""
+
+    async def act(self, runner: Runner, fault: Fault) -> None:
+        disk = runner.cluster.world.node(fault.node).disk
+        before = sum(disk.faults.counts.values())
+        self.arm(disk.faults, fault)
+        runner.note("armed", str(fault))
+        await trio.sleep(fault.for_s)
+        disk.faults.disarm(str(fault))
+        if sum(disk.faults.counts.values()) > before:
+            runner.began(fault)
+        await runner.up(fault.node)
+
+
+class FailingOperation(FailingDisk):
+    """An operation fails with an errno."""
+
+    operation: ClassVar[Operation]
+    code: ClassVar[int] = errno.EIO
+
+    def arm(self, faults: DiskFaults, fault: Fault) -> None:
+        faults.fail(
+            self.operation,
+            self.code,
+            path_part=fault.where,
+            skip=int(fault.extra),
+            name=str(fault),
+        )
+
+
+class EioWrite(FailingOperation):
+    """A write fails."""
+
+    name = "eio_write"
+    operation = "write"
+
+
+class EioSync(FailingOperation):
+    """A sync fails, and what it covered is not on the disk."""
+
+    name = "eio_sync"
+    operation = "sync"
+
+
+class EioRead(FailingOperation):
+    """A read fails."""
+
+    name = "eio_read"
+    operation = "read"
+
+
+class ShortWrite(FailingDisk):
+    """A write stores only a part of its bytes."""
+
+    name = "short_write"
+
+    def arm(self, faults: DiskFaults, fault: Fault) -> None:
+        faults.shorten_write(path_part=fault.where, skip=int(fault.extra), name=str(fault))
+
+
+class FilledDisk(FailingDisk):
+    """Somebody else takes what a disk has, and gives it back. No node ends of it."""
+
+    def extra(self, rng: random.Random) -> float:
+        return 0.0
+
+    def where(self, rng: random.Random, ground: Ground) -> str:
+        return ""
+
+
+class DiskFull(FilledDisk):
+    """For a while there is no room for one more page or name."""
+
+    name = "disk_full"
+
+    def arm(self, faults: DiskFaults, fault: Fault) -> None:
+        faults.fill(fault.for_s)
+
+
+class NoInodes(FilledDisk):
+    """For a while there is none for one more file."""
+
+    name = "no_inodes"
+
+    def arm(self, faults: DiskFaults, fault: Fault) -> None:
+        faults.use_up_inodes(fault.for_s)
+
+
+class BitRot(Action[Runner]):
+    """A bit of a record flips, on the disk and in the cache. A node that meets it ends, or does not
+    start, until it is put back.
+    """
+
+    name = "bit_rot"
+    most = 2
+
+    async def act(self, runner: Runner, fault: Fault) -> None:
+        where = runner.atlas.flip_bit(fault.node, runner.rng(fault))
+        if where is not None:
+            runner.began(fault)
+            runner.damaged(fault.node, where)
+        await trio.sleep(fault.for_s)
+        runner.repair(fault.node)
+        if runner.has_died(fault.node):
+            await runner.up(fault.node)
+
+
+class OldSector(Action[Runner]):
+    """The machine loses power, and a page that had been synced is the old one again."""
+
+    name = "old_sector"
+    restarts = True
+
+    def nodes(self, ground: Ground) -> tuple[str, ...]:
+        return ground.unsteady
+
+    async def act(self, runner: Runner, fault: Fault) -> None:
+        if not runner.is_on(fault.node):
+            return
+        runner.note("power_loss", fault.node)  # before: judges may look while it takes effect
+        await runner.cluster.power_loss(fault.node)
+        where = runner.atlas.revert_page(fault.node, runner.rng(fault))
+        if where is not None:
+            runner.began(fault)
+            runner.damaged(fault.node, where)
+        await trio.sleep(fault.for_s)
+        await runner.up(fault.node)

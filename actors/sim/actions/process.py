@@ -1,0 +1,183 @@
+"""What can happen to processes and machines: kills, stops, power losses, pauses, clocks."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Final
+
+import trio
+
+from actors.sim.actions.action import Action, Ground
+from actors.sim.actions.runner import Runner
+from actors.sim.actions.script import Fault
+
+IN_SYNC_WAIT_S: Final = 10.0
+"""A node that writes nothing for so long keeps its power."""
+
+
+class Kill(Action[Runner]):
+    """SIGKILL, and started again."""
+
+    name = "kill"
+    restarts = True
+
+    async def act(self, runner: Runner, fault: Fault) -> None:
+        if runner.is_on(fault.node):
+            runner.began(fault)
+            await runner.cluster.kill(fault.node)
+            await trio.sleep(fault.for_s)
+            await runner.up(fault.node)
+
+
+class KillStarting(Action[Runner]):
+    """A kill, and again `extra` seconds after the restart has begun."""
+
+    name = "kill_starting"
+    chance = 0.4
+    restarts = True
+
+    def extra(self, rng: random.Random) -> float:
+        return rng.uniform(0.0, 0.05)
+
+    async def act(self, runner: Runner, fault: Fault) -> None:
+        if not runner.is_on(fault.node):
+            return
+        runner.began(fault)
+        await runner.cluster.kill(fault.node)
+        await trio.sleep(fault.for_s)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(runner.up, fault.node)
+            await trio.sleep(fault.extra)
+            if runner.is_on(fault.node):
+                await runner.cluster.kill(fault.node)
+        await runner.up(fault.node)
+
+
+class Stop(Action[Runner]):
+    """An ordered stop, and started again."""
+
+    name = "stop"
+    restarts = True
+
+    async def act(self, runner: Runner, fault: Fault) -> None:
+        if not runner.is_ready(fault.node):
+            return
+        runner.began(fault)
+        await runner.stop(fault.node)
+        await trio.sleep(fault.for_s)
+        await runner.up(fault.node)
+
+
+class PowerLoss(Action[Runner]):
+    """Any subset of the nodes loses power at one moment: of what was not synced any part is left,
+    and their peers hear nothing (half-open).
+    """
+
+    name = "power_loss"
+    restarts = True
+
+    def nodes(self, ground: Ground) -> tuple[str, ...]:
+        return ground.unsteady
+
+    def others(self, rng: random.Random, ground: Ground, node: str) -> tuple[str, ...]:
+        more = [name for name in ground.unsteady if name != node]
+        return tuple(sorted(rng.sample(more, rng.choice([0, 0, rng.randint(0, len(more))]))))
+
+    async def act(self, runner: Runner, fault: Fault) -> None:
+        hit = [name for name in fault.nodes if runner.is_on(name)]
+        if not hit:
+            return
+        runner.began(fault)
+        if len(hit) > 1:
+            runner.counts["power_loss of several"] = (
+                runner.counts.get("power_loss of several", 0) + 1
+            )
+        for name in hit:
+            await runner.cluster.power_loss(name)
+        await trio.sleep(fault.for_s)
+        for name in hit:
+            await runner.up(name)
+
+
+class PowerLossAll(PowerLoss):
+    """All nodes lose power at one moment."""
+
+    name = "power_loss_all"
+    chance = 0.2
+    most = 1
+
+    def nodes(self, ground: Ground) -> tuple[str, ...]:
+        return () if ground.spare_power else ground.names
+
+    def others(self, rng: random.Random, ground: Ground, node: str) -> tuple[str, ...]:
+        return tuple(name for name in ground.names if name != node)
+
+
+class PowerLossInSync(PowerLoss):
+    """Syncs take `extra` seconds longer, and in one of them the machine loses power: not in the
+    first, so that what was written during it is on its way to the disk.
+    """
+
+    name = "power_loss_in_sync"
+    chance = 0.4
+
+    def others(self, rng: random.Random, ground: Ground, node: str) -> tuple[str, ...]:
+        return ()
+
+    def extra(self, rng: random.Random) -> float:
+        return rng.uniform(0.2, 2.0)
+
+    async def act(self, runner: Runner, fault: Fault) -> None:
+        disk, begun = runner.cluster.world.node(fault.node).disk, trio.Event()
+        syncs = 0
+
+        def see(paths: Sequence[str]) -> None:
+            nonlocal syncs
+            syncs += any(runner.log_part in path for path in paths)
+            if syncs > 1:
+                begun.set()
+
+        disk.on_sync = see
+        disk.faults.slow_syncs(fault.extra, IN_SYNC_WAIT_S)
+        with trio.move_on_after(IN_SYNC_WAIT_S):
+            await begun.wait()
+        if disk.on_sync is see:
+            disk.on_sync = lambda paths: None
+        if begun.is_set():
+            await trio.sleep(runner.rng(fault).uniform(0.0, fault.extra))
+            await super().act(runner, fault)
+
+
+class Pause(Action[Runner]):
+    """SIGSTOP, and later SIGCONT."""
+
+    name = "pause"
+
+    async def act(self, runner: Runner, fault: Fault) -> None:
+        if runner.is_ready(fault.node):
+            runner.began(fault)
+            runner.cluster.pause(fault.node)
+            await trio.sleep(fault.for_s)
+            runner.cluster.resume(fault.node)
+            runner.mended("resume", fault.node)
+
+
+class ClockJump(Action[Runner]):
+    """The machine's wall clock is suddenly `extra` seconds off, and for a while."""
+
+    name = "clock_jump"
+    chance = 0.3
+    most = 2
+
+    def extra(self, rng: random.Random) -> float:
+        return float(rng.choice([-3600, -60, -1, 1, 60, 3600]))
+
+    async def act(self, runner: Runner, fault: Fault) -> None:
+        runner.began(fault)
+        node = runner.cluster.world.node(fault.node)
+        jump_ms = int(fault.extra * 1000)
+        node.skew_ms += jump_ms
+        await trio.sleep(fault.for_s)
+        node.skew_ms -= jump_ms
+        runner.mended("clock set", fault.node)

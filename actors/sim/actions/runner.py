@@ -1,0 +1,224 @@
+"""Carries scripts out on machines, keeps the nodes running, and knows which failures it has caused
+itself. What belongs to one mode alone is in a subclass: `classic.runner`, `dledger.runner`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final, Protocol
+
+import attrs
+import trio
+
+from actors.errors import NoRoomToStart
+from actors.runtime.errors import describe
+from actors.sim.actions.action import Action
+from actors.sim.actions.script import Fault, Script
+from actors.sim.history import FaultInjected, History
+from actors.sim.judges.failures import DAMAGE_WORD, Excuses
+from actors.sim.machines import SimMachines
+from actors.sim.world import EndedWhileStarting, NodeState
+
+STARTS_MAX: Final = 40
+"""A node that is killed while it starts, or finds its disk bad, is started again; so often in a row
+is a defect."""
+START_AGAIN_S: Final = 0.5
+"""After a start that a disk fault ended."""
+LOOK_S: Final = 0.1
+
+
+class Atlas(Protocol):
+    """Damages what may be damaged, and knows what was."""
+
+    def flip_bit(self, node: str, rng: random.Random) -> str | None:
+        """Bit rot where a checksum covers it. Returns where, if anywhere."""
+
+    def revert_page(self, node: str, rng: random.Random) -> str | None:
+        """One page is again what it was before its last sync. Returns where, if anywhere."""
+
+    def repair(self, node: str) -> list[str]:
+        """Put the bytes back. Returns where."""
+
+    def newest_good(self, node: str) -> bytes:
+        """What there was before the newest damage of a node."""
+
+
+@attrs.define(eq=False, kw_only=True)
+class Runner:
+    """Carries scripts out on machines.
+
+    Attributes:
+        cluster: whose nodes and links.
+        history: is told of everything that took effect.
+        actions: by name.
+        atlas: what was damaged.
+        log_part: part of the path of every file of a log.
+        counts: how often each kind took effect.
+    """
+
+    cluster: SimMachines[Any]
+    history: History
+    actions: Mapping[str, Action[Any]]
+    atlas: Atlas = attrs.field(init=False)
+    log_part: str = attrs.field(init=False)
+    counts: dict[str, int] = attrs.field(factory=dict, init=False)
+    _excuses: Excuses = attrs.field(factory=Excuses, init=False)
+    _starting: dict[str, None] = attrs.field(factory=dict, init=False)
+    _stopping: dict[str, None] = attrs.field(factory=dict, init=False)
+    _acting: int = attrs.field(default=0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        for node in self.cluster.world.nodes:
+            node.disk.faults.on_effect = partial(self._feel, node.name)
+
+    async def run(self, script: Script) -> None:
+        """Return when every fault has begun and mended itself."""
+        begin_s = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            for fault in script:
+                await trio.sleep_until(begin_s + fault.at_s)
+                if not self.actions[fault.kind].alone:
+                    self._acting += 1
+                    nursery.start_soon(self._act, fault)
+                    continue
+                while self._acting:  # noqa: ASYNC110 - virtual time costs nothing
+                    await trio.sleep(LOOK_S)
+                await self.actions[fault.kind].act(self, fault)
+
+    async def mend(self) -> None:
+        """Heal everything, and have every node run."""
+        self.cluster.heal()
+        self.mended("heal", "all")
+        for name in self.cluster.names:
+            self.cluster.resume(name)
+            self.cluster.world.node(name).disk.faults.clear()
+        for name in self.cluster.names:
+            self.repair(name)
+            await self.up(name)
+
+    # ---- for actions ----
+
+    def rng(self, fault: Fault) -> random.Random:
+        """Chance for one line of a script, whatever the other lines are."""
+        return self.cluster.world.rng(f"act:{fault}")
+
+    def began(self, fault: Fault) -> None:
+        """A fault has taken effect."""
+        self.counts[fault.kind] = self.counts.get(fault.kind, 0) + 1
+        self.note(fault.kind, fault.text)
+
+    def mended(self, kind: str, where: str) -> None:
+        """Something was undone, or is there again."""
+        self.note(kind, where)
+
+    def damaged(self, name: str, where: str) -> None:
+        """Bytes of a log were changed there by the atlas."""
+        self.note("damaged", f"{name} {where}", good=self.atlas.newest_good(name))
+
+    def note(self, kind: str, where: str, *, good: bytes = b"") -> None:
+        self.cluster.world.fingerprint.note(f"{kind} {where}")
+        seen = FaultInjected(at_s=trio.current_time(), kind=kind, where=where, good=good)
+        self._excuses.learn(seen)
+        self.history.add(seen)
+
+    def has_died(self, name: str) -> bool:
+        """Whether it ended by itself, and nobody has looked why."""
+        return self.cluster.world.node(name).failure is not None
+
+    def is_on(self, name: str) -> bool:
+        return self.cluster.runs(name)
+
+    def is_ready(self, name: str) -> bool:
+        """Whether it runs, is not paused, and nobody is just starting, stopping or killing it."""
+        if self.cluster.world.node(name).state is not NodeState.RUNNING:
+            return False
+        if name in self._starting or name in self._stopping:
+            return False
+        return self.cluster.running(name) is not None
+
+    async def stop(self, name: str) -> None:
+        """An ordered stop of a node that is ready. It is not paused meanwhile: when it woke up, the
+        time that its parts have for stopping would be over.
+        """
+        self._stopping[name] = None
+        try:
+            await self.cluster.stop(name)
+        finally:
+            del self._stopping[name]
+
+    async def up(self, name: str) -> None:
+        """Have the node run, whoever else wants the same."""
+        if name in self._starting:
+            return
+        self._starting[name] = None
+        try:
+            for _ in range(STARTS_MAX):
+                if self.cluster.runs(name):
+                    return
+                self.notice_failure(name)
+                if not await self._start(name):
+                    return
+            raise AssertionError(f"{name} was ended {STARTS_MAX} times while it started")
+        finally:
+            del self._starting[name]
+
+    def notice_failure(self, name: str) -> None:
+        """A node that has died of itself breaks a rule, unless its disk was made to fail."""
+        node = self.cluster.world.node(name)
+        failure = node.take_failure()
+        if failure is None:
+            return
+        text = describe(failure)
+        if self._excuses.cover(name, text):
+            self.note("died", f"{name} of its disk")
+        else:
+            now_s = trio.current_time()
+            self.history.violated("NothingFails", now_s, f"{name} died: {text}")
+
+    def repair(self, name: str) -> None:
+        """The operator puts the damaged bytes back, from another node's copy."""
+        for text in self.atlas.repair(name):
+            self.note("repaired", f"{name} {text}")
+
+    # ---- inside ----
+
+    async def _act(self, fault: Fault) -> None:
+        try:
+            await self.actions[fault.kind].act(self, fault)
+        finally:
+            self._acting -= 1
+
+    async def _start(self, name: str) -> bool:
+        """Start it once. False if it is of no use to try again."""
+        self.note("start", name)
+        try:
+            await self.cluster.start(name)
+        except EndedWhileStarting:
+            await trio.lowlevel.checkpoint()
+        except NoRoomToStart:  # a new folder needs some, and nobody can wait for it in there
+            self.note("start failed", name)
+            await trio.sleep(START_AGAIN_S)
+        except Exception as error:  # noqa: BLE001 - whatever a node may say of its start
+            if not self._excuses.cover(name, describe(error)):
+                return self._cannot_start(name, error)
+            damaged = DAMAGE_WORD in describe(error)
+            self.note("refused to start" if damaged else "start failed", name)
+            await trio.sleep(START_AGAIN_S)
+            if damaged:
+                self._tend(name)
+        return True
+
+    def _cannot_start(self, name: str, error: Exception) -> bool:
+        now_s = trio.current_time()
+        self.history.violated("NodesStart", now_s, f"{name} cannot start: {describe(error)}")
+        return False
+
+    def _tend(self, name: str) -> None:
+        """A node refuses to start, rightly: mend it as README says."""
+        self.repair(name)
+
+    def _feel(self, name: str, what: str) -> None:
+        """A disk fault took effect."""
+        self.note("felt", f"{name} {what}")

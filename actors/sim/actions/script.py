@@ -1,0 +1,98 @@
+"""Faults as data: a script is drawn from a seed, then carried out; a shorter one is one too.
+
+Each line names what is done, when, to whom and for how long; it mends itself. Lines overlap: one
+that finds nothing to break (the node is off already) does nothing and is not counted. As text, the
+form in which scripts are checked in:
+
+    at 12.5 cut n0 n1 for 3.25
+    at 14.0 eio_write n1 for 2.0 in commitlog extra 3.0
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class Fault:
+    """One line of a script.
+
+    Attributes:
+        at_s: virtual time since the script's begin.
+        kind: what: the name of an action.
+        node: to whom; for a pair, from whom.
+        others: further nodes: the other of a pair, or more that share the fate.
+        for_s: how long until it mends itself.
+        extra: one number more; the action says what it means.
+        where: of disk faults, which files: a part of their path; "" is any.
+    """
+
+    at_s: float
+    kind: str
+    node: str
+    others: tuple[str, ...] = ()
+    for_s: float = 0.0
+    extra: float = 0.0
+    where: str = ""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        return (self.node, *self.others)
+
+    @property
+    def text(self) -> str:
+        """Without time and kind, for a person."""
+        extra = f" extra {self.extra:.3f}" if self.extra else ""
+        where = f" in {self.where}" if self.where else ""
+        return f"{' '.join(self.nodes)} for {self.for_s:.2f} s{where}{extra}"
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.text}"
+
+
+Script: TypeAlias = tuple[Fault, ...]
+
+
+def dump_fault(fault: Fault) -> str:
+    """One line that `parse_fault` reads back exactly."""
+    words = [f"at {fault.at_s!r} {fault.kind} {' '.join(fault.nodes)}"]
+    if fault.for_s:
+        words.append(f"for {fault.for_s!r}")
+    if fault.where:
+        words.append(f"in {fault.where}")
+    if fault.extra:
+        words.append(f"extra {fault.extra!r}")
+    return " ".join(words)
+
+
+def parse_fault(line: str) -> Fault:
+    """The fault that a line of a script says.
+
+    Raises: ValueError, which shows the line.
+    """
+    words = line.split()
+    try:
+        at, at_s, kind, *rest = words
+        if at != "at":
+            raise ValueError("it does not begin with 'at'")
+        nodes: list[str] = []
+        options = {"for": "0.0", "in": "", "extra": "0.0"}
+        while rest:
+            word = rest.pop(0)
+            if word in options:
+                options[word] = rest.pop(0)
+            else:
+                nodes.append(word)
+        return Fault(
+            at_s=float(at_s),
+            kind=kind,
+            node=nodes[0],
+            others=tuple(nodes[1:]),
+            for_s=float(options["for"]),
+            extra=float(options["extra"]),
+            where=options["in"],
+        )
+    except (ValueError, IndexError) as error:
+        raise ValueError(f"no line of a script: {line!r} ({error})") from error

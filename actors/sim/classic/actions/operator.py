@@ -1,0 +1,200 @@
+"""What an operator does to a running classic group, for the actions of this folder.
+
+`on_node` carries a call out on whatever process runs on a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+import trio
+
+from actors.errors import TriologError
+from actors.ha.core.role_effects import Fence, Role, RoleState, RoleView
+from actors.log_types import Offsets
+from actors.node.classic import ClassicPart
+from actors.node.node import Node
+from actors.runtime import ActorError
+from actors.sim.classic.runner import FaultRunner
+
+R = TypeVar("R")
+
+PROMOTE_TIMEOUT_S = 60.0
+TEND_TIMEOUT_S = 60.0
+TEND_LOOK_S = 0.5
+CALL_TIMEOUT_S = 5.0
+"""A node that is paused, or stops, does not answer."""
+HEALS_S = 15.0
+"""By then a node whose bytes were put back has read them again, unless its digests are of damaged
+ones: made while a bit was flipped that no record's checksum covers."""
+NEEDED = (Fence.SLAVE_AHEAD, Fence.SHORTER_THAN_MARK, Fence.ABANDONED)
+"""What a master waits for an operator in."""
+
+
+async def promoted(
+    runner: FaultRunner, asked: str, chosen: str | None, *, force: bool = False
+) -> bool:
+    """Tell `asked` to make `chosen` (None: the furthest) the master; whether it is."""
+    group, node = runner.group.name, runner.cluster.node(asked)
+    runner.note("promoting", chosen or "the furthest")
+    with trio.move_on_after(PROMOTE_TIMEOUT_S):
+        try:
+            await node.promote(group, chosen, force)
+        except (TriologError, ActorError, OSError) as error:
+            runner.note("not promoted", f"{chosen or 'the furthest'} {error}")
+        else:
+            return True
+    return False
+
+
+async def keep_tending(runner: FaultRunner) -> None:
+    """The operator who does what README says, wherever a node says that it waits for that, and who
+    starts whoever has died: one whose disk had failed may need long for its stop, and be down only
+    after all was mended.
+    """
+    damaged_since: dict[str, float] = {}
+    while True:
+        for name in filter(runner.has_died, runner.cluster.names):
+            await runner.up(name)
+        await tend(runner, alone=True)
+        for name in runner.cluster.names:
+            view = view_of(runner, name)
+            if view is None or not view.damage:
+                damaged_since.pop(name, None)
+            elif (
+                trio.current_time() > damaged_since.setdefault(name, trio.current_time()) + HEALS_S
+            ):
+                await ask_repair(runner, name)
+        await trio.sleep(TEND_LOOK_S)
+
+
+async def ask_repair(runner: FaultRunner, name: str) -> None:
+    """Have a node mend its copy with `repair`, from whoever has good bytes."""
+    if runner.is_ready(name):
+        node = runner.cluster.node(name)
+        await on_node(node, lambda: node.repair(runner.group.name, None))
+
+
+async def tend(runner: FaultRunner, *, alone: bool = False) -> None:
+    """Whoever is refused as diverged is resynced. If the master is fenced because a member holds
+    what it lacks, or a promotion was not finished, the furthest becomes master.
+
+    Args:
+        alone: nobody else promotes now: two masters by one number are no passing thing.
+    """
+    fences = (*NEEDED, Fence.CONFLICT) if alone else NEEDED
+    for name in runner.cluster.names:
+        view = view_of(runner, name)
+        if view is None or not runner.is_ready(name):
+            continue
+        if view.state is RoleState.DIVERGED:
+            await resync(runner, name)
+        elif view.fence in fences:
+            await promoted(runner, name, None)
+    await refill(runner)
+
+
+async def refill(runner: FaultRunner) -> None:
+    """Whoever needs what its master has deleted for its age is emptied, and copies what is left."""
+    held = await offsets_of(runner, runner.master)
+    for name in runner.cluster.names:
+        own = await offsets_of(runner, name)
+        if held is None or own is None or not 0 < own.written < held.min:
+            continue
+        if runner.is_ready(name) and runner.atlas.may_refill(name):
+            await runner.cluster.kill(name)
+            runner.wipe(name)
+            await runner.up(name)
+
+
+async def offsets_of(runner: FaultRunner, name: str) -> Offsets | None:
+    """How far a node is with the group, if it says so."""
+    if not runner.is_ready(name):
+        return None
+    node = runner.cluster.node(name)
+    return await on_node(node, lambda: runner.cluster.offsets(name, runner.group.name))
+
+
+def view_of(runner: FaultRunner, name: str) -> RoleView | None:
+    """What a node says that it is; None if it is off, or still starting."""
+    node = runner.cluster.running(name)
+    if node is None:
+        return None
+    part = node.part(runner.group.name)
+    assert isinstance(part, ClassicPart)
+    return part.board.view
+
+
+async def resync(runner: FaultRunner, name: str) -> None:
+    """Have a node set aside what it alone has."""
+    node = runner.cluster.node(name)
+    runner.note("resync", name)
+    done = await on_node(node, lambda: node.resync(runner.group.name))
+    if done is not None and done["cut_bytes"] is not None:
+        runner.mended("resynced", name)
+
+
+async def on_node(node: Node, call: Callable[[], Awaitable[R]]) -> R | None:
+    """What the node answers; None if it does not, or refuses."""
+    with trio.move_on_after(CALL_TIMEOUT_S):
+        try:
+            return await call()
+        except (TriologError, ActorError):
+            return None
+    return None
+
+
+def is_whole(runner: FaultRunner) -> bool:
+    """Whether all nodes run, one is an open master, and the others follow."""
+    views = [view_of(runner, name) for name in runner.cluster.names if runner.is_ready(name)]
+    states = [view.state for view in views if view is not None]
+    wanted = len(runner.cluster.names) - 1
+    return states.count(RoleState.OPEN) == 1 and states.count(RoleState.FOLLOWING) == wanted
+
+
+FOLLOWS_S: Final = 30.0
+"""A node that nothing keeps from its members has heard them all, and twice what it asks them again
+for, and has connected to its master, and been judged."""
+
+
+async def became_whole(runner: FaultRunner) -> bool:
+    """Do what an operator does until all is well; whether it is."""
+    with trio.move_on_after(TEND_TIMEOUT_S):
+        while not is_whole(runner):
+            await tend(runner)
+            await trio.sleep(TEND_LOOK_S)
+    return is_whole(runner)
+
+
+async def follows(runner: FaultRunner, node: str) -> None:
+    """Wait until a node follows. It has to, soon after there is an open master."""
+    since_s = trio.current_time()
+    while True:
+        view = view_of(runner, node)
+        if view is None or view.state is RoleState.FOLLOWING or view.role is Role.MASTER:
+            return
+        await tend(runner)
+        await trio.sleep(TEND_LOOK_S)
+        now_s, master = trio.current_time(), view_of(runner, runner.master)
+        if master is None or master.state is not RoleState.OPEN:
+            since_s = now_s
+        if now_s - since_s > FOLLOWS_S:
+            text = f"{node} does not follow {runner.master} after {FOLLOWS_S:g} s: {view.reason}"
+            runner.history.violated("SlavesFollow", now_s, text)
+            return
+
+
+async def caught_up(runner: FaultRunner, node: str, end: int | None) -> None:
+    """Wait until a node holds what there was when its disk went, within an operator's patience."""
+    with trio.move_on_after(TEND_TIMEOUT_S):
+        while end is not None and await held_bytes(runner, node) < end:  # noqa: ASYNC110
+            await trio.sleep(TEND_LOOK_S)
+
+
+async def held_bytes(runner: FaultRunner, node: str) -> int:
+    """How far a node's log is synced; -1 if it does not say."""
+    try:
+        return (await runner.cluster.offsets(node, runner.group.name)).synced
+    except TriologError:
+        return -1

@@ -1,0 +1,252 @@
+"""Promotions of a classic group that an operator asks for: hand-overs, fail-overs, forced ones, and
+those of which the old master does not hear.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import attrs
+import trio
+
+from actors.events import roles
+from actors.ha.core.role_effects import RoleState
+from actors.log_types import Claim
+from actors.sim.actions.action import Action, Ground
+from actors.sim.actions.script import Fault
+from actors.sim.classic.actions.operator import (
+    CALL_TIMEOUT_S,
+    TEND_LOOK_S,
+    TEND_TIMEOUT_S,
+    became_whole,
+    is_whole,
+    on_node,
+    promoted,
+    tend,
+    view_of,
+)
+from actors.sim.classic.runner import FaultRunner
+from actors.sim.world import SimEvent
+
+
+class HandOverCalledOff(Action[FaultRunner]):
+    """A hand-over begins, which fences the master, and is given up after a while, or its lease
+    ends: the master takes appends again.
+    """
+
+    name = "hand_over_called_off"
+    chance = 0.2
+    most = 1
+
+    def nodes(self, ground: Ground) -> tuple[str, ...]:
+        return ground.names[:1]
+
+    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+        if not runner.is_ready(fault.node):
+            return
+        group, name = runner.group.name, fault.node
+        node = runner.cluster.node(name)
+        state = await on_node(node, lambda: node.group_state(group))
+        if state is None or not runner.is_on(name):
+            return
+        number = max(state.number, state.claimed) + 1
+        claim = Claim(number=number, token=1, by="operator", master=name)
+        if await on_node(node, lambda: node.fence(group, claim, True)) is None:
+            return
+        runner.began(fault)
+        await trio.sleep(fault.for_s)
+        while runner.runs_still(name, node):
+            if await on_node(node, lambda: node.fence(group, claim, False)) is not None:
+                break
+            # After a promotion in between the fence is gone, and the call is refused for ever.
+            state = await on_node(node, lambda: node.group_state(group))
+            if state is not None and state.number >= number:
+                break
+            await trio.sleep(CALL_TIMEOUT_S)
+        runner.mended("unfenced", name)
+
+
+class Promote(Action[FaultRunner]):
+    """The operator tells one node (`others`) to make another the master: a hand-over if the old one
+    answers; refused if it does not, or the new one, and something could be lost.
+    """
+
+    name = "promote"
+    chance = 0.4
+
+    def nodes(self, ground: Ground) -> tuple[str, ...]:
+        return () if ground.spare_power else ground.names
+
+    def others(self, rng: random.Random, ground: Ground, node: str) -> tuple[str, ...]:
+        return (rng.choice([name for name in ground.names if name != node]),)
+
+    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+        asked = fault.others[0]
+        if not runner.is_ready(asked) or runner.master == fault.node:
+            return
+        if await promoted(runner, asked, fault.node):
+            runner.began(fault)
+
+
+class FailOver(Action[FaultRunner]):
+    """The master is cut off, and takes appends that nobody copies; the operator makes another node
+    the master after `extra` seconds. The old one is back `for_s` later, and the operator does what
+    is needed until it follows.
+    """
+
+    name = "fail_over"
+    chance = 0.35
+    most = 2
+
+    def nodes(self, ground: Ground) -> tuple[str, ...]:
+        return () if ground.spare_power else ground.names
+
+    def extra(self, rng: random.Random) -> float:
+        return rng.uniform(0.1, 2.0)
+
+    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+        old, new = runner.master, fault.node
+        if old == new or not runner.is_ready(new) or not runner.is_ready(old):
+            return
+        runner.cluster.cut(old)
+        await trio.sleep(fault.extra)
+        if runner.is_ready(new) and await promoted(runner, new, new):
+            runner.began(fault)
+            await trio.sleep(fault.for_s)
+        runner.cluster.heal(old)
+        runner.mended("heal", old)
+        with trio.move_on_after(TEND_TIMEOUT_S):
+            while (view := view_of(runner, old)) is None or view.state is not RoleState.FOLLOWING:
+                await tend(runner)
+                await trio.sleep(TEND_LOOK_S)
+
+
+LAG_MAX_S = 4.0
+
+
+class ForcePromote(Action[FaultRunner]):
+    """A slave is cut off for `extra` seconds, in which the others go on; then all others are lost
+    at once, and the operator makes it the master, with `--force` as it is refused without. The
+    others are back `for_s` later, and are resynced.
+
+    Nothing else is broken meanwhile: two halves that do not hear each other, of which one was
+    forced, both take appends, and that is no fault of theirs.
+    """
+
+    name = "force_promote"
+    chance = 0.25
+    most = 1
+    alone = True
+
+    def nodes(self, ground: Ground) -> tuple[str, ...]:
+        return () if ground.spare_power else ground.names
+
+    def extra(self, rng: random.Random) -> float:
+        return rng.uniform(0.5, LAG_MAX_S)
+
+    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+        chosen, others = fault.node, [n for n in runner.cluster.names if n != fault.node]
+        if chosen == runner.master or runner.atlas.damaged or not is_whole(runner):
+            return
+        runner.cluster.cut(chosen)
+        for name in others:
+            runner.cluster.reset(chosen, name)  # else what is on its way arrives after the cut
+        await trio.sleep(fault.extra)
+        for name in others:
+            if runner.is_on(name):
+                await runner.cluster.kill(name)
+        runner.cluster.heal(chosen)
+        with watched(runner, chosen) as watch:
+            if runner.is_ready(chosen) and not await promoted(runner, chosen, chosen):
+                watch.forced = True
+                if await promoted(runner, chosen, chosen, force=True):
+                    runner.began(fault)
+            await trio.sleep(fault.for_s)
+            for name in others:
+                await runner.up(name)
+            with trio.move_on_after(TEND_TIMEOUT_S):
+                while not is_whole(runner):
+                    await tend(runner)
+                    await trio.sleep(TEND_LOOK_S)
+
+
+@attrs.define(eq=False)
+class Watch:
+    """Notes, as soon as the forced master opens its log, where: `history.given_up`."""
+
+    runner: FaultRunner
+    chosen: str
+    forced: bool = False
+
+    def see(self, seen: SimEvent) -> None:
+        opened = isinstance(seen.event, roles.GroupOpened) and seen.node == self.chosen
+        if opened and self.forced:
+            self.forced = False
+            self.runner.note("lost", f"{self.chosen} {seen.event.start_bytes}")
+
+
+@contextmanager
+def watched(runner: FaultRunner, chosen: str) -> Iterator[Watch]:
+    """A watch that sees all events."""
+    watch = Watch(runner, chosen)
+    events = runner.cluster.world.on_event
+    events.append(watch.see)
+    try:
+        yield watch
+    finally:
+        events.remove(watch.see)
+
+
+PAUSED, CUT_OFF = "pause", "cut"
+DEPOSED_FOR_S: Final = (1.0, 4.0)
+"""In which its successor acknowledges some appends, and clients of the old one ask it."""
+
+
+class DeposeUnheard(Action[FaultRunner]):
+    """The master stands still, or is cut off (`where`), and another node is promoted; clients that
+    have not heard of it ask the old one, which goes on `extra` seconds later.
+
+    Nothing else is broken meanwhile: a promotion would be refused for most of that.
+    """
+
+    name = "depose_unheard"
+    chance = 0.35
+    most = 1
+    alone = True
+
+    def nodes(self, ground: Ground) -> tuple[str, ...]:
+        return () if ground.spare_power or len(ground.names) < 3 else ground.names
+
+    def extra(self, rng: random.Random) -> float:
+        return rng.uniform(*DEPOSED_FOR_S)
+
+    def where(self, rng: random.Random, ground: Ground) -> str:
+        return rng.choice((PAUSED, CUT_OFF))
+
+    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+        if not await became_whole(runner) or fault.node == runner.master:
+            return
+        cluster, old, new = runner.cluster, runner.master, fault.node
+        if not runner.is_ready(new) or not runner.is_ready(old):
+            return
+        if fault.where == PAUSED:
+            cluster.pause(old)
+        else:
+            cluster.cut(old)
+        if await promoted(runner, new, new):
+            runner.began(fault)
+            async with runner.flowing():
+                await trio.sleep(fault.extra)
+                await self._mend(runner, old)
+                await trio.sleep(fault.extra)
+        await self._mend(runner, old)
+        await became_whole(runner)
+
+    async def _mend(self, runner: FaultRunner, old: str) -> None:
+        runner.cluster.resume(old)
+        runner.cluster.heal(old)
+        runner.mended("heal", old)
+        await trio.lowlevel.checkpoint()

@@ -1,0 +1,109 @@
+"""What an operator does to the files of running nodes: checks them with `python -m actors.storage`,
+and makes a topic anew.
+
+Ours has no order to delete a topic, as a RocketMQ master has whose log a group goes on with. So the
+queue offsets that the running master is about to give are changed behind its back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Final
+
+import trio
+
+from actors.errors import ConfigError
+from actors.sim.actions.action import Action
+from actors.sim.actions.script import Fault
+from actors.sim.classic.runner import FaultRunner
+from actors.storage.commitlog.group_commit import AppendBatch, AppendEncoder
+from actors.storage.files.stepping import finish
+from actors.storage.kinds import tools_of
+from actors.storage.tools.commitlog.check import CheckOptions
+from actors.storage.tools.findings import Report
+from actors.storage.tools.target import find_target, one_store
+
+
+class CheckRunning(Action[FaultRunner]):
+    """The store of a running node is checked, at one moment: damage is found where a script has
+    done some that has not expired, and nowhere else.
+    """
+
+    name = "check_running"
+    chance = 0.4
+    most = 2
+
+    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+        await trio.lowlevel.checkpoint()
+        name = fault.node
+        if not runner.is_ready(name):
+            return
+        damaged = runner.atlas.is_damaged(name)
+        report = self._check(runner, name)
+        if report is None:
+            runner.note("not checked", name)
+            return
+        runner.began(fault)
+        if report.findings.damage_count:
+            runner.note("damage found", name)
+        now_s = trio.current_time()
+        if damaged and not report.findings.damage_count:
+            runner.history.violated(
+                "CheckFindsDamage", now_s, f"{name} is damaged, and looks sound"
+            )
+        for line in () if damaged else report.findings.damage:
+            runner.history.violated("CheckFindsDamage", now_s, f"{name} is not damaged: {line}")
+
+    def _check(self, runner: FaultRunner, name: str) -> Report | None:
+        """None if the disk fails just now, or the folder is not there yet."""
+        disk = runner.cluster.world.node(name).disk
+        folder = runner.cluster.config.node_dir(name)
+        before = sum(disk.faults.counts.values())
+        try:
+            store = one_store(find_target(disk, folder, runner.group.name))
+            report: Report = finish(
+                tools_of(store).check(disk, store, CheckOptions(is_running=True))
+            )
+        except (OSError, ConfigError):
+            return None
+        return report if sum(disk.faults.counts.values()) == before else None
+
+
+ENCODERS: Final[dict[str, AppendEncoder]] = {}
+"""The encoders of the run that is under way: by the node's host, the one that began a batch last.
+"""
+
+
+class RemakeTopic(Action[FaultRunner]):
+    """All queues of the master's topics begin anew at queue offset 0."""
+
+    name = "remake_topic"
+    chance = 0.3
+
+    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+        await trio.lowlevel.checkpoint()
+        encoder = ENCODERS.get(runner.cluster.config.nodes[runner.master])
+        if encoder is None or not runner.is_ready(runner.master) or not encoder.next_offsets:
+            return
+        runner.began(fault)
+        encoder.next_offsets.update(dict.fromkeys(encoder.next_offsets, 0))
+
+
+@contextmanager
+def watched_encoders() -> Iterator[None]:
+    """As long as it lasts, `ENCODERS` knows who gives queue offsets."""
+    real = AppendEncoder.begin
+
+    @wraps(real)
+    def begin(encoder: AppendEncoder, at_bytes: int) -> AppendBatch:
+        ENCODERS[encoder.host[0]] = encoder
+        return real(encoder, at_bytes)
+
+    setattr(AppendEncoder, "begin", begin)  # noqa: B010 - mypy takes no other method for it
+    try:
+        yield
+    finally:
+        setattr(AppendEncoder, "begin", real)  # noqa: B010
+        ENCODERS.clear()

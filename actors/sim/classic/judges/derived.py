@@ -1,0 +1,221 @@
+"""What derives from the log of a stopped node, as its simulated disk has it, and which of its units
+and entries a node may lack, or not have mended, though its log was whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
+from typing import Final, TypeAlias
+
+import attrs
+
+from actors.config import ClassicGroup
+from actors.events import store
+from actors.sim.disk import SimDisk
+from actors.sim.history import FaultInjected, Observation, is_of
+from actors.sim.world import SimEvent
+from actors.storage.derived.index_files import is_index_name
+from actors.storage.derived.queue_files import QueueKey, list_queues
+from wire.files.consume_queue import FILLER_UNIT, UNIT_BYTES, decode_units, is_filler
+from wire.files.index_file import (
+    HEADER_BYTES,
+    INDEX_UNIT_BYTES,
+    SLOT_BYTES,
+    IndexUnit,
+    decode_index_header,
+    decode_index_unit,
+    decode_slot,
+)
+
+Unit: TypeAlias = tuple[int, int, int]
+"""Offset, size and tags code."""
+Entry: TypeAlias = tuple[int, int]
+"""Hash and offset."""
+DERIVED_DAMAGED: Final = "derived damaged"
+"""Kind of a `FaultInjected`, which is at NODE PATH: WHERE."""
+
+
+def underived(group: ClassicGroup, observations: Iterable[Observation]) -> dict[str, int]:
+    """Below which log offset each member may lack units and entries: its log began there, or what
+    is derived was built anew then, or a full disk did not wait for the dispatcher.
+    """
+    lacks = dict.fromkeys(group.members, 0)
+    first = dict.fromkeys(group.members, 0)
+    empty = dict.fromkeys(group.members)
+    for seen in observations:
+        if isinstance(seen, FaultInjected) and seen.kind == "wiped":
+            empty[seen.where.partition(" ")[0]] = None
+        if not (isinstance(seen, SimEvent) and is_of(group, seen)):
+            continue
+        name, event = seen.node, seen.event
+        match event:
+            case store.BytesReceived(first_bytes=begin) if name in empty:
+                del empty[name]
+                lacks[name] = begin
+            case store.DispatchStarted(from_bytes=begin, queue_count=0):
+                lacks[name] = max(lacks[name], begin)
+            case store.QueueRebuilt():
+                lacks[name] = max(lacks[name], first[name])
+            case store.SegmentExpired(min_bytes=begin):
+                first[name] = begin
+                if event.undispatched_bytes:
+                    lacks[name] = max(lacks[name], begin)
+    return lacks
+
+
+@attrs.define
+class Damaged:
+    """What was damaged on purpose of what derives from a node's log. If a record is gone before the
+    node has come to its unit or entry, nobody can say what that was, and nobody asks for it.
+
+    Attributes:
+        queues: consume queues.
+        index: some file of it.
+    """
+
+    queues: set[QueueKey] = attrs.field(factory=set)
+    index: bool = False
+
+
+def damaged(group: ClassicGroup, observations: Iterable[Observation]) -> dict[str, Damaged]:
+    """By member."""
+    found = {name: Damaged() for name in group.members}
+    for seen in observations:
+        if not isinstance(seen, FaultInjected):
+            continue
+        node, _, where = seen.where.partition(" ")
+        if seen.kind == "wiped":
+            found[node] = Damaged()
+        elif seen.kind == DERIVED_DAMAGED:
+            *_, topic, folder, _ = where.partition(": ")[0].split("/")
+            if folder == "index":
+                found[node].index = True
+            else:
+                found[node].queues.add((topic, int(folder)))
+    return found
+
+
+def first_unfit(
+    due: Sequence[Unit], got: Sequence[Unit], begin: int, lacks: int, *, is_damaged: bool
+) -> int | None:
+    """Where the units of a queue are not those that are due; None: nowhere.
+
+    Args:
+        begin: files with units of records below it alone may have gone; of a queue that was damaged
+            (`is_damaged`) it does not matter what is said of these records.
+        lacks: any unit of a record below it may be missing.
+    """
+    gone = next((at for at, unit in enumerate(got) if not is_filler(*unit)), len(got))
+    for at, (wanted, unit) in enumerate(zip_longest(due, got)):
+        if is_damaged and wanted is not None and wanted[0] < begin:
+            continue
+        if not unit_fits(wanted, unit, begin if at < gone else lacks):
+            return at
+    return None
+
+
+def unit_fits(due: Unit | None, got: Unit | None, begin: int) -> bool:
+    """Whether a queue has what is due; a unit of a record below `begin` may be missing."""
+    gone = due is not None and due[0] < begin and (got is None or is_filler(*got))
+    return gone or due == got
+
+
+def first_lost(due: Sequence[Entry], got: Sequence[Entry], begin: int, lacks: int) -> int | None:
+    """The same as `first_wrong` for an index that was damaged, where it does not matter what is
+    said of records below `begin`. Some entries may stand there twice, for the node may have written
+    them in the place of one that nobody can say any more, too.
+    """
+    known, at = set(due), 0
+    due = [entry for entry in due if entry[1] >= max(begin, lacks)]
+    for place, entry in enumerate(got):
+        if entry not in known and entry[1] >= begin:
+            return place
+        at += at < len(due) and entry == due[at]
+    return None if at == len(due) else len(got)
+
+
+def first_wrong(due: Sequence[Entry], got: Sequence[Entry], begin: int, lacks: int) -> int | None:
+    """Where index entries are not those that are due; None: nowhere.
+
+    A record may have equal entries, and the file with the first of them may have gone.
+    """
+    at = 0
+    for place, entry in enumerate(got):
+        limit = lacks if place else begin
+        while at < len(due) and due[at] != entry and due[at][1] < limit:
+            at += 1
+        if at == len(due) or due[at] != entry:
+            return place
+        if place == 0 and entry[1] < begin:
+            at += max(0, _equal(due, at) - _equal(got, 0))
+        at += 1
+    limit = lacks if got else begin
+    return None if all(offset < limit for _, offset in due[at:]) else len(got)
+
+
+def _equal(entries: Sequence[Entry], at: int) -> int:
+    """How many entries from there on are the same."""
+    return next(
+        (n for n in range(1, len(entries) - at) if entries[at + n] != entries[at]),
+        len(entries) - at,
+    )
+
+
+Units: TypeAlias = Mapping[QueueKey, Sequence[Unit]]
+"""By topic and queue: its units, from queue offset 0 on."""
+NO_ENTRY: Final = IndexUnit(0, 0, 0, 0)
+"""Zeros."""
+
+
+def queue_units(disk: SimDisk, folder: str) -> Units:
+    """All consume queues of a store, as far as their units are used; fillers for deleted files."""
+    found: dict[tuple[str, int], list[tuple[int, int, int]]] = {}
+    for topic, queue_id in list_queues(disk, folder):
+        names = disk.listdir(f"{folder}/{topic}/{queue_id}")
+        data = b"".join(
+            disk.inode(path).read(0, disk.stat(path).size_bytes)
+            for name in names
+            for path in [f"{folder}/{topic}/{queue_id}/{name}"]
+        )
+        gone = int(names[0]) // UNIT_BYTES if names else 0
+        units = list(decode_units(FILLER_UNIT * gone + data))
+        while units and units[-1][1] == 0:
+            units.pop()
+        found[topic, queue_id] = units
+    return found
+
+
+@attrs.frozen(kw_only=True)
+class IndexFileContent:
+    """One index file: its units from number 1 on, and its slots."""
+
+    name: str
+    units: tuple[IndexUnit, ...]
+    slots: tuple[int, ...]
+
+
+def index_files(disk: SimDisk, folder: str, slots_count: int) -> list[IndexFileContent]:
+    """All index files of a store, oldest first."""
+    found = []
+    for name in disk.listdir(folder):
+        if not is_index_name(name):
+            continue
+        path = f"{folder}/{name}"
+        data = disk.inode(path).read(0, disk.stat(path).size_bytes)
+        header = decode_index_header(data)
+        units_at = HEADER_BYTES + SLOT_BYTES * slots_count
+        found.append(
+            IndexFileContent(
+                name=name,
+                units=tuple(
+                    decode_index_unit(data, units_at + INDEX_UNIT_BYTES * number)
+                    for number in range(1, header.units_next)
+                ),
+                slots=tuple(
+                    decode_slot(data, HEADER_BYTES + SLOT_BYTES * slot)
+                    for slot in range(slots_count)
+                ),
+            )
+        )
+    return found

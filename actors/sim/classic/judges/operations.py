@@ -1,0 +1,161 @@
+"""What clients did to a classic group's log, for the judge of `linear`: fresh reads are strict, all
+others go on from what the same life of a node has shown.
+
+Times are places in the history. An entry's index is that of its record's last byte, so that a log
+that is acknowledged up to the middle of a record does not show it. A node that is promoted then may
+cut that off, so such an end counts as that of the last whole record that anybody has seen by then.
+Of a batch its receipt tells where the last record ends; the others stand before that, in whatever
+place they are read.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+from actors.config import ClassicGroup
+from actors.events import store
+from actors.sim.history import (
+    AppendAnswered,
+    AppendAsked,
+    AppendUnknown,
+    FaultInjected,
+    Observation,
+    RecordsRead,
+    given_up,
+    is_of,
+)
+from actors.sim.judges.linear.log import Append, ReadLog, Shown
+from actors.sim.judges.linear.operations import Operation
+from actors.sim.world import SimEvent
+
+
+def client_operations(
+    group: ClassicGroup, observations: Sequence[Observation]
+) -> Iterator[Operation]:
+    """All appends that may have been stored, and all reads."""
+    cuts = [
+        (place, end)
+        for place, seen in enumerate(observations)
+        if (end := given_up(seen)) is not None
+    ]
+    asked: dict[int, tuple[int, AppendAsked]] = {}
+    answered: set[int] = set()
+    lives, ends = _Lives(group), [0]  # where records end, as far as anybody has seen
+    for place, seen in enumerate(observations):
+        lives.see(place, seen)
+        match seen:
+            case AppendAsked(operation=number):
+                asked[number] = place, seen
+            case AppendAnswered(operation=number, receipt=receipt):
+                kept = receipt is not None and receipt.next <= _kept_below(cuts, place)
+                if receipt is not None:
+                    _note(ends, receipt.next)
+                called, append = asked[number]
+                answered.add(number)
+                end = receipt.next if receipt is not None and kept else None
+                yield from _appended(append, called, place, end)
+            case AppendUnknown(operation=number):
+                called, append = asked[number]
+                answered.add(number)
+                yield from _appended(append, called, place, None)
+            case RecordsRead(batch=batch):
+                for record in batch.records:
+                    _note(ends, record.next_position)
+                yield _read(seen, place, lives, _kept_below(cuts, seen.asked), ends)
+            case _:
+                pass
+    for number, (called, append) in asked.items():
+        if number not in answered:
+            yield from _appended(append, called, len(observations), None)
+
+
+def _kept_below(cuts: list[tuple[int, int]], place: int) -> float:
+    """What was known at that place stays true below there, whatever promotions were forced since.
+
+    What lay above was given up: an append may be there all the same, and a read proves nothing.
+    """
+    return min((end for at, end in cuts if at > place), default=float("inf"))
+
+
+def _appended(append: AppendAsked, called: int, place: int, end: int | None) -> Iterator[Operation]:
+    """One batch. `end`: where its last record ends, None if nobody knows."""
+    *others, last = append.bodies
+    for body in others:
+        yield Operation(client=append.client, action=Append(body), called=called)
+    if end is None:
+        yield Operation(client=append.client, action=Append(last), called=called)
+    else:
+        yield Operation(
+            client=append.client,
+            action=Append(last),
+            called=called,
+            returned=place,
+            result=end - 1,
+        )
+
+
+def _note(ends: list[int], end: int) -> None:
+    if ends[bisect_right(ends, end) - 1] != end:
+        insort(ends, end)
+
+
+def _read(
+    seen: RecordsRead, place: int, lives: _Lives, below: float, ends: Sequence[int]
+) -> Operation:
+    batch = seen.batch
+    start = seen.start
+    if start < lives.begin:  # it may have been passed over what has expired
+        start = batch.records[0].position if batch.records else batch.next
+    end = min(batch.acknowledged - batch.lag_bytes, below)
+    end = ends[bisect_right(ends, end) - 1]
+    entries = tuple(
+        (record.next_position - 1, record.body)
+        for record in batch.records
+        if record.next_position <= below
+    )
+    shown_to = max(start, min(batch.next, end))
+    return Operation(
+        client=seen.node,
+        action=ReadLog(start=start, fresh=seen.fresh, session=lives.of(seen)),
+        called=seen.asked,
+        returned=place,
+        result=Shown(entries=entries, next=shown_to, end=end),
+    )
+
+
+@attrs.define
+class _Lives:
+    """Which reads come from one life of a node's readers: what they have shown is not taken back.
+
+    Attributes:
+        begin: logs may begin there, and not before: older files have expired.
+    """
+
+    group: ClassicGroup
+    begin: int = 0
+    _numbers: dict[str, int] = attrs.field(factory=dict)
+    _since: dict[str, int] = attrs.field(factory=dict)
+
+    def see(self, place: int, seen: Observation) -> None:
+        match seen:
+            case SimEvent(event=store.SegmentExpired(min_bytes=begin)) if is_of(self.group, seen):
+                self.begin = max(self.begin, begin)
+            case SimEvent(event=store.RecoveryFinished()) if is_of(self.group, seen):
+                self._next(seen.node, place)
+            case FaultInjected(kind="felt", where=where):
+                self._next(where.partition(" ")[0], place)
+            case _:
+                pass
+
+    def of(self, seen: RecordsRead) -> str:
+        """The life that answered; "" if it may be one or the other."""
+        if seen.asked <= self._since.get(seen.node, -1):
+            return ""
+        return f"{seen.node}#{seen.boot}.{self._numbers.get(seen.node, 0)}"
+
+    def _next(self, node: str, place: int) -> None:
+        self._numbers[node] = self._numbers.get(node, 0) + 1
+        self._since[node] = place

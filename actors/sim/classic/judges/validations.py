@@ -1,0 +1,353 @@
+"""Validations: looked at once, when a run has been healed, has converged and has stopped in order.
+
+Each is a function from plain data to what is wrong with it, so that a test can show it broken data;
+`validate` fetches the data from the history and from the disks. Invariants are in `checkers`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+
+import attrs
+
+from actors.config import ClassicGroup
+from actors.sim.classic.judges.derived import (
+    NO_ENTRY,
+    IndexFileContent,
+    Units,
+    damaged,
+    first_lost,
+    first_unfit,
+    first_wrong,
+    index_files,
+    queue_units,
+    underived,
+)
+from actors.sim.classic.log_bytes import LogBytes
+from actors.sim.cluster import SimCluster
+from actors.sim.history import (
+    AppendAnswered,
+    AppendAsked,
+    AppendRefused,
+    AppendUnknown,
+    History,
+    Observation,
+    RecordsRead,
+    given_up,
+)
+from actors.storage.derived.queue_files import QueueKey
+from actors.storage.layout import StoreLayout
+from actors.storage.log.commit_log import segment_bases
+from actors.storage.node.event_reader import BootSummary, read_events, summarize
+from wire.errors import RemoteProtocolError
+from wire.files.commit_log import Record, Stop, decode_record, scan_heads
+from wire.files.index_file import (
+    index_keys,
+    key_hash,
+)
+from wire.files.record_scan import RecordHead
+
+
+@attrs.define(kw_only=True)
+class Operation:
+    """One append as its client saw it. `asked` and `answered` are places in the history."""
+
+    client: str
+    operation: int
+    bodies: tuple[bytes, ...]
+    asked: int
+    answered: int | None = None
+    outcome: Observation | None = None
+
+
+@attrs.frozen(kw_only=True)
+class StoredLog:
+    """A node's log from its beginning, decoded: whole records in log order."""
+
+    heads: tuple[RecordHead, ...]
+    records: tuple[Record, ...]
+    end: int
+    problem: str = ""
+
+
+def validate(cluster: SimCluster, group: ClassicGroup, history: History, logs: LogBytes) -> None:
+    """Judge what is left on the disks of all members; violations go to the history.
+
+    All members hold the same range, and every node has been stopped in order.
+    """
+    now_s = history.observations[-1].at_s if history.observations else 0.0
+
+    def note(checker: str, problems: Iterable[str]) -> None:
+        for text in problems:
+            history.violated(checker, now_s, text)
+
+    done = operations(history.observations)
+    kept = without_given_up(done, history.observations)
+    members = {name: decode_log(group, logs, name) for name in group.members}
+    lacks = underived(group, history.observations)
+    rotten = damaged(group, history.observations)
+    for name, stored in members.items():
+        note("LogIsWhole", [f"{name}: {stored.problem}"] if stored.problem else [])
+        note("AcknowledgedSurvives", (f"{name}: {t}" for t in acknowledged_survives(kept, stored)))
+        note("NothingTwice", (f"{name}: {text}" for text in nothing_twice(done, stored)))
+        layout = StoreLayout(cluster.config.group_dir(name, group.name))
+        disk = cluster.world.node(name).disk
+        queues = queue_units(disk, layout.consume_queue)
+        begin = min(segment_bases(disk, layout.commit_log), default=0)
+        note(
+            "QueuesFitLog",
+            (
+                f"{name}: {text}"
+                for text in queues_fit(stored, queues, begin, lacks[name], rotten[name].queues)
+            ),
+        )
+        index = index_files(disk, layout.index, group.index_slots_count)
+        note(
+            "IndexFitsLog",
+            (
+                f"{name}: {text}"
+                for text in index_fits(stored, index, begin, lacks[name], rotten[name].index)
+            ),
+        )
+    end = max(stored.end for stored in members.values())
+    end += -end % group.segment_bytes
+    note("LogsEqual", logs_equal({name: logs.written(name, 0, end) for name in members}))
+    note("AppendsInOrder", appends_in_order(kept))
+    note("ReadsSurvive", reads_survive(history.observations, members[logs.master]))
+    for name in cluster.names:
+        disk = cluster.world.node(name).disk
+        boots = summarize(read_events(disk, f"{cluster.config.node_dir(name)}/events"))
+        note("EventsGapless", events_gapless(boots, cluster.world.node(name).boots))
+
+
+# ---- from observations and disks to plain data ----
+
+
+def operations(observations: Iterable[Observation]) -> list[Operation]:
+    """All appends, in the order in which they were asked."""
+    found: dict[int, Operation] = {}
+    for place, seen in enumerate(observations):
+        match seen:
+            case AppendAsked():
+                found[seen.operation] = Operation(
+                    client=seen.client, operation=seen.operation, bodies=seen.bodies, asked=place
+                )
+            case AppendAnswered() | AppendRefused() | AppendUnknown():
+                found[seen.operation].answered = place
+                found[seen.operation].outcome = seen
+    return list(found.values())
+
+
+def without_given_up(
+    done: Iterable[Operation], observations: Sequence[Observation]
+) -> list[Operation]:
+    """Without what was acknowledged, not wholly below where a forced promotion opened later. Where
+    a client did not learn positions, nobody can tell what of it that is.
+    """
+    cuts = [
+        (at, end) for at, seen in enumerate(observations) if (end := given_up(seen)) is not None
+    ]
+
+    def is_given_up(each: Operation) -> bool:
+        if each.answered is None or not isinstance(each.outcome, AppendAnswered):
+            return False
+        receipt = each.outcome.receipt
+        next_bytes = math.inf if receipt is None else receipt.next
+        return any(each.answered < at and next_bytes > end for at, end in cuts)
+
+    return [each for each in done if not is_given_up(each)]
+
+
+def decode_log(group: ClassicGroup, logs: LogBytes, node: str) -> StoredLog:
+    """A node's log as far as it holds records, file by file."""
+    heads: list[RecordHead] = []
+    records: list[Record] = []
+    base, size = 0, group.segment_bytes
+    while data := logs.written(node, base, base + size):
+        found, stopped = scan_heads(data, physical_offset=base)
+        for head in found:
+            try:
+                records.append(decode_record(data, head.physical_offset - base))
+            except RemoteProtocolError as error:
+                return StoredLog(
+                    heads=tuple(heads),
+                    records=tuple(records),
+                    end=head.physical_offset,
+                    problem=f"offset {head.physical_offset}: {error}",
+                )
+            heads.append(head)
+        if stopped.stop not in (Stop.BLANK, Stop.END):
+            bad = stopped.stop is not Stop.UNWRITTEN or any(data[stopped.end :])
+            return StoredLog(
+                heads=tuple(heads),
+                records=tuple(records),
+                end=base + stopped.end,
+                problem=f"offset {base + stopped.end}: {stopped.reason or 'odd bytes'}" * bad,
+            )
+        base += size
+    return StoredLog(heads=tuple(heads), records=tuple(records), end=base)
+
+
+# ---- judging ----
+
+
+def acknowledged_survives(done: Iterable[Operation], stored: StoredLog) -> Iterator[str]:
+    """Every acknowledged record is there: where the receipt says, whole and in order."""
+    places = {record.body: number for number, record in enumerate(stored.records)}
+    for each in done:
+        outcome = each.outcome
+        if not isinstance(outcome, AppendAnswered):
+            continue
+        found = [places.get(body) for body in each.bodies]
+        numbers = [number for number in found if number is not None]
+        if len(numbers) < len(found):
+            lost = len(found) - len(numbers)
+            yield f"{lost} of {len(found)} acknowledged records of #{each.operation} are missing"
+            continue
+        if numbers != sorted(numbers):
+            yield f"the records of #{each.operation} are not in the order of their append"
+        if outcome.receipt is None:
+            continue
+        last = stored.records[numbers[-1]]
+        ends = (stored.records[numbers[0]].physical_offset, last.physical_offset)
+        if ends != (outcome.receipt.first, outcome.receipt.last):
+            yield f"#{each.operation} lies at {ends}, its receipt says {outcome.receipt}"
+        if numbers[-1] - numbers[0] != len(numbers) - 1:
+            yield f"other records lie between those of #{each.operation}"
+
+
+def nothing_twice(done: Iterable[Operation], stored: StoredLog) -> Iterator[str]:
+    """A record is there at most once, only if somebody appended it, and not if it was refused."""
+    owners = {body: each for each in done for body in each.bodies}
+    known: dict[bytes, int] = {}
+    for record in stored.records:
+        before = known.setdefault(record.body, record.physical_offset)
+        owner = owners.get(record.body)
+        if before != record.physical_offset:
+            yield f"the record at {record.physical_offset} is also at {before}"
+        if owner is None:
+            yield f"nobody appended the record at {record.physical_offset}"
+        elif isinstance(owner.outcome, AppendRefused):
+            yield f"#{owner.operation} was refused, but lies at {record.physical_offset}"
+
+
+def reads_survive(observations: Iterable[Observation], stored: StoredLog) -> Iterator[str]:
+    """What any node ever showed is there in the end, at its place, unless a forced promotion gave
+    it up after that.
+    """
+    bodies = {record.physical_offset: record.body for record in stored.records}
+    shown: dict[tuple[int, bytes], str] = {}
+    for seen in observations:
+        if (end := given_up(seen)) is not None:
+            shown = {known: node for known, node in shown.items() if known[0] < end}
+        if isinstance(seen, RecordsRead):
+            for record in seen.batch.records:
+                shown.setdefault((record.position, record.body), seen.node)
+    for (position, body), node in shown.items():
+        if bodies.get(position) != body:
+            yield f"{node} showed a record at {position} that is not there"
+
+
+def appends_in_order(done: Iterable[Operation]) -> Iterator[str]:
+    """What was answered before something else was asked lies before it."""
+    placed = [
+        (each.outcome.receipt.first, each)
+        for each in done
+        if isinstance(each.outcome, AppendAnswered) and each.outcome.receipt is not None
+    ]
+    latest: Operation | None = None  # of those before, the one that was asked last
+    for _, each in sorted(placed, key=lambda pair: pair[0]):
+        assert each.answered is not None
+        if latest is not None and each.answered < latest.asked:
+            yield f"#{each.operation} lies behind #{latest.operation}, asked after its answer"
+        if latest is None or each.asked > latest.asked:
+            latest = each
+
+
+def logs_equal(logs: Mapping[str, bytes]) -> Iterator[str]:
+    """All logs are equal, byte for byte, filler and unused rest included."""
+    names = list(logs)
+    for name in names[1:]:
+        one, other = logs[names[0]], logs[name]
+        if one == other:
+            continue
+        pairs = enumerate(zip(one, other, strict=False))
+        place = next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+        yield f"{names[0]} and {name} differ at {place} (sizes {len(one)}, {len(other)})"
+
+
+def queues_fit(
+    stored: StoredLog,
+    queues: Units,
+    begin: int = 0,
+    lacks: int = 0,
+    rotten: Container[QueueKey] = (),
+) -> Iterator[str]:
+    """Each queue has exactly the units of its records, at their queue offsets, from that record on
+    that it began anew with last. See `first_unfit`; `rotten` are those that were damaged.
+    """
+    expected: dict[tuple[str, int], list[tuple[int, int, int]]] = {}
+    for head in stored.heads:
+        units = expected.setdefault((head.topic, head.queue_id), [])
+        if not head.queue_offset:
+            units.clear()  # its topic was made again
+        if head.queue_offset != len(units):
+            yield (
+                f"the record at {head.physical_offset} is number {head.queue_offset} of"
+                f" {head.topic}/{head.queue_id}, where {len(units)} comes next"
+            )
+        units.append((head.physical_offset, head.size, head.tags_code))
+    for topic, queue_id in sorted({**expected, **queues}):
+        want, got = expected.get((topic, queue_id), []), list(queues.get((topic, queue_id), []))
+        is_damaged = (topic, queue_id) in rotten
+        place = first_unfit(want, got, begin, lacks, is_damaged=is_damaged)
+        if place is not None:
+            yield f"{topic}/{queue_id}: unit {place} is wrong ({len(got)} units, {len(want)} due)"
+
+
+def index_fits(
+    stored: StoredLog,
+    files: Sequence[IndexFileContent],
+    begin: int = 0,
+    lacks: int = 0,
+    is_damaged: bool = False,
+) -> Iterator[str]:
+    """The index has exactly the keys of the records, in log order, and each can be found. Its first
+    files may have gone with records below `begin`; any entry below `lacks` may be missing. Of an
+    index that was damaged it does not matter what is said of records below `begin`.
+    """
+    expected = [
+        (key_hash(key), head.physical_offset)
+        for head in stored.heads
+        for key in index_keys(head.topic, head.keys, head.uniq_key, head.tags)
+    ]
+    got = [(unit.key_hash, unit.physical_offset) for file in files for unit in file.units]
+    first = first_lost if is_damaged and begin else first_wrong
+    place = first(expected, got, begin, lacks)
+    if place is not None:
+        yield f"index: entry {place} is wrong ({len(got)} entries, {len(expected)} due)"
+    for file in files:
+        newest = dict.fromkeys(range(len(file.slots)), 0)
+        for number, unit in enumerate(file.units, 1):
+            slot = unit.key_hash % len(file.slots)
+            is_gone = is_damaged and unit.physical_offset < begin
+            if is_gone and unit == NO_ENTRY:
+                continue
+            if unit.previous != newest[slot] and not is_gone:
+                yield f"index {file.name}: entry {number} points at {unit.previous}"
+            newest[slot] = number
+        wrong = [slot for slot, unit in newest.items() if file.slots[slot] != unit]
+        if wrong:
+            yield f"index {file.name}: slot {wrong[0]} points at {file.slots[wrong[0]]}"
+
+
+def events_gapless(boots: Sequence[BootSummary], boots_count: int) -> Iterator[str]:
+    """Within each boot no event is missing; the last boot ended in order."""
+    for each in boots:
+        for problem in each.problems:
+            yield f"{each.node}#{each.boot}: {problem}"
+        if each.first_seq != 1:
+            yield f"{each.node}#{each.boot} begins with seq {each.first_seq}"
+    if boots_count and (not boots or not boots[-1].ended):
+        yield f"the last of {boots_count} boots has no NodeStopped"

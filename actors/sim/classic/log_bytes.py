@@ -1,0 +1,132 @@
+"""The commit logs of a cluster as their simulated disks have them, seen from outside every node."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import attrs
+
+from actors.config import ClassicGroup
+from actors.sim.cluster import SimCluster
+from actors.sim.disk import SimDisk
+from actors.sim.disk.pages import Inode
+from actors.storage.layout import StoreLayout
+from actors.storage.log.commit_log import segment_bases, segment_path
+from wire.files.record_encoder import BLANK_BYTES
+from wire.files.record_scan import Stop, scan
+
+
+class LogBytes(Protocol):
+    """Parts of logs by node. Shorter than asked where a file is missing or ends."""
+
+    @property
+    def master(self) -> str:
+        """Who takes appends, or did so last."""
+
+    def begin(self, node: str) -> int:
+        """Where the oldest file that the node still has begins; 0 without one."""
+
+    def written(self, node: str, start: int, end: int) -> bytes:
+        """As the node's processes see them."""
+
+    def durable(self, node: str, start: int, end: int) -> bytes:
+        """As a power loss now would leave them at the least."""
+
+
+def left_by_resync(logs: LogBytes, node: str) -> int:
+    """Where the log of a node ends once it has let go of what its master does not have: with all of
+    it, where the two part before the oldest file that the node still has.
+    """
+    shared = common_end(logs, node, logs.master)
+    return shared if shared > logs.begin(node) else 0
+
+
+def common_end(logs: LogBytes, one: str, other: str) -> int:
+    """Up to which record, from the beginning, the logs of two nodes are equal."""
+    at = 0
+    while True:
+        head = logs.written(one, at, at + BLANK_BYTES)
+        size = int.from_bytes(head[:4], "big")
+        record = logs.written(one, at, at + size)
+        if len(head) < BLANK_BYTES or size < BLANK_BYTES or len(record) < size:
+            return at
+        if record != logs.written(other, at, at + size):
+            return at
+        at += size
+
+
+def no_record_at(logs: LogBytes, node: str, start: int, end: int, segment_bytes: int) -> int | None:
+    """Where a node has no whole record, from the place of one to the end of another; None: nowhere.
+
+    A file has its size from the beginning, so zeros that nobody wrote are as long as records.
+    """
+    at = start
+    while at < end:
+        rest = segment_bytes - at % segment_bytes
+        data = logs.written(node, at, min(end, at + rest))
+        _, stopped = scan(data, physical_offset=at)
+        at += stopped.end
+        if stopped.stop is Stop.BLANK and stopped.blank_bytes == rest - stopped.end:
+            at += stopped.blank_bytes
+        elif stopped.stop is not Stop.END or not data:
+            return at
+    return None
+
+
+@attrs.frozen
+class DiskLogBytes:
+    """`LogBytes` of one group of a cluster in a world. What a node has deleted for its age, or
+    never had because its master had, counts as still there.
+    """
+
+    cluster: SimCluster
+    group: ClassicGroup
+
+    @property
+    def master(self) -> str:
+        return self.cluster.master_of(self.group.name)
+
+    def begin(self, node: str) -> int:
+        folder = StoreLayout(self.cluster.config.group_dir(node, self.group.name)).commit_log
+        return min(segment_bases(self.cluster.world.node(node).disk, folder), default=0)
+
+    def written(self, node: str, start: int, end: int) -> bytes:
+        return self._range(node, start, end, durable=False)
+
+    def durable(self, node: str, start: int, end: int) -> bytes:
+        return self._range(node, start, end, durable=True)
+
+    def _range(self, node: str, start: int, end: int, *, durable: bool) -> bytes:
+        disk = self.cluster.world.node(node).disk
+        folder = StoreLayout(self.cluster.config.group_dir(node, self.group.name)).commit_log
+        size = self.group.segment_bytes
+        parts = []
+        while start < end:
+            base = start - start % size
+            stop = min(end, base + size)
+            path = segment_path(folder, base)
+            file = None if disk.exists(path) else self._expired(node, folder, base)
+            if file is None:
+                part = _part(disk, path, start - base, stop - base, durable)
+            elif durable:
+                part = file.durable_range(start - base, stop - base)
+            else:
+                part = file.read(start - base, stop - start)
+            parts.append(part)
+            if len(part) < stop - start:
+                break
+            start = stop
+        return b"".join(parts)
+
+    def _expired(self, node: str, folder: str, base: int) -> Inode | None:
+        """A file before the node's first one, as it was when it was deleted for its age."""
+        bases = segment_bases(self.cluster.world.node(node).disk, folder)
+        if not bases or base > bases[0]:
+            return None
+        return self.cluster.expired.of(node, self.group.name, base)
+
+
+def _part(disk: SimDisk, path: str, start: int, end: int, durable: bool) -> bytes:
+    if durable:
+        return disk.durable_range(path, start, end)
+    return disk.inode(path).read(start, end - start) if disk.exists(path) else b""

@@ -1,0 +1,240 @@
+"""A run of one classic group and its stage; each part is drawn from a stream of its seed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, ClassVar, Final
+
+import attrs
+import trio
+
+from actors.config import ClusterConfig
+from actors.sim import workload
+from actors.sim.actions.action import Ground, draw_script
+from actors.sim.actions.runner import LOOK_S
+from actors.sim.classic.actions.network import STRANGER, STRANGER_ADDRESS
+from actors.sim.classic.actions.operator import is_whole, keep_tending, view_of
+from actors.sim.classic.actions.rot import derived_is_mended
+from actors.sim.classic.actions.tools import watched_encoders
+from actors.sim.classic.faults import ACTIONS
+from actors.sim.classic.judges.checkers import invariants
+from actors.sim.classic.judges.expiry import OnlyOldExpires, RetentionGoesOn
+from actors.sim.classic.judges.operations import client_operations
+from actors.sim.classic.judges.validations import validate
+from actors.sim.classic.log_bytes import DiskLogBytes
+from actors.sim.classic.marks import EXPECTED, counted
+from actors.sim.classic.runner import FaultRunner
+from actors.sim.cluster import SimCluster, classic_config
+from actors.sim.history import History, Observation
+from actors.sim.judges.linear.judge import judge_log
+from actors.sim.plan import FAULTS_S, Expected, Plan, Stage, draw_disk, draw_network
+from actors.sim.workload import Workload
+from actors.sim.world import World
+
+GROUP: Final = "orders"
+CONVERGE_S: Final = 60.0
+"""Virtual time after which a healed cluster holds, and shows, the same everywhere. The slowest way
+there: a connection that died silently is given up after housekeeping (20 s by default), then a
+reconnect, then the data."""
+NODES_MAX: Final = 5
+EXPIRY_SHARE: Final = 0.15
+EXPIRY: Final[dict[str, Any]] = {
+    "file_reserved_time_h": 1,
+    "delete_when_hours": tuple(range(24)),
+    "clean_resource_interval_s": 1.0,
+    "segment_bytes": 16 << 10,
+    "consume_queue_bytes": 20 * 50,
+    "index_units_count": 200,
+}
+"""Groups of so many runs delete files of an hour's age, and have small ones."""
+WRITEBACK_SHARES: Final = (0.0, 0.1, 0.5)
+"""How busy the machines' kernels are."""
+PLACES: Final = (
+    *("commitlog", "commitlog", "consumequeue", "index", "/events/", "synced", "checkpoint", ""),
+)
+"""Parts of paths; the log counts twice."""
+
+
+@attrs.frozen(kw_only=True)
+class ClassicPlan(Plan):
+    """One group of a master and its slaves."""
+
+    mode: ClassVar[str] = "classic"
+    expected: ClassVar[Expected] = EXPECTED
+
+    @property
+    def config(self) -> ClusterConfig:
+        return classic_config(nodes=self.nodes, group=GROUP, **self.settings)
+
+    def kind(self) -> str:
+        group = self.config.classic_groups[GROUP]
+        return (
+            f"{self.nodes} nodes, {group.ack_policy}: {group.sure_copies} copies,"
+            f" {group.durability},"
+            f" segments of {group.segment_bytes} bytes, frames of {group.frame_bytes}"
+        )
+
+    def can_shrink_to(self, nodes: int) -> bool:
+        return nodes >= 2 and self.settings.get("copies", 2) <= nodes
+
+    @classmethod
+    def draw(cls, seed: str) -> ClassicPlan:
+        """See `Plan`."""
+        rng = random.Random(f"{seed}:plan")
+        nodes = rng.randint(2, NODES_MAX)
+        durability = rng.choices(["synced", "written"], [3, 1])[0]
+        settings: dict[str, Any] = {
+            "copies": rng.choice([1, 2, 2, 2, rng.randint(1, nodes)]),
+            "durability": durability,
+            "segment_bytes": rng.choice([16, 32, 64]) << 10,
+            "frame_bytes": rng.choice([1024, 8192, 256 << 10]),
+            "ha_send_heartbeat_interval_s": rng.choice([1.0, 5.0]),
+            "ha_housekeeping_interval_s": rng.choice([6.0, 20.0]),
+            "reconnect_interval_s": rng.choice([0.5, 1.0, 5.0]),
+            "connect_timeout_s": rng.choice([2.0, 5.0]),
+        }
+        expires = random.Random(f"{seed}:plan:expiry").random() < EXPIRY_SHARE
+        if expires:
+            settings |= EXPIRY
+        policy = _draw_ack_policy(random.Random(f"{seed}:plan:ack"), nodes)
+        if policy:
+            del settings["copies"]
+            settings |= policy
+        names = tuple(classic_config(nodes=nodes, group=GROUP, **settings).nodes)
+        return cls(
+            seed=seed,
+            nodes=nodes,
+            settings=settings,
+            skews_ms={name: rng.choice([0, 0, rng.randint(-60_000, 60_000)]) for name in names},
+            network=draw_network(random.Random(f"{seed}:plan:network")),
+            disk=attrs.evolve(
+                draw_disk(random.Random(f"{seed}:plan:disk")),
+                writeback_share=random.Random(f"{seed}:plan:writeback").choice(WRITEBACK_SHARES),
+            ),
+            policy=_draw_policy(random.Random(f"{seed}:plan:policy")),
+            tell_yields=random.Random(f"{seed}:plan:tell").choice([0.0, 0.05, 0.3]),
+            load=workload.draw_options(random.Random(f"{seed}:plan:load"), busy=expires),
+            script=draw_script(
+                seed,
+                Ground(
+                    names=names,
+                    duration_s=FAULTS_S,
+                    spare_power=names[:1] if durability == "written" else (),
+                    expires=expires,
+                    places=PLACES,
+                ),
+                ACTIONS,
+            ),
+        )
+
+    @contextmanager
+    def stage(
+        self, world: World, tell: Callable[[Observation], None] | None
+    ) -> Iterator[ClassicStage]:
+        """See `Plan`."""
+        with watched_encoders():
+            yield ClassicStage(self, world, tell)
+
+
+class ClassicStage(Stage):
+    """See `Stage`."""
+
+    machines: SimCluster
+    faults: FaultRunner
+
+    def __init__(
+        self, plan: ClassicPlan, world: World, tell: Callable[[Observation], None] | None
+    ) -> None:
+        config = plan.config
+        self._group = group = config.classic_groups[GROUP]
+        self._world = world
+        self.machines = cluster = SimCluster(world, config, skews_ms=plan.skews_ms)
+        world.network.add_host(STRANGER, STRANGER_ADDRESS)
+        self._logs = DiskLogBytes(cluster, group)
+        old = OnlyOldExpires(group=group, cluster=cluster)
+        goes_on = RetentionGoesOn(group=group, cluster=cluster)
+        self.history = History((*invariants(group, self._logs), old, goes_on), tell)
+        world.on_event.append(self.history.add)
+        self._load = Workload(cluster, GROUP, self.history, plan.load, world.rng("load"))
+        self.faults = FaultRunner(
+            cluster=cluster,
+            group=group,
+            history=self.history,
+            actions=ACTIONS,
+            flowing=self._load.flowing,
+        )
+
+    def loads(self) -> Sequence[Workload]:
+        """See `Stage`."""
+        return (self._load,)
+
+    async def converge(self, nursery: trio.Nursery) -> None:
+        """See `Stage`: first while appends flow."""
+        faults = self.faults
+        nursery.start_soon(keep_tending, faults, name="sim-operator")
+        if not await _under_load(self._load, partial(is_whole, faults), CONVERGE_S):
+            text = f"appends flow, and not all follow after {CONVERGE_S:g} s: {_told(faults)}"
+            self.history.violated("SlavesFollow", trio.current_time(), text)
+        end = await faults.converged(CONVERGE_S)
+        self._world.fingerprint.note(repr(end))
+        await derived_is_mended(faults)
+
+    def judge(self) -> None:
+        """See `Stage`."""
+        cluster, history = self.machines, self.history
+        for finding in judge_log(list(client_operations(self._group, history.observations))):
+            history.violated("Linearizable", trio.current_time(), str(finding))
+        if not any(cluster.runs(name) for name in cluster.names):
+            validate(cluster, self._group, history, self._logs)
+
+    def counts(self) -> Mapping[str, int]:
+        """See `Stage`."""
+        return counted(self.history.observations, self._group.segment_bytes)
+
+
+def _draw_ack_policy(rng: random.Random, nodes: int) -> dict[str, Any]:
+    """Every fifth run answers as upstream does; {}: by `copies`."""
+    kind = rng.choice([*["copies"] * 16, "4.x", "5.x", "acting master", "all in sync"])
+    gap = rng.choice([4096, 256 << 20])
+    many, least = rng.randint(2, nodes), rng.randint(1, 2)
+    five = {"ack_policy": "5.x", "ha_max_gap_not_in_sync_bytes": gap}
+    match kind:
+        case "copies":
+            return {}
+        case "4.x":
+            return {"ack_policy": "4.x", "ha_slave_fallbehind_max_bytes": gap}
+        case "5.x":
+            return {**five, "in_sync_replicas": many}
+        case "acting master":
+            judged = {"enable_slave_acting_master": True, "enable_auto_in_sync_replicas": True}
+            return {**five, **judged, "in_sync_replicas": many, "min_in_sync_replicas": least}
+        case _:
+            return {**five, "all_ack_in_sync_state_set": True, "min_in_sync_replicas": least}
+
+
+def _draw_policy(rng: random.Random) -> str:
+    starved = rng.choice(["store", "syncer", "group_transfer", "ha_client", "read_socket"])
+    return rng.choice(["random", "random", "priorities", f"starve {starved}"])
+
+
+async def _under_load(load: Workload, well: Callable[[], bool], within_s: float) -> bool:
+    """Wait until all is well, while appends go on: what comes back must not need silence for it."""
+    was_well = False
+    with trio.move_on_after(within_s):
+        async with load.flowing():
+            while not well():  # noqa: ASYNC110 - virtual time costs nothing
+                await trio.sleep(LOOK_S)
+            was_well = True  # a connection that a fault has half open may break only now
+    return was_well
+
+
+def _told(faults: FaultRunner) -> str:
+    """What each node says that it is."""
+    views = {name: view_of(faults, name) for name in faults.cluster.names}
+    return "; ".join(
+        f"{name}: {view.state.value} {view.reason}" if view is not None else f"{name}: off"
+        for name, view in views.items()
+    )

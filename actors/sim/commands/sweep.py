@@ -1,0 +1,138 @@
+"""Many seeds one after the other, and what happened in them taken together.
+
+A sweep in which something never happened proves nothing about it, so a zero of what a plan
+expects fails a sweep of a sensible size, or for what is rare one that is long enough.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from actors.sim.classic.plan import ClassicPlan
+from actors.sim.plan import Expected, Outcome
+from actors.sim.running import run_seed
+from actors.sim.scheduler import TRIO_VERSION
+from actors.version import VERSION
+
+SENSIBLE_SEEDS: Final = 30
+"""With fewer seeds than this, something may well not happen."""
+NAME_WIDTH: Final = 44
+THOROUGH_SEEDS: Final = 200
+"""So many have all that happens in one run of twenty, but for one such sweep of 28,000."""
+
+
+@attrs.frozen(kw_only=True)
+class SweepResult:
+    """What a sweep found.
+
+    Attributes:
+        seeds: how many were run.
+        failed: the runs with violations.
+        counts: the sum of all runs' counts, every name of `expected` included.
+        virtual_s: the sum of their lengths.
+        expected: see there.
+    """
+
+    seeds: int
+    failed: tuple[Outcome, ...]
+    counts: dict[str, int]
+    virtual_s: float
+    expected: Expected
+
+    @property
+    def zeros(self) -> tuple[str, ...]:
+        """What never happened though it should have."""
+        expected = self.expected.always if self.seeds >= SENSIBLE_SEEDS else ()
+        marks = self.expected.thorough if self.seeds >= THOROUGH_SEEDS else ()
+        return tuple(name for name in (*expected, *marks) if not self.counts[name])
+
+    @property
+    def good(self) -> bool:
+        return not self.failed and not self.zeros
+
+
+def sweep(
+    seeds: Iterable[str],
+    on_run: Callable[[Outcome], None] = lambda outcome: None,
+    run: Callable[[str], Outcome] = run_seed,
+    expected: Expected = ClassicPlan.expected,
+) -> SweepResult:
+    """Run all seeds, also behind one that fails.
+
+    Args:
+        seeds: any text is a seed.
+        on_run: told of each run as it ends.
+        run: runs one seed.
+        expected: what has to happen.
+
+    Raises: what a run raises, noted with its seed: a bug of the simulation.
+    """
+    counts = dict.fromkeys((*expected.always, *expected.thorough), 0)
+    failed: list[Outcome] = []
+    virtual_s, number = 0.0, 0
+    for seed in seeds:
+        try:
+            outcome = run(seed)
+        except Exception as error:  # a bug of the simulation itself
+            error.add_note(f"seed {seed} broke off")
+            raise
+        number += 1
+        virtual_s += outcome.virtual_s
+        for name, count in outcome.counts.items():
+            counts[name] = counts.get(name, 0) + count
+        if outcome.violations:
+            failed.append(outcome)
+        on_run(outcome)
+    return SweepResult(
+        seeds=number, failed=tuple(failed), counts=counts, virtual_s=virtual_s, expected=expected
+    )
+
+
+def failure_text(outcome: Outcome) -> str:
+    """Everything that is needed to see a failure again."""
+    return "\n".join(
+        [
+            f"seed {outcome.plan.seed} failed:",
+            *(f"  {violation}" for violation in outcome.violations),
+            *(f"  {text}" for text in outcome.plan.describe()),
+            f"  {versions()}",
+            f"  events {outcome.digest}, fingerprint {outcome.fingerprint}",
+            f"  make replay SEED={outcome.plan.seed} MODE={outcome.plan.mode}",
+        ]
+    )
+
+
+def counts_text(counts: dict[str, int]) -> str:
+    """One line per thing that happened, then the marks, faults last."""
+    names = sorted(
+        counts, key=lambda name: (name.startswith("fault "), name.startswith("mark "), name)
+    )
+    return "\n".join(f"  {name:{NAME_WIDTH}} {counts[name]:>10,}" for name in names)
+
+
+def versions() -> str:
+    """What the history of a seed depends on besides the seed."""
+    python = ".".join(map(str, sys.version_info[:3]))
+    return f"triolog {VERSION} ({commit()}), trio {TRIO_VERSION}, Python {python}"
+
+
+def commit() -> str:
+    """The commit that this runs from, as far as it can be known; "+" if files were changed."""
+    here = Path(__file__).parent
+    try:
+        done = subprocess.run(
+            ["git", "describe", "--always", "--dirty=+", "--exclude=*"],
+            cwd=here,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "no commit"
+    return done.stdout.strip()

@@ -1,0 +1,415 @@
+"""The simulated disk of one machine: files in memory, and a second copy of what is really durable.
+
+Content is kept in pages of 4 KiB. A write changes the page cache only; a sync makes durable what
+had been written when it began. A power loss keeps, of every page that was not synced, either the
+old or a newer version, chosen by chance and page by page (`pages`); file sizes and the order of
+creations, renames and removals (`namespace`) likewise. A kill keeps all that was written.
+
+One process at a time uses the disk: `kill` and `power_loss` end its handles and its locks.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+from collections.abc import Callable, Iterator, Sequence
+
+import attrs
+import trio
+
+from actors.env.protocols import FileStat, Held, LockedByUs
+from actors.sim.disk.faults import FULL, DiskFaults
+from actors.sim.disk.namespace import Folder, Namespace
+from actors.sim.disk.pages import PAGE_BYTES, Inode, Writeback
+
+
+@attrs.define(eq=False)
+class SimHeld:
+    """Received bytes that the system keeps; `Held` of the protocols."""
+
+    _data: bytes
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def take(self, size: int) -> bytes:
+        assert 0 < size <= len(self._data)
+        data, self._data = self._data[:size], self._data[size:]
+        return data
+
+
+EPOCH_MS = 1_700_000_000_000
+"""Wall clock of simulated machines at virtual time 0, before skew."""
+
+
+@attrs.frozen(kw_only=True)
+class DiskOptions:
+    """How slow and how large a disk is.
+
+    Attributes:
+        sync_min_s: every sync takes at least this long.
+        sync_mean_s: mean; what is above the minimum is exponentially distributed.
+        capacity_bytes: writes beyond it fail with ENOSPC.
+        writeback_share: of the writes to a page that is not synced, those before which the kernel
+            has written it back.
+    """
+
+    sync_min_s: float = 0.0002
+    sync_mean_s: float = 0.001
+    capacity_bytes: int = 1 << 40
+    writeback_share: float = 0.0
+
+
+def os_error(code: int, path: str) -> OSError:
+    return OSError(code, os.strerror(code), path)
+
+
+def virtual_wall_clock_ms() -> int:
+    """Milliseconds since 1970 on a machine whose clock is right."""
+    try:
+        return EPOCH_MS + int(trio.current_time() * 1000)
+    except RuntimeError:  # outside Trio, where no time passes
+        return EPOCH_MS
+
+
+@attrs.define(eq=False)
+class SimFile:
+    """One open file; `File` of the protocols."""
+
+    path: str
+    _disk: SimDisk
+    _inode: Inode
+    _writable: bool
+    _life: int  # of the disk's users; handles of an earlier one are dead
+    _closed: bool = attrs.field(init=False, default=False)
+
+    @property
+    def size_bytes(self) -> int:
+        self._check()
+        return self._inode.size_bytes
+
+    def pread(self, offset: int, size: int) -> bytes:
+        self._check()
+        self._disk.faults.check("read", self.path)
+        return self._inode.read_by_process(offset, size)
+
+    def data_from(self, offset: int) -> tuple[int, int]:
+        return offset, max(offset, self.size_bytes)  # a system that knows of no holes
+
+    def pwrite(self, data: bytes | bytearray | memoryview, offset: int) -> None:
+        self._check(writing=True)
+        view = memoryview(data).cast("B")
+        if not len(view):
+            return
+        short = self._disk.faults.short_write(self.path, len(view))
+        if short is not None:
+            self._write(view[:short], offset)
+            raise OSError(errno.EIO, f"wrote {short} of {len(view)} bytes", self.path)
+        self._disk.faults.check("write", self.path)
+        self._write(view, offset)
+
+    def pwrite_held(self, held: Held, offset: int, size: int) -> None:
+        if not isinstance(held, SimHeld):
+            raise TypeError(f"a simulated file takes simulated bytes, not {held!r}")
+        self.pwrite(held.take(size), offset)
+
+    def resize(self, size_bytes: int) -> None:
+        self._check(writing=True)
+        self._disk.faults.check("write", self.path)
+        self._inode.resize(size_bytes)
+        self._inode.modified_ms = self._disk.wall_clock_ms()
+
+    def prepare(self, offset: int, size: int) -> None:
+        self._check(writing=True)
+        self._disk.faults.check("prepare", self.path)
+        self._disk.reserve(self._inode, offset, size, self.path)
+        self._inode.resize(max(self._inode.size_bytes, offset + size))
+
+    def sync(self) -> None:
+        self._check()
+        self._disk.sync_now(self._inode, self.path)
+
+    def close(self) -> None:
+        self._closed = True
+
+    def page_cache_reader(self, offset: int, size: int) -> Callable[[], bytes]:
+        """Reads the bytes as they will be then, as a socket buffer that points at them does."""
+        inode = self._inode
+        return lambda: inode.read(offset, size).ljust(size, b"\0")
+
+    def _write(self, view: memoryview, offset: int) -> None:
+        self._disk.reserve(self._inode, offset, len(view), self.path)
+        self._inode.write(view, offset)
+        self._inode.modified_ms = self._disk.wall_clock_ms()
+
+    def _check(self, *, writing: bool = False) -> None:
+        if self._life != self._disk.life:
+            raise OSError(errno.EIO, "the process that opened this file is gone", self.path)
+        if self._closed or (writing and not self._writable):
+            raise os_error(errno.EBADF, self.path)
+
+
+@attrs.define(eq=False)
+class SimLock:
+    """`FileLock` of the protocols."""
+
+    _locks: dict[Inode, SimLock]
+    _inode: Inode
+
+    def release(self) -> None:
+        if self._locks.get(self._inode) is self:
+            del self._locks[self._inode]
+
+
+@attrs.define(eq=False)
+class SimSyncer:
+    """`Syncer` of the protocols, on virtual time."""
+
+    _disk: SimDisk
+    _life: int
+    _busy: bool = attrs.field(init=False, default=False)
+    _closed: bool = attrs.field(init=False, default=False)
+
+    async def sync(self, paths: Sequence[str]) -> None:
+        if self._closed:
+            raise trio.ClosedResourceError("the syncer is closed")
+        if self._busy:
+            raise trio.BusyResourceError("one sync at a time")
+        await trio.lowlevel.checkpoint_if_cancelled()
+        self._busy = True
+        try:
+            await self._sync({path: self._disk.node(path) for path in paths})
+        finally:
+            self._busy = False
+
+    async def _sync(self, nodes: dict[str, Inode | None]) -> None:
+        begun = [(path, node, node.begin_sync() if node else -1) for path, node in nodes.items()]
+        self._disk.on_sync(list(nodes))
+        with trio.CancelScope(shield=True):
+            await trio.sleep(self._disk.sync_duration_s())
+        for path, inode, state in begun:
+            if self._life != self._disk.life:
+                raise OSError(errno.EIO, "the process that asked is gone", path)
+            if inode is not None:
+                self._disk.end_sync(inode, state, path)
+            elif self._disk.exists(path):  # else the folder that held it is to be synced
+                self._disk.sync_dir(path)
+
+    def forget(self, paths: Sequence[str]) -> None:
+        """It keeps nothing open."""
+
+    def close(self) -> None:
+        assert not self._busy, "a sync is in flight"
+        self._closed = True
+
+
+class SimDisk:
+    """One machine's disk; `Disk` of the protocols.
+
+    Args:
+        rng: source of sync times, short writes and power losses.
+        options: see there.
+        wall_clock_ms: this machine's clock, for modification times.
+        kernel: source of what is written back unasked; a fixed one if None.
+
+    Attributes:
+        faults: what goes wrong, and how often each kind took effect.
+        writeback: how often its kernel writes pages back unasked, and what became of them.
+        unlinked: by path, the file that last bore a name that was removed.
+        on_sync: told of the paths of each sync that takes time, as it begins.
+        life: raised whenever the process that uses the disk ends.
+    """
+
+    def __init__(
+        self,
+        rng: random.Random,
+        options: DiskOptions | None = None,
+        wall_clock_ms: Callable[[], int] = virtual_wall_clock_ms,
+        kernel: random.Random | None = None,
+    ) -> None:
+        self.options = options or DiskOptions()
+        self.writeback = Writeback(self.options.writeback_share, kernel or random.Random(0))
+        self.faults = DiskFaults(rng)
+        self.unlinked: dict[str, Inode] = {}
+        self.on_sync: Callable[[Sequence[str]], None] = lambda paths: None
+        self.life = 1
+        self.wall_clock_ms = wall_clock_ms
+        self._rng = rng
+        self._names = Namespace()
+        self._locks: dict[Inode, SimLock] = {}
+        self._reserved_pages = 0
+
+    # Disk of the protocols.
+
+    def open(self, path: str, mode: str) -> SimFile:
+        assert path.startswith("/"), path
+        assert mode in ("r", "w", "x"), mode
+        if mode == "x":
+            self.faults.check("create", path)
+            if not self.exists(path):
+                self.faults.check_room_for_file(path)
+            inode = Inode(modified_ms=self.wall_clock_ms(), writeback=self.writeback)
+            self._names.create(path, inode)
+        else:
+            inode = self._names.file(path)
+        return SimFile(path, self, inode, mode in ("w", "x"), self.life)
+
+    def exists(self, path: str) -> bool:
+        return self._names.get(path) is not None
+
+    def stat(self, path: str) -> FileStat:
+        node = self._names.get(path)
+        if node is None:
+            raise os_error(errno.ENOENT, path)
+        if not isinstance(node, Inode):
+            return FileStat(size_bytes=0, modified_ms=EPOCH_MS, kind="folder")
+        return FileStat(size_bytes=node.size_bytes, modified_ms=node.modified_ms)
+
+    def listdir(self, path: str) -> list[str]:
+        return self._names.listdir(path)
+
+    def names(self, path: str) -> Iterator[str]:
+        return iter(self._names.listdir(path))
+
+    def mkdir(self, path: str, *, sync: bool = True) -> None:
+        assert path.startswith("/"), path
+        if not self.exists(path):
+            self.faults.check_room_for_file(path)
+        self._names.mkdir(path, sync=sync)
+
+    def rename(self, source: str, target: str) -> None:
+        self.faults.check("rename", source)
+        if not self.exists(target) and os.path.dirname(source) != os.path.dirname(target):
+            self.faults.check_room_for_name(target)
+        self._names.rename(source, target)
+
+    def exchange(self, one: str, other: str) -> None:
+        self.faults.check("rename", one)
+        self._names.exchange(one, other)
+
+    def unlink(self, path: str) -> None:
+        self.unlinked[path] = self._names.file(path)
+        self._names.unlink(path)
+
+    def rmtree(self, path: str) -> None:
+        self._names.rmtree(path)
+
+    def sync_dir(self, path: str) -> None:
+        self.faults.check("sync", path)
+        self._names.sync_dir(path)
+
+    def usage(self, path: str) -> float:
+        return self.faults.used(self._reserved_pages * PAGE_BYTES / self.options.capacity_bytes)
+
+    def free_files(self, path: str) -> int | None:
+        return 0 if self.faults.lacks_inodes else None
+
+    def lock(self, path: str) -> SimLock:
+        if not self.exists(path):
+            self.open(path, "x")
+        inode = self._names.file(path)
+        if inode in self._locks:
+            raise LockedByUs(errno.EAGAIN, "locked by this process already", path)
+        lock = self._locks[inode] = SimLock(self._locks, inode)
+        return lock
+
+    def syncer(self) -> SimSyncer:
+        return SimSyncer(self, self.life)
+
+    # What happens to the machine.
+
+    def kill(self) -> None:
+        """The process ends: its handles are dead, its locks released, what it wrote stays."""
+        self._end_life()
+        for inode in self._names.inodes():
+            inode.abandon_syncs()
+
+    def power_loss(self, rng: random.Random | None = None) -> None:
+        """The machine loses power: of what was not synced, any part survives.
+
+        Args:
+            rng: decides what does; the disk's own if None.
+        """
+        self._end_life()
+        for inode in self._names.power_loss(rng or self._rng):
+            inode.power_loss(rng or self._rng)
+        self._recount()
+
+    def flip_bits(self, path: str, offset: int, size: int, count: int = 1) -> list[int]:
+        """Bit rot: flip `count` bits of the range, on the disk and in the cache. Returns where."""
+        inode = self._names.file(path)
+        hit = sorted(self._rng.sample(range(offset, offset + size), count))
+        for position in hit:
+            inode.flip_bit(position, self._rng.randrange(8))
+        self.faults.count("bit_rot", count)
+        return hit
+
+    def durable(self, path: str) -> bytes | None:
+        """What a power loss now would leave of the file at the least; None if it may vanish."""
+        inode = self._names.durable_file(path)
+        return None if inode is None else inode.durable_bytes()
+
+    @property
+    def names_changes(self) -> int:
+        """Raised whenever a name comes, goes or means another file: what was listed still holds
+        while it is the same.
+        """
+        return self._names.changes
+
+    def durable_stamp(self, path: str) -> tuple[Inode, int] | None:
+        """Equal to an earlier one if `durable` gives the same bytes as then."""
+        inode = self._names.durable_file(path)
+        return None if inode is None else (inode, inode.durable_changes)
+
+    def durable_range(self, path: str, start: int, end: int) -> bytes:
+        """A part of that; shorter where it ends, empty if the file may vanish."""
+        inode = self._names.durable_file(path)
+        return b"" if inode is None else inode.durable_range(start, end)
+
+    # For files and syncers.
+
+    def inode(self, path: str) -> Inode:
+        return self._names.file(path)
+
+    def node(self, path: str) -> Inode | None:
+        """None: it is a folder."""
+        return None if isinstance(self._names.get(path), Folder) else self._names.file(path)
+
+    def reserve(self, inode: Inode, offset: int, size: int, path: str) -> None:
+        """Allocate blocks. Raises: OSError ENOSPC."""
+        wanted = inode.missing_pages(offset, size)
+        free = self.options.capacity_bytes // PAGE_BYTES - self._reserved_pages
+        if len(wanted) > free:
+            self._recount()  # files may have been removed since
+            free = self.options.capacity_bytes // PAGE_BYTES - self._reserved_pages
+        if len(wanted) > free or (wanted and self.faults.is_full):
+            self.faults.effect(FULL)
+            raise os_error(errno.ENOSPC, path)
+        inode.allocate(wanted)
+        self._reserved_pages += len(wanted)
+
+    def sync_duration_s(self) -> float:
+        options = self.options
+        spread_s = options.sync_mean_s - options.sync_min_s
+        above_s = self._rng.expovariate(1 / spread_s) if spread_s > 0 else 0.0
+        return options.sync_min_s + above_s + self.faults.sync_delay_s()
+
+    def sync_now(self, inode: Inode, path: str) -> None:
+        self.end_sync(inode, inode.begin_sync(), path)
+
+    def end_sync(self, inode: Inode, state: int, path: str) -> None:
+        """The sync that began at `state` has ended, well or not."""
+        try:
+            self.faults.check("sync", path)
+        except OSError:
+            inode.fail_sync(state)
+            raise
+        inode.end_sync(state)
+
+    def _end_life(self) -> None:
+        self.life += 1
+        self._locks.clear()
+
+    def _recount(self) -> None:
+        self._reserved_pages = sum(inode.allocated_pages for inode in self._names.inodes())

@@ -1,0 +1,237 @@
+"""Names of files and folders on a simulated disk, as seen and as durable.
+
+Every creation, rename and removal is pending until the folder it happened in is synced. A power
+loss keeps, folder by folder, a beginning of the pending operations: a rename happened wholly or
+not at all, and what depends on a lost operation is lost. `mkdir` syncs what it makes, unless it is
+told not to.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import posixpath
+import random
+
+import attrs
+
+from actors.env.protocols import LOST_AND_FOUND
+from actors.sim.disk.pages import Inode
+
+
+@attrs.frozen
+class Folder:
+    """Marks a path as a folder."""
+
+
+FOLDER = Folder()
+Node = Inode | Folder
+
+
+@attrs.frozen
+class _Change:
+    """One operation: what each path it touched holds afterwards (None: nothing)."""
+
+    after: tuple[tuple[str, Node | None], ...]
+
+    @property
+    def folders(self) -> list[str]:
+        """The folders whose sync makes it durable: those that hold the names, sorted."""
+        return sorted({posixpath.dirname(path) for path, _ in self.after})
+
+    def touches(self, paths: set[str]) -> bool:
+        return any(path in paths for path, _ in self.after)
+
+    def is_below(self, folders: set[str]) -> bool:
+        """Whether all that it touched lies in one of them."""
+        return all(any(path.startswith(f"{each}/") for each in folders) for path, _ in self.after)
+
+
+def _error(code: int, path: str) -> OSError:
+    return OSError(code, os.strerror(code), path)
+
+
+def _put(names: dict[str, Node], change: _Change) -> None:
+    for path, node in change.after:
+        if node is None:
+            names.pop(path, None)
+        else:
+            names[path] = node
+
+
+class Namespace:
+    """Paths are absolute and normal. The root exists.
+
+    Attributes:
+        changes: raised whenever a name comes, goes or means another file.
+    """
+
+    def __init__(self) -> None:
+        self.changes = 0
+        self._listed: dict[str, list[str]] = {}  # folders, as they are since the last change
+        self._now: dict[str, Node] = {"/": FOLDER}
+        self._durable: dict[str, Node] = {"/": FOLDER}
+        self._pending: list[_Change] = []
+
+    def get(self, path: str) -> Node | None:
+        return self._now.get(path) or self._now.get(posixpath.normpath(path))
+
+    def file(self, path: str) -> Inode:
+        node = self.get(path)
+        if node is None:
+            raise _error(errno.ENOENT, path)
+        if not isinstance(node, Inode):
+            raise _error(errno.EISDIR, path)
+        return node
+
+    def durable_file(self, path: str) -> Inode | None:
+        node = self._durable.get(path) or self._durable.get(posixpath.normpath(path))
+        return node if isinstance(node, Inode) else None
+
+    def inodes(self) -> list[Inode]:
+        """Every file that has a name now or on the disk, each once."""
+        nodes = [*self._now.values(), *self._durable.values()]
+        return list(dict.fromkeys(node for node in nodes if isinstance(node, Inode)))
+
+    def listdir(self, path: str) -> list[str]:
+        folder = posixpath.normpath(path)
+        if folder in self._listed:
+            return list(self._listed[folder])
+        node = self._now.get(folder)
+        if isinstance(node, Inode):
+            raise _error(errno.ENOTDIR, path)
+        begin = "/" if folder == "/" else f"{folder}/"
+        size = len(begin)
+        inside = [name[size:] for name in self._now if name.startswith(begin)]
+        found = self._listed[folder] = sorted(
+            name for name in inside if name and "/" not in name and name != LOST_AND_FOUND
+        )
+        return list(found)
+
+    def create(self, path: str, inode: Inode) -> None:
+        path = posixpath.normpath(path)
+        if path in self._now:
+            raise _error(errno.EEXIST, path)
+        self._need_folder(posixpath.dirname(path), path)
+        self._change((path, inode))
+
+    def mkdir(self, path: str, *, sync: bool = True) -> None:
+        folder = posixpath.normpath(path)
+        missing = []
+        while not isinstance(self._now.get(folder), Folder):
+            if folder in self._now:
+                raise _error(errno.EEXIST, path)
+            missing.append(folder)
+            folder = posixpath.dirname(folder)
+        for folder in reversed(missing):
+            self._change((folder, FOLDER))
+            if sync:
+                self.sync_dir(posixpath.dirname(folder))
+
+    def rename(self, source: str, target: str) -> None:
+        source, target = posixpath.normpath(source), posixpath.normpath(target)
+        if source not in self._now:
+            raise _error(errno.ENOENT, source)
+        self._need_folder(posixpath.dirname(target), target)
+        replaced = self._now.get(target)
+        if source == target:
+            return
+        if isinstance(replaced, Folder):
+            if isinstance(self._now[source], Inode):
+                raise _error(errno.EISDIR, target)
+            if self.listdir(target):
+                raise _error(errno.ENOTEMPTY, target)
+        inside = [path for path in self._now if path.startswith(f"{source}/")]
+        moved = [source, *inside]
+        after: list[tuple[str, Node | None]] = [(path, None) for path in moved]
+        after += [(target + path[len(source) :], self._now[path]) for path in moved]
+        self._change(*after)
+
+    def exchange(self, one: str, other: str) -> None:
+        """Two files change names in one step."""
+        first, second = self.file(one), self.file(other)
+        self._change((posixpath.normpath(one), second), (posixpath.normpath(other), first))
+
+    def unlink(self, path: str) -> None:
+        self.file(path)
+        self._change((posixpath.normpath(path), None))
+
+    def rmtree(self, path: str) -> None:
+        folder = posixpath.normpath(path)
+        node = self._now.get(folder)
+        if node is None:
+            raise _error(errno.ENOENT, path)
+        if isinstance(node, Inode):
+            raise _error(errno.ENOTDIR, path)
+        inside = sorted(name for name in self._now if name.startswith(f"{folder}/"))
+        for name in [*reversed(inside), folder]:  # children before their folders
+            self._change((name, None))
+
+    def sync_dir(self, path: str) -> None:
+        """Make the pending operations of this folder durable, and what they depend on."""
+        folder = posixpath.normpath(path)
+        self._need_folder(folder, path)
+        wanted: list[_Change] = []
+        needed: set[str] = set()
+        for change in reversed(self._pending):
+            if folder in change.folders or change.touches(needed):
+                wanted.append(change)
+                needed.update(path for path, _ in change.after)
+        for change in reversed(wanted):
+            _put(self._durable, change)
+            if any(node is None for _, node in change.after):
+                self._drop_orphans()  # a folder of the same name may come next
+        chosen = {id(change) for change in wanted}
+        left: list[_Change] = []
+        gone: set[str] = set()
+        for change in reversed(self._pending):
+            if id(change) in chosen:
+                gone.update(path for path, node in change.after if node is None)
+            elif not change.is_below(gone):
+                left.insert(0, change)
+        self._pending = left
+
+    def power_loss(self, rng: random.Random) -> list[Inode]:
+        """Keep a beginning of each folder's pending operations. Returns the files that remain."""
+        count: dict[str, int] = {}
+        for change in self._pending:
+            for folder in change.folders:
+                count[folder] = count.get(folder, 0) + 1
+        left = {folder: rng.randint(0, number) for folder, number in sorted(count.items())}
+        lost: set[str] = set()
+        for change in self._pending:
+            kept = all(left[folder] > 0 for folder in change.folders)
+            for folder in change.folders:
+                left[folder] -= 1
+            if kept and not change.touches(lost):
+                _put(self._durable, change)
+            else:
+                lost.update(path for path, _ in change.after)
+        self._pending.clear()
+        self._drop_orphans()
+        self._now = dict(self._durable)
+        self._changed()
+        return self.inodes()
+
+    def _drop_orphans(self) -> None:
+        """Names in a folder that is gone are gone with it."""
+        for path in sorted(self._durable):
+            if path != "/" and posixpath.dirname(path) not in self._durable:
+                del self._durable[path]
+
+    def _need_folder(self, folder: str, path: str) -> None:
+        node = self._now.get(folder)
+        if node is None:
+            raise _error(errno.ENOENT, path)
+        if not isinstance(node, Folder):
+            raise _error(errno.ENOTDIR, path)
+
+    def _change(self, *after: tuple[str, Node | None]) -> None:
+        change = _Change(after)
+        _put(self._now, change)
+        self._pending.append(change)
+        self._changed()
+
+    def _changed(self) -> None:
+        self.changes += 1
+        self._listed.clear()

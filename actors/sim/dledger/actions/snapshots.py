@@ -1,0 +1,310 @@
+"""What can happen to DLedger groups with a state machine: members end while a snapshot is written,
+while one comes from the leader, while one is loaded; and a snapshot is damaged.
+"""
+
+from __future__ import annotations
+
+import errno
+import random
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+import attrs
+import trio
+
+from actors.events.dledger import DispatcherChanged, SnapshotLoaded, SnapshotSaved
+from actors.sim.actions.action import Action, Ground
+from actors.sim.actions.script import Fault
+from actors.sim.disk import SimDisk
+from actors.sim.dledger.judges.machine import durable_snapshots, log_begin
+from actors.sim.dledger.runner import LedgerRunner, Seen
+from actors.sim.history import MachineDid
+from actors.sim.world import SimEvent
+from actors.storage.ledger.snapshots import INSTALLED, TAKEN
+from wire.dledger.snapshot import DATA, folder_name
+
+TAKING_WAIT_S: Final = 15.0
+OUTGROW_S: Final = 30.0
+INSTALL_WAIT_S: Final = 20.0
+RECOVERY_WAIT_S: Final = 5.0
+LOOK_S: Final = 0.0005
+LOOKS_MAX: Final = 4000
+
+PIECE: Final = "piece"
+"""Something of it has come."""
+SYNC: Final = "sync"
+"""All of it has come, and is on its way to the disk."""
+SAVED: Final = "saved"
+"""It is on the disk, under its name."""
+LOADING: Final = "loading"
+"""The machine reads it."""
+LOADED: Final = "loaded"
+"""The machine is what it says, and the log has still to begin anew."""
+MOMENTS: Final = (PIECE, SYNC, SAVED, LOADING, LOADED)
+ENDS: Final = ("kill", "kill", "power", "power", "wipe", "leader")
+
+
+async def end(runner: LedgerRunner, node: str, how: str) -> None:
+    """A kill, or a loss of power."""
+    if how == "power":
+        await runner.cluster.power_loss(node)
+    else:
+        await runner.cluster.kill(node)
+
+
+class KillInSnapshot(Action[LedgerRunner]):
+    """A member ends while it writes a snapshot of its own: `extra` of the sync's time after that
+    has begun, which may be when it has just been given its name.
+    """
+
+    name = "snapshot_kill"
+    restarts = True
+
+    def extra(self, rng: random.Random) -> float:
+        return rng.uniform(0.0, 1.3)
+
+    def where(self, rng: random.Random, ground: Ground) -> str:
+        return "kill" if ground.spare_power else rng.choice(["kill", "power"])
+
+    async def act(self, runner: LedgerRunner, fault: Fault) -> None:
+        disk, begun = runner.cluster.world.node(fault.node).disk, trio.Event()
+
+        def see(paths: Sequence[str]) -> None:
+            if any(f"/snapshot/{TAKEN}/" in path for path in paths):
+                begun.set()
+
+        disk.on_sync = see
+        with trio.move_on_after(TAKING_WAIT_S):
+            await begun.wait()
+        if disk.on_sync is see:
+            disk.on_sync = lambda paths: None
+        if not begun.is_set():
+            return
+        await trio.sleep(disk.sync_duration_s() * fault.extra)
+        if runner.is_on(fault.node):
+            runner.began(fault)
+            await end(runner, fault.node, fault.where)
+            await trio.sleep(fault.for_s)
+            await runner.up(fault.node)
+
+
+class KillInInstall(Action[LedgerRunner]):
+    """A member is down until the others' logs begin behind all that it has; then it gets a
+    snapshot, and meanwhile it ends, loses its disk, or its leader ends: `where` says at which
+    moment, and what.
+    """
+
+    name = "install_kill"
+    chance = 0.8
+    alone = True
+    restarts = True
+
+    def nodes(self, ground: Ground) -> tuple[str, ...]:
+        return ground.names if len(ground.names) > 2 else ()
+
+    def where(self, rng: random.Random, ground: Ground) -> str:
+        how = rng.choice(ENDS)
+        moments = MOMENTS[:-1] if how == "wipe" else MOMENTS
+        if ground.spare_power and how == "power":
+            how = "kill"
+        return f"{rng.choice(moments)}-{how}"
+
+    async def act(self, runner: LedgerRunner, fault: Fault) -> None:
+        moment, _, how = fault.where.partition("-")
+        node, group = fault.node, runner.ledgers[0]
+        if runner.atlas.damaged or not await runner.all_well():
+            return
+        await runner.cluster.kill(node)
+        ends = {each.name: runner.chosen[each.name].end for each in runner.ledgers}
+        wiped = how == "wipe" and await runner.others_hold(node, ends)
+        if wiped:
+            runner.wipe(node)
+        if await runner.outgrow(group, runner.rng(fault), OUTGROW_S):
+            disk, synced = runner.cluster.world.node(node).disk, trio.Event()
+            with runner.watching(_Moment(node, moment)) as come:
+                disk.on_sync = partial(_see_sync, come if moment == SYNC else synced)
+                await runner.up(node)
+                with trio.move_on_after(INSTALL_WAIT_S):
+                    await come.wait()
+            if moment == PIECE:
+                folder = runner.logs[0].layout(node).snapshot
+                await _wait_path(disk, f"{folder}/{INSTALLED}", synced)
+            disk.on_sync = lambda paths: None
+            if come.is_set() and runner.is_on(node):
+                runner.began(fault)
+                await self._strike(runner, fault, how, wiped=wiped)
+        await runner.up(node)
+        await runner.all_well()
+
+    async def _strike(self, runner: LedgerRunner, fault: Fault, how: str, *, wiped: bool) -> None:
+        """A disk may be lost again, if what is on it was vouched for to nobody."""
+        leader = runner.groups.leader(runner.ledgers[0].name)
+        struck = leader if how == "leader" and leader is not None else fault.node
+        await end(runner, struck, how)
+        if wiped and runner.holds_nothing(fault.node):
+            runner.wipe(fault.node)
+        await trio.sleep(fault.for_s)
+        await runner.up(struck)
+
+
+class KillInRecovery(Action[LedgerRunner]):
+    """A member ends, is started again, and ends while its machine reads the snapshot that it
+    starts from.
+    """
+
+    name = "recovery_kill"
+    restarts = True
+
+    def where(self, rng: random.Random, ground: Ground) -> str:
+        return "kill" if ground.spare_power else rng.choice(["kill", "power"])
+
+    async def act(self, runner: LedgerRunner, fault: Fault) -> None:
+        node = fault.node
+        if not runner.is_on(node):
+            return
+        await end(runner, node, fault.where)
+        await trio.sleep(fault.for_s)
+        with runner.watching(partial(_loads, node)) as come:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(runner.up, node)
+                with trio.move_on_after(RECOVERY_WAIT_S):
+                    await come.wait()
+                if come.is_set() and runner.is_on(node):
+                    runner.began(fault)
+                    await end(runner, node, fault.where)
+        await runner.up(node)
+
+
+class SnapshotRot(Action[LedgerRunner]):
+    """A bit of a member's newest snapshot flips while it is down; there is one before, and the log
+    from that one on. The member has to do with these.
+    """
+
+    name = "snapshot_rot"
+    restarts = True
+
+    async def act(self, runner: LedgerRunner, fault: Fault) -> None:
+        node = fault.node
+        if not runner.is_on(node):
+            return
+        await runner.cluster.kill(node)
+        for log in runner.logs:
+            disk, layout = log.disk(node), log.layout(node)
+            kept = durable_snapshots(disk, layout)
+            begin = log_begin(runner.chosen[log.group.name], log, node)
+            if len(kept) > 1 and kept[-2] >= begin - 1:
+                path = f"{layout.snapshot}/{folder_name(kept[-1])}/{DATA}"
+                disk.flip_bits(path, 0, disk.stat(path).size_bytes)
+                runner.began(fault)
+        await trio.sleep(fault.for_s)
+        await runner.up(node)
+
+
+# ---- moments ----
+
+
+@attrs.define
+class _Moment:
+    """Tells whether a member that gets a snapshot has just come to a moment, as far as its events
+    and its machine say; at PIECE, whether it is about to. What a start loads is no install.
+    """
+
+    node: str
+    moment: str
+    _saved: bool = False
+
+    def __call__(self, seen: Seen) -> bool:
+        if isinstance(seen, SimEvent) and isinstance(seen.event, DispatcherChanged):
+            event = seen.event
+            comes = event.peer == self.node and event.state == "INSTALL_SNAPSHOT"
+            return comes and self.moment == PIECE
+        if seen.node != self.node:
+            return False
+        match seen:
+            case MachineDid(what="made"):
+                self._saved = False
+            case MachineDid(what="loads"):
+                return self.moment == LOADING and self._saved
+            case SimEvent(event=SnapshotSaved(installed=True)):
+                self._saved = True
+                return self.moment == SAVED
+            case SimEvent(event=SnapshotLoaded()):
+                return self.moment == LOADED and self._saved
+        return False
+
+
+def _loads(node: str, seen: Seen) -> bool:
+    return isinstance(seen, MachineDid) and (seen.node, seen.what) == (node, "loads")
+
+
+def _see_sync(come: trio.Event, paths: Sequence[str]) -> None:
+    if any(f"/snapshot/{INSTALLED}/" in path for path in paths):
+        come.set()
+
+
+async def _wait_path(disk: SimDisk, path: str, synced: trio.Event) -> None:
+    """Return as soon as something is there, at the latest when it is about to be synced."""
+    for _ in range(LOOKS_MAX):
+        if disk.exists(path):
+            return
+        with trio.move_on_after(LOOK_S):
+            await synced.wait()
+
+
+THIS_ONE_S: Final = 1e-6
+"""Only one sync begins within so long."""
+MANY: Final = 1 << 30
+
+
+class PassInstall(Action[LedgerRunner]):
+    """A follower is down until its leader's log begins behind all that it has. It gets a snapshot,
+    whose sync takes `extra` seconds longer. Meanwhile the leader ends for a while, and another
+    member leads, which had no room for snapshots and so has the whole log: the follower's machine
+    passes the snapshot.
+    """
+
+    name = "pass_install"
+    alone = True
+    restarts = True
+
+    async def act(self, runner: LedgerRunner, fault: Fault) -> None:
+        group = runner.ledgers[0]
+        if not await runner.all_well():
+            return
+        leader = runner.groups.leader(group.name)
+        followers = [name for name in runner.cluster.names if name != leader]
+        node = fault.node if fault.node in followers else followers[0]
+        for name in followers:
+            faults = runner.cluster.world.node(name).disk.faults
+            faults.fail(
+                "write", errno.ENOSPC, path_part=f"/snapshot/{TAKEN}/", times=MANY, name=self.name
+            )
+        await runner.cluster.kill(node)
+        if await runner.outgrow(group, runner.rng(fault), OUTGROW_S):
+            begun = await self._install(runner, fault, node)
+            if begun and leader is not None and runner.is_on(leader):
+                runner.began(fault)
+                await runner.cluster.kill(leader)
+                await trio.sleep(fault.for_s)
+                await runner.up(leader)
+        for name in followers:
+            runner.cluster.world.node(name).disk.faults.disarm(self.name)
+        await runner.up(node)
+        await runner.all_well()
+
+    async def _install(self, runner: LedgerRunner, fault: Fault, node: str) -> bool:
+        """Whether the sync of a snapshot has begun there."""
+        disk, begun = runner.cluster.world.node(node).disk, trio.Event()
+
+        def see(paths: Sequence[str]) -> None:
+            if any(f"/snapshot/{INSTALLED}/" in path for path in paths):
+                disk.faults.slow_syncs(fault.extra, THIS_ONE_S)
+                begun.set()
+
+        disk.on_sync = see
+        await runner.up(node)
+        with trio.move_on_after(INSTALL_WAIT_S):
+            await begun.wait()
+        disk.on_sync = lambda paths: None
+        return begun.is_set()

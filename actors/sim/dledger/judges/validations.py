@@ -1,0 +1,191 @@
+"""Validations of a DLedger group: looked at once, when a run has converged and stopped in order.
+
+Each is a function from plain data to what is wrong with it; `validate_ledger` fetches the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from actors.sim.dledger.judges.checkers import Chosen
+from actors.sim.dledger.ledger_bytes import SimLedgers
+from actors.sim.history import (
+    AppendAnswered,
+    AppendAsked,
+    AppendUnknown,
+    History,
+    Observation,
+    RecordsRead,
+)
+from actors.sim.judges.linear.judge import judge_log
+from actors.sim.judges.linear.log import Append, ReadLog, Shown
+from actors.sim.judges.linear.operations import Operation
+from actors.storage.log.commit_log import segment_bases, segment_path
+from wire.dledger.entry import BLANK_BYTES, INDEX_BYTES, IndexRecord, decode_index
+from wire.dledger.scan import Stop, index_record, scan
+
+TOLD_MAX: Final = 3
+
+
+@attrs.frozen(kw_only=True)
+class StoredLedger:
+    """What a member's disk holds.
+
+    Attributes:
+        entries: by index, whole, as they lie there.
+        records: of each of them, as the data says.
+        index: by index, what the index files say.
+        problem: why the data is no log; "" if it is one.
+    """
+
+    entries: Mapping[int, bytes]
+    records: Mapping[int, IndexRecord]
+    index: Mapping[int, IndexRecord]
+    problem: str = ""
+
+
+def validate_ledger(logs: SimLedgers, chosen: Chosen, history: History, *, stopped: bool) -> None:
+    """Judge what clients saw, and what is left on the members' disks.
+
+    Args:
+        stopped: all members hold the same, and were stopped in order.
+    """
+    now_s = history.observations[-1].at_s if history.observations else 0.0
+    group = logs.group
+
+    def note(checker: str, problems: Iterable[str]) -> None:
+        for text in problems:
+            history.violated(checker, now_s, text)
+
+    note("Linearizable", map(str, judge_log(client_operations(history.observations, group.name))))
+    if not stopped or group.store == "memory":
+        return
+    members = {name: stored_ledger(logs, name) for name in group.members}
+    for name, stored in members.items():
+        note("LedgerIsWhole", [f"{name}: {stored.problem}"] if stored.problem else [])
+        note("IndexFitsLedger", (f"{name}: {text}" for text in index_fits(stored)))
+        note("CommittedSurvives", (f"{name}: {t}" for t in holds(stored, chosen.entries)))
+    note("LedgersEqual", ledgers_equal({name: each.entries for name, each in members.items()}))
+
+
+def client_operations(observations: Sequence[Observation], group: str) -> list[Operation]:
+    """What clients did to a group's log, for the judge; times are places in the history."""
+    asked: dict[int, tuple[int, AppendAsked]] = {}
+    found: list[Operation] = []
+    for place, seen in enumerate(observations):
+        match seen:
+            case AppendAsked() if seen.group == group:
+                asked[seen.operation] = place, seen
+            case AppendAnswered(receipt=receipt) if seen.operation in asked:
+                assert receipt is not None
+                called, append = asked[seen.operation]
+                found += [
+                    Operation(
+                        client=seen.client,
+                        action=Append(body),
+                        called=called,
+                        returned=place,
+                        result=index,
+                    )
+                    for index, body in enumerate(append.bodies, receipt.first)
+                ]
+            case AppendUnknown() if seen.operation in asked:
+                called, append = asked[seen.operation]
+                found += [
+                    Operation(client=seen.client, action=Append(body), called=called)
+                    for body in append.bodies
+                ]
+            case RecordsRead() if seen.group == group:
+                found.append(_read(place, seen))
+    return found
+
+
+def _read(place: int, seen: RecordsRead) -> Operation:
+    batch = seen.batch
+    return Operation(
+        client=seen.node,
+        action=ReadLog(start=seen.start, fresh=seen.fresh, session=f"{seen.node}#{seen.boot}"),
+        called=seen.asked,
+        returned=place,
+        result=Shown(
+            entries=tuple((record.position, record.body) for record in batch.records),
+            next=batch.next,
+            end=batch.acknowledged,
+        ),
+    )
+
+
+# ---- disks ----
+
+
+def stored_ledger(logs: SimLedgers, node: str) -> StoredLedger:
+    """All that a member's files hold."""
+    disk, layout, size = logs.disk(node), logs.layout(node), logs.group.data_file_bytes
+    entries: dict[int, bytes] = {}
+    records: dict[int, IndexRecord] = {}
+    problem = ""
+    for base in segment_bases(disk, layout.commit_log):
+        data = disk.inode(segment_path(layout.commit_log, base)).read(0, size)
+        start = 0
+        if not entries and int.from_bytes(data[:4], "big", signed=True) == -1:
+            start = int.from_bytes(data[4:BLANK_BYTES], "big")  # re-based into this file
+        heads, stop = scan(data, start, pos=base + start)
+        for head in heads:
+            if entries and head.index - 1 not in entries:
+                problem = problem or f"{head.index} does not follow"
+            entries[head.index] = data[head.at : head.at + head.size]
+            records[head.index] = index_record(head)
+        if stop.stop not in (Stop.BLANK, Stop.UNWRITTEN, Stop.END):
+            problem = problem or f"{base + stop.end}: {stop.stop.name} {stop.reason}"
+    return StoredLedger(entries=entries, records=records, index=_index(logs, node), problem=problem)
+
+
+def _index(logs: SimLedgers, node: str) -> dict[int, IndexRecord]:
+    disk, layout, size = logs.disk(node), logs.layout(node), logs.group.index_file_bytes
+    found = {}
+    for base in segment_bases(disk, layout.index):
+        data = disk.inode(segment_path(layout.index, base)).read(0, size)
+        for number, record in enumerate(decode_index(data), base // INDEX_BYTES):
+            if record.magic:
+                found[number] = record
+    return found
+
+
+def index_fits(stored: StoredLedger) -> Iterator[str]:
+    """The index says of every entry where it is, and of nothing behind the last one."""
+    last = max(stored.records, default=-1)
+    wrong = [
+        f"index record {index} is {stored.index.get(index)}, the entry {record}"
+        for index, record in stored.records.items()
+        if stored.index.get(index) != record
+    ]
+    wrong += [f"index record {index} without an entry" for index in stored.index if index > last]
+    yield from wrong[:TOLD_MAX]
+
+
+def holds(stored: StoredLedger, chosen: Sequence[bytes]) -> Iterator[str]:
+    """Every entry that was ever called committed is there, but for those that have expired."""
+    begin = min(stored.entries, default=0)
+    wrong = [
+        f"{index} is not what was committed"
+        for index, entry in enumerate(chosen[begin:], begin)
+        if stored.entries.get(index) != entry
+    ]
+    yield from wrong[:TOLD_MAX]
+
+
+def ledgers_equal(members: Mapping[str, Mapping[int, bytes]]) -> Iterator[str]:
+    """Where two members both have an entry it is the same, byte for byte, at the same place; and
+    all end at the same one.
+    """
+    first, *others = members
+    for other in others:
+        one, two = members[first], members[other]
+        if max(one, default=-1) != max(two, default=-1):
+            yield f"{first} ends with {max(one, default=-1)}, {other} with {max(two, default=-1)}"
+        wrong = [index for index in one.keys() & two.keys() if one[index] != two[index]]
+        if wrong:
+            yield f"{first} and {other} differ at {min(wrong)}"

@@ -1,0 +1,253 @@
+"""Searches an order in which operations on one object make sense.
+
+Wing and Gong (1993): take operations one after the other, each only when nothing that has not been
+taken had returned before it was called; go back when a result does not fit. Lowe (2017): remember
+the places already reached (what was taken, and the state), and take an operation that has not
+returned yet only when the one that returns next has not found its turn ("just in time").
+
+An operation of unknown outcome may be left out for ever, which makes the search hard: with n of
+them 2**n sets may have been taken. Three rules keep it small; each leaves an order if there is one:
+
+- A place is dead if the same place was dead with fewer unknown operations taken: what is not taken
+  can still be.
+- Of unknown operations that ask for the same, the one that was called first is taken first.
+- An unknown operation is not taken if it changes nothing, if no result can tell (`simplify`), or
+  if what comes next hides it (`hides`): leaving it out does as well.
+
+Two more keep the path straight: an operation that `only_looks` is taken as soon as it fits, and a
+state that comes only `once` is not left while somebody still has to find it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Final, Generic, Protocol, TypeVar
+
+import attrs
+
+from actors.sim.judges.linear.operations import Operation
+
+S = TypeVar("S", bound=Hashable)
+
+STEPS_MAX: Final = 1_000_000
+"""Tried steps of the object in one search: some seconds. An ordinary history of 2,000 operations
+takes some thousand."""
+
+
+class Model(Protocol[S]):
+    """An object that does one thing at a time."""
+
+    @property
+    def initial(self) -> S:
+        """The state at first."""
+
+    def step(self, state: S, operation: Operation) -> tuple[S, ...]:
+        """The states that the operation may lead to; none if its result does not fit.
+
+        Raises:
+            TypeError: the object knows no such action.
+        """
+
+    def only_looks(self, operation: Operation) -> bool:
+        """Whether an operation with this known result changes no state, ever."""
+
+    def hides(self, later: Operation) -> bool:
+        """Whether state and results after `later` never depend on what came directly before it."""
+
+    def simplify(self, operations: Sequence[Operation]) -> Sequence[Operation]:
+        """Operations that have an order if and only if these have one.
+
+        Those may be made equal whose differences no result tells, and unknown ones be left out that
+        no result needs.
+        """
+
+    def once(
+        self, known: Sequence[Operation], open_ones: Sequence[Operation]
+    ) -> Mapping[S, Sequence[int]]:
+        """States that never come again once they are left, each with the known operations, by their
+        place in `known`, that fit only there. May leave out any.
+        """
+
+
+class Outcome(enum.Enum):
+    """How a search ended."""
+
+    ORDERED = "ordered"
+    NO_ORDER = "no order"
+    GAVE_UP = "gave up"
+
+
+@attrs.frozen(kw_only=True)
+class Verdict:
+    """What a search found.
+
+    Attributes:
+        outcome: GAVE_UP says nothing about the history.
+        steps: tried steps of the object.
+    """
+
+    outcome: Outcome
+    steps: int
+
+
+def search(
+    model: Model[S], operations: Sequence[Operation], *, steps_max: int = STEPS_MAX
+) -> Verdict:
+    """Look for an order of the operations of one object.
+
+    Args:
+        model: the object.
+        operations: on it, in any order.
+        steps_max: after so many tried steps give up.
+
+    Raises:
+        TypeError: the model knows no such action.
+    """
+    return _Search(model, operations, steps_max).run()
+
+
+@attrs.frozen
+class _Place(Generic[S]):
+    """How far an order has come.
+
+    Attributes:
+        turn: all known operations up to this one, by their returns, are taken.
+        ahead: bit n: also the known operation `turn + n` is taken.
+        state: of the object.
+        last: the unknown operation that was taken last, if nothing was taken since; else -1.
+        taken: bit n: the n-th unknown operation is taken.
+    """
+
+    turn: int
+    ahead: int
+    state: S
+    last: int
+    taken: int
+
+
+class _Search(Generic[S]):
+    def __init__(self, model: Model[S], operations: Sequence[Operation], steps_max: int) -> None:
+        self._model = model
+        simple = model.simplify(operations)
+        known = [(each.returned, each) for each in simple if each.returned is not None]
+        known.sort(key=lambda pair: pair[0])
+        self._returns = [returned for returned, _ in known]
+        self._known = [each for _, each in known]
+        self._open = sorted(
+            (each for each in simple if each.returned is None), key=lambda each: each.called
+        )
+        self._twins = _twins(self._open)
+        self._looks = [model.only_looks(each) for each in self._known]
+        self._near = _near(self._known)
+        self._once = model.once(self._known, self._open)
+        self._tried: dict[tuple[int, int, S, int], list[int]] = {}
+        self._steps = 0
+        self._steps_max = steps_max
+
+    def run(self) -> Verdict:
+        if not self._known:
+            return Verdict(outcome=Outcome.ORDERED, steps=0)
+        path = [self._next(_Place(0, 0, self._model.initial, -1, 0))]
+        while path:
+            place = next(path[-1], None)
+            if self._steps > self._steps_max:
+                return Verdict(outcome=Outcome.GAVE_UP, steps=self._steps)
+            if place is None:
+                path.pop()
+                continue
+            if place.turn == len(self._known):
+                return Verdict(outcome=Outcome.ORDERED, steps=self._steps)
+            if self._is_new(place):
+                path.append(self._next(place))
+        return Verdict(outcome=Outcome.NO_ORDER, steps=self._steps)
+
+    def _is_new(self, place: _Place[S]) -> bool:
+        """Whether nothing as good was tried; notes it."""
+        tried = self._tried.setdefault((place.turn, place.ahead, place.state, place.last), [])
+        if any(less & ~place.taken == 0 for less in tried):
+            return False
+        tried.append(place.taken)
+        return True
+
+    def _next(self, place: _Place[S]) -> Iterator[_Place[S]]:
+        """Where one more operation leads: the one that returns next, those that overlap it, and
+        the unknown ones that were called before it returned.
+        """
+        turn, ahead = place.turn, place.ahead
+        changing = []
+        for number in self._near[turn]:
+            if ahead >> (number - turn) & 1:
+                continue
+            if not self._looks[number]:
+                changing.append(number)
+                continue
+            for after in self._take_known(place, number):
+                # It can as well come now as later, and is in nobody's way.
+                yield after
+                return
+        for number in changing:
+            yield from self._take_known(place, number)
+        for number, operation in enumerate(self._open):
+            if operation.called > self._returns[turn]:
+                return
+            twin = self._twins[number]
+            if place.taken >> number & 1 or not (twin < 0 or place.taken >> twin & 1):
+                continue
+            yield from self._take_open(place, number)
+
+    def _take_known(self, place: _Place[S], number: int) -> Iterator[_Place[S]]:
+        operation = self._known[number]
+        if place.last >= 0 and self._model.hides(operation):
+            return
+        turn, ahead = place.turn, place.ahead | 1 << (number - place.turn)
+        while ahead & 1:
+            turn, ahead = turn + 1, ahead >> 1
+        self._steps += 1
+        for state in self._model.step(place.state, operation):
+            after = _Place(turn, ahead, state, -1, place.taken)
+            if state == place.state or not self._missing(place.state, after):
+                yield after
+
+    def _take_open(self, place: _Place[S], number: int) -> Iterator[_Place[S]]:
+        operation = self._open[number]
+        if place.last >= 0 and self._model.hides(operation):
+            return
+        self._steps += 1
+        for state in self._model.step(place.state, operation):
+            after = _Place(place.turn, place.ahead, state, number, place.taken | 1 << number)
+            if state != place.state and not self._missing(place.state, after):
+                yield after
+
+    def _missing(self, left: S, place: _Place[S]) -> bool:
+        """Whether somebody has not been there yet who fits only into the state that was left."""
+        return any(
+            number >= place.turn and not place.ahead >> (number - place.turn) & 1
+            for number in self._once.get(left, ())
+        )
+
+
+def _twins(operations: Sequence[Operation]) -> list[int]:
+    """For each operation the number of the one before it that asks for the same; else -1."""
+    newest: dict[Hashable, int] = {}
+    twins = []
+    for number, each in enumerate(operations):
+        twins.append(newest.get(each.action, -1))
+        newest[each.action] = number
+    return twins
+
+
+def _near(known: Sequence[Operation]) -> list[list[int]]:
+    """For each operation itself and the later ones, by their returns, that it overlaps."""
+    calls = sorted(range(len(known)), key=lambda number: known[number].called)
+    under_way: list[int] = []
+    called = 0
+    found = []
+    for turn, each in enumerate(known):
+        assert each.returned is not None
+        under_way = [number for number in under_way if number >= turn]
+        while called < len(calls) and known[calls[called]].called <= each.returned:
+            under_way.append(calls[called])
+            called += 1
+        found.append(sorted(under_way))
+    return found
