@@ -12,7 +12,7 @@
 | `node/` | what a node keeps beside its groups' stores: `identity` |
 | `tools/` | `python -m actors.storage`: `command_line` |
 
-`kinds` is the table of modes: where the files of each lie (`layout` for classic ones), what a start
+`kinds` is the table of modes: where the files of each lie (`layout`), what a start
 asks of its folders (`group_kind`), and its tools. Plain classes work on the `Disk` protocol and
 never yield; actors are their only owners.
 """

@@ -1,31 +1,34 @@
 """Where things lie in a store root.
 
-Upstream: apache/rocketmq store/.../StorePathConfigHelper.java (5.3.3). The names above the line are
-Java's, so that its broker finds them; those below are ours and Java neither reads nor removes them.
+Upstream: apache/rocketmq store/.../StorePathConfigHelper.java (5.3.3); openmessaging/dledger,
+DLedgerConfig.java and MemberState.java (0.3.1.2), whose root is `<storeBaseDir>/dledger-<selfId>`.
+In each class the names above the line are Java's, so that its broker or member finds them; those
+below are ours, and Java neither reads nor removes them.
 """
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 import attrs
 
 
 @attrs.frozen
-class StoreLayout:
-    """The paths of one store.
+class LogLayout:
+    """The paths that the stores of classic groups and of DLedger groups have.
 
     Attributes:
         root: absolute path of the store root, `DATA_DIR/NODE/groups/GROUP`.
+        LOG: name of the folder of the log's files.
     """
 
+    LOG: ClassVar[str]
     root: str
 
     @property
     def commit_log(self) -> str:
-        return f"{self.root}/commitlog"
-
-    @property
-    def consume_queue(self) -> str:
-        return f"{self.root}/consumequeue"
+        """Folder of the log's files."""
+        return f"{self.root}/{self.LOG}"
 
     @property
     def index(self) -> str:
@@ -34,11 +37,6 @@ class StoreLayout:
     @property
     def checkpoint(self) -> str:
         return f"{self.root}/checkpoint"
-
-    @property
-    def abort(self) -> str:
-        """While a store runs. Between its runs it is `abort.spare`, which is ours."""
-        return f"{self.root}/abort"
 
     @property
     def lock(self) -> str:
@@ -50,6 +48,39 @@ class StoreLayout:
     def synced(self) -> str:
         """Side file: the synced mark."""
         return f"{self.root}/synced"
+
+    @property
+    def truncating(self) -> str:
+        """Side file: a truncation that has begun."""
+        return f"{self.root}/truncating"
+
+    @property
+    def cut(self) -> str:
+        """Folder: what was cut off the log."""
+        return f"{self.root}/cut"
+
+    @property
+    def aside(self) -> str:
+        """Folder: what a slave had and its master not, and what was mended. See `set_aside`."""
+        return f"{self.root}/aside"
+
+
+@attrs.frozen
+class StoreLayout(LogLayout):
+    """The paths of a classic group's store."""
+
+    LOG = "commitlog"
+
+    @property
+    def consume_queue(self) -> str:
+        return f"{self.root}/consumequeue"
+
+    @property
+    def abort(self) -> str:
+        """While a store runs. Between its runs it is `abort.spare`, which is ours."""
+        return f"{self.root}/abort"
+
+    # ---- ours ----
 
     @property
     def dispatched(self) -> str:
@@ -72,21 +103,6 @@ class StoreLayout:
         return f"{self.root}/queue_ends"
 
     @property
-    def truncating(self) -> str:
-        """Side file: a truncation that has begun."""
-        return f"{self.root}/truncating"
-
-    @property
-    def cut(self) -> str:
-        """Folder: what was cut off the log."""
-        return f"{self.root}/cut"
-
-    @property
-    def aside(self) -> str:
-        """Folder: what a slave had and its master not, and what was mended. See `set_aside`."""
-        return f"{self.root}/aside"
-
-    @property
     def digests(self) -> str:
         """Folder: what the log's ranges were when they were written. See `digests`."""
         return f"{self.root}/digests"
@@ -102,3 +118,37 @@ class StoreLayout:
         """All that are files."""
         ours = (self.synced, self.dispatched, self.given_up, self.begun_anew, self.queue_ends)
         return (self.checkpoint, self.abort, self.lock, *ours, self.truncating)
+
+
+@attrs.frozen
+class LedgerLayout(LogLayout):
+    """The paths of a DLedger member's store."""
+
+    LOG = "data"
+
+    @property
+    def term(self) -> str:
+        return f"{self.root}/currterm"
+
+    @property
+    def snapshot(self) -> str:
+        """Folder of the state machine's snapshots, see `snapshots`; as 0.4.0's."""
+        return f"{self.root}/snapshot"
+
+    # ---- ours ----
+
+    @property
+    def sums(self) -> str:
+        """Folder: a checksum of each entry, see `per_index`."""
+        return f"{self.root}/sums"
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """All that are folders, the root first."""
+        derived = (self.index, self.sums, self.snapshot)
+        return (self.root, self.commit_log, *derived, self.cut, self.aside)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All that are files."""
+        return (self.term, self.checkpoint, self.lock, self.synced, self.truncating)

@@ -16,9 +16,9 @@ from actors.dledger.rpc.rpc_messages import Sender
 from actors.env import Env
 from actors.runtime import ActorRef, Registry
 from actors.state_machine import StateMachine
+from actors.storage.layout import LedgerLayout
 from actors.storage.ledger import reader
 from actors.storage.ledger.entry_window import AHEAD_BYTES, DoubtedSource, EntrySource
-from actors.storage.ledger.layout import LedgerLayout
 from actors.storage.ledger.member_opening import MemberNote
 from actors.storage.ledger.memory_ledger import MemoryEntries, MemoryReader
 from actors.storage.ledger.recent import RecentEntries

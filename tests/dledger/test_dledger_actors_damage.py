@@ -12,7 +12,7 @@ from group_kit import Group, opened
 from actors.errors import Closed, CorruptLog, StorageError
 from actors.runtime import ActorDown, AskTimeout
 from actors.sim.disk import SimDisk
-from actors.storage.ledger.layout import LedgerLayout
+from actors.storage.layout import LedgerLayout
 
 BODIES = [b"%04d" % number * 500 for number in range(80)]
 """Three data files."""

@@ -13,7 +13,7 @@ from group_kit import Group, opened
 from actors.cluster.explain import explain
 from actors.errors import TriologError
 from actors.runtime import ActorError
-from actors.storage.ledger.layout import LedgerLayout
+from actors.storage.layout import LedgerLayout
 from actors.storage.log.syncer import WHAT_TO_DO, lost_text
 
 BODIES = [b"%04d" % number * 500 for number in range(80)]

@@ -28,7 +28,7 @@ from machine_kit import (
 from actors.errors import OutcomeUnknown
 from actors.events.dledger import SnapshotFailed, SnapshotLoaded, SnapshotSaved
 from actors.events.runtime import DeadLettered
-from actors.storage.ledger.layout import LedgerLayout
+from actors.storage.layout import LedgerLayout
 
 
 @pytest.mark.parametrize("lazy", [False, True])

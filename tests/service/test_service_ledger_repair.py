@@ -14,7 +14,7 @@ from actors.events.store import RangeRepaired
 from actors.node.node import Node
 from actors.sim.cluster import SimCluster, classic_config
 from actors.sim.disk import SimDisk
-from actors.storage.ledger.layout import LedgerLayout
+from actors.storage.layout import LedgerLayout
 from actors.storage.ledger.mending import FIELDS, NO_SUM
 from actors.storage.scrub.mending import GoodRange
 from wire.dledger.entry import ENTRY_HEAD_BYTES

@@ -35,7 +35,7 @@ from actors.sim.history import (
     Observation,
 )
 from actors.sim.judges.linear.registers import Add, CompareAndSet, Read, Write
-from actors.storage.ledger.layout import LedgerLayout
+from actors.storage.layout import LedgerLayout
 from actors.storage.ledger.snapshots import TAKEN, SnapshotFolder
 
 OPTIONS = MachineOptions(filler_bytes=100)

@@ -9,7 +9,7 @@ import attrs
 from actors.config import DLedgerGroup
 from actors.sim.disk import SimDisk
 from actors.sim.dledger.members import SimGroups
-from actors.storage.ledger.layout import LedgerLayout
+from actors.storage.layout import LedgerLayout
 from actors.storage.ledger.term_files import FILE_BYTES_MAX, TermVote
 from actors.storage.log.commit_log import segment_bases, segment_path
 from wire.dledger.entry import (

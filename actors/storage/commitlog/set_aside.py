@@ -24,7 +24,6 @@ from __future__ import annotations
 import errno
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import Protocol
 
 import attrs
 
@@ -35,7 +34,7 @@ from actors.storage.derived.small_files import lower_logics_offset
 from actors.storage.files.path_kinds import is_folder
 from actors.storage.files.side_file import SideFile
 from actors.storage.files.whole_files import write_new
-from actors.storage.layout import StoreLayout
+from actors.storage.layout import LogLayout, StoreLayout
 from actors.storage.log import truncation
 from actors.storage.log.commit_log import CommitLog, segment_bases, segment_path
 from actors.storage.log.truncation import written_chunks
@@ -143,13 +142,6 @@ def set_aside(
         rest.close(remove_spare=False)
 
 
-class AsideLayout(Protocol):
-    """The part of a store's layout that is needed here, whatever its mode."""
-
-    @property
-    def aside(self) -> str: ...
-
-
 def _set_tail_aside(
     disk: Disk, layout: StoreLayout, log: CommitLog, offset: int, later: list[int]
 ) -> Generator[None, None, None]:
@@ -181,7 +173,7 @@ def _has_end(
     return False
 
 
-def keep_bytes(disk: Disk, layout: AsideLayout, pieces: Sequence[tuple[int, bytes]]) -> None:
+def keep_bytes(disk: Disk, layout: LogLayout, pieces: Sequence[tuple[int, bytes]]) -> None:
     """Keep bytes of the log that are about to be written over, each in a file that is named by its
     offset, in the folder of the first one's. Raises: OSError: nothing is kept.
     """
@@ -253,7 +245,7 @@ class _Attempt:
         return self.folder + PART
 
     @classmethod
-    def begin(cls, disk: Disk, layout: AsideLayout, offset: int) -> _Attempt:
+    def begin(cls, disk: Disk, layout: LogLayout, offset: int) -> _Attempt:
         """Make it, under a number that is free. What attempts that failed had copied goes."""
         disk.mkdir(layout.aside)
         for name in disk.listdir(layout.aside):

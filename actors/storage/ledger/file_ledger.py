@@ -14,7 +14,7 @@ After an error of the disk, a failed read is one answer, and a failed change the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Protocol, TypeVar
@@ -25,17 +25,15 @@ from actors.env import Env
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog, LogFull, StorageError
 from actors.events.store import RangeRepaired
-from actors.log_types import Membership
 from actors.storage.files.replacing import Replaced
 from actors.storage.files.room import NO_ROOM_CODES, NoRoom
 from actors.storage.files.whole_files import sync_file
-from actors.storage.ledger import batches
-from actors.storage.ledger.batches import Batch
-from actors.storage.ledger.layout import LedgerLayout
+from actors.storage.layout import LedgerLayout
 from actors.storage.ledger.ledger import (
     NONE,
-    AppendedEntries,
+    Batch,
     FileGone,
+    LedgerStore,
     SyncWork,
     WrongPlace,
     check_there,
@@ -52,7 +50,7 @@ from actors.storage.ledger.term_files import CheckpointFile, TermVote, write_ter
 from actors.storage.log import truncation
 from actors.storage.log.expiry import Cleaner
 from actors.storage.log.syncer import lost_text
-from wire.dledger.entry import ENTRY_HEAD_BYTES, Entry
+from wire.dledger.entry import ENTRY_HEAD_BYTES
 from wire.dledger.files import LedgerCheckpoint
 
 T = TypeVar("T")
@@ -150,12 +148,11 @@ def open_ledger(
     return FileLedger(env, layout, settings, opened, cleaner)
 
 
-class FileLedger:
+class FileLedger(LedgerStore):
     """`LedgerStore` of `ledger`, on disk.
 
     Attributes:
         opened: what the start found.
-        membership: see `LedgerStore.membership`.
     """
 
     def __init__(
@@ -166,8 +163,8 @@ class FileLedger:
         opened: OpenedLedger,
         cleaner: Cleaner,
     ) -> None:
+        super().__init__(file_bytes=opened.log.segment_bytes, vote=opened.vote)
         self.opened = opened
-        self.membership = Membership.FULL
         self._disk = env.disk
         self._layout = layout
         self._settings = settings
@@ -177,11 +174,10 @@ class FileLedger:
         self._reader = EntryReader.of(env.disk, layout, settings)
         self._cleaner = cleaner
         self._cleaner.look()
-        found, self._begin = opened.found, opened.begin_index
-        self._end, self._end_term, self._next = found.end_index, found.end_term, found.end_index + 1
-        self._committed = opened.committed_index
-        self._vote = opened.vote
-        self._synced, self._synced_bytes = found.end_index, opened.log.written_bytes
+        self.begin_index, self.end_term = opened.begin_index, opened.found.end_term
+        self.end_index = self.synced_index = opened.found.end_index
+        self.next_index = self.end_index + 1
+        self.committed_index, self._synced_bytes = opened.committed_index, opened.log.written_bytes
         self._sync: SyncWork | None = None
         self._risky = self._mark_dirty = False
         self._guard = DiskGuard(layout.root, env.disk)
@@ -189,78 +185,25 @@ class FileLedger:
         file = Replaced(env.disk, layout.checkpoint)
         self._checkpoint = CheckpointFile(env.disk, file, self._checkpoint_now, self._changing)
 
-    # ---- what there is ----
-
-    @property
-    def begin_index(self) -> int:
-        return self._begin
-
     @property
     def begin_bytes(self) -> int:
         return self._log.min_bytes
-
-    def opening_events(self) -> tuple[object, ...]:
-        return self.opened.events()
-
-    @property
-    def end_index(self) -> int:
-        return self._end
-
-    @property
-    def end_term(self) -> int:
-        return self._end_term
-
-    @property
-    def next_index(self) -> int:
-        return self._next
 
     @property
     def end_bytes(self) -> int:
         return self._log.written_bytes
 
-    @property
-    def synced_index(self) -> int:
-        return self._synced
-
-    @property
-    def committed_index(self) -> int:
-        return self._committed
-
-    @property
-    def vote(self) -> TermVote:
-        return self._vote
+    def opening_events(self) -> tuple[object, ...]:
+        return self.opened.events()
 
     # ---- appending ----
-
-    def append_as_leader(self, bodies: Sequence[bytes], term: int) -> AppendedEntries:
-        assert term >= max(self._end_term, 0)  # TermMonotonic
-        batch = batches.of_bodies(
-            bodies,
-            index=self._next,
-            term=term,
-            end_bytes=self._log.written_bytes,
-            file_bytes=self._log.segment_bytes,
-        )
-        self._append(batch)
-        return batch.appended()
-
-    def append_as_follower(self, entries: Sequence[Entry]) -> AppendedEntries:
-        batch = batches.of_entries(
-            entries,
-            index=self._next,
-            term=max(self._end_term, 0),
-            end_bytes=self._log.written_bytes,
-            file_bytes=self._log.segment_bytes,
-        )
-        self._append(batch)
-        return batch.appended()
 
     def _append(self, batch: Batch) -> None:
         """Effects order: room for all of it, entries, index records; synced by `begin_sync`."""
         if self._cleaner.is_full:
             raise LogFull(self._cleaner.full_text())
         with self._changing("the append"):
-            if self._end < 0 and batch.runs[0][0] != self._log.written_bytes:
+            if self.end_index < 0 and batch.runs[0][0] != self._log.written_bytes:
                 self._log.restart_at(batch.runs[0][0])  # A log's first file begins with an entry.
             try:
                 self._log.reserve(batch.end_bytes)
@@ -276,18 +219,22 @@ class FileLedger:
             self._index.append(batch.records)
             self._sums.append(batch.sums)
         self._cleaner.wrote()
-        if self._end < 0:
-            self._begin = batch.first_index
-        self._end, self._end_term, self._next = batch.last_index, batch.term, batch.last_index + 1
+        if self.end_index < 0:
+            self.begin_index = batch.first_index
+        self.end_index, self.end_term, self.next_index = (
+            batch.last_index,
+            batch.term,
+            batch.last_index + 1,
+        )
         self._risky = self._risky or batch.risky
 
     # ---- cutting ----
 
     def truncate(self, index: int) -> Generator[None, None, None]:
-        check_there(index, self._begin, self._end)
+        check_there(index, self.begin_index, self.end_index)
         self._check_uncommitted(index)
-        record = self._reading(lambda: self._reader.record(max(index - 1, self._begin)))
-        cuts_all = index == self._begin
+        record = self._reading(lambda: self._reader.record(max(index - 1, self.begin_index)))
+        cuts_all = index == self.begin_index
         end = record.pos if cuts_all else record.pos + record.size
         if not self._settings.cut_stays:
             yield from self._keep_aside(end)
@@ -303,8 +250,8 @@ class FileLedger:
                 truncation.truncate(self._disk, self._layout, self._log, end)
             self._index.cut(index)
             self._sums.cut(index)
-        self._end, self._end_term, self._next = index - 1, record.term, index
-        self._synced = min(self._synced, self._end)
+        self.end_index, self.end_term, self.next_index = index - 1, record.term, index
+        self.synced_index = min(self.synced_index, self.end_index)
         self._synced_bytes = min(self._synced_bytes, end)
 
     def restart_at(self, index: int, pos_bytes: int) -> Generator[None, None, None]:
@@ -328,8 +275,8 @@ class FileLedger:
             self._sums.restart_at(index)
             if head_bytes:
                 self._log.fill(head_bytes)
-        self._begin = self._end = self._end_term = self._synced = NONE
-        self._next, self._synced_bytes = index, 0
+        self.begin_index = self.end_index = self.end_term = self.synced_index = NONE
+        self.next_index, self._synced_bytes = index, 0
 
     def _keep_aside(self, end_bytes: int) -> Generator[None, None, None]:
         assert self._sync is None, "no sync may be under way"
@@ -343,9 +290,9 @@ class FileLedger:
 
     def delete_expired(self, floor_index: int, *, snapshot: bool = False) -> str | None:
         self._cleaner.look()
-        keep = min(floor_index, self._committed, self._end)
+        keep = min(floor_index, self.committed_index, self.end_index)
         read = partial(self._reader.pos_of, keep)
-        if keep < max(self._begin, 0) or (pos := self._cleaner.readable(read)) is None:
+        if keep < max(self.begin_index, 0) or (pos := self._cleaner.readable(read)) is None:
             return None
         with self._changing("deleting the oldest file"):
             why = "snapshot" if snapshot else None
@@ -354,7 +301,7 @@ class FileLedger:
                 self._mark.begin_at(self._log.bases()[1])
                 self._log.delete_first()
                 head = need_first_of_log(self._disk, self._log)
-                self._begin = head.index
+                self.begin_index = head.index
                 self._index.drop_below(head.index)
                 self._sums.drop_below(head.index)
                 self._reader.drop_below(head.pos, head.index)
@@ -363,14 +310,10 @@ class FileLedger:
     # ---- small files ----
 
     def save_vote(self, vote: TermVote) -> None:
-        check_vote(self._vote, vote)
+        check_vote(self.vote, vote)
         with self._changing(f"saving the vote in term {vote.term}"):
             write_term(self._disk, self._layout.term, vote, unsynced=self._settings.vote_unsynced)
-        self._vote = vote
-
-    def commit(self, index: int) -> None:
-        assert index <= self._end
-        self._committed = max(self._committed, index)
+        self.vote = vote
 
     def save_checkpoint(self) -> None:
         self._checkpoint.write()
@@ -380,8 +323,8 @@ class FileLedger:
 
     def _checkpoint_now(self) -> LedgerCheckpoint:
         """The checkpoint of what is synced: a start that finds less knows that bytes were lost."""
-        committed = min(self._committed, self._synced)
-        return LedgerCheckpoint(committed_index=committed, end_index=self._end)
+        committed = min(self.committed_index, self.synced_index)
+        return LedgerCheckpoint(committed_index=committed, end_index=self.end_index)
 
     # ---- durability ----
 
@@ -396,7 +339,7 @@ class FileLedger:
         work = SyncWork(
             paths=paths,
             gone=tuple(path for log in self._logs for path in log.take_gone()),
-            index=self._end,
+            index=self.end_index,
             end_bytes=self._held_bytes,
             whole=whole,
             risky=self._risky,
@@ -418,7 +361,7 @@ class FileLedger:
             if work.risky:
                 self._mark.sync()
                 self._mark_dirty = False
-        self._synced, self._synced_bytes = work.index, work.end_bytes
+        self.synced_index, self._synced_bytes = work.index, work.end_bytes
         return self._mark_dirty or self._index.log.is_dirty
 
     def close(self, *, ordered: bool) -> None:
@@ -431,7 +374,7 @@ class FileLedger:
                 with self._changing("the stop"):
                     for path in dict.fromkeys(paths):
                         sync_file(self._disk, path)
-                self._synced = self._end
+                self.synced_index = self.end_index
                 with suppress(LogFull):
                     self.save_checkpoint()
                 with self._changing("the stop"):
@@ -447,16 +390,18 @@ class FileLedger:
     # ---- reading ----
 
     def read(self, index: int, bytes_max: int) -> bytes:
-        check_there(index, self._begin, self._end)
-        return self._reading(lambda: self._reader.read(index, self._end, bytes_max))
+        check_there(index, self.begin_index, self.end_index)
+        return self._reading(lambda: self._reader.read(index, self.end_index, bytes_max))
 
     def verify(self, index: int, end_index: int, bytes_max: int) -> None:
-        if max(self._begin, 0) <= index <= self._end:
+        if max(self.begin_index, 0) <= index <= self.end_index:
             self._reader.forget()  # what is open may be gone
-            self._reading(lambda: self._reader.read(index, min(end_index, self._end), bytes_max))
+            self._reading(
+                lambda: self._reader.read(index, min(end_index, self.end_index), bytes_max)
+            )
 
     def mend(self, index: int, data: bytes, source: str) -> RangeRepaired | str:
-        if not max(self._begin, 0) <= index <= min(self._committed, self._synced):
+        if not max(self.begin_index, 0) <= index <= min(self.committed_index, self.synced_index):
             return "it is not committed and synced here, or was let go of"
         with self._changing(f"mending {index}"):
             return EntryMender(self._disk, self._layout, self._settings).mend(index, data, source)
@@ -465,9 +410,9 @@ class FileLedger:
 
     def _check_uncommitted(self, index: int) -> None:
         if not self._settings.cuts_committed:
-            check_uncommitted(index, self._begin, self._end, self._committed)
+            check_uncommitted(index, self.begin_index, self.end_index, self.committed_index)
 
     @property
     def _held_bytes(self) -> int:
         """What the mark may say: an empty log holds nothing, wherever it goes on."""
-        return self._log.written_bytes if self._end >= 0 else 0
+        return self._log.written_bytes if self.end_index >= 0 else 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from actors.env.protocols import Disk
 from actors.storage.files.path_kinds import is_file, is_folder
 from actors.storage.kind import StoreKind
-from actors.storage.ledger.layout import LedgerLayout
+from actors.storage.layout import LedgerLayout
 from actors.storage.log.commit_log import is_segment_name, segment_bases
 from actors.storage.node.identity import Identity
 

@@ -12,7 +12,7 @@ body has no checksum.
 
 It is written with every sync, and itself synced at most a second later: it may be old. Entries of
 which a start could not tell without it that they are whole are not called synced before the mark
-that covers them is (`batches.may_be_torn`). Before entries are cut it is lowered, before the oldest
+that covers them is (`ledger.may_be_torn`). Before entries are cut it is lowered, before the oldest
 file is deleted `begin_bytes` is raised, and that synced.
 """
 

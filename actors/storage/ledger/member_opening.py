@@ -21,8 +21,8 @@ import attrs
 from actors.env import Env
 from actors.events.dledger import VoteForStranger
 from actors.log_types import Membership
+from actors.storage.layout import LedgerLayout
 from actors.storage.ledger.file_ledger import FileLedger, open_ledger
-from actors.storage.ledger.layout import LedgerLayout
 from actors.storage.ledger.ledger import LedgerStore
 from actors.storage.ledger.settings import LedgerSettings
 from actors.storage.ledger.term_files import STRANGER, TermVote

@@ -11,7 +11,7 @@ outlives the process: all that is held counts as synced. Term and vote do, as up
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 
 import attrs
 
@@ -19,12 +19,11 @@ from actors.env.protocols import Disk
 from actors.errors import LogFull
 from actors.events.store import RangeRepaired
 from actors.log_types import Membership
-from actors.storage.ledger import batches
-from actors.storage.ledger.batches import Batch
-from actors.storage.ledger.layout import LedgerLayout
+from actors.storage.layout import LedgerLayout
 from actors.storage.ledger.ledger import (
     NONE,
-    AppendedEntries,
+    Batch,
+    LedgerStore,
     SyncWork,
     WrongPlace,
     check_there,
@@ -40,7 +39,7 @@ from actors.storage.ledger.term_files import (
     settle_term,
     write_term,
 )
-from wire.dledger.entry import DATA_FILE_BYTES, ENTRY_HEAD_BYTES, Entry, IndexRecord, decode_index
+from wire.dledger.entry import DATA_FILE_BYTES, ENTRY_HEAD_BYTES, IndexRecord, decode_index
 
 MEMORY_BYTES_MAX = 1 << 30
 """An append beyond it is refused."""
@@ -124,7 +123,7 @@ def open_memory_ledger(
     )
 
 
-class MemoryLedger:
+class MemoryLedger(LedgerStore):
     """`LedgerStore` of `ledger`, in memory.
 
     Args:
@@ -144,7 +143,8 @@ class MemoryLedger:
         vote: TermVote | None = None,
         keep: Callable[[TermVote], None] | None = None,
     ) -> None:
-        self._file_bytes = file_bytes
+        super().__init__(file_bytes=file_bytes, vote=vote or TermVote())
+        self.membership = Membership.FULL if vote is None else Membership.FORGOT
         self._bytes_max = bytes_max
         self._held = held if held is not None else MemoryEntries()
         self._held.entries.clear()
@@ -153,72 +153,17 @@ class MemoryLedger:
         self._reader = MemoryReader(self._held, file_bytes)
         self._held_bytes = 0
         self._end_bytes = 0
-        self._committed = NONE
-        self.membership = Membership.FULL if vote is None else Membership.FORGOT
-        self._vote = vote or TermVote()
         self._keep = keep
-
-    @property
-    def begin_index(self) -> int:
-        return self._held.first if self._held.entries else NONE
 
     @property
     def begin_bytes(self) -> int:
         return self._held.records[0].pos if self._held.records else self._end_bytes
 
-    def opening_events(self) -> tuple[object, ...]:
-        return ()
-
-    @property
-    def end_index(self) -> int:
-        return self.next_index - 1 if self._held.entries else NONE
-
-    @property
-    def end_term(self) -> int:
-        return self._held.records[-1].term if self._held.entries else NONE
-
-    @property
-    def next_index(self) -> int:
-        return self._held.first + len(self._held.entries)
-
     @property
     def end_bytes(self) -> int:
         return self._end_bytes
 
-    @property
-    def synced_index(self) -> int:
-        return self.end_index
-
-    @property
-    def committed_index(self) -> int:
-        return self._committed
-
-    @property
-    def vote(self) -> TermVote:
-        return self._vote
-
-    def append_as_leader(self, bodies: Sequence[bytes], term: int) -> AppendedEntries:
-        assert term >= max(self.end_term, 0)  # TermMonotonic
-        batch = batches.of_bodies(
-            bodies,
-            index=self.next_index,
-            term=term,
-            end_bytes=self._end_bytes,
-            file_bytes=self._file_bytes,
-        )
-        return self._append(batch)
-
-    def append_as_follower(self, entries: Sequence[Entry]) -> AppendedEntries:
-        batch = batches.of_entries(
-            entries,
-            index=self.next_index,
-            term=max(self.end_term, 0),
-            end_bytes=self._end_bytes,
-            file_bytes=self._file_bytes,
-        )
-        return self._append(batch)
-
-    def _append(self, batch: Batch) -> AppendedEntries:
+    def _append(self, batch: Batch) -> None:
         size = sum(len(data) for _, data in batch.runs)
         if self._held_bytes + size > self._bytes_max:
             raise LogFull(f"{self._held_bytes} bytes are held, at most {self._bytes_max}")
@@ -230,11 +175,19 @@ class MemoryLedger:
             at += record.size
         self._held_bytes += size
         self._end_bytes = batch.end_bytes
-        return batch.appended()
+        self._now()
+
+    def _now(self) -> None:
+        """Say what is held now."""
+        held = self._held
+        self.next_index = held.first + len(held.entries)
+        self.begin_index = held.first if held.entries else NONE
+        self.end_index = self.synced_index = self.next_index - 1 if held.entries else NONE
+        self.end_term = held.records[-1].term if held.records else NONE
 
     def truncate(self, index: int) -> Generator[None, None, None]:
         check_there(index, self._held.first, self.end_index)
-        check_uncommitted(index, self.begin_index, self.end_index, self._committed)
+        check_uncommitted(index, self.begin_index, self.end_index, self.committed_index)
         yield
         kept = index - self._held.first
         self._end_bytes = self._held.records[0].pos
@@ -242,36 +195,35 @@ class MemoryLedger:
             self._end_bytes = self._held.records[kept - 1].pos + self._held.records[kept - 1].size
         del self._held.entries[kept:], self._held.records[kept:]
         self._held_bytes = sum(record.size for record in self._held.records)
+        self._now()
 
     def restart_at(self, index: int, pos_bytes: int) -> Generator[None, None, None]:
-        check_uncommitted(index, self.begin_index, self.end_index, self._committed)
-        if 0 < pos_bytes % self._file_bytes < ENTRY_HEAD_BYTES:
+        check_uncommitted(index, self.begin_index, self.end_index, self.committed_index)
+        if 0 < pos_bytes % self.file_bytes < ENTRY_HEAD_BYTES:
             raise WrongPlace(f"entry {index} cannot lie at {pos_bytes}")
         yield
         self._held.entries.clear()
         self._held.records.clear()
         self._held_bytes, self._held.first, self._end_bytes = 0, index, pos_bytes
+        self._now()
 
     def delete_expired(self, floor_index: int, *, snapshot: bool = False) -> str | None:
         """Nothing has an age here; what a snapshot stands for goes entry by entry."""
         held = self._held
-        count = min(floor_index, self._committed, self.end_index) - held.first
+        count = min(floor_index, self.committed_index, self.end_index) - held.first
         if not snapshot or count <= 0:
             return None
         self._held_bytes -= sum(record.size for record in held.records[:count])
         del held.entries[:count], held.records[:count]
         held.first += count
+        self._now()
         return "snapshot"
 
     def save_vote(self, vote: TermVote) -> None:
-        check_vote(self._vote, vote)
+        check_vote(self.vote, vote)
         if self._keep is not None:
             self._keep(vote)
-        self._vote = vote
-
-    def commit(self, index: int) -> None:
-        assert index <= self.end_index
-        self._committed = max(self._committed, index)
+        self.vote = vote
 
     def save_checkpoint(self) -> None:
         """There is nowhere to write it to."""

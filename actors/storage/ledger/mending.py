@@ -23,7 +23,7 @@ from actors.errors import StorageError
 from actors.events.store import RangeRepaired
 from actors.storage.commitlog.set_aside import keep_bytes
 from actors.storage.files.room import why_failed
-from actors.storage.ledger.layout import LedgerLayout
+from actors.storage.layout import LedgerLayout
 from actors.storage.ledger.ledger import FileGone, IndexGone
 from actors.storage.ledger.reader import EntryReader, last_index
 from actors.storage.ledger.settings import LedgerSettings

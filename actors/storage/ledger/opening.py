@@ -24,8 +24,8 @@ from actors.env.protocols import Disk
 from actors.errors import CorruptLog
 from actors.events import store as events
 from actors.storage.files.path_kinds import check_kinds
+from actors.storage.layout import LedgerLayout
 from actors.storage.ledger import recovery
-from actors.storage.ledger.layout import LedgerLayout
 from actors.storage.ledger.mark import Mark, MarkValues, need_mark
 from actors.storage.ledger.per_index import PerIndexFiles, has_file_of
 from actors.storage.ledger.recovery import Found, OnHeads

@@ -17,7 +17,7 @@ import attrs
 
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog, StorageError
-from actors.storage.ledger.layout import LedgerLayout
+from actors.storage.layout import LedgerLayout
 from actors.storage.ledger.ledger import FileGone
 from actors.storage.ledger.settings import LedgerSettings
 from actors.storage.ledger.sums import SUM_BYTES, all_known, contradicted, sums_at, sums_file_bytes

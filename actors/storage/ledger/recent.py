@@ -17,7 +17,7 @@ from typing import Final
 import attrs
 from msgspec import Raw
 
-from actors.storage.ledger.ledger import AppendedEntries
+from actors.storage.ledger.ledger import Batch
 from wire.dledger.entry import ENTRY_HEAD_BYTES, MAGIC_NORMAL, Entry
 from wire.dledger.push_rpc import encode_batch
 
@@ -44,7 +44,7 @@ class RecentEntries:
         self._entries.clear()
         self._encoded.clear()
 
-    def add(self, added: AppendedEntries, bodies: Sequence[bytes]) -> None:
+    def add(self, added: Batch, bodies: Sequence[bytes]) -> None:
         """What was written behind all that was added before."""
         entries, term = self._entries, added.term
         # RecentWithoutGap

@@ -29,7 +29,7 @@ from actors.env.protocols import Disk
 from actors.errors import CorruptLog
 from actors.storage.files.stepping import Running
 from actors.storage.files.whole_files import read_bytes
-from actors.storage.ledger.batches import may_be_torn
+from actors.storage.ledger.ledger import may_be_torn
 from actors.storage.ledger.mark import UNKNOWN, MarkValues
 from actors.storage.ledger.per_index import PerIndexFiles
 from actors.storage.ledger.sums import SUM_BYTES, all_known, stored_sums, sums_of

@@ -10,7 +10,7 @@ import attrs
 from actors.errors import NotStored
 from actors.log_types import Membership
 from actors.runtime import ActorRef, ReplyTo
-from actors.storage.ledger.ledger import AppendedEntries, LedgerStore
+from actors.storage.ledger.ledger import Batch, LedgerStore
 from actors.storage.ledger.term_files import TermVote
 from actors.storage.log.syncer import SyncDone
 from actors.storage.scrub.mending import Mended
@@ -168,7 +168,7 @@ class Append:
     reply_to: ReplyTo[AppendedAt]
 
 
-def answer_appends(group: Sequence[Append], added: AppendedEntries) -> None:
+def answer_appends(group: Sequence[Append], added: Batch) -> None:
     """Tell each where its entries lie, which were written as one."""
     at = 0
     for append in group:

@@ -11,12 +11,13 @@ from typing import cast
 import attrs
 
 from actors.env.protocols import Disk, File, FileStat
+from actors.storage.layout import LogLayout
 from actors.storage.log.commit_log import segment_bases, segment_path
-from actors.storage.log.truncation import CutLayout, interrupted_at
+from actors.storage.log.truncation import interrupted_at
 from wire.files.commit_log import segment_name
 
 
-def as_if_cut(disk: Disk, layout: CutLayout, *, do: str) -> Disk:
+def as_if_cut(disk: Disk, layout: LogLayout, *, do: str) -> Disk:
     """`disk` itself, where no truncation was interrupted.
 
     Args:

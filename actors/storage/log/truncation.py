@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from typing import Protocol
 
 from actors.env.protocols import Disk, File
 from actors.errors import CorruptLog
 from actors.storage.files.side_file import SideFile, SideFileDamaged, read_side_file
 from actors.storage.files.whole_files import sync_folder_of
+from actors.storage.layout import LogLayout
 from actors.storage.log.commit_log import CommitLog, segment_bases, segment_path
 
 CHUNK_BYTES = 4 << 20
@@ -29,22 +29,6 @@ CUT_FILES_MAX = 256
 REMOVE = "remove the file to have the log end where its records do"
 NOTHING = -1
 _ZEROS = bytes(CHUNK_BYTES)
-
-
-class CutLayout(Protocol):
-    """Where a log lies, and what cutting it needs. Absolute paths."""
-
-    @property
-    def commit_log(self) -> str:
-        """The folder of the log's files."""
-
-    @property
-    def truncating(self) -> str:
-        """Side file: a truncation that has begun."""
-
-    @property
-    def cut(self) -> str:
-        """Folder: what was cut off."""
 
 
 def has_bytes_behind(disk: Disk, log: CommitLog, end_bytes: int) -> Generator[None, None, bool]:
@@ -61,7 +45,7 @@ def has_bytes_behind(disk: Disk, log: CommitLog, end_bytes: int) -> Generator[No
 
 
 def keep_aside(
-    disk: Disk, layout: CutLayout, log: CommitLog, end_bytes: int
+    disk: Disk, layout: LogLayout, log: CommitLog, end_bytes: int
 ) -> Generator[None, None, int]:
     """Copy what lies at or behind `end_bytes` to `cut/OFFSET.N`, one file per segment, without
     trailing zeros. It is looked for up to `log.written_bytes`: after a load, in all files. A copy
@@ -91,7 +75,7 @@ def keep_aside(
 
 
 def _copy(
-    disk: Disk, layout: CutLayout, offset: int, source: File, start: int, end: int
+    disk: Disk, layout: LogLayout, offset: int, source: File, start: int, end: int
 ) -> Generator[None, None, None]:
     target = disk.open(_new_cut_path(disk, layout, offset), "x")
     try:
@@ -108,7 +92,7 @@ def _copy(
 
 
 def _has_copy(
-    disk: Disk, layout: CutLayout, offset: int, source: File, start: int, end: int
+    disk: Disk, layout: LogLayout, offset: int, source: File, start: int, end: int
 ) -> Generator[None, None, bool]:
     for name in disk.listdir(layout.cut):
         path = f"{layout.cut}/{name}"
@@ -138,12 +122,12 @@ def is_copy(
     return True
 
 
-def keep_intent(disk: Disk, layout: CutLayout) -> None:
+def keep_intent(disk: Disk, layout: LogLayout) -> None:
     """Have the file that a truncation is written down in, so that it needs no more room."""
     SideFile.open(disk, layout.truncating, 2)[0].close()
 
 
-def truncate(disk: Disk, layout: CutLayout, log: CommitLog, end_bytes: int) -> None:
+def truncate(disk: Disk, layout: LogLayout, log: CommitLog, end_bytes: int) -> None:
     """Make `end_bytes` the log's end. The synced mark must not be above it any more.
 
     Effects order: intent synced, files, intent cleared. A log whose object raised must be loaded
@@ -169,7 +153,7 @@ def set_end_only(disk: Disk, log: CommitLog, end_bytes: int) -> None:
     log.set_end(end_bytes)
 
 
-def finish_interrupted(disk: Disk, layout: CutLayout, *, do: str = REMOVE) -> int | None:
+def finish_interrupted(disk: Disk, layout: LogLayout, *, do: str = REMOVE) -> int | None:
     """Before a load: end a truncation that a crash interrupted. Gives its offset, or None.
 
     Args:
@@ -191,7 +175,7 @@ def finish_interrupted(disk: Disk, layout: CutLayout, *, do: str = REMOVE) -> in
         return end_bytes
 
 
-def interrupted_at(disk: Disk, layout: CutLayout, *, do: str = REMOVE) -> tuple[int, int] | None:
+def interrupted_at(disk: Disk, layout: LogLayout, *, do: str = REMOVE) -> tuple[int, int] | None:
     """The end that an interrupted truncation makes, and the size of its files; None without one.
 
     Reads only. Args, Raises: as `finish_interrupted`.
@@ -244,7 +228,7 @@ def is_zero(data: bytes) -> bool:
     return data == (_ZEROS if len(data) == CHUNK_BYTES else bytes(len(data)))
 
 
-def _new_cut_path(disk: Disk, layout: CutLayout, offset: int) -> str:
+def _new_cut_path(disk: Disk, layout: LogLayout, offset: int) -> str:
     """A free name `OFFSET.N` in `cut/`, which may be full: then the oldest file leaves."""
     disk.mkdir(layout.cut)
     names = disk.listdir(layout.cut)

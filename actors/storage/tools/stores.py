@@ -15,8 +15,7 @@ import attrs
 from actors.config.problems import dotted
 from actors.env.protocols import Disk
 from actors.storage.kind import Layout
-from actors.storage.layout import StoreLayout
-from actors.storage.ledger.layout import LedgerLayout
+from actors.storage.layout import LedgerLayout, StoreLayout
 from actors.storage.log.commit_log import segment_bases, segment_path
 from actors.storage.node.identity import Identity
 from wire.files.message_record import RECORD_BYTES_MAX, RECORD_OVERHEAD_MAX

@@ -14,8 +14,8 @@ import pytest
 from actors.env.local_disk import LocalDisk
 from actors.env.protocols import Disk, Env
 from actors.sim.disk import SimDisk, SimFile
+from actors.storage.layout import LedgerLayout
 from actors.storage.ledger.file_ledger import FileLedger, open_ledger
-from actors.storage.ledger.layout import LedgerLayout
 from actors.storage.ledger.ledger import LedgerStore
 from actors.storage.ledger.settings import LedgerSettings
 from wire.dledger.entry import Entry, decode_entry, new_entry, place

@@ -11,7 +11,7 @@ from ledger_kit import FILE, INDEX_FILE, LAYOUT, ROOT, finish, fresh, sim_disk
 
 from actors.sim.disk import SimDisk
 from actors.storage.files.whole_files import sync_file
-from actors.storage.ledger.layout import LedgerLayout
+from actors.storage.layout import LedgerLayout
 from actors.storage.ledger.ledger import TermVote
 from actors.storage.ledger.snapshots import TAKEN, SnapshotFolder
 from actors.storage.tools.commitlog.check import CheckOptions

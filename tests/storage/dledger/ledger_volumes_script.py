@@ -22,7 +22,7 @@ from volumes_script import Volumes, command
 import actors
 from actors import open_node
 from actors.config import load
-from actors.storage.ledger.layout import LedgerLayout
+from actors.storage.layout import LedgerLayout
 
 GROUP = "{node}/groups/ledger"
 INSIDE = {

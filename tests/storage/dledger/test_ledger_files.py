@@ -45,7 +45,7 @@ def test_the_first_entries_are_those_of_the_specification() -> None:
     added = ledger.append_as_leader([b"msg0", b""], 1)
     want = "00000001 00000034 0000000000000000 0000000000000001 0000000000000000"
     want += "00000000 00000000 00000000 00000004 6d736730"
-    assert added.runs[0][:52].hex() == want.replace(" ", "")
+    assert added.runs[0][1][:52].hex() == want.replace(" ", "")
     assert added.positions == (0, 52)
     assert (added.first_index, added.last_index, added.term) == (0, 1, 1)
     record = disk.open(f"{LAYOUT.index}/{0:020d}", "r").pread(0, 32).hex()

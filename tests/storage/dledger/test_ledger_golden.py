@@ -24,7 +24,7 @@ from ledger_kit import (
 )
 
 from actors.env.local_disk import LocalDisk
-from actors.storage.ledger.layout import LedgerLayout
+from actors.storage.layout import LedgerLayout
 from actors.storage.ledger.ledger import TermVote
 from actors.storage.ledger.term_files import read_checkpoint, write_term
 from wire.dledger.files import LedgerCheckpoint

@@ -23,8 +23,8 @@ from ledger_kit import (
 
 from actors.errors import CorruptLog, StorageError
 from actors.sim.disk import SimDisk
-from actors.storage.ledger import batches, recovery
-from actors.storage.ledger.ledger import TermVote
+from actors.storage.ledger import recovery
+from actors.storage.ledger.ledger import GRANULE_BYTES, TermVote, may_be_torn, of_entries
 from actors.storage.ledger.mark import Mark
 from actors.storage.ledger.term_files import LostVote
 from wire.dledger.entry import encode_blank, encode_entry
@@ -260,7 +260,7 @@ def test_an_entry_with_a_lost_piece_is_seen_or_the_piece_was_zeros(
     body = body.rstrip(b"\0") + bytes(len(body) - len(body.rstrip(b"\0"))) * zeros
     entry = chain([body], pos=pos, file_bytes=1 << 20)[0]
     data = encode_entry(entry)
-    granule = batches.GRANULE_BYTES
+    granule = GRANULE_BYTES
     start = max((pos // granule + lost) * granule - pos, 0)
     end = min((pos // granule + lost + 1) * granule - pos, len(data))
     if start >= end:
@@ -268,9 +268,9 @@ def test_an_entry_with_a_lost_piece_is_seen_or_the_piece_was_zeros(
     torn = data[:start] + bytes(end - start) + data[end:]
     heads, _ = recovery.scan(torn, pos=pos)
     if torn != data and heads:
-        assert batches.may_be_torn(torn, pos)
-    if batches.may_be_torn(data, pos):
-        batch = batches.of_entries([entry], index=0, term=0, end_bytes=pos, file_bytes=1 << 20)
+        assert may_be_torn(torn, pos)
+    if may_be_torn(data, pos):
+        batch = of_entries([entry], index=0, term=0, end_bytes=pos, file_bytes=1 << 20)
         assert batch.risky
 
 
@@ -280,7 +280,7 @@ def test_an_entry_whose_write_broke_off_anywhere_is_seen(pos: int, left: int) ->
     data = encode_entry(chain([b"b" * 69], pos=pos, file_bytes=1 << 20)[0])
     torn = data[:left] + bytes(len(data) - left)
     heads, _ = recovery.scan(torn, pos=pos)
-    assert not heads or batches.may_be_torn(torn, pos)
+    assert not heads or may_be_torn(torn, pos)
 
 
 def test_a_write_that_broke_off_leaves_no_entry_of_other_bytes() -> None:

@@ -37,7 +37,7 @@ from ledger_tools_kit import (
 from actors.env.local_disk import LocalDisk
 from actors.errors import ConfigError, CorruptLog, StorageError
 from actors.sim.disk import SimDisk
-from actors.storage.ledger.layout import LedgerLayout
+from actors.storage.layout import LedgerLayout
 from actors.storage.ledger.ledger import TermVote
 from actors.storage.tools.backup import copy_stores, make_manifest, open_backup
 from actors.storage.tools.copying import BackedUp

@@ -44,7 +44,7 @@ from actors.sim.judges.linear.judge import judge_object
 from actors.sim.judges.linear.operations import Operation
 from actors.sim.judges.linear.registers import Add, Counter, Read, Register, Write
 from actors.sim.world import SimEvent
-from actors.storage.ledger.layout import LedgerLayout
+from actors.storage.layout import LedgerLayout
 from wire.crc import crc32
 from wire.dledger.snapshot import DATA, META, decode_meta, folder_name, index_of
 from wire.errors import RemoteProtocolError

@@ -26,8 +26,8 @@ from actors.errors import CorruptLog, StorageError
 from actors.group_status import GroupStatus
 from actors.storage.files.stepping import Step, Work, labelled
 from actors.storage.files.whole_files import read_bytes, write_synced
+from actors.storage.layout import LedgerLayout
 from actors.storage.ledger import recovery
-from actors.storage.ledger.layout import LedgerLayout
 from actors.storage.ledger.ledger import IndexNotThere
 from actors.storage.ledger.mark import Mark, MarkValues
 from actors.storage.ledger.per_index import PerIndexFiles

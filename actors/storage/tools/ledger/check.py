@@ -22,7 +22,7 @@ from actors.env.protocols import Disk
 from actors.errors import CorruptLog
 from actors.storage.files.stepping import Running, Step, Work, labelled
 from actors.storage.files.whole_files import read_bytes
-from actors.storage.ledger.layout import LedgerLayout
+from actors.storage.layout import LedgerLayout
 from actors.storage.ledger.mark import MarkValues
 from actors.storage.ledger.opening import DATA_KEY
 from actors.storage.ledger.recovery import BAD_SUM, Found, index_records, is_surely_whole

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from actors.env.protocols import Disk
-from actors.storage.ledger.layout import LedgerLayout
+from actors.storage.layout import LedgerLayout
 from actors.storage.node.identity import Identity
 from actors.storage.tools.kind import StoreTools
 from actors.storage.tools.ledger.backup import (
