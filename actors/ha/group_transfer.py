@@ -140,6 +140,7 @@ class GroupTransfer(Actor[_Inbox]):
 
     async def handle_batch(self, messages: list[_Inbox]) -> None:
         acked: dict[tuple[str, int], SlaveAcked] = {}
+        now_s = self.ctx.now_s()
         for message in messages:
             match message:
                 case store_messages.RecordsWritten():
@@ -149,7 +150,8 @@ class GroupTransfer(Actor[_Inbox]):
                         LogExtent(message.min_bytes, message.written_bytes, message.synced_bytes)
                     )
                 case SlaveAcked():
-                    self._wait.acked(message.slave, message.connection, message.offset_bytes)
+                    connection, offset_bytes = message.connection, message.offset_bytes
+                    self._wait.acked(message.slave, connection, offset_bytes, now_s)
                     acked[_connection(message)] = message
                 case SlaveJoined():
                     self._wait.joined(message.slave, message.connection, message.holds_from_bytes)
@@ -246,11 +248,12 @@ class GroupTransfer(Actor[_Inbox]):
 
     def _answer_timed_out(self, timed_out: tuple[store_messages.Waiting, ...]) -> None:
         held_bytes, copied_bytes = self._wait.held_bytes(), self._wait.copied_bytes()
+        now_s = self.ctx.now_s()
         for wait in timed_out:
             kind, what = ReplicationTimeout, f"stored, but not on {self._wait.copies} nodes"
             if copied_bytes >= wait.next_bytes > held_bytes:
                 kind, what = SyncTimeout, "stored, but not synced on the master"
-            text = self._wait.shortage(wait.next_bytes)
+            text = self._wait.shortage(wait.next_bytes, now_s)
             wait.reply_to.fail(
                 kind(f"{what} before the deadline ({text})", wait.first_bytes, wait.last_bytes)
             )

@@ -26,12 +26,18 @@ from actors.ha.core.ack_policy import (
     Copies,
     FurthestSlave,
     InSyncReplicas,
+    Replica,
 )
 from actors.ha.core.extent import LogExtent
 from actors.ha.core.transfer_wait import TransferWait
 from actors.sim.world import open_world
 
 MAX = 100
+
+
+def at(*ends: int) -> tuple[Replica, ...]:
+    """Replicas that end there."""
+    return tuple(Replica(f"n{place}", end, 0.0) for place, end in enumerate(ends, 1))
 
 
 def five(n: int = 1, least: int = 1, **keys: bool) -> InSyncReplicas:
@@ -55,9 +61,9 @@ def test_4_x_looks_at_connections_and_lag_after_the_write(
     next_bytes: int, offsets: Sequence[int], connected: int, reason: str
 ) -> None:
     policy = FurthestSlave(MAX)
-    assert policy.unavailable(next_bytes, offsets, connected) == reason
-    assert policy.refusal(next_bytes, offsets) == ""
-    assert policy.need(next_bytes, offsets) == 2
+    assert policy.unavailable(next_bytes, at(*offsets), connected) == reason
+    assert policy.refusal(next_bytes, at(*offsets)) == ""
+    assert policy.need(next_bytes, at(*offsets)) == 2
 
 
 @pytest.mark.checklist(33)
@@ -66,34 +72,34 @@ def test_4_x_looks_at_connections_and_lag_after_the_write(
     [
         (five(), [], "", 1),
         (five(3), [], "", 3),  # plain: waits in vain, refuses nothing
-        (five(2, acting_master=True), [900], "2 nodes have to be in sync, 1 are", 2),
+        (five(2, acting_master=True), [900], "nodes in sync: 1, required: 2", 2),
         (five(2, acting_master=True), [901], "", 2),
         (five(3, 2, acting_master=True, auto=True), [1000, 901], "", 3),
         (five(3, 2, acting_master=True, auto=True), [1000, 900], "", 2),
         (
             five(3, 2, acting_master=True, auto=True),
             [900, 900],
-            "2 nodes have to be in sync, 1 are",
+            "nodes in sync: 1, required: 2",
             2,
         ),
         (five(3, 1, acting_master=True, auto=True), [], "", 1),
         (five(least=2, all_ack=True), [1000, 901], "", ALL_IN_SYNC),
-        (five(least=2, all_ack=True), [900], "2 nodes have to be in sync, 1 are", ALL_IN_SYNC),
+        (five(least=2, all_ack=True), [900], "nodes in sync: 1, required: 2", ALL_IN_SYNC),
     ],
 )
 def test_5_x_counts_who_is_in_sync_before_the_write(
     policy: InSyncReplicas, offsets: Sequence[int], refusal: str, need: int
 ) -> None:
-    assert policy.refusal(1000, offsets) == refusal
-    assert policy.need(1000, offsets) == need
-    assert policy.unavailable(1000, offsets, 0) == ""
+    assert policy.refusal(1000, at(*offsets)) == refusal
+    assert policy.need(1000, at(*offsets)) == need
+    assert policy.unavailable(1000, at(*offsets), 0) == ""
 
 
 def test_all_that_are_in_sync_are_counted_when_the_answer_is_due() -> None:
     policy = five(least=2, all_ack=True)
-    assert policy.needed(ALL_IN_SYNC, 1000, [1000, 950]) == 3
-    assert policy.needed(ALL_IN_SYNC, 1000, [1000, 900]) == 2
-    assert policy.needed(ALL_IN_SYNC, 1000, []) == 2, "never fewer than the minimum"
+    assert policy.needed(ALL_IN_SYNC, 1000, at(1000, 950)) == 3
+    assert policy.needed(ALL_IN_SYNC, 1000, at(1000, 900)) == 2
+    assert policy.needed(ALL_IN_SYNC, 1000, at()) == 2, "never fewer than the minimum"
 
 
 def test_copies_asks_nothing_but_the_number() -> None:
@@ -115,7 +121,7 @@ def waits(policy: AckPolicy, *, copies: int = 2, **keys: bool) -> TransferWait[P
 
 def held(wait: TransferWait[Put], slave: str, connection: int, offset: int) -> None:
     wait.joined(slave, connection, 0)
-    wait.acked(slave, connection, offset)
+    wait.acked(slave, connection, offset, 0.0)
 
 
 @pytest.mark.checklist(32)
@@ -129,7 +135,7 @@ def test_what_4_x_does_not_wait_for_is_answered_at_once() -> None:
     wait.wait([second, third])
     effects = wait.settle(0.0)
     assert (effects.done, effects.unavailable, effects.deadline_s) == ((), (), 3.0)
-    wait.acked("n1", 1, 110)
+    wait.acked("n1", 1, 110, 0.0)
     assert wait.settle(0.0).done == ((second, 2),)
 
 
@@ -161,7 +167,7 @@ def test_waits_of_different_needs_are_answered_in_log_order() -> None:
     held(wait, "n1", 2, 0)
     third = Put(30)
     wait.wait([third])
-    wait.acked("n1", 2, 30)
+    wait.acked("n1", 2, 30, 0.0)
     wait.grew(LogExtent(0, 30, 30))
     assert [put for put, _ in wait.settle(0.0).done] == [first, second, third]
 
@@ -190,7 +196,7 @@ def test_with_compat_each_connection_is_a_copy() -> None:
         held(wait, "n1", 2, 100)
         assert wait.held_bytes() == (100 if upstream else 0)
         wait.gone("n1", 2)
-        wait.acked("n1", 2, 100)
+        wait.acked("n1", 2, 100, 0.0)
         assert wait.held_bytes() == 0
 
 
@@ -282,7 +288,7 @@ async def test_a_node_with_5_x_refuses_before_a_byte_is_written(autojump_clock: 
             return (await nodes.status("n0")).connections_count == 0
 
         await until(alone)
-        with pytest.raises(NotEnoughReplicas, match="2 nodes have to be in sync, 1 are") as caught:
+        with pytest.raises(NotEnoughReplicas, match="nodes in sync: 1, required: 2") as caught:
             await nodes.append(b"alone")
         assert caught.value.status == "IN_SYNC_REPLICAS_NOT_ENOUGH"
         assert await written(nodes) == end

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -238,7 +239,7 @@ async def test_the_loss_of_all_slaves_is_felt_at_once(autojump_clock: object) ->
     ("slaves", "report", "words", "held_bytes"),
     [
         (("n1",), 10, "other nodes that count: 1 connected, 2 needed", -1),
-        (("n1", "n2"), 5, "they hold up to 5, 10 is needed", 5),
+        (("n1", "n2"), 5, "hold up to 5, 10 .*; n1 .* 5, .*; n2 .* 5, heard [0-9.]+ s ago", 5),
     ],
 )
 async def test_what_an_append_lacked_at_its_deadline(
@@ -253,7 +254,7 @@ async def test_what_an_append_lacked_at_its_deadline(
             await slave(kit, name, report)
         await until(lambda: bool(answers))
         assert isinstance(answers[0], ReplicationTimeout)
-        assert str(answers[0]).endswith(f"({words})")
+        assert re.search(rf"\(.*{words}\)$", str(answers[0]))
         assert [event.held_bytes for event in kit.of(events.AppendsTimedOut)] == [held_bytes]
 
 

@@ -34,12 +34,12 @@ def test_a_wait_is_done_when_enough_nodes_hold_it() -> None:
     put = Put(100, 3.0)
     wait.wait([put])
     wait.joined("n1", 1, 0)
-    wait.acked("n1", 1, 100)
+    wait.acked("n1", 1, 100, 0.0)
     assert wait.settle(0.0).done == ()
     wait.joined("n2", 2, 0)
-    wait.acked("n2", 2, 99)
+    wait.acked("n2", 2, 99, 0.0)
     assert wait.settle(0.0).done == ()
-    wait.acked("n2", 2, 100)
+    wait.acked("n2", 2, 100, 0.0)
     assert wait.settle(0.0).done == ((put, 3),)
 
 
@@ -50,7 +50,7 @@ def test_two_connections_of_one_node_are_one_copy() -> None:
     wait.wait([Put(100, 3.0)])
     for connection in (1, 2):
         wait.joined("n1", connection, 0)
-        wait.acked("n1", connection, 100)
+        wait.acked("n1", connection, 100, 0.0)
     assert wait.settle(0.0).done == ()
     assert wait.held_bytes() == 0
 
@@ -60,13 +60,13 @@ def test_the_newest_connection_replaces_the_older() -> None:
     wait = group()
     grown(wait, 100)
     wait.joined("n1", 1, 0)
-    wait.acked("n1", 1, 100)
+    wait.acked("n1", 1, 100, 0.0)
     wait.joined("n1", 2, 0)
     assert wait.held_bytes() == 0
-    wait.acked("n1", 1, 100)  # late, from the older one
+    wait.acked("n1", 1, 100, 0.0)  # late, from the older one
     wait.gone("n1", 1)
     assert wait.held_bytes() == 0
-    wait.acked("n1", 2, 40)
+    wait.acked("n1", 2, 40, 0.0)
     assert wait.held_bytes() == 40
     wait.joined("n1", 1, 0)  # even later
     assert wait.held_bytes() == 40
@@ -76,17 +76,17 @@ def test_an_older_connection_that_speaks_last_counts_by_what_was_written_since()
     wait = group()
     grown(wait, 100)
     wait.joined("n1", 7, 0)
-    wait.acked("n1", 7, 100)
+    wait.acked("n1", 7, 100, 0.0)
     wait.gone("n1", 7)
     wait.joined("n1", 6, 0)
-    wait.acked("n1", 6, 100)
+    wait.acked("n1", 6, 100, 0.0)
     assert wait.held_bytes() == 0, "this report may be older than what became of connection 7"
     put = Put(150, 3.0)
     wait.wait([put])
     grown(wait, 150)
-    wait.acked("n1", 6, 120)
+    wait.acked("n1", 6, 120, 0.0)
     assert wait.held_bytes() == 120, "bytes that were not there before nobody can have reported"
-    wait.acked("n1", 6, 150)
+    wait.acked("n1", 6, 150, 0.0)
     assert wait.settle(0.0).done == ((put, 2),)
 
 
@@ -94,19 +94,19 @@ def test_a_connection_that_outlives_a_newer_one_starts_afresh() -> None:
     wait = group()
     grown(wait, 100)
     wait.joined("n1", 6, 0)
-    wait.acked("n1", 6, 100)
+    wait.acked("n1", 6, 100, 0.0)
     wait.joined("n1", 7, 0)
-    wait.acked("n1", 7, 40)
+    wait.acked("n1", 7, 40, 0.0)
     wait.gone("n1", 7)
-    wait.acked("n1", 6, 100)
+    wait.acked("n1", 6, 100, 0.0)
     assert wait.held_bytes() == 0
     grown(wait, 101)
-    wait.acked("n1", 6, 101)
+    wait.acked("n1", 6, 101, 0.0)
     assert wait.held_bytes() == 101
     wait.joined("n1", 8, 0)
-    wait.acked("n1", 6, 101)
+    wait.acked("n1", 6, 101, 0.0)
     assert wait.held_bytes() == 0, "only the newest is heard"
-    wait.acked("n1", 8, 30)
+    wait.acked("n1", 8, 30, 0.0)
     assert wait.held_bytes() == 30, "and needs no proof"
 
 
@@ -117,7 +117,7 @@ def test_records_that_wait_are_no_proof_before_the_log_s_growth_is_told() -> Non
     wait.wait([Put(100, 3.0)])
     wait.gone("n1", 7)
     wait.joined("n1", 6, 0)
-    wait.acked("n1", 6, 100)
+    wait.acked("n1", 6, 100, 0.0)
     grown(wait, 100)
     assert wait.held_bytes() == 0
 
@@ -127,10 +127,10 @@ def test_nothing_late_revives_a_connection() -> None:
     grown(wait, 100)
     wait.joined("n1", 7, 0)
     wait.gone("n1", 7)
-    wait.acked("n1", 7, 100)
+    wait.acked("n1", 7, 100, 0.0)
     wait.gone("n2", 9)
     wait.joined("n1", 7, 0)
-    wait.acked("n1", 7, 100)
+    wait.acked("n1", 7, 100, 0.0)
     assert wait.held_bytes() == 0
 
 
@@ -139,10 +139,10 @@ def test_losing_all_slaves_lowers_what_is_held_but_not_what_was_acknowledged() -
     wait = group()
     grown(wait, 100)
     wait.joined("n1", 1, 0)
-    wait.acked("n1", 1, 80)
+    wait.acked("n1", 1, 80, 0.0)
     assert wait.settle(0.0).acknowledged_bytes == 80
     wait.gone("n1", 1)
-    wait.acked("n1", 1, 100)  # nothing late revives it
+    wait.acked("n1", 1, 100, 0.0)  # nothing late revives it
     put = Put(80, 1.0)
     wait.wait([put])
     effects = wait.settle(0.5)
@@ -159,7 +159,7 @@ def test_the_offset_is_tested_before_the_deadline() -> None:
     put, late = Put(50, 3.0), Put(100, 3.0)
     wait.wait([put, late])
     wait.joined("n1", 1, 0)
-    wait.acked("n1", 1, 50)
+    wait.acked("n1", 1, 50, 0.0)
     effects = wait.settle(1000.0)
     assert effects.done == ((put, 2),)
     assert effects.timed_out == (late,)
@@ -175,7 +175,7 @@ def test_deadlines_are_each_wait_s_own_and_need_no_order() -> None:
     assert wait.settle(2.5).timed_out == (quick, middle)
     assert wait.settle(2.5).deadline_s == 9.0
     wait.joined("n1", 1, 0)
-    wait.acked("n1", 1, 300)
+    wait.acked("n1", 1, 300, 0.0)
     effects = wait.settle(3.0)
     assert effects.done == ((slow, 2),)
     assert effects.deadline_s is None
@@ -205,7 +205,7 @@ def test_slaves_alone_do_not_replace_the_master_s_copy() -> None:
     wait = group(synced=True)
     grown(wait, 100, synced=60)
     wait.joined("n1", 1, 0)
-    wait.acked("n1", 1, 100)
+    wait.acked("n1", 1, 100, 0.0)
     assert wait.held_bytes() == 60
 
 
@@ -213,7 +213,7 @@ def test_a_slave_that_is_not_counted_is_no_copy() -> None:
     wait = group()
     grown(wait, 100)
     wait.joined("java", 1, 0)
-    wait.acked("java", 1, 100)
+    wait.acked("java", 1, 100, 0.0)
     assert wait.held_bytes() == 0
 
 
@@ -224,7 +224,7 @@ def test_a_slave_without_the_beginning_counts_only_under_compat(
     wait = group(whole_range=whole_range)
     grown(wait, 100)
     wait.joined("n1", 1, 64)
-    wait.acked("n1", 1, 100)
+    wait.acked("n1", 1, 100, 0.0)
     assert wait.held_bytes() == held
 
 
@@ -232,7 +232,7 @@ def test_a_slave_counts_again_when_the_master_has_deleted_what_it_lacks() -> Non
     wait = group()
     grown(wait, 100)
     wait.joined("n1", 1, 64)
-    wait.acked("n1", 1, 100)
+    wait.acked("n1", 1, 100, 0.0)
     wait.grew(LogExtent(64, 100, 100))
     assert wait.held_bytes() == 100
 
@@ -309,9 +309,9 @@ class Machine(RuleBasedStateMachine):
         connection, holds_from, _ = self.newest.get(node, (0, 0, None))
         offset = int(self.synced_bytes * share)
         if late:
-            self.wait.acked(node, connection - 1, offset)
+            self.wait.acked(node, connection - 1, offset, 0.0)
         else:
-            self.wait.acked(node, connection, offset)
+            self.wait.acked(node, connection, offset, 0.0)
             if node in self.newest:
                 self.newest[node] = (connection, holds_from, offset)
 
@@ -322,7 +322,7 @@ class Machine(RuleBasedStateMachine):
             self.wait.gone(node, connection - late)
             if not late:
                 del self.newest[node]
-                self.wait.acked(node, connection, self.synced_bytes)
+                self.wait.acked(node, connection, self.synced_bytes, 0.0)
 
     @rule(pause_s=st.floats(0, 3))
     def settle(self, pause_s: float) -> None:
@@ -359,7 +359,7 @@ def test_a_slave_of_the_last_file_counts_once_the_files_before_it_are_gone() -> 
     wait = group()
     wait.grew(LogExtent(0, 200, 200))
     wait.joined("n1", 1, 100)
-    wait.acked("n1", 1, 200)
+    wait.acked("n1", 1, 200, 0.0)
     assert wait.held_bytes() == 0
     wait.grew(LogExtent(100, 200, 200))
     assert wait.held_bytes() == 200

@@ -56,7 +56,7 @@ class CoreWaits:
     def ack(self, slave: str, connection: int, offset: int) -> list[str]:
         """A connection's report; its first one joins it."""
         self.wait.joined(slave, connection, 0)
-        self.wait.acked(slave, connection, offset)
+        self.wait.acked(slave, connection, offset, 0.0)
         return []
 
     def settle(self, now_s: float) -> list[str]:

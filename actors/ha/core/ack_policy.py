@@ -2,8 +2,8 @@
 
 Source: apache/rocketmq store/ha/HAService.isSlaveOK and CommitLog.submitReplicaRequest (4.9.8);
 store/CommitLog.asyncPutMessage, calcNeedAckNums, DefaultHAService.inSyncReplicasNums (5.3.3);
-specification sections 3.2 and 3.3. A policy holds no state; what it judges by is what the slaves
-that count hold now, highest first, and where the master's log ends.
+specification sections 3.2 and 3.3. A policy holds no state. It judges by the replicas that count
+(of each: name, where its log ends, when that was heard) and by where the master's own log ends.
 
 Differs from upstream:
 - The slaves that count are nodes, each by its newest live connection; upstream counts sockets (T12)
@@ -26,8 +26,23 @@ ALL_IN_SYNC = -1
 """A need that is counted when the answer is due. Upstream: MixAll.ALL_ACK_IN_SYNC_STATE_SET."""
 
 
+@attrs.frozen
+class Replica:
+    """A node beside the master whose reports count.
+
+    Attributes:
+        node: its name.
+        end_bytes: by its newest report it holds everything below.
+        heard_s: when that report came, in seconds on Trio's clock.
+    """
+
+    node: str
+    end_bytes: int
+    heard_s: float
+
+
 class AckPolicy(Protocol):
-    """What an append needs. Offsets: of the slaves that count, highest first."""
+    """What an append needs. Everywhere, `replicas` begins with the one that holds most."""
 
     @property
     def name(self) -> str: ...
@@ -35,18 +50,18 @@ class AckPolicy(Protocol):
     def remembers_furthest(self) -> bool:
         """Whether upstream's version of it counts what the furthest slave ever reported."""
 
-    def refusal(self, end_bytes: int, offsets: Sequence[int]) -> str:
+    def refusal(self, end_bytes: int, replicas: Sequence[Replica]) -> str:
         """Why nothing may be written behind `end_bytes` now; "" if it may."""
 
-    def need(self, end_bytes: int, offsets: Sequence[int]) -> int:
+    def need(self, end_bytes: int, replicas: Sequence[Replica]) -> int:
         """Nodes that must hold records written behind `end_bytes`, the master included, or
         ALL_IN_SYNC.
         """
 
-    def needed(self, need: int, end_bytes: int, offsets: Sequence[int]) -> int:
+    def needed(self, need: int, end_bytes: int, replicas: Sequence[Replica]) -> int:
         """The nodes that such a need means now, at least 1."""
 
-    def unavailable(self, next_bytes: int, offsets: Sequence[int], connected: int) -> str:
+    def unavailable(self, next_bytes: int, replicas: Sequence[Replica], connected: int) -> str:
         """Why records up to `next_bytes`, which were just written, do not wait; "" if they do.
 
         Args:
@@ -62,16 +77,16 @@ class Copies:
     name = "copies"
     remembers_furthest = False
 
-    def refusal(self, end_bytes: int, offsets: Sequence[int]) -> str:
+    def refusal(self, end_bytes: int, replicas: Sequence[Replica]) -> str:
         return ""
 
-    def need(self, end_bytes: int, offsets: Sequence[int]) -> int:
+    def need(self, end_bytes: int, replicas: Sequence[Replica]) -> int:
         return self.copies
 
-    def needed(self, need: int, end_bytes: int, offsets: Sequence[int]) -> int:
+    def needed(self, need: int, end_bytes: int, replicas: Sequence[Replica]) -> int:
         return need
 
-    def unavailable(self, next_bytes: int, offsets: Sequence[int], connected: int) -> str:
+    def unavailable(self, next_bytes: int, replicas: Sequence[Replica], connected: int) -> str:
         return ""
 
 
@@ -87,19 +102,19 @@ class FurthestSlave:
     name = "4.x"
     remembers_furthest = True
 
-    def refusal(self, end_bytes: int, offsets: Sequence[int]) -> str:
+    def refusal(self, end_bytes: int, replicas: Sequence[Replica]) -> str:
         return ""
 
-    def need(self, end_bytes: int, offsets: Sequence[int]) -> int:
+    def need(self, end_bytes: int, replicas: Sequence[Replica]) -> int:
         return 2
 
-    def needed(self, need: int, end_bytes: int, offsets: Sequence[int]) -> int:
+    def needed(self, need: int, end_bytes: int, replicas: Sequence[Replica]) -> int:
         return need
 
-    def unavailable(self, next_bytes: int, offsets: Sequence[int], connected: int) -> str:
+    def unavailable(self, next_bytes: int, replicas: Sequence[Replica], connected: int) -> str:
         if not connected:
             return "no slave is connected"
-        lag_bytes = next_bytes - (offsets[0] if offsets else 0)
+        lag_bytes = next_bytes - (replicas[0].end_bytes if replicas else 0)
         if lag_bytes < self.fallbehind_max_bytes:
             return ""
         return f"the furthest slave is {lag_bytes} bytes behind"
@@ -128,31 +143,31 @@ class InSyncReplicas:
     name = "5.x"
     remembers_furthest = False
 
-    def in_sync(self, end_bytes: int, offsets: Sequence[int]) -> int:
+    def in_sync(self, end_bytes: int, replicas: Sequence[Replica]) -> int:
         """Nodes in sync, the master included."""
-        return 1 + sum(end_bytes - offset < self.gap_bytes for offset in offsets)
+        return 1 + sum(end_bytes - each.end_bytes < self.gap_bytes for each in replicas)
 
-    def refusal(self, end_bytes: int, offsets: Sequence[int]) -> str:
+    def refusal(self, end_bytes: int, replicas: Sequence[Replica]) -> str:
         if not self.acting_master and not self.all_ack:
             return ""
-        in_sync = self.in_sync(end_bytes, offsets)
-        need = self.min_in_sync_replicas if self.all_ack else self.need(end_bytes, offsets)
-        return f"{need} nodes have to be in sync, {in_sync} are" if need > in_sync else ""
+        in_sync = self.in_sync(end_bytes, replicas)
+        need = self.min_in_sync_replicas if self.all_ack else self.need(end_bytes, replicas)
+        return f"nodes in sync: {in_sync}, required: {need}" if need > in_sync else ""
 
-    def need(self, end_bytes: int, offsets: Sequence[int]) -> int:
+    def need(self, end_bytes: int, replicas: Sequence[Replica]) -> int:
         if self.all_ack:
             return ALL_IN_SYNC
         if not self.acting_master or not self.auto:
             return self.in_sync_replicas
-        in_sync = self.in_sync(end_bytes, offsets)
+        in_sync = self.in_sync(end_bytes, replicas)
         return max(min(self.in_sync_replicas, in_sync), self.min_in_sync_replicas)
 
-    def needed(self, need: int, end_bytes: int, offsets: Sequence[int]) -> int:
+    def needed(self, need: int, end_bytes: int, replicas: Sequence[Replica]) -> int:
         if need != ALL_IN_SYNC:
             return need
-        return max(self.in_sync(end_bytes, offsets), self.min_in_sync_replicas)
+        return max(self.in_sync(end_bytes, replicas), self.min_in_sync_replicas)
 
-    def unavailable(self, next_bytes: int, offsets: Sequence[int], connected: int) -> str:
+    def unavailable(self, next_bytes: int, replicas: Sequence[Replica], connected: int) -> str:
         return ""
 
 

@@ -23,7 +23,7 @@ from typing import Generic, Protocol, TypeVar
 
 import attrs
 
-from actors.ha.core.ack_policy import AckPolicy, Copies
+from actors.ha.core.ack_policy import AckPolicy, Copies, Replica
 from actors.ha.core.extent import LogExtent
 
 _STALE_DEADLINES_MAX = 1024
@@ -70,12 +70,12 @@ class _Connection:
 
     Attributes:
         proven: its reports are no older than the end of every newer connection.
-        offset_bytes: None: no report that counts.
+        held: its newest report; None: there is none that counts.
     """
 
     holds_from_bytes: int
     proven: bool
-    offset_bytes: int | None = None
+    held: Replica | None = None
 
 
 @attrs.define
@@ -98,7 +98,7 @@ class _Slave:
 
     @property
     def counted(self) -> tuple[_Connection, ...]:
-        """The connection whose offset counts, if one does."""
+        """The connection whose reports count, if one does."""
         return (self.live[max(self.live)],) if self.live else ()
 
 
@@ -131,8 +131,8 @@ class TransferWait(Generic[W]):
     _acknowledged_bytes: int = attrs.field(default=0, init=False)
     _pending: dict[int, deque[tuple[int, W]]] = attrs.field(factory=dict, init=False)  # by need
     _unavailable: list[tuple[W, str]] = attrs.field(factory=list, init=False)
-    _push2slave_offset_max: int = attrs.field(default=0, init=False)
-    _offsets: list[int] | None = attrs.field(default=None, init=False)  # until a slave's news
+    _furthest: Replica = attrs.field(default=Replica("", 0, 0.0), init=False)
+    _replicas: list[Replica] | None = attrs.field(default=None, init=False)  # until a slave's news
     _open: dict[int, W] = attrs.field(factory=dict, init=False)  # by number, those not answered
     _deadlines: list[tuple[float, int]] = attrs.field(factory=list, init=False)
     _number: int = attrs.field(default=0, init=False)
@@ -155,14 +155,14 @@ class TransferWait(Generic[W]):
 
     def wait(self, waits: Iterable[W]) -> None:
         """Records were written; the answers are due when they are held."""
-        offsets = self._counted_offsets()
+        replicas = self._counted_replicas()
         connected = sum(len(known.live) for known in self._slaves.values())
         end_bytes = max(self._next_bytes_max, self._extent.written_bytes)
-        pending = self._pending.setdefault(self.policy.need(end_bytes, offsets), deque())
+        pending = self._pending.setdefault(self.policy.need(end_bytes, replicas), deque())
         for wait in waits:
             assert wait.next_bytes >= self._next_bytes_max  # WaitsInOffsetOrder
             self._next_bytes_max = wait.next_bytes
-            reason = self.policy.unavailable(wait.next_bytes, offsets, connected)
+            reason = self.policy.unavailable(wait.next_bytes, replicas, connected)
             if reason:
                 self._unavailable.append((wait, reason))
                 continue
@@ -174,7 +174,7 @@ class TransferWait(Generic[W]):
     def grew(self, extent: LogExtent) -> None:
         """The master's own log."""
         if extent.min_bytes != self._extent.min_bytes:
-            self._offsets = None
+            self._replicas = None
         self._extent = extent
 
     def joined(self, slave: str, connection: int, holds_from_bytes: int) -> None:
@@ -184,7 +184,7 @@ class TransferWait(Generic[W]):
         been under way since before the newer one, and the slave may have lost records since. So
         it counts from its first report on that names bytes which the master wrote after that.
         """
-        self._offsets = None
+        self._replicas = None
         known = self._slaves.setdefault(slave, _Slave())
         newest = connection > known.newest
         if newest:
@@ -193,28 +193,30 @@ class TransferWait(Generic[W]):
             self._ask_for_proof(known)
         known.live.setdefault(connection, _Connection(holds_from_bytes, proven=newest))
 
-    def acked(self, slave: str, connection: int, offset_bytes: int) -> None:
+    def acked(self, slave: str, connection: int, offset_bytes: int, now_s: float) -> None:
         """The slave holds everything below `offset_bytes`. Other connections than its newest live
         one are not heard.
         """
         known = self._slaves.get(slave)
         if known is None or connection not in known.live:
             return
-        self._offsets = None
+        self._replicas = None
+        held = Replica(slave, offset_bytes, now_s)
         if self.upstream:
-            known.live[connection].offset_bytes = offset_bytes
-            self._push2slave_offset_max = max(self._push2slave_offset_max, offset_bytes)
+            known.live[connection].held = held
+            if offset_bytes > self._furthest.end_bytes:
+                self._furthest = held
             return
         if known.heard != connection:
             return
         heard = known.live[connection]
         heard.proven = heard.proven or offset_bytes > known.proof_bytes
         if heard.proven:
-            heard.offset_bytes = offset_bytes
+            heard.held = held
 
     def gone(self, slave: str, connection: int) -> None:
         """The connection ended: what it acknowledged does not count any more (T7)."""
-        self._offsets = None
+        self._replicas = None
         known = self._slaves.get(slave)
         if known is None:
             return
@@ -227,57 +229,62 @@ class TransferWait(Generic[W]):
         """What an older connection said before it became the newest live one counts for nothing."""
         for connection in slave.live.values():
             connection.proven = False
-            connection.offset_bytes = None
+            connection.held = None
         slave.proof_bytes = max(self._extent.written_bytes, self._next_bytes_max)
 
     def held_bytes(self) -> int:
         """The offset that as many nodes as an append needs hold now. Falls when a slave leaves."""
-        offsets = self._counted_offsets()
-        return self._held_bytes(self._need(offsets), offsets)
+        replicas = self._counted_replicas()
+        return self._held_bytes(self._need(replicas), replicas)
 
     def copied_bytes(self) -> int:
         """As `held_bytes`, whatever of it the master has synced."""
-        offsets = self._counted_offsets()
-        return self._copied_bytes(self._need(offsets), offsets)
+        replicas = self._counted_replicas()
+        return self._copied_bytes(self._need(replicas), replicas)
 
     def known_bytes(self) -> int:
         """As `held_bytes`; -1: fewer nodes are connected than an append needs, and what those that
         have gone hold is not known.
         """
-        offsets = self._counted_offsets()
-        return self.held_bytes() if len(offsets) >= self._others(offsets) else -1
+        replicas = self._counted_replicas()
+        return self.held_bytes() if len(replicas) >= self._others(replicas) else -1
 
-    def shortage(self, next_bytes: int) -> str:
-        """What an append up to `next_bytes` lacks now, for people."""
-        offsets, held_bytes = self._counted_offsets(), self.known_bytes()
-        others = self._others(offsets)
+    def shortage(self, next_bytes: int, now_s: float) -> str:
+        """What an append up to `next_bytes` lacks now, for people: also which nodes are behind."""
+        replicas, held_bytes = self._counted_replicas(), self.known_bytes()
+        others = self._others(replicas)
         if held_bytes >= 0:
-            return f"they hold up to {held_bytes}, {next_bytes} is needed"
+            behind = (
+                f"; {each.node} up to {each.end_bytes}, heard {now_s - each.heard_s:.1f} s ago"
+                for each in replicas
+                if each.node and each.end_bytes < next_bytes
+            )
+            return f"they hold up to {held_bytes}, {next_bytes} is needed{''.join(behind)}"
         if not any(known.live for known in self._slaves.values()):
             return "no other node is connected"
-        return f"other nodes that count: {len(offsets)} connected, {others} needed"
+        return f"other nodes that count: {len(replicas)} connected, {others} needed"
 
     def refusal(self) -> str:
         """Why nothing may be written now; "" if it may."""
-        return self.policy.refusal(self._extent.written_bytes, self._counted_offsets())
+        return self.policy.refusal(self._extent.written_bytes, self._counted_replicas())
 
-    def _need(self, offsets: list[int]) -> int:
-        return self.policy.need(self._extent.written_bytes, offsets)
+    def _need(self, replicas: list[Replica]) -> int:
+        return self.policy.need(self._extent.written_bytes, replicas)
 
-    def _others(self, offsets: list[int]) -> int:
+    def _others(self, replicas: list[Replica]) -> int:
         """Nodes beside the master that an append needs now."""
-        return self.policy.needed(self._need(offsets), self._extent.written_bytes, offsets) - 1
+        return self.policy.needed(self._need(replicas), self._extent.written_bytes, replicas) - 1
 
-    def _held_bytes(self, need: int, offsets: list[int]) -> int:
+    def _held_bytes(self, need: int, replicas: list[Replica]) -> int:
         own_bytes = self._extent.durable_bytes(synced=self.synced)
-        return min(own_bytes, self._copied_bytes(need, offsets))
+        return min(own_bytes, self._copied_bytes(need, replicas))
 
-    def _copied_bytes(self, need: int, offsets: list[int]) -> int:
+    def _copied_bytes(self, need: int, replicas: list[Replica]) -> int:
         end_bytes = self._extent.written_bytes
-        nodes = self.policy.needed(need, end_bytes, offsets)
+        nodes = self.policy.needed(need, end_bytes, replicas)
         if nodes == 1:
             return end_bytes
-        return min(end_bytes, offsets[nodes - 2]) if len(offsets) >= nodes - 1 else 0
+        return min(end_bytes, replicas[nodes - 2].end_bytes) if len(replicas) >= nodes - 1 else 0
 
     def settle(self, now_s: float) -> Effects[W]:
         """Answer what can be answered: first by offset, then by deadline."""
@@ -307,22 +314,23 @@ class TransferWait(Generic[W]):
 
     def _take_done(self, held_bytes: int) -> tuple[tuple[W, int], ...]:
         """`held_bytes`: for those that need what an append needs now, nearly always all."""
-        offsets = self._counted_offsets()
-        need_now = self._need(offsets)
+        replicas = self._counted_replicas()
+        need_now = self._need(replicas)
         done: list[tuple[int, W]] = []
         for need, pending in self._pending.items():
-            limit_bytes = held_bytes if need == need_now else self._held_bytes(need, offsets)
+            limit_bytes = held_bytes if need == need_now else self._held_bytes(need, replicas)
             while pending and pending[0][1].next_bytes <= limit_bytes:
                 number, wait = pending.popleft()
                 if self._open.pop(number, None) is not None:
                     done.append((number, wait))
         if len(self._pending) > 1:
             done.sort(key=lambda entry: entry[0])  # OneAnswerOrder
-        if offsets and done and offsets[-1] >= done[-1][1].next_bytes:  # the slowest has all
-            nodes = 1 + len(offsets)
+        if replicas and done and replicas[-1].end_bytes >= done[-1][1].next_bytes:  # all have all
+            nodes = 1 + len(replicas)
             return tuple((wait, nodes) for _, wait in done)
         return tuple(
-            (wait, 1 + sum(offset >= wait.next_bytes for offset in offsets)) for _, wait in done
+            (wait, 1 + sum(each.end_bytes >= wait.next_bytes for each in replicas))
+            for _, wait in done
         )
 
     def _take_timed_out(self, now_s: float) -> tuple[W, ...]:
@@ -342,21 +350,21 @@ class TransferWait(Generic[W]):
             heapq.heapify(self._deadlines)
         return tuple(timed_out)
 
-    def _counted_offsets(self) -> list[int]:
-        """Offsets of the slaves that count, highest first; nobody changes the list."""
-        if self._offsets is None:
-            self._offsets = self._count_offsets()
-        return self._offsets
+    def _counted_replicas(self) -> list[Replica]:
+        """The slaves that count, furthest first; nobody changes the list."""
+        if self._replicas is None:
+            self._replicas = self._count_replicas()
+        return self._replicas
 
-    def _count_offsets(self) -> list[int]:
+    def _count_replicas(self) -> list[Replica]:
         if self.upstream and self.policy.remembers_furthest:
-            return [self._push2slave_offset_max]
-        offsets = [
-            heard.offset_bytes
+            return [self._furthest]
+        replicas = [
+            heard.held
             for slave, known in self._slaves.items()
             if slave in self.counted
             for heard in (known.live.values() if self.upstream else known.counted)
-            if heard.offset_bytes is not None
+            if heard.held is not None
             and (not self.whole_range or heard.holds_from_bytes <= self._extent.min_bytes)
         ]
-        return sorted(offsets, reverse=True)
+        return sorted(replicas, key=lambda each: each.end_bytes, reverse=True)
