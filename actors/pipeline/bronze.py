@@ -32,7 +32,7 @@ from actors.events.codec import KINDS
 from actors.pipeline import bronze_parts, checkpoints, lives
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.event_schema import ENVELOPE
-from actors.pipeline.places import Place, claim, event_pattern
+from actors.pipeline.locations import Location, claim, event_pattern
 
 BATCH_BYTES = 64 << 20
 """Bytes of files on the disk. Some 4 million events: what a killed run has to do again. By
@@ -113,8 +113,8 @@ class BatchRead:
 
 def ingest(
     spark: SparkSession,
-    data: Place,
-    out: Place,
+    data: Location,
+    out: Location,
     tell: Callable[[BatchRead], None],
     bytes_per_batch: int = BATCH_BYTES,
 ) -> None:
@@ -164,7 +164,7 @@ def ingest(
         query.stop()
 
 
-def read_bronze(spark: SparkSession, out: Place) -> DataFrame:
+def read_bronze(spark: SparkSession, out: Location) -> DataFrame:
     """All that was ingested, compacted or not. Raises: PipelineError if nothing was."""
     compacted = days_of(out)
     fresh = batches_after(out, compacted.through)
@@ -178,7 +178,7 @@ def read_bronze(spark: SparkSession, out: Place) -> DataFrame:
     return reduce(DataFrame.unionByName, parts)
 
 
-def read_batches(spark: SparkSession, out: Place, batches: Sequence[int]) -> DataFrame:
+def read_batches(spark: SparkSession, out: Location, batches: Sequence[int]) -> DataFrame:
     """The rows of some batches."""
     root = out / LAYER / "events"
     folders = [(root / f"batch={batch:06d}").for_readers() for batch in batches]
@@ -186,7 +186,7 @@ def read_batches(spark: SparkSession, out: Place, batches: Sequence[int]) -> Dat
     return reader.parquet(*folders).select(*SCHEMA.names)
 
 
-def batches_after(out: Place, batch: int) -> list[int]:
+def batches_after(out: Location, batch: int) -> list[int]:
     """The numbers of the batches above `batch` that are there, rising.
 
     Raises: PipelineError: somebody put a folder beside them that would be taken for one.
@@ -202,7 +202,7 @@ def batches_after(out: Place, batch: int) -> list[int]:
     return sorted(number for number in found if number > batch)
 
 
-def finished_after(out: Place, batch: int) -> list[int]:
+def finished_after(out: Location, batch: int) -> list[int]:
     """Those of `batches_after` that are whole. One at which a run was killed is written anew by the
     next, and has its note then.
     """
@@ -210,17 +210,17 @@ def finished_after(out: Place, batch: int) -> list[int]:
     return [number for number in batches_after(out, batch) if _note_name(number) in noted]
 
 
-def days_note(out: Place) -> Place:
+def days_note(out: Location) -> Location:
     """The note of `compaction`: `Days`."""
     return out / LAYER / "days.json"
 
 
-def days_of(out: Place) -> Days:
+def days_of(out: Location) -> Days:
     """What is compacted. Raises: PipelineError: the note of that is none."""
     return days_note(out).read_as(Days) or Days(through=-1, folders=())
 
 
-def _write_batch(files: DataFrame, batch: int, out: Place, run: int) -> None:
+def _write_batch(files: DataFrame, batch: int, out: Location, run: int) -> None:
     """With Spark Connect this runs in the server: what it has to say is a note on the disk.
 
     A batch may have the note of a run that was killed behind it: without its rows it has none.
@@ -239,7 +239,7 @@ def _write_batch(files: DataFrame, batch: int, out: Place, run: int) -> None:
 
 
 def _write_parts(
-    spark: SparkSession, files: Sequence[tuple[str, int]], folder: Place, run: int
+    spark: SparkSession, files: Sequence[tuple[str, int]], folder: Location, run: int
 ) -> dict[str, int]:
     """Have the workers write the files' lines into a folder; returns what `BatchRead` counts.
 
@@ -257,7 +257,7 @@ def _write_parts(
 
 
 def _tell_new(
-    out: Place, run: int, first: int, told: set[int], tell: Callable[[BatchRead], None]
+    out: Location, run: int, first: int, told: set[int], tell: Callable[[BatchRead], None]
 ) -> None:
     """Tell of the batches from `first` on that this run has finished and nobody was told of."""
     for batch in batches_after(out, first - 1):
@@ -275,7 +275,7 @@ def _tell_new(
             )
 
 
-def _note(out: Place, batch: int) -> Place:
+def _note(out: Location, batch: int) -> Location:
     return out / LAYER / lives.NOTES / _note_name(batch)
 
 
@@ -283,13 +283,13 @@ def _note_name(batch: int) -> str:
     return f"{batch:06d}.json"
 
 
-def _first_open(out: Place) -> int:
+def _first_open(out: Location) -> int:
     """The first batch that Spark has not committed: what a run writes begins there."""
     names = (out / LAYER / CHECKPOINT / "commits").children()
     return 1 + max((int(name) for name in names if name.isdecimal()), default=-1)
 
 
-def _next_run(out: Place) -> int:
+def _next_run(out: Location) -> int:
     """Number this run, so that its batches are known from those of a killed one."""
     counter = out / LAYER / "runs.json"
     run = (counter.read_as(_Runs) or _Runs(runs=0)).runs + 1

@@ -21,7 +21,7 @@ import pyarrow.parquet
 from pyspark import TaskContext
 
 from actors.pipeline import event_files
-from actors.pipeline.places import Place
+from actors.pipeline.locations import Location
 
 TASK_BYTES = 2 << 20
 """Bytes of event files on the disk that one task reads and makes one Parquet file of: some 100,000
@@ -103,7 +103,7 @@ def attempt() -> int:
 
 def _write(tasks: Tasks, number: int) -> pa.RecordBatch:
     name = f".{tasks.run}-{attempt()}-{number}.new"
-    place = Place(tasks.folder) / name
+    place = Location(tasks.folder) / name
     system, target = place.system()
     known = pa.array(tasks.kinds, pa.string())
     rows = events = unknown = 0

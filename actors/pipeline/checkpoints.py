@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.pipeline.places import Place
+from actors.pipeline.locations import Location
 
 _LOGS: Final = ("offsets", "commits")
 """Spark's, of batches: which were begun, which are done. A file bears the number of its batch; its
 name begins with a dot until it is whole."""
 
 
-def clear_unbegun(checkpoint: Place) -> None:
+def clear_unbegun(checkpoint: Location) -> None:
     """Take away what is left of a first batch that was being noted down.
 
     Spark starts no stream at batch 0 where these folders have anything in them, and counts what is

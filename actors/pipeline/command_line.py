@@ -33,7 +33,7 @@ from actors.readable import readable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from actors.pipeline.places import Place
+    from actors.pipeline.locations import Location
 
 EVENTS_LOOK_S = 0.5
 """Between looks for the first events."""
@@ -122,9 +122,9 @@ def _run(asked: argparse.Namespace) -> int:
         raise PipelineError("PySpark is not installed: pip install 'triolog[pipeline]'")
 
     from actors.pipeline import lives
-    from actors.pipeline.places import Place, check_claimed, event_folders, held, is_claimed
+    from actors.pipeline.locations import Location, check_claimed, event_folders, held, is_claimed
 
-    data, out = Place(asked.data).absolute(), Place(_tables(asked)).absolute()
+    data, out = Location(asked.data).absolute(), Location(_tables(asked)).absolute()
     if f"{out}/".startswith(f"{data}/"):
         raise PipelineError(f"{out}: the tables cannot be in the data directory {data}")
     if asked.step == "watch" and asked.seconds != 0:
@@ -135,7 +135,7 @@ def _run(asked: argparse.Namespace) -> int:
     elif asked.step != "watch":  # again when bronze is written: nobody had the lock yet
         is_claimed(out / "bronze", data)
     if asked.step == "report":
-        _check_page(Place(asked.out).absolute(), data)
+        _check_page(Location(asked.out).absolute(), data)
     if asked.step == "watch":  # whose layer has a lock of its own
         from actors.pipeline.alarms.watch import taken
 
@@ -147,7 +147,7 @@ def _run(asked: argparse.Namespace) -> int:
         return _with_spark(data, out, asked)
 
 
-def _with_spark(data: Place, out: Place, asked: argparse.Namespace) -> int:
+def _with_spark(data: Location, out: Location, asked: argparse.Namespace) -> int:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -178,7 +178,7 @@ def _with_spark(data: Place, out: Place, asked: argparse.Namespace) -> int:
                 close_session(spark, at_once=is_cut_off)
 
 
-def _tables_only(spark: SparkSession, data: Place, out: Place, step: str) -> int:
+def _tables_only(spark: SparkSession, data: Location, out: Location, step: str) -> int:
     from actors.pipeline import steps
     from actors.pipeline.verdicts import line_of_all
 
@@ -197,10 +197,10 @@ def _tables_only(spark: SparkSession, data: Place, out: Place, step: str) -> int
     return 1 if found.failures else 0
 
 
-def _wait_for_events(data: Place, seconds: float) -> None:
+def _wait_for_events(data: Location, seconds: float) -> None:
     """Nodes that have just begun publish their first files after some seconds."""
     from actors.pipeline.clock import pause, stopwatch_s
-    from actors.pipeline.places import has_begun, is_logged
+    from actors.pipeline.locations import has_begun, is_logged
 
     if has_begun(data) and not is_logged(data):
         _tell_aside(f"watch: no node has published events in {data} yet; waits for the first ones")
@@ -209,7 +209,7 @@ def _wait_for_events(data: Place, seconds: float) -> None:
             pause(EVENTS_LOOK_S)
 
 
-def _watch(spark: SparkSession, data: Place, out: Place, asked: argparse.Namespace) -> int:
+def _watch(spark: SparkSession, data: Location, out: Location, asked: argparse.Namespace) -> int:
     from actors.pipeline import steps
 
     limits, aside = limits_of(asked), _tell_aside
@@ -224,7 +224,7 @@ def _tables(asked: argparse.Namespace) -> str:
     return asked.tables or page.removesuffix(".html").rstrip("/") + ".tables"
 
 
-def _check_page(page: Place, data: Place) -> None:
+def _check_page(page: Location, data: Location) -> None:
     """Raises: PipelineError where no page can be, before hours of work for it."""
     if importlib.util.find_spec("matplotlib") is None:
         raise PipelineError("matplotlib is not installed: pip install 'triolog[pipeline]'")
@@ -237,13 +237,13 @@ def _check_page(page: Place, data: Place) -> None:
     page.check_parent()
 
 
-def _report(spark: SparkSession, data: Place, out: Place, asked: argparse.Namespace) -> int:
-    from actors.pipeline.places import Place
+def _report(spark: SparkSession, data: Location, out: Location, asked: argparse.Namespace) -> int:
+    from actors.pipeline.locations import Location
     from actors.pipeline.report.making import run_report
     from actors.pipeline.report.summary import summary
     from actors.pipeline.verdicts import line_of_all
 
-    page = Place(asked.out).absolute()
+    page = Location(asked.out).absolute()
     tell = _tell_aside if asked.json else _tell
     facts = run_report(spark, data, out, page, tell)
     tell(f"audit: {line_of_all(facts.verdicts)}")

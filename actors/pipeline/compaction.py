@@ -19,7 +19,7 @@ from actors.pipeline.bronze import (
     finished_after,
     read_batches,
 )
-from actors.pipeline.places import Place
+from actors.pipeline.locations import Location
 
 
 def in_order(rows: DataFrame) -> DataFrame:
@@ -32,7 +32,7 @@ def in_order(rows: DataFrame) -> DataFrame:
     return by_day.repartition("day", "node").sortWithinPartitions("day", "node", "boot", "seq")
 
 
-def compact(spark: SparkSession, out: Place) -> tuple[int, int]:
+def compact(spark: SparkSession, out: Location) -> tuple[int, int]:
     """Compact what came since the last time. Returns: (batches, files they had before).
 
     A batch at which a run was killed is left to the next compaction.
@@ -62,7 +62,7 @@ def compact(spark: SparkSession, out: Place) -> tuple[int, int]:
     return len(fresh), files
 
 
-def _sync(place: Place) -> None:
+def _sync(place: Location) -> None:
     """A file, or all that is in a folder: Spark does not, and what it replaces will be removed."""
     for name in place.children() if place.is_folder() else ():
         _sync(place / name)
@@ -73,5 +73,5 @@ def _name(through: int) -> str:
     return f"through={through:06d}"
 
 
-def _folder(out: Place, batch: int) -> Place:
+def _folder(out: Location, batch: int) -> Location:
     return out / "bronze" / "events" / f"batch={batch:06d}"

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from actors.pipeline.errors import PipelineError
-from actors.pipeline.places import Place
+from actors.pipeline.locations import Location
 
 NOTE = "current.json"
 _VERSION = re.compile(r"version=(\d{6,})")
@@ -29,11 +29,11 @@ class _Current(msgspec.Struct, frozen=True):
 
 
 def publish(
-    layer: Place,
+    layer: Location,
     tables: Mapping[str, DataFrame],
     partitions: Mapping[str, str] | None = None,
     told: Callable[[str], None] = lambda _: None,
-) -> Place:
+) -> Location:
     """Write the tables as the next version and make it the current one; returns its folder.
 
     Args:
@@ -57,7 +57,7 @@ def publish(
     return folder
 
 
-def current(layer: Place) -> Place:
+def current(layer: Location) -> Location:
     """The folder of the current version. Raises: PipelineError if there is none."""
     version = _current(layer)
     if not version:
@@ -66,13 +66,13 @@ def current(layer: Place) -> Place:
     return layer / f"version={version:06d}"
 
 
-def read(spark: SparkSession, table: Place, schema: StructType | None = None) -> DataFrame:
+def read(spark: SparkSession, table: Location, schema: StructType | None = None) -> DataFrame:
     """A table of a version, by its own schema or by `schema`: what it lacks is null then."""
     reader = spark.read if schema is None else spark.read.schema(schema)
     return reader.parquet(table.for_readers())
 
 
-def _current(layer: Place) -> int:
+def _current(layer: Location) -> int:
     """The number of the current version; 0: there is none. Raises: PipelineError."""
     note = (layer / NOTE).read_as(_Current)
     return 0 if note is None else note.version

@@ -35,7 +35,7 @@ import msgspec
 from actors.pipeline import event_files
 from actors.pipeline.alarms.event_logs import published
 from actors.pipeline.errors import PipelineError
-from actors.pipeline.places import Place, event_folders
+from actors.pipeline.locations import Location, event_folders
 
 NOTES: Final = "notes"
 HEAD_BYTES: Final = 1 << 16
@@ -118,7 +118,7 @@ def begin_of(path: str, seq: int) -> Begin | None:
     return None if us is None else Begin(seq=seq, size_bytes=size_bytes, us=us)
 
 
-def check(data: Place, out: Place) -> None:
+def check(data: Location, out: Location) -> None:
     """Refuse to read a data directory into tables of an earlier life of any of its nodes.
 
     Raises: PipelineError: it is, or `data` has two lives of one node, or the tables have.
@@ -139,7 +139,7 @@ def check(data: Place, out: Place) -> None:
 
 
 def _compare(
-    data: Place, out: Place, now: Boot, then: Boot, was: Begin, files: Mapping[int, list[str]]
+    data: Location, out: Location, now: Boot, then: Boot, was: Begin, files: Mapping[int, list[str]]
 ) -> None:
     """The files of the boot `now` with the known boot `then`, which is the same or a later one."""
     node, boot = now
@@ -159,7 +159,7 @@ def _compare(
         )
 
 
-def _check_alone(data: Place, here: Here) -> None:
+def _check_alone(data: Location, here: Here) -> None:
     """Two folders may have the same boot, if one is a copy of the other. Raises: PipelineError."""
     for (node, boot), files in sorted(here.items()):
         seq = next((each for each in sorted(files) if len(files[each]) > 1), None)
@@ -175,7 +175,7 @@ def _check_alone(data: Place, here: Here) -> None:
                 )
 
 
-def known_begins(out: Place) -> Begins:
+def known_begins(out: Location) -> Begins:
     """What the tables have. Notes that are new since the last time are taken into `boots.json`.
 
     Raises: PipelineError: the tables have two lives of one node, or a note is none.
@@ -195,7 +195,7 @@ def known_begins(out: Place) -> Begins:
     return begins
 
 
-def _take(out: Place, begins: Begins, rows: Iterable[Row]) -> None:
+def _take(out: Location, begins: Begins, rows: Iterable[Row]) -> None:
     for node, boot, seq, size_bytes, us in rows:
         new = Begin(seq=seq, size_bytes=size_bytes, us=us)
         old = begins.setdefault((node, boot), new)
@@ -219,7 +219,7 @@ def _row(key: Boot, begin: Begin) -> Row:
     return (*key, begin.seq, begin.size_bytes, begin.us)
 
 
-def _here(data: Place) -> Here:
+def _here(data: Location) -> Here:
     found: Here = {}
     for folder in event_folders(data):
         for file in published(folder):

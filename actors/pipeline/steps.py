@@ -21,7 +21,7 @@ from actors.pipeline.clock import stopwatch_s
 from actors.pipeline.compaction import compact
 from actors.pipeline.ending import Terminated
 from actors.pipeline.gold.tables import TABLES
-from actors.pipeline.places import Place, event_folders, other_formats
+from actors.pipeline.locations import Location, event_folders, other_formats
 from actors.readable import counted
 
 FILES_SHOWN_MAX = 20
@@ -31,7 +31,7 @@ WITNESSES_SHOWN_MAX = 5
 Tell = Callable[[str], None]
 
 
-def run_bronze(spark: SparkSession, data: Place, out: Place, tell: Tell) -> None:
+def run_bronze(spark: SparkSession, data: Location, out: Location, tell: Tell) -> None:
     """Read the new files. Raises: PipelineError."""
     for folder in other_formats(event_folders(data)):
         tell(f"bronze: {folder} is of another format and is left alone")
@@ -67,7 +67,7 @@ def run_bronze(spark: SparkSession, data: Place, out: Place, tell: Tell) -> None
 
 
 def _tell_problems(
-    spark: SparkSession, out: Place, batches: list[int], unread: int, tell: Tell
+    spark: SparkSession, out: Location, batches: list[int], unread: int, tell: Tell
 ) -> None:
     """Args: unread: files that Spark did not look at, which were named; each is a problem more."""
     found = (
@@ -86,7 +86,7 @@ def _tell_problems(
     tell(f"bronze: {problems} in {files}")
 
 
-def run_silver(spark: SparkSession, out: Place, tell: Tell) -> None:
+def run_silver(spark: SparkSession, out: Location, tell: Tell) -> None:
     """Type all that is in bronze. Raises: PipelineError."""
     events = silver.typed(bronze.read_bronze(spark, out))
     layer = out / "silver"
@@ -123,7 +123,7 @@ _FAULTS = {
 }
 
 
-def run_gold(spark: SparkSession, out: Place, tell: Tell) -> None:
+def run_gold(spark: SparkSession, out: Location, tell: Tell) -> None:
     """Work out every gold table. Raises: PipelineError."""
     events = layers.read(spark, layers.current(out / "silver") / "events", silver.SCHEMA)
     tables = {name: make(events).repartition(1) for name, make in TABLES.items()}
@@ -140,7 +140,7 @@ def run_gold(spark: SparkSession, out: Place, tell: Tell) -> None:
     tell(f"gold: written to {folder}")
 
 
-def run_audit(spark: SparkSession, data: Place, out: Place, tell: Tell) -> verdicts.Verdicts:
+def run_audit(spark: SparkSession, data: Location, out: Location, tell: Tell) -> verdicts.Verdicts:
     """Judge every claim and write the verdicts. Those of an earlier run are gone from the start.
 
     Raises: PipelineError.
@@ -162,7 +162,7 @@ def run_audit(spark: SparkSession, data: Place, out: Place, tell: Tell) -> verdi
     return found
 
 
-def run_compact(spark: SparkSession, out: Place, tell: Tell) -> None:
+def run_compact(spark: SparkSession, out: Location, tell: Tell) -> None:
     """Compact bronze. Raises: PipelineError."""
     batches, files = compact(spark, out)
     are = f"{counted(batches, 'batch', 'batches')} of {counted(files, 'file')}"
@@ -171,8 +171,8 @@ def run_compact(spark: SparkSession, out: Place, tell: Tell) -> None:
 
 def run_watch(
     spark: SparkSession,
-    data: Place,
-    out: Place,
+    data: Location,
+    out: Location,
     limits: Limits,
     seconds: float | None,
     tell: Tell,

@@ -19,7 +19,7 @@ import attrs
 import msgspec
 
 from actors.pipeline.errors import PipelineError
-from actors.pipeline.places import Place
+from actors.pipeline.locations import Location
 from actors.readable import counted, readable
 
 VERSION: Final = 1
@@ -145,19 +145,19 @@ def word_for(findings: int, rows: int) -> Word:
     return "held" if rows else "not_applicable"
 
 
-def write(out: Place, verdicts: Verdicts) -> Place:
+def write(out: Location, verdicts: Verdicts) -> Location:
     """Replace the file; returns its place. Readers find the old one or the new one."""
     place = out / FILE
     place.write_json(msgspec.to_builtins(verdicts))
     return place
 
 
-def forget(out: Place) -> None:
+def forget(out: Location) -> None:
     """Remove the file: should the judging that begins fail, nobody may take the last one for it."""
     (out / FILE).remove()
 
 
-def read(out: Place) -> Verdicts:
+def read(out: Location) -> Verdicts:
     """The last run's. Raises: PipelineError if there is none, or of another form."""
     place = out / FILE
     note = place.read_json()

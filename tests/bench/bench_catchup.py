@@ -80,7 +80,7 @@ def ours(
 
 
 @attrs.define(kw_only=True)
-class Place:
+class Location:
     """One log, and what copies it."""
 
     given: argparse.Namespace
@@ -145,7 +145,7 @@ def main() -> None:
         with workplace(given.folder) as (folder, processes):
             store, end = master_with_log(folder, processes, given.host, size, record)
             log = store / "commitlog"
-            place = Place(
+            place = Location(
                 given=given,
                 folder=folder,
                 processes=processes,

@@ -73,7 +73,7 @@ JAVA_GROUPS: dict[str, dict[str, object]] = {
     "Java, batch": {"enableBatchPush": "true"},
 }
 MEMORY_GROUPS = {f"{name}, memory": {**s, "storeType": "MEMORY"} for name, s in JAVA_GROUPS.items()}
-Place = tuple[Path, Processes]
+Location = tuple[Path, Processes]
 
 
 def hosts(prefix: str, number: int) -> list[str]:
@@ -83,7 +83,7 @@ def hosts(prefix: str, number: int) -> list[str]:
 
 def groups(
     given: argparse.Namespace,
-    place: Place,
+    place: Location,
     part: str,
     durability: str,
     heartbeat_s: float = goals.DEFAULT_HEARTBEAT_S,

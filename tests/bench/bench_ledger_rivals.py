@@ -28,7 +28,7 @@ Words = list[str | Path]
 
 
 @attrs.frozen
-class Place:
+class Location:
     """What a member's command line is made of.
 
     Attributes:
@@ -52,15 +52,15 @@ class Place:
         return self.addresses[self.name]
 
 
-def pysyncobj_words(how: str) -> Callable[[Place], Words]:
+def pysyncobj_words(how: str) -> Callable[[Location], Words]:
     return lambda place: [
         *(sys.executable, HERE / "rival_pysyncobj.py", place.own, place.folder / "journal", how),
         *place.addresses.values(),
     ]
 
 
-def hashicorp_words(synced: str) -> Callable[[Place], Words]:
-    def words(place: Place) -> Words:
+def hashicorp_words(synced: str) -> Callable[[Location], Words]:
+    def words(place: Location) -> Words:
         kind = synced if place.durability == "synced" else "bolt-nosync"
         program = place.programs / "hashicorp"
         return [program, place.own, place.folder, kind, *place.addresses.values()]
@@ -68,7 +68,7 @@ def hashicorp_words(synced: str) -> Callable[[Place], Words]:
     return words
 
 
-def etcd_words(place: Place) -> Words:
+def etcd_words(place: Location) -> Words:
     members = [f"{name}={at}:{place.client_port}" for name, at in place.addresses.items()]
     return [
         *(place.programs / "etcd", "member", place.name, place.folder, place.durability),
@@ -93,7 +93,7 @@ class Rival:
     library: str
     durability: frozenset[str]
     note: str
-    words: Callable[[Place], Words]
+    words: Callable[[Location], Words]
     outside: bool = False
     rests: bool = False
 
@@ -223,7 +223,7 @@ class RivalGroup(Group):
 
     def start(self, name: str) -> None:
         addresses = {peer: f"{host}:{port}" for peer, (host, port) in self.addresses.items()}
-        place = Place(
+        place = Location(
             *(name, self.store(name), addresses),
             *(self.client_port, self.programs, self.durability),
         )

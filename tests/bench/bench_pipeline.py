@@ -49,7 +49,7 @@ from bench_pipeline_sources import read_in_spark
 
 from actors.pipeline import layers, silver, steps
 from actors.pipeline.gold.tables import TABLES
-from actors.pipeline.places import Place
+from actors.pipeline.locations import Location
 from actors.pipeline.session import Profile, open_session
 from actors.pipeline.sources.log_source import register
 
@@ -139,7 +139,7 @@ def multiply(data: Path, target: Path, events: int) -> tuple[int, int]:
 
 def measure_spark(spark: SparkSession, data: Path, out: Path, figures: Figures) -> dict[str, Any]:
     """Every step, every audit, every question; returns the answers."""
-    source, tables = Place(str(data)), Place(str(out))
+    source, tables = Location(str(data)), Location(str(out))
     figures.time("bronze", lambda: steps.run_bronze(spark, source, tables, silent))
     figures.time("silver", lambda: steps.run_silver(spark, tables, silent))
     figures.time("gold", lambda: steps.run_gold(spark, tables, silent))
@@ -160,7 +160,7 @@ def measure_long_boot(spark: SparkSession, data: Path, writes: int, scratch: Pat
     count, size = make_long_boot(data, folder / "data", writes)
     print(f"one long boot: {writes:,} writes, {count:,} events", flush=True)
     figures = Figures(count, size)
-    source, tables = Place(str(folder / "data")), Place(str(folder / "tables"))
+    source, tables = Location(str(folder / "data")), Location(str(folder / "tables"))
     figures.time("bronze", lambda: steps.run_bronze(spark, source, tables, silent))
     figures.time("silver", lambda: steps.run_silver(spark, tables, silent))
     events = layers.read(spark, layers.current(tables / "silver") / "events", silver.SCHEMA)

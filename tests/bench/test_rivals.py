@@ -12,7 +12,7 @@ import bench_ledger
 import bench_ledger_rivals
 import pytest
 from bench_kit import Figures, workplace
-from bench_ledger_rivals import LIBRARIES, RIVALS, Place, Rival, RivalGroup, chosen
+from bench_ledger_rivals import LIBRARIES, RIVALS, Location, Rival, RivalGroup, chosen
 from bench_load import WARM_UP_S
 from interop_processes import Processes
 from rival_pysyncobj import SETTINGS, Answered, Window
@@ -106,7 +106,7 @@ def test_each_stands_in_the_tables_of_what_it_syncs() -> None:
 
 @pytest.mark.parametrize("durability", ["synced", "written"])
 def test_the_command_lines(durability: str) -> None:
-    place = Place("n1", Path("/f/n1"), ADDRESSES, 7001, Path("/p"), durability)
+    place = Location("n1", Path("/f/n1"), ADDRESSES, 7001, Path("/p"), durability)
     lines = {
         row: [str(word) for word in rival.words(place)]
         for row, rival in chosen(LIBRARIES, durability).items()

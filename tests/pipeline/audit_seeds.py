@@ -33,7 +33,7 @@ from seeds_kit import Played, play
 
 from actors.pipeline import steps
 from actors.pipeline.audits import audit, data_receipts, data_replicas, judging
-from actors.pipeline.places import Place
+from actors.pipeline.locations import Location
 from actors.pipeline.session import Profile, open_session
 from actors.pipeline.verdicts import Verdicts
 from actors.sim.commands.script_file import load_plan
@@ -94,7 +94,7 @@ def judge_all(data: Path, out: Path, tell: Callable[[str], None]) -> Verdicts:
     """All findings of all audits; each is a witness."""
     spark = open_session(Profile.LOCAL)
     try:
-        places = Place(str(data)), Place(str(out))
+        places = Location(str(data)), Location(str(out))
         steps.run_bronze(spark, *places, lambda line: None)
         steps.run_silver(spark, places[1], lambda line: None)
         with pytest.MonkeyPatch.context() as patch:

@@ -34,7 +34,7 @@ from actors.events.node import NodeStarted
 from actors.pipeline import bronze
 from actors.pipeline.alarms import watch
 from actors.pipeline.alarms.limits import Limits
-from actors.pipeline.places import Place
+from actors.pipeline.locations import Location
 from actors.pipeline.session import Profile, open_session
 
 NODES = ("n0", "n1", "n2")
@@ -202,7 +202,7 @@ def _alarms(feed: Feed, out: Path) -> tuple[Counter[object], Counter[object]]:
 
 def work(folder: Path, job: str) -> None:
     """A life of the job: all that is there, again and again, until `stop` is there."""
-    data, out = Place(str(folder / "data")), Place(str(folder / "out"))
+    data, out = Location(str(folder / "data")), Location(str(folder / "out"))
     spark = open_session(Profile.TEST, scratch=folder / "scratch")
     is_last = False
     while not is_last:

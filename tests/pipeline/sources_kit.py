@@ -84,11 +84,11 @@ class LedgerWriter:
     put = LogWriter.put
     file_of = LogWriter.file_of
 
-    def begin_at(self, index: int, place: int) -> None:
+    def begin_at(self, index: int, position: int) -> None:
         """As a follower that is re-based: a BLANK fills its first file up to there."""
-        head = place % self.segment
-        self.put(place - head, encode_ledger_blank(head))
-        self.end, self.count = place, index
+        head = position % self.segment
+        self.put(position - head, encode_ledger_blank(head))
+        self.end, self.count = position, index
 
     def put_index(self, record: bytes) -> None:
         """Behind the others, in one file."""

@@ -14,7 +14,7 @@ from sources_kit import LedgerWriter, LogWriter
 from actors.pipeline import silver
 from actors.pipeline.audits.audit import Audit, Evidence
 from actors.pipeline.audits.judging import judge
-from actors.pipeline.places import Place
+from actors.pipeline.locations import Location
 from actors.pipeline.verdicts import Verdict
 
 NODES = ("n0", "n1", "n2")
@@ -99,6 +99,6 @@ def identity(
 def judged(spark: SparkSession, audit: Audit, data: Path, events: Any = None) -> Verdict:
     """What an audit says of a data directory, and of silver's events (default: none)."""
     table = spark.createDataFrame([], silver.SCHEMA) if events is None else events
-    place = Place(str(data))
+    place = Location(str(data))
     evidence = Evidence(spark=spark, events=table, data=place, out=place / "out")
     return judge(audit, evidence)

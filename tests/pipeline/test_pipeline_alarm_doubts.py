@@ -17,7 +17,7 @@ from actors.pipeline.alarms.findings import Finding, as_dict, of_dict, sentence
 from actors.pipeline.alarms.processor import GroupState
 from actors.pipeline.alarms.reading import LogRead, Position
 from actors.pipeline.alarms.source import FactStream, _offset
-from actors.pipeline.places import Place
+from actors.pipeline.locations import Location
 
 US = 1_000_000
 STARTED = NodeStarted(cluster="c", version="1", groups=("g",))
@@ -75,7 +75,7 @@ def test_a_gap_between_two_batches_is_seen(tmp_path: Path) -> None:
     boot = Boot("n0")
     boot.say(0, "", STARTED)
     publish(tmp_path, boot)
-    stream = FactStream(Place(str(tmp_path)), 64, 15 * US)
+    stream = FactStream(Location(str(tmp_path)), 64, 15 * US)
     limit = stream.getDefaultReadLimit()
     first = json.loads(json.dumps(stream.latestOffset(stream.initialOffset(), limit)))
     for place in ("gone", "a folder", "damaged"):
@@ -105,7 +105,7 @@ def test_a_position_of_an_older_version_is_read_on_without_what_came_before(
     for at in (0, 60):
         boot.say(at, "", STARTED)
         publish(tmp_path, boot)
-    stream = FactStream(Place(str(tmp_path)), 64, 15 * US)
+    stream = FactStream(Location(str(tmp_path)), 64, 15 * US)
     (name,) = stream._logs()
     read = LogRead(boot=1, first_seq=1, reached_us=START_US, groups=("g",))
     old = _offset(Position(time_ms=START_US // 1000, logs={name: read}))

@@ -18,7 +18,7 @@ from pyspark.sql import Row
 
 from actors.events.dledger import CommittedRose
 from actors.events.node import NodeStarted, NodeStopped
-from actors.pipeline import places
+from actors.pipeline import locations
 from actors.pipeline.alarms import event_logs, sink
 from actors.pipeline.alarms.event_logs import (
     Ending,
@@ -34,7 +34,7 @@ from actors.pipeline.alarms.sink import FindingsWriter
 from actors.pipeline.alarms.source import FactStream
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.event_files import EMPTY, NO_FILE
-from actors.pipeline.places import Place
+from actors.pipeline.locations import Location
 
 SILENT_MS = 15_000
 START_MS = START_US // 1000
@@ -164,22 +164,22 @@ def test_files_are_those_that_a_node_has_published_in_its_order(tmp_path: Path) 
     (late / "000002-000000000001.jsonl").touch()
     for other in (".000002-000000000900.jsonl.gz.part", "notes.txt", "x.jsonl"):
         (late / other).touch()
-    assert [file.key for file in published(Place(str(tmp_path)))] == [(1, 1), (1, 900), (2, 1)]
-    assert published(Place(str(tmp_path / "nothing"))) == []
+    assert [file.key for file in published(Location(str(tmp_path)))] == [(1, 1), (1, 900), (2, 1)]
+    assert published(Location(str(tmp_path / "nothing"))) == []
 
 
 def test_what_spark_passes_over_is_found_wherever_a_node_has_it(tmp_path: Path) -> None:
     """A file without a byte, as a copy that was cut off has it, and a folder or pipe in the place
     of one. Those that a node has not published are not meant."""
     with pytest.raises(PipelineError, match="no event logs"):
-        passed_over(Place(str(tmp_path)))
+        passed_over(Location(str(tmp_path)))
     days = [tmp_path / f"n{number}/events/v=1/dt=2027-01-02/node=n{number}" for number in range(2)]
     for folder in days:
         folder.mkdir(parents=True)
         (folder / "000001-000000000001.jsonl.gz").write_text("x")
         (folder / ".000001-000000000009.jsonl.gz.part").touch()
         (folder / "notes.txt").touch()
-    assert passed_over(Place(str(tmp_path))) == []
+    assert passed_over(Location(str(tmp_path))) == []
     for folder in days:
         (folder / "000001-000000000005.jsonl.gz").touch()
         (folder / "000001-000000000007.jsonl.gz").mkdir()
@@ -189,8 +189,8 @@ def test_what_spark_passes_over_is_found_wherever_a_node_has_it(tmp_path: Path) 
         for folder in days
         for seq, problem in ((5, EMPTY), (7, NO_FILE), (9, NO_FILE))
     ]
-    assert passed_over(Place(str(tmp_path))) == found
-    assert passed_over(Place(str(tmp_path / "n1"))) == found[3:]
+    assert passed_over(Location(str(tmp_path))) == found
+    assert passed_over(Location(str(tmp_path / "n1"))) == found[3:]
 
 
 def test_a_look_reads_no_folder_in_which_nothing_changed(
@@ -217,7 +217,7 @@ def test_a_look_reads_no_folder_in_which_nothing_changed(
         event_logs, "entries", lambda log, path: read.append(path) or real(log, path)
     )
     days = [str(add(day, f"000001-{day:012d}")) for day in (1, 2, 3)]
-    listing = Listing(Place(str(tmp_path)))
+    listing = Listing(Location(str(tmp_path)))
     assert [look(), look(), look()] == [(3, {*days}), (3, {*days}), (3, set())]
     add(2, "000001-000000000004")
     assert [look(), look(), look()] == [(4, {days[1]}), (4, {days[1]}), (4, set())]
@@ -257,7 +257,7 @@ def test_a_batch_is_the_same_however_often_it_is_read(tmp_path: Path) -> None:
         boot.say(0, "", STARTED)
         boot.say(1, "g/x", rose(5))
         publish(tmp_path, boot)
-    stream = FactStream(Place(str(tmp_path)), 64, SILENT_MS * 1000)
+    stream = FactStream(Location(str(tmp_path)), 64, SILENT_MS * 1000)
     start = stream.initialOffset()
     end = as_spark_keeps_it(stream.latestOffset(start, stream.getDefaultReadLimit()))
     expected = [
@@ -271,7 +271,7 @@ def test_a_batch_is_the_same_however_often_it_is_read(tmp_path: Path) -> None:
 
     boots["n1"].say(2, "", NodeStopped(reason="ordered"))
     publish(tmp_path, boots["n1"])
-    restarted = FactStream(Place(str(tmp_path)), 64, SILENT_MS * 1000)
+    restarted = FactStream(Location(str(tmp_path)), 64, SILENT_MS * 1000)
     assert rows(restarted, start, end) == expected
     later = restarted.latestOffset(end, restarted.getDefaultReadLimit())
     assert [row[:3] for row in rows(restarted, end, later)] == [
@@ -287,14 +287,14 @@ def test_a_directory_that_was_emptied_is_read_anew(tmp_path: Path, before: int) 
     for number in range(before):
         boot.say(number, "", STARTED if number == 0 else NodeStopped(reason="ordered"))
         publish(tmp_path, boot)
-    stream = FactStream(Place(str(tmp_path)), 64, SILENT_MS * 1000)
+    stream = FactStream(Location(str(tmp_path)), 64, SILENT_MS * 1000)
     limit = stream.getDefaultReadLimit()
     read = as_spark_keeps_it(stream.latestOffset(stream.initialOffset(), limit))
     shutil.rmtree(tmp_path / "n0")
     boot = Boot("n0")
     boot.say(before, "", STARTED)
     publish(tmp_path, boot)
-    later = [stream, FactStream(Place(str(tmp_path)), 64, SILENT_MS * 1000)]
+    later = [stream, FactStream(Location(str(tmp_path)), 64, SILENT_MS * 1000)]
     for each in later:
         end = as_spark_keeps_it(each.latestOffset(read, limit))
         said = [row[1:3] for row in rows(each, read, end)]
@@ -306,7 +306,7 @@ def test_a_run_that_ends_reads_only_what_was_there_when_it_began(tmp_path: Path)
     boot = Boot("n0")
     boot.say(0, "", STARTED)
     publish(tmp_path, boot)
-    stream = FactStream(Place(str(tmp_path)), 64, SILENT_MS * 1000)
+    stream = FactStream(Location(str(tmp_path)), 64, SILENT_MS * 1000)
     stream.prepareForTriggerAvailableNow()
     boot.say(1, "g/x", rose(5))
     publish(tmp_path, boot)
@@ -320,7 +320,7 @@ def test_a_damaged_file_gives_what_is_readable(tmp_path: Path) -> None:
     boot.say(0, "", STARTED)
     path = publish(tmp_path, boot)
     path.write_bytes(path.read_bytes() + gzip.compress(b"x" * 100)[:-9])
-    stream = FactStream(Place(str(tmp_path)), 64, SILENT_MS * 1000)
+    stream = FactStream(Location(str(tmp_path)), 64, SILENT_MS * 1000)
     end = stream.latestOffset(stream.initialOffset(), stream.getDefaultReadLimit())
     assert len(rows(stream, stream.initialOffset(), end)) == 2
 
@@ -343,7 +343,7 @@ def finding(at_us: int, subject: str = "n1") -> Finding:
 
 
 def test_a_batch_is_kept_once(tmp_path: Path) -> None:
-    folder = Place(str(tmp_path / "findings"))
+    folder = Location(str(tmp_path / "findings"))
     writer = FindingsWriter(folder)
     messages = [writer.write(iter([Row(**as_dict(finding(at)))])) for at in (2_000_000, 1_000_000)]
     writer.commit([*messages, None], 7)
@@ -358,7 +358,7 @@ def test_a_batch_is_kept_once(tmp_path: Path) -> None:
 def test_a_kill_while_a_batch_is_written_leaves_nothing_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = Place(str(tmp_path))
+    folder = Location(str(tmp_path))
 
     def killed(path: str) -> None:
         raise KeyboardInterrupt
@@ -366,7 +366,7 @@ def test_a_kill_while_a_batch_is_written_leaves_nothing_of_it(
     writer = FindingsWriter(folder)
     messages = [writer.write(iter([Row(**as_dict(finding(1)))]))]
     with monkeypatch.context() as patch:
-        patch.setattr(places, "_sync", killed)
+        patch.setattr(locations, "_sync", killed)
         with pytest.raises(KeyboardInterrupt):
             writer.commit(messages, 0)
     assert sink.batches_after(folder, -1) == []

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from actors.pipeline import steps
 from actors.pipeline.audits import audit, judging
 from actors.pipeline.audits.registry import AUDITS
-from actors.pipeline.places import Place
+from actors.pipeline.locations import Location
 from actors.pipeline.verdicts import Verdict, Verdicts
 
 README = Path(__file__).with_name("README.md")
@@ -37,7 +37,7 @@ def verdicts(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> V
         logs: Logs = golden_logs()
         mutation.apply(logs)
         write_logs(tagged(logs, f"x{number}"), folder / "data", mutation.junk)
-    data, out = Place(str(folder / "data")), Place(str(folder / "out"))
+    data, out = Location(str(folder / "data")), Location(str(folder / "out"))
     steps.run_bronze(spark, data, out, lambda line: None)
     steps.run_silver(spark, out, lambda line: None)
     judged = [each for each in AUDITS if each.name in NAMES]

@@ -29,7 +29,7 @@ from actors.events import dledger, ha
 from actors.pipeline.audits import commits, copies, judging, kept, leaders, logs
 from actors.pipeline.audits.audit import EventAudit, Evidence
 from actors.pipeline.audits.registry import AUDITS
-from actors.pipeline.places import Place
+from actors.pipeline.locations import Location
 
 LEADER = "it/entry_pusher/quorum_ack_checker"
 FOLLOWER = "it/entry_pusher/entry_handler"
@@ -283,7 +283,7 @@ def test_a_cluster_file_that_names_another_master_is_another_word(events: DataFr
 def test_a_slave_whose_word_is_not_all_there_is_not_held_against_its_master(
     spark: SparkSession,
 ) -> None:
-    nowhere = Place("/nowhere")
+    nowhere = Location("/nowhere")
     events = events_of(spark, *counted()).cache()
     evidence = Evidence(spark=spark, events=events, data=nowhere, out=nowhere)
     verdict = judging.judge(copies.AS_REPORTED, evidence)
@@ -304,7 +304,7 @@ def test_upstreams_rules_are_held_to_no_promise_of_ours(spark: SparkSession) -> 
     torn.say(0, "ours", promise())
     again.say(2, ROLE, FOLLOWS)
     again.say(2, FOLLOWER, COMMITTED)
-    nowhere = Place("/nowhere")
+    nowhere = Location("/nowhere")
     events = events_of(spark, n0, again, torn).cache()
     evidence = Evidence(spark=spark, events=events, data=nowhere, out=nowhere)
     verdict = judging.judge(copies.ENOUGH_COPIES, evidence)

@@ -26,7 +26,7 @@ from actors.pipeline.audits.data_replicas import REPLICAS_EQUAL
 from actors.pipeline.audits.leaders import ONE_LEADER, TERMS_RISE
 from actors.pipeline.audits.registry import AUDITS
 from actors.pipeline.errors import PipelineError
-from actors.pipeline.places import Place
+from actors.pipeline.locations import Location
 from actors.pipeline.verdicts import WITNESSES_MAX, CheckedRange, OpenBoot, Severity
 
 __all__ = ["shared"]
@@ -38,7 +38,7 @@ def leads(session: int, term: int, by: str) -> dledger.RoleChanged:
 
 
 def evidence_of(spark: SparkSession, *boots: Boot) -> Evidence:
-    nowhere = Place("/nowhere")
+    nowhere = Location("/nowhere")
     return Evidence(spark=spark, events=events_of(spark, *boots), data=nowhere, out=nowhere)
 
 
@@ -158,7 +158,7 @@ def test_whose_rules_are_looser_stands_in_the_settings_too(
     for name in ("n0", "n1"):
         (tmp_path / name / "groups").mkdir(parents=True)
     (tmp_path / "n0" / "identity.json").write_text("{")  # and says nothing
-    evidence = attrs.evolve(evidence_of(spark, *quarrel()), data=Place(str(tmp_path)))
+    evidence = attrs.evolve(evidence_of(spark, *quarrel()), data=Location(str(tmp_path)))
     said = []
     for compat in ('"fixed"', '"upstream"'):
         identity(tmp_path, "n1", {}, groups__ledger__compat=compat)
@@ -209,7 +209,7 @@ def test_an_audit_that_cannot_look_is_a_finding(error: Exception, said: str) -> 
 def test_no_verdicts_are_left_of_an_earlier_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out = Place(str(tmp_path))
+    out = Location(str(tmp_path))
 
     def fail(*_: object) -> None:
         raise PySparkException("out of memory")
@@ -240,7 +240,7 @@ def no_gold(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("shared", "no_gold")
 def test_a_day_is_as_promised(day: Day, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = Place(str(tmp_path / "out"))
+    out = Location(str(tmp_path / "out"))
     assert main(["audit", str(day.folder), "-o", str(out)]) == 0
     lines = capsys.readouterr().out.splitlines()
     found = verdicts.read(out)
@@ -275,7 +275,7 @@ def test_a_broken_promise_is_an_exit_code(
     assert printed.err == ""
     witness = "audit:   group=ledger, term=2, leaders=n0 n1, told_by=n0 n1"
     assert witness in printed.out.splitlines()
-    (failure,) = verdicts.read(Place(str(tmp_path / "out"))).failures
+    (failure,) = verdicts.read(Location(str(tmp_path / "out"))).failures
     assert failure.name == "one_leader_per_term"
 
 
@@ -297,7 +297,7 @@ def test_logs_without_an_event_are_approved_by_no_audit(
     is_none = "a folder, or what else is no file, in the place of an event file"
     assert said.count(f"bronze: {instead}: {is_none}") == 1
     assert "bronze: 3 problems in 3 files" in said
-    found = {each.name: each for each in verdicts.read(Place(str(tmp_path / "out"))).audits}
+    found = {each.name: each for each in verdicts.read(Location(str(tmp_path / "out"))).audits}
     unread = found.pop("every_line_is_an_event")
     assert (unread.verdict, unread.findings) == ("violated", 3)  # half a line, nothing, none
     assert {"file": str(cut), "problem": "the file is empty"} in unread.witnesses

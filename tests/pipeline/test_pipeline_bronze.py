@@ -14,11 +14,11 @@ from logs_kit import Day
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from actors.pipeline import bronze, event_files, places
+from actors.pipeline import bronze, event_files, locations
 from actors.pipeline.bronze import BatchRead
 from actors.pipeline.compaction import compact
 from actors.pipeline.errors import PipelineError
-from actors.pipeline.places import Place
+from actors.pipeline.locations import Location
 from actors.storage.node import event_files as written
 
 UNKNOWN = (
@@ -31,8 +31,8 @@ class Run:
     """Bronze of one data directory, run by run."""
 
     spark: SparkSession
-    data: Place
-    out: Place
+    data: Location
+    out: Location
 
     def ingest(self, bytes_per_batch: int = bronze.BATCH_BYTES) -> list[BatchRead]:
         told: list[BatchRead] = []
@@ -69,7 +69,7 @@ def run(spark: SparkSession, day: Day, tmp_path: Path) -> Run:
     """A copy of the day's data, and nowhere yet; the folders' names are some to stumble over."""
     data = tmp_path / "a [b] {c,d} %20*"
     shutil.copytree(day.folder, data)
-    return Run(spark, Place(str(data)), Place(str(tmp_path / "out [v2] {e,f} %20*?")))
+    return Run(spark, Location(str(data)), Location(str(tmp_path / "out [v2] {e,f} %20*?")))
 
 
 def test_every_event_comes_once_and_the_next_run_reads_only_what_is_new(run: Run, day: Day) -> None:
@@ -240,14 +240,14 @@ def full_disk(*_: object) -> None:
 def test_rows_are_on_the_disk_before_their_note(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """A note that outlives a loss of power says that they are there. The parts are the workers'."""
     synced: list[tuple[str, list[str]]] = []
-    really = places._sync
+    really = locations._sync
 
     def sync(path: str) -> None:
         names = sorted(each.name for each in Path(path).iterdir()) if Path(path).is_dir() else []
         synced.append((path.removeprefix(f"{run.out}/bronze/"), names))
         really(path)
 
-    monkeypatch.setattr(places, "_sync", sync)
+    monkeypatch.setattr(locations, "_sync", sync)
     run.ingest()
     parts = [each.name for each in Path(f"{run.out}/bronze/events/batch=000000").iterdir()]
     ended = synced.index(("notes/000000.json.new", []))
@@ -300,7 +300,7 @@ def test_tables_of_another_directory_are_not_mixed_in(run: Run, tmp_path: Path) 
     other = tmp_path / "other"
     shutil.copytree(run.data.name, other)
     with pytest.raises(PipelineError, match=r"its bronze is of .*, not of .*other"):
-        Run(run.spark, Place(str(other)), run.out).ingest()
+        Run(run.spark, Location(str(other)), run.out).ingest()
 
 
 def test_a_directory_begun_anew_is_not_mixed_in(run: Run, day: Day, tmp_path: Path) -> None:
@@ -356,7 +356,7 @@ def test_a_note_with_other_content_is_named(run: Run, name: str, note: dict[str,
 @pytest.mark.parametrize("name", ["batch=000000 copy", "batch=0000001", "batch=1", "batch=x"])
 def test_a_folder_that_would_be_taken_for_a_batch_is_named(tmp_path: Path, name: str) -> None:
     """Others would read its rows too: `bronze/events` has each line once."""
-    out = Place(str(tmp_path))
+    out = Location(str(tmp_path))
     for each in ("batch=000007", "batch=1000000", "batch=000011", ".DS_Store", name):
         (out / "bronze/events" / each).make()
     with pytest.raises(PipelineError, match=f"{name}: no batch of this program"):

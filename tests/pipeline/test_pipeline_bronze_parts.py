@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from actors.pipeline import bronze_parts, event_files, places
+from actors.pipeline import bronze_parts, event_files, locations
 from actors.pipeline.bronze_parts import Tasks, shares
-from actors.pipeline.places import Place
+from actors.pipeline.locations import Location
 
 LINE = '{"node":"n","boot":1,"seq":%d,"path":"/n","incarnation":0,"ts_us":5,"kind":"%s"}\n'
 
@@ -83,7 +83,7 @@ def test_what_a_task_wrote_is_no_part_of_a_table_before_it_is_named(
     names = [file.name for file in (tmp_path / "out").iterdir()]
     assert sorted(names) == sorted([first["name"], second["name"]])
     assert all(name.startswith(".") and not name.endswith(".parquet") for name in names)
-    (Place(str(tmp_path / "out")) / str(second["name"])).rename(bronze_parts.final_name(1))
+    (Location(str(tmp_path / "out")) / str(second["name"])).rename(bronze_parts.final_name(1))
     (named,) = (tmp_path / "out").glob("*.parquet")
     assert pq.ParquetFile(named).metadata.num_rows == 1
 
@@ -94,7 +94,7 @@ def test_what_a_task_wrote_is_on_the_disk_when_it_says_so(
     """Whole: what is still in a buffer when the file is synced may be lost."""
     synced: list[tuple[str, int]] = []
     monkeypatch.setattr(
-        places, "_sync", lambda path: synced.append((path, Path(path).stat().st_size))
+        locations, "_sync", lambda path: synced.append((path, Path(path).stat().st_size))
     )
     done(tasks_of(tmp_path / "out", LINE % (1, "Known")))
     (file,) = (tmp_path / "out").iterdir()

@@ -8,7 +8,7 @@ import pytest
 from checkpoints_kit import UNFINISHED, leave_first_note
 
 from actors.pipeline.checkpoints import clear_unbegun
-from actors.pipeline.places import Place
+from actors.pipeline.locations import Location
 
 
 def names(checkpoint: Path) -> set[str]:
@@ -17,7 +17,7 @@ def names(checkpoint: Path) -> set[str]:
 
 def test_a_first_note_that_is_not_whole_is_taken_away_and_nothing_else(tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint"
-    clear_unbegun(Place(str(checkpoint)))
+    clear_unbegun(Location(str(checkpoint)))
     assert not checkpoint.exists()
     leave_first_note(checkpoint)
     (checkpoint / "commits/.0.1.tmp").touch()
@@ -25,9 +25,9 @@ def test_a_first_note_that_is_not_whole_is_taken_away_and_nothing_else(tmp_path:
     (checkpoint / "sources/0").mkdir(parents=True)
     for name in others:
         (checkpoint / name).touch()
-    clear_unbegun(Place(f"file://{checkpoint}"))
+    clear_unbegun(Location(f"file://{checkpoint}"))
     assert names(checkpoint) == others
-    clear_unbegun(Place(str(checkpoint)))
+    clear_unbegun(Location(str(checkpoint)))
     assert names(checkpoint) == others
 
 
@@ -35,5 +35,5 @@ def test_a_first_note_that_is_not_whole_is_taken_away_and_nothing_else(tmp_path:
 def test_where_a_batch_was_begun_nothing_is_touched(whole: str, tmp_path: Path) -> None:
     leave_first_note(tmp_path)
     (tmp_path / whole).touch()
-    clear_unbegun(Place(str(tmp_path)))
+    clear_unbegun(Location(str(tmp_path)))
     assert names(tmp_path) == {"metadata", whole, *(f"offsets/{name}" for name in UNFINISHED)}

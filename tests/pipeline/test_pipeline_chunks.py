@@ -56,19 +56,19 @@ def small_ledger() -> bytes:
 LOG, LEDGER = small_log(), small_ledger()
 
 
-def check_messages(data: bytes, place: int) -> int:
+def check_messages(data: bytes, position: int) -> int:
     """Against `scan`; returns how many records there are."""
-    chunk = find_messages(data, place, crc=False, size_max=RECORD_BYTES_MAX)
-    wanted, scanned = scan(data, physical_offset=place, check_crc=False)
+    chunk = find_messages(data, position, crc=False, size_max=RECORD_BYTES_MAX)
+    wanted, scanned = scan(data, physical_offset=position, check_crc=False)
     assert list(zip(chunk.starts.tolist(), chunk.sizes.tolist(), strict=True)) == wanted
     assert chunk.scanned == scanned
     return len(wanted)
 
 
-def check_entries(data: bytes, place: int, behind: Behind) -> int:
-    chunk = find_entries(data, place, behind)
+def check_entries(data: bytes, position: int, behind: Behind) -> int:
+    chunk = find_entries(data, position, behind)
     index = None if behind.index is None else behind.index + 1
-    wanted, scanned = scan_ledger(data, pos=place, index=index, term=behind.term)
+    wanted, scanned = scan_ledger(data, pos=position, index=index, term=behind.term)
     assert chunk.starts.tolist() == [head.at for head in wanted]
     assert chunk.sizes.tolist() == [head.size for head in wanted]
     assert chunk.indexes.tolist() == [head.index for head in wanted]
@@ -151,11 +151,11 @@ def message_row(record: Any, data: bytes, node: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("data", "place"),
+    ("data", "position"),
     [(LOG, 1000), *((path.read_bytes(), int(path.name)) for path in SEGMENTS[:4])],
 )
-def test_message_columns_are_what_one_record_says(data: bytes, place: int) -> None:
-    chunk = find_messages(data, place, crc=True, size_max=RECORD_BYTES_MAX)
+def test_message_columns_are_what_one_record_says(data: bytes, position: int) -> None:
+    chunk = find_messages(data, position, crc=True, size_max=RECORD_BYTES_MAX)
     made = {name: maker(chunk, "n0") for name, (_, maker) in MESSAGE_COLUMNS.items()}
     for name, (kind, _) in MESSAGE_COLUMNS.items():
         assert made[name].type == kind, name

@@ -21,7 +21,7 @@ from pyspark.sql import functions as fn
 from actors.pipeline import clock, command_line, layers, steps
 from actors.pipeline.__main__ import main
 from actors.pipeline.errors import PipelineError
-from actors.pipeline.places import Place, held
+from actors.pipeline.locations import Location, held
 
 __all__ = ["shared"]
 
@@ -58,7 +58,7 @@ def test_a_day_goes_through_all_steps_and_is_read_once(
     again = capsys.readouterr().out.splitlines()
     assert again[2] == "bronze: no new files, 0 bytes read"
     assert sum(" of 11 tables, " in line for line in lines) == 11
-    gold = layers.current(Place(str(out)) / "gold")
+    gold = layers.current(Location(str(out)) / "gold")
     behind = layers.read(spark, gold / "lag").where("group = 'orders'")
     worst = {row[0]: row[1] for row in behind.groupBy("follower").agg(fn.max("lag")).collect()}
     assert worst["n2"] > 500 > worst["n1"]
@@ -75,7 +75,7 @@ def leaders(day: Day) -> list[Any]:
 
 
 def test_old_versions_go_and_the_one_before_stays(spark: SparkSession, tmp_path: Path) -> None:
-    layer = Place(str(tmp_path / "report [v2] {a,b}*?" / "x"))
+    layer = Location(str(tmp_path / "report [v2] {a,b}*?" / "x"))
     with pytest.raises(PipelineError, match="run the step `x` first"):
         layers.current(layer)
     (layer / "version=mine").make()
@@ -89,7 +89,7 @@ def test_old_versions_go_and_the_one_before_stays(spark: SparkSession, tmp_path:
 
 @pytest.mark.parametrize("note", [{}, {"version": "4"}, {"version": 0}])
 def test_a_note_that_names_no_version_is_named(tmp_path: Path, note: dict[str, object]) -> None:
-    layer = Place(str(tmp_path / "x"))
+    layer = Location(str(tmp_path / "x"))
     (layer / layers.NOTE).write_json(note)
     with pytest.raises(PipelineError, match=r"x/current\.json: not a note of this program: "):
         layers.current(layer)
@@ -198,7 +198,7 @@ def test_only_the_bronze_of_the_data_directory_is_compacted(
     said = f"pipeline: {out}: no bronze here; run the step `bronze` first\n"
     assert capsys.readouterr().err == said
     assert not out.exists()
-    Place(str(out / "bronze/source.json")).write_json({"data": "/elsewhere"})
+    Location(str(out / "bronze/source.json")).write_json({"data": "/elsewhere"})
     assert main(words) == 2
     assert "its bronze is of /elsewhere, not of" in capsys.readouterr().err
 
@@ -222,7 +222,7 @@ def test_tables_of_something_else_are_refused_without_java(
     monkeypatch.setattr(command_line, "open_session", no_session)
     data, out = tmp_path / "data", tmp_path / "page.tables"
     (data / "n0/events/v=1").mkdir(parents=True)
-    Place(str(out / "bronze" / name)).write_json({"data": "/elsewhere"})
+    Location(str(out / "bronze" / name)).write_json({"data": "/elsewhere"})
     made = tmp_path / "page.html" if step == "report" else out
     assert main([step, str(data), "-o", str(made)]) == 2
     assert said in capsys.readouterr().err
@@ -278,9 +278,9 @@ def test_two_runs_do_not_write_the_same_tables(
     monkeypatch.setattr(command_line, "open_session", no_session)
     data, out = tmp_path / "data", tmp_path / "page.tables"
     (data / "n0/events/v=1").mkdir(parents=True)
-    Place(str(out / "bronze/source.json")).write_json({"data": str(data)})
+    Location(str(out / "bronze/source.json")).write_json({"data": str(data)})
     made = tmp_path / "page.html" if step == "report" else out
-    with held(Place(str(out)), "nobody"):
+    with held(Location(str(out)), "nobody"):
         assert main([step, str(data), "-o", str(made)]) == 2
     assert capsys.readouterr().err == f"pipeline: {out}: another run is at it\n"
 
@@ -313,7 +313,7 @@ def test_alarms_of_another_directory_are_not_mixed_in(
     monkeypatch.setattr(command_line, "open_session", no_session)
     data, out = tmp_path / "data", tmp_path / "out"
     (data / "n0/events/v=1").mkdir(parents=True)
-    Place(str(out / "alarms/source.json")).write_json({"data": "/elsewhere"})
+    Location(str(out / "alarms/source.json")).write_json({"data": "/elsewhere"})
     assert main(["watch", str(data), "-o", str(out)]) == 2
     assert capsys.readouterr().err.endswith(f"its alarms are of /elsewhere, not of {data}\n")
 

@@ -14,9 +14,9 @@ import pytest
 from kept_session import failing, no_session, shared
 from pyspark.errors import PySparkException
 
-from actors.pipeline import command_line, failures, places, steps
+from actors.pipeline import command_line, failures, locations, steps
 from actors.pipeline.__main__ import main
-from actors.pipeline.places import Place
+from actors.pipeline.locations import Location
 
 __all__ = ["shared"]
 
@@ -112,7 +112,7 @@ def test_a_folder_that_cannot_be_synced_is_named(
 ) -> None:
     monkeypatch.setattr(os, "fsync", partial(failing, OSError(errno.ENOSPC, "some words")))
     with pytest.raises(OSError, match="some words") as caught:
-        Place(str(tmp_path)).sync()
+        Location(str(tmp_path)).sync()
     assert caught.value.filename == str(tmp_path)
 
 
@@ -120,9 +120,9 @@ def test_a_file_that_cannot_be_written_is_named_and_stays_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the page of a report on a full disk; pyarrow's words do not say which file it was."""
-    page = Place(str(tmp_path / "report.html"))
+    page = Location(str(tmp_path / "report.html"))
     page.write_bytes(b"old")
-    monkeypatch.setattr(places, "_sync", partial(failing, OSError(errno.ENOSPC, "some words")))
+    monkeypatch.setattr(locations, "_sync", partial(failing, OSError(errno.ENOSPC, "some words")))
     with pytest.raises(OSError, match="No space left on device") as caught:
         page.write_bytes(b"new")
     assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(page))

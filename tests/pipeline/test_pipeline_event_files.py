@@ -11,8 +11,8 @@ import pytest
 from actors.pipeline import event_files
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.event_files import Part, parts_of, read_files
-from actors.pipeline.places import (
-    Place,
+from actors.pipeline.locations import (
+    Location,
     check_claimed,
     claim,
     event_folders,
@@ -233,10 +233,10 @@ def test_a_line_is_an_event_if_its_envelope_is_whole(
     assert (row["file"], row["line_number"]) == (("f", 1) if problem else (None, None))
 
 
-def folder(root: Path, *names: str) -> Place:
+def folder(root: Path, *names: str) -> Location:
     for name in names:
         (root / name).mkdir(parents=True)
-    return Place(str(root))
+    return Location(str(root))
 
 
 def test_a_cluster_a_node_or_the_logs_themselves_are_found(tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_a_cluster_a_node_or_the_logs_themselves_are_found(tmp_path: Path) -> No
 
 def test_a_claim_that_was_cut_off_is_made_anew(tmp_path: Path) -> None:
     """Killed between the note and its renaming; anything else is not ours."""
-    layer, data = folder(tmp_path / "out", "bronze") / "bronze", Place("/data")
+    layer, data = folder(tmp_path / "out", "bronze") / "bronze", Location("/data")
     (tmp_path / "out/bronze/source.json.new").write_text('{"da')
     claim(layer, data)
     check_claimed(layer, data)

@@ -17,7 +17,7 @@ from actors.pipeline.audits.data_excuses import Forced, began_empty, given_up, m
 from actors.pipeline.audits.data_receipts import ACKNOWLEDGED_READABLE, WRITTEN_READABLE
 from actors.pipeline.audits.data_record import Receipt
 from actors.pipeline.audits.data_stores import GroupStores, groups_in
-from actors.pipeline.places import Place
+from actors.pipeline.locations import Location
 from actors.pipeline.sources.formats import COMMIT_LOG
 
 
@@ -125,7 +125,7 @@ def test_a_nodes_settings_tell_of_upstreams_rules(
     classic(tmp_path, "orders", 1)
     identity(tmp_path, "n0", {})
     identity(tmp_path, "n1", {}, **setting)
-    (group,) = groups_in(Place(str(tmp_path)))
+    (group,) = groups_in(Location(str(tmp_path)))
     assert group.is_loose is expected
 
 

@@ -20,7 +20,7 @@ from actors.events.sink import EventSink
 from actors.pipeline import layers, silver, steps
 from actors.pipeline.audits import judging, logs
 from actors.pipeline.audits.audit import Evidence
-from actors.pipeline.places import Place
+from actors.pipeline.locations import Location
 from actors.runtime import SupervisorSpec, open_system
 from actors.sim.disk import SimDisk
 from actors.sim.scheduler import virtual_clock
@@ -90,7 +90,7 @@ def test_what_was_deleted_before_it_was_read_is_no_hole_whenever_one_looks(
     spark: SparkSession, readings: list[tuple[Files, Files]], tmp_path: Path
 ) -> None:
     """It made the log a broken promise, for good."""
-    data, out = Place(str(tmp_path / "data")), Place(str(tmp_path / "out"))
+    data, out = Location(str(tmp_path / "data")), Location(str(tmp_path / "out"))
     told: list[str] = []
     for files in zip(*readings, strict=True):
         put(tmp_path / "data", list(files))

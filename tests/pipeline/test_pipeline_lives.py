@@ -17,7 +17,7 @@ from actors.events.node import NodeStarted
 from actors.pipeline import command_line, lives
 from actors.pipeline.__main__ import main
 from actors.pipeline.errors import PipelineError
-from actors.pipeline.places import Place
+from actors.pipeline.locations import Location
 
 DAY_S = 86_400.0
 
@@ -52,12 +52,12 @@ class Pair:
         note = {"run": 1, "files": new, "events": 1, "problems": 0, "unknown": 0}
         if with_times:
             note["begins"] = lives.rows_of(new)
-        place = Place(str(self.out)) / "bronze" / lives.NOTES / f"{self.batches:06d}.json"
+        place = Location(str(self.out)) / "bronze" / lives.NOTES / f"{self.batches:06d}.json"
         place.write_json(note)
         self.batches += 1
 
     def check(self) -> None:
-        lives.check(Place(str(self.data)), Place(str(self.out)))
+        lives.check(Location(str(self.data)), Location(str(self.out)))
 
     def refused(self) -> str:
         """The one line; and nothing is changed, so the next run says it too."""
@@ -91,7 +91,7 @@ def test_an_earlier_life_is_found_without_java(
         raise AssertionError("Java was started for a mistake that can be seen without it")
 
     monkeypatch.setattr(command_line, "open_session", no_session)
-    (Place(str(pair.out)) / "bronze/source.json").write_json({"data": str(pair.data)})
+    (Location(str(pair.out)) / "bronze/source.json").write_json({"data": str(pair.data)})
     shutil.rmtree(pair.data)
     pair.life("n0", DAY_S)
     line = pair.refused()
@@ -204,7 +204,7 @@ def test_what_is_lawful_is_not_refused(pair: Pair, tmp_path: Path) -> None:
     known = json.loads((pair.out / "bronze/boots.json").read_text())
     assert known["through"] == pair.batches - 2
     pair.check()
-    begun = lives.known_begins(Place(str(pair.out)))
+    begun = lives.known_begins(Location(str(pair.out)))
     boots = [("n0", 1), ("n0", 2), ("n0", 3), ("n1", 1), ("n1", 2), ("n1", 3), ("n1", 5)]
     assert sorted(begun) == boots
     assert {begin.seq for begin in begun.values()} == {1}
@@ -228,7 +228,7 @@ def test_a_note_that_was_cut_off_is_not_read(pair: Pair) -> None:
     pair.life("n0", 200, boot=3)
     pair.read()
     pair.check()
-    assert ("n0", 3) in lives.known_begins(Place(str(pair.out)))
+    assert ("n0", 3) in lives.known_begins(Location(str(pair.out)))
 
 
 def test_what_tells_nothing_is_left_alone(pair: Pair) -> None:

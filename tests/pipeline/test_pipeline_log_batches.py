@@ -172,7 +172,7 @@ def test_a_broken_end_says_whether_records_lie_behind_it(log: LogWriter) -> None
 
 
 def test_a_bodys_own_record_image_is_no_record(tmp_path: Path) -> None:
-    """A body may hold the image of a record, which even names the place where it lies."""
+    """A body may hold the image of a record, which even names the position where it lies."""
     writer = LogWriter(tmp_path / "n0")
     writer.append([b"a"])
     inner = LogWriter(tmp_path / "other", start=writer.end + 88)
@@ -313,11 +313,11 @@ def test_a_ledger_in_all_its_cuts(tmp_path: Path) -> None:
         assert [row["body"] for row in rows] == BODIES + BODIES
         assert [row["index"] for row in rows] == list(range(200))
         assert {row["node"] for row in rows} == {"n7"}
-    place = rows[40]["offset"]
-    writer.put(place + 24, b"\xff")  # its place
+    position = rows[40]["offset"]
+    writer.put(position + 24, b"\xff")  # its position
     rows = entries(tmp_path / "dledger-n7")
     ((offset, size, _),) = damage_in(rows)
-    assert (offset, size) == (place, 48 + len(BODIES[40]))
+    assert (offset, size) == (position, 48 + len(BODIES[40]))
     shutil.rmtree(tmp_path / "dledger-n7" / "data")
     with pytest.raises(SourceError, match="no store"):
         entries(tmp_path / "dledger-n7")

@@ -19,7 +19,7 @@ from actors.events import dledger
 from actors.log_types import Receipt
 from actors.pipeline.audits.data_receipts import ACKNOWLEDGED_READABLE
 from actors.pipeline.audits.data_record import records_in
-from actors.pipeline.places import Place
+from actors.pipeline.locations import Location
 
 Fed = tuple[int, int, Receipt, list[bytes]]
 LINE = b"line %d \xff" + b"y" * 150
@@ -53,12 +53,12 @@ def fed(
         lines = [LINE % number for number in range(batch * size, (batch + 1) * size)]
         before = len(writer.offsets) if isinstance(writer, LogWriter) else writer.count
         writer.append(lines)
-        places = (
+        positions = (
             writer.offsets[before:]
             if isinstance(writer, LogWriter)
             else list(range(before, writer.count))
         )
-        found.append((batch * size, told(places[0], places[-1], size), lines))
+        found.append((batch * size, told(positions[0], positions[-1], size), lines))
     return found
 
 
@@ -75,7 +75,7 @@ def test_lines_that_are_none_are_named_and_a_torn_end_is_not(tmp_path: Path) -> 
     (tmp_path / "feed" / "x.1.jsonl").write_text(whole)
     (tmp_path / "feed" / "note.txt").write_text("no record")
     file.write_text(whole.replace(', "copies": 2', "") + '{"kind": "ack')
-    orders, other = records_in(Place(str(tmp_path)), ["orders", "x.1"])
+    orders, other = records_in(Location(str(tmp_path)), ["orders", "x.1"])
     assert (orders.group, other.group, len(other.receipts)) == ("orders", "x.1", 1)
     assert [(each.copies, each.crc) for each in orders.receipts] == [
         (2, digest([b"a"])),
@@ -110,7 +110,7 @@ def test_numbers_that_no_log_has_are_no_receipt(tmp_path: Path, wrong: dict[str,
     file = feed(tmp_path, "orders", [(0, told(0, 5, 3), [b"a"])])
     opened, acked = file.read_text().splitlines()
     file.write_text("\n".join([opened, json.dumps(json.loads(acked) | wrong), acked, ""]))
-    (record,) = records_in(Place(str(tmp_path)), ["orders"])
+    (record,) = records_in(Location(str(tmp_path)), ["orders"])
     assert (len(record.receipts), record.receipts[0].last) == (1, 5)
     assert [number for _, number, _ in record.problems] == [2]
 
@@ -123,7 +123,7 @@ def test_order_is_counted_within_a_session(tmp_path: Path) -> None:
     ]
     feed(tmp_path, "orders", rows)
     feed(tmp_path, "orders", rows[1:2])
-    (record,) = records_in(Place(str(tmp_path)), ["orders"])
+    (record,) = records_in(Location(str(tmp_path)), ["orders"])
     assert record.out_of_order == 2
 
 
@@ -204,7 +204,8 @@ def test_what_there_is_too_little_for(spark: SparkSession, tmp_path: Path) -> No
     verdict = judged(spark, ACKNOWLEDGED_READABLE, tmp_path)
     assert (verdict.verdict, verdict.checked.rows) == ("held", 5)
     assert verdict.note == (
-        "ledger: n1 has no log here; ledger: 1 receipts without a CRC: only places are compared; "
+        "ledger: n1 has no log here; "
+        "ledger: 1 receipts without a CRC: only positions are compared; "
         "memory: its entries are in memory only"
     )
     feed(tmp_path, "orders", [(0, told(0, 0, 1), [b"a"])])

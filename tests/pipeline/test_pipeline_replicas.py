@@ -33,7 +33,7 @@ from actors.pipeline.audits.data_replicas import (
     NOWHERE,
     REPLICAS_EQUAL,
     differences,
-    places,
+    positions,
 )
 from actors.pipeline.audits.data_stores import (
     GroupStores,
@@ -42,7 +42,7 @@ from actors.pipeline.audits.data_stores import (
     own_from,
     shared_end,
 )
-from actors.pipeline.places import Place
+from actors.pipeline.locations import Location
 from actors.pipeline.sources.formats import COMMIT_LOG
 from actors.pipeline.verdicts import CheckedLog
 from wire.dledger.entry import encode_entry, new_entry
@@ -76,11 +76,11 @@ def test_groups_and_their_members_are_found(tmp_path: Path) -> None:
         groups__orders__slaves="[n1, n2]", groups__ledger__members="[n0, n1, n2]",
     )  # fmt: skip
     identity(tmp_path, "n1", {"orders": [A, B]})
-    by_ledger, orders = groups_in(Place(str(tmp_path)))
+    by_ledger, orders = groups_in(Location(str(tmp_path)))
     assert (by_ledger.name, by_ledger.nodes, by_ledger.missing) == ("ledger", NODES[:2], ("n2",))
     assert (orders.name, orders.nodes, orders.missing) == ("orders", NODES, ())
     assert own_from(orders.stores) == {"n0": math.inf, "n1": 400, "n2": math.inf}
-    alone = groups_in(Place(str(tmp_path / "n2")))
+    alone = groups_in(Location(str(tmp_path / "n2")))
     assert [(group.name, group.nodes) for group in alone] == [("orders", ("n2",))]
 
 
@@ -100,14 +100,14 @@ def test_a_group_of_two_formats_is_a_finding_of_that_group(
 def test_more_nodes_than_bits_are_refused_in_one_line(tmp_path: Path) -> None:
     for number in range(65):
         (root(tmp_path, f"n{number}", "wide") / "commitlog").mkdir(parents=True)
-    (wide,) = groups_in(Place(str(tmp_path)))
+    (wide,) = groups_in(Location(str(tmp_path)))
     assert wide.problem == "logs of 65 nodes: no more than 64 can be compared"
 
 
 def test_the_last_of_64_nodes_is_told_from_the_others(spark: SparkSession) -> None:
     """Its bit is the sign of a bigint."""
     nodes = tuple(f"n{number:02}" for number in range(64))
-    stores = tuple(Store(node=each, root=Place("/nowhere")) for each in nodes)
+    stores = tuple(Store(node=each, root=Location("/nowhere")) for each in nodes)
     group = GroupStores(name="wide", form=COMMIT_LOG, stores=stores)
     held = [(node, at, 90) for node in ("n00", "n63") for at in (0, 100, 200)]
     held.remove(("n63", 100, 90))
@@ -120,7 +120,7 @@ def test_the_last_of_64_nodes_is_told_from_the_others(spark: SparkSession) -> No
         for node in ("n00", "n63")
     ]
     assert [
-        tuple(row) for row in differences(places(rows, group, sure), nodes, logs).collect()
+        tuple(row) for row in differences(positions(rows, group, sure), nodes, logs).collect()
     ] == [(100, "no such record", ["n63"])]
     receipt = Receipt(session=0, line=7, count=1, first=100, last=100, copies=2, crc=None)
     batches = batches_of(spark, Record(group="wide", receipts=(receipt,)))
@@ -139,7 +139,7 @@ def by_group(witnesses: Any) -> dict[str, list[tuple[Any, str, list[str]]]]:
     found: dict[str, list[tuple[Any, str, list[str]]]] = {}
     for each in witnesses:
         assert isinstance(each, Mapping)
-        found.setdefault(each["group"], []).append((each["place"], each["what"], each["nodes"]))
+        found.setdefault(each["group"], []).append((each["position"], each["what"], each["nodes"]))
     return found
 
 
@@ -255,8 +255,8 @@ def test_upstreams_slaves_may_have_other_logs_and_no_damage(
     found = by_group(judged(spark, REPLICAS_EQUAL, tmp_path, events_of(spark, boot)).witnesses)
     assert len(found["ours"]) > 1
     for group in ("by_events", "by_settings"):
-        ((place, _, nodes),) = found[group]
-        assert (place, nodes) == (offsets[9], ["n2"])
+        ((position, _, nodes),) = found[group]
+        assert (position, nodes) == (offsets[9], ["n2"])
 
 
 def test_what_cannot_be_compared_is_said(spark: SparkSession, tmp_path: Path) -> None:

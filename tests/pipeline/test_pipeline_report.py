@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from actors.events import node
 from actors.pipeline import command_line, steps
 from actors.pipeline.__main__ import main
-from actors.pipeline.places import Place
+from actors.pipeline.locations import Location
 from actors.pipeline.report import gather
 from actors.pipeline.report.gather import lives
 from actors.pipeline.report.time_axis import Stretch, time_axis
@@ -164,7 +164,7 @@ def test_options_of_the_report_have_no_meaning_elsewhere(
 
 
 def test_a_page_is_replaced_whole(tmp_path: Path) -> None:
-    place = Place(str(tmp_path / "a" / "page.html"))
+    place = Location(str(tmp_path / "a" / "page.html"))
     for content in (b"one", b"two"):
         place.write_bytes(content)
         assert (tmp_path / "a" / "page.html").read_bytes() == content

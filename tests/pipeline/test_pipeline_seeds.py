@@ -17,7 +17,7 @@ from actors.pipeline import event_files, silver
 from actors.pipeline.audits.data_receipts import ACKNOWLEDGED_READABLE
 from actors.pipeline.audits.data_record import records_in
 from actors.pipeline.audits.data_replicas import REPLICAS_EQUAL
-from actors.pipeline.places import Place
+from actors.pipeline.locations import Location
 from actors.sim.commands.script_file import load_plan
 
 FORCED = """
@@ -68,7 +68,7 @@ def test_what_force_gave_up_is_in_the_record_and_no_finding(
     played = play(plan, "f-", tmp_path)
     assert played.checkers == []
     assert played.given_up > 0
-    (record,) = records_in(Place(str(tmp_path)), ["f-orders"])
+    (record,) = records_in(Location(str(tmp_path)), ["f-orders"])
     told = sum(each.count for each in record.receipts)
     assert told == played.acknowledged + played.given_up
     files = sorted(tmp_path.rglob("*.jsonl.gz"))

@@ -28,12 +28,12 @@ import sys
 from actors.pipeline.alarms.limits import Limits
 from actors.pipeline.alarms.watch import watch
 from actors.pipeline.bronze import ingest
-from actors.pipeline.places import Place
+from actors.pipeline.locations import Location
 from actors.pipeline.session import Profile, open_session
 spark = open_session(Profile.LOCAL)
-ingest(spark, Place(sys.argv[1]), Place(sys.argv[2]), lambda batch: print(batch.events))
+ingest(spark, Location(sys.argv[1]), Location(sys.argv[2]), lambda batch: print(batch.events))
 spark.range(9).selectExpr("kll_sketch_agg_bigint(id)").collect()
-watch(spark, Place(sys.argv[1]), Place(sys.argv[2]), Limits(), print, 0)
+watch(spark, Location(sys.argv[1]), Location(sys.argv[2]), Limits(), print, 0)
 print(spark._jvm.System.getProperty("java.home"))
 """
 

@@ -17,7 +17,7 @@ from actors.pipeline.alarms import facts
 from actors.pipeline.audits.logs import clock_jumps
 from actors.pipeline.audits.logs import holes as audited_holes
 from actors.pipeline.event_files import MOMENT_MAX_US, NUMBER_MAX
-from actors.pipeline.places import Place
+from actors.pipeline.locations import Location
 from actors.storage.node.event_reader import summarize
 
 STARTED = node.NodeStarted(cluster="c", version="1", groups=("orders",))
@@ -43,8 +43,8 @@ def logs(day: Day, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def events(spark: SparkSession, logs: Path) -> DataFrame:
-    out = Place(str(logs.parent / "out"))
-    bronze.ingest(spark, Place(str(logs)), out, lambda _: None)
+    out = Location(str(logs.parent / "out"))
+    bronze.ingest(spark, Location(str(logs)), out, lambda _: None)
     return silver.typed(bronze.read_bronze(spark, out)).cache()
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from actors.pipeline import verdicts
 from actors.pipeline.errors import PipelineError
-from actors.pipeline.places import Place
+from actors.pipeline.locations import Location
 from actors.pipeline.verdicts import Checked, CheckedLog, CheckedRange, OpenBoot, Verdict, Verdicts
 from actors.readable import counted
 
@@ -45,7 +45,7 @@ ALL = Verdicts(
 
 @pytest.mark.parametrize("scheme", ["", "file://"])
 def test_what_was_written_is_read(tmp_path: Path, scheme: str) -> None:
-    out = Place(f"{scheme}{tmp_path}/out")
+    out = Location(f"{scheme}{tmp_path}/out")
     verdicts.write(out, attrs.evolve(ALL, audits=()))
     assert str(verdicts.write(out, ALL)) == f"{scheme}{tmp_path}/out/audit/verdicts.json"
     assert verdicts.read(out) == ALL
@@ -54,7 +54,7 @@ def test_what_was_written_is_read(tmp_path: Path, scheme: str) -> None:
 
 
 def test_the_file_has_the_agreed_keys(tmp_path: Path) -> None:
-    verdicts.write(Place(str(tmp_path)), ALL)
+    verdicts.write(Location(str(tmp_path)), ALL)
     note = json.loads((tmp_path / "audit/verdicts.json").read_text())
     assert sorted(note) == ["audits", "made_at_us", "open_boots", "version"]
     assert note["version"] == 1
@@ -102,7 +102,7 @@ def test_what_is_no_verdicts_is_one_line(tmp_path: Path, text: str | None, words
         (tmp_path / "audit").mkdir()
         (tmp_path / "audit/verdicts.json").write_text(text)
     with pytest.raises(PipelineError, match=words) as caught:
-        verdicts.read(Place(str(tmp_path)))
+        verdicts.read(Location(str(tmp_path)))
     assert "\n" not in str(caught.value)
 
 
@@ -173,7 +173,7 @@ def test_a_file_is_synced_before_it_has_its_name_and_the_name_after(
         real(handle)
 
     monkeypatch.setattr(os, "fsync", seen)
-    Place(str(place)).write_bytes(b"all of it")
+    Location(str(place)).write_bytes(b"all of it")
     assert synced == [("note.new", False), ("out", True)]
     assert place.read_bytes() == b"all of it"
     assert [each.name for each in place.parent.iterdir()] == ["note"]

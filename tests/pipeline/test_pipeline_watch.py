@@ -27,7 +27,7 @@ from actors.pipeline.alarms.processor import GroupState
 from actors.pipeline.alarms.sink import FindingsWriter, batches_after, findings_of
 from actors.pipeline.ending import Terminated
 from actors.pipeline.errors import PipelineError
-from actors.pipeline.places import Place, claim, event_folders
+from actors.pipeline.locations import Location, claim, event_folders
 
 LOW = Limits(failover_s=0.05, lag_bytes=300, lag_entries=3, stall_s=0.7)
 """Which the simulated day is above: a slave is cut off for 1.5 s, a leader is killed."""
@@ -50,7 +50,7 @@ def expected(data: Path, limits: Limits) -> list[Finding]:
     """What the rules find in all files at once, without Spark."""
     groups: dict[str, list[Fact]] = defaultdict(list)
     last_us = 0
-    for folder in event_folders(Place(str(data))):
+    for folder in event_folders(Location(str(data))):
         reader = FactReader()
         for file in published(folder):
             lines = event_files.lines_of(event_files.read_bytes(file.path))
@@ -87,7 +87,7 @@ class Watch:
     def run(self, files_max: int = source.FILES_MAX) -> list[Finding]:
         """What this run told."""
         told: list[Finding] = []
-        places = Place(str(self.data)), Place(str(self.out))
+        places = Location(str(self.data)), Location(str(self.out))
         with watch.taken(*places):
             watch.watch(self.spark, *places, LOW, told.append, 0, files_max)
         return told
@@ -97,7 +97,7 @@ class Watch:
         return self.out / watch.LAYER / watch.STREAM
 
     def kept(self) -> list[Finding]:
-        folder = Place(str(self.stream / "findings"))
+        folder = Location(str(self.stream / "findings"))
         return [each for batch in batches_after(folder, -1) for each in findings_of(folder, batch)]
 
 
@@ -135,13 +135,13 @@ def test_a_watch_killed_as_it_noted_its_first_batch_keeps_no_other_from_starting
     spark: SparkSession, day: Day, tmp_path: Path
 ) -> None:
     watched = Watch(spark, Path(day.folder), tmp_path / "out")
-    claim(Place(str(watched.out)) / watch.LAYER, Place(str(watched.data)))
+    claim(Location(str(watched.out)) / watch.LAYER, Location(str(watched.data)))
     leave_first_note(watched.stream / "checkpoint")
     assert shown(watched.run()) == shown(expected(watched.data, LOW))
 
 
 def test_a_finding_that_a_killed_run_could_not_tell_is_told_by_the_next(tmp_path: Path) -> None:
-    stream = Place(str(tmp_path))
+    stream = Location(str(tmp_path))
     told: list[Finding] = []
     for batch in (3, 11):
         writer = FindingsWriter(stream / "findings")
@@ -180,7 +180,7 @@ def test_a_stream_that_fails_goes_on_but_not_for_ever(
     monkeypatch.setattr(watch, "facts", lambda *_: None)
     monkeypatch.setattr(watch, "alarms", lambda *_: None)
     monkeypatch.setattr(watch, "_start", lambda *_: Query(left))
-    places = Place(str(tmp_path / "data")), Place(str(tmp_path / "out"))
+    places = Location(str(tmp_path / "data")), Location(str(tmp_path / "out"))
 
     begun: list[int] = []
 
@@ -209,7 +209,7 @@ def test_findings_without_their_checkpoint_are_refused(
     monkeypatch.setattr(watch, "facts", lambda *_: None)
     monkeypatch.setattr(watch, "alarms", lambda *_: None)
     monkeypatch.setattr(watch, "_start", lambda *_: Query([]))
-    places = Place(str(tmp_path / "data")), Place(str(tmp_path / "out"))
+    places = Location(str(tmp_path / "data")), Location(str(tmp_path / "out"))
     stream = places[1] / "alarms" / watch.STREAM
 
     def run() -> None:
@@ -258,8 +258,8 @@ def test_damaged_notes_of_alarms_are_one_line_without_java(
     monkeypatch.setattr(command_line, "open_session", no_session)
     data, out = tmp_path / "data", tmp_path / "out"
     (data / "n0/events/v=1").mkdir(parents=True)
-    Place(str(out / "alarms/source.json")).write_json({"data": str(data)})
-    stream = Place(str(out)) / "alarms" / watch.STREAM
+    Location(str(out / "alarms/source.json")).write_json({"data": str(data)})
+    stream = Location(str(out)) / "alarms" / watch.STREAM
     (stream / "checkpoint/metadata").write_json({"id": "x"})
     (stream / name).write_bytes(content)
     assert main(["watch", str(data), "-o", str(out)]) == 2
@@ -285,7 +285,7 @@ def test_the_command_prints_lines_or_json(
 
     monkeypatch.setattr(steps, "watch", found)
     lines: list[str] = []
-    place = Place(str(tmp_path))
+    place = Location(str(tmp_path))
     steps.run_watch(None, place, place, LOW, 3, lines.append, said.append, as_json=as_json)  # type: ignore[arg-type]
     assert said == [f"watch: follows {place} for 3 s; what it finds is kept in {place}/alarms"]
     (line,) = lines
@@ -306,7 +306,7 @@ def test_ctrl_c_is_how_a_watch_ends_and_sigterm_is_not(
         steps.run_watch(None, place, place, LOW, 3, print, print, as_json=False)  # type: ignore[arg-type]
 
     monkeypatch.setattr(steps, "watch", interrupted)
-    place = Place(str(tmp_path))
+    place = Location(str(tmp_path))
     if isinstance(end, Terminated):
         with pytest.raises(Terminated):
             run()

@@ -16,7 +16,7 @@ from pyarrow.fs import FileInfo, FileSelector, FileType
 
 from actors.pipeline import event_files
 from actors.pipeline.event_files import Kind, Moment, Number
-from actors.pipeline.places import Place, event_folders
+from actors.pipeline.locations import Location, event_folders
 
 ORDERED = "ordered"
 """The reason of a NodeStopped that was asked for."""
@@ -115,7 +115,7 @@ class Listing:
     so now and then a look reads all.
     """
 
-    log: Place
+    log: Location
     _folders: dict[str, _Folder] = attrs.field(factory=dict)
     _looks: int = 0
 
@@ -156,14 +156,14 @@ class Listing:
         return _Folder(info.mtime_ns, same, tuple(files), tuple(inner), tuple(instead))
 
 
-def entries(log: Place, folder: str) -> list[FileInfo]:
+def entries(log: Location, folder: str) -> list[FileInfo]:
     """What is in a folder of a log; nothing if it is gone."""
     system, _ = log.system()
     found: list[FileInfo] = system.get_file_info(FileSelector(folder, allow_not_found=True))
     return found
 
 
-def _file(log: Place, info: FileInfo) -> Published | None:
+def _file(log: Location, info: FileInfo) -> Published | None:
     name = _NAME.fullmatch(info.base_name)
     if name is None or info.type is not FileType.File:
         return None
@@ -171,17 +171,17 @@ def _file(log: Place, info: FileInfo) -> Published | None:
     return Published(int(name[1]), int(name[2]), _place(log, info), stamp)
 
 
-def _place(log: Place, info: FileInfo) -> str:
+def _place(log: Location, info: FileInfo) -> str:
     _, path = log.system()
     return str(log / info.path[len(path) + 1 :])
 
 
-def published(log: Place) -> list[Published]:
+def published(log: Location) -> list[Published]:
     """The files of a log, in order, at one look."""
     return Listing(log).look()
 
 
-def passed_over(data: Place) -> list[tuple[str, str]]:
+def passed_over(data: Location) -> list[tuple[str, str]]:
     """What Spark passes over without a word, sorted: the paths, and what is wrong there.
 
     A file that has no byte: no node publishes one, but a copy may have been cut off; or what has

@@ -1,7 +1,7 @@
 """Where findings are kept, each batch's once: `format("triolog_findings")`, option `path`.
 
 A batch is the file BATCH.jsonl in that folder, and one without findings is no file. The file is
-finished beside its place, synced and renamed; a batch that Spark repeats after a kill finds its
+finished under another name, synced and renamed; a batch that Spark repeats after a kill finds its
 name taken. So a finding is there once, whenever the stream was killed, and readers need no Spark.
 """
 
@@ -19,7 +19,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, WriterCom
 from actors.pipeline import event_files
 from actors.pipeline.alarms.findings import NAMES, SCHEMA, Finding, of_dict
 from actors.pipeline.errors import PipelineError
-from actors.pipeline.places import Place
+from actors.pipeline.locations import Location
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -51,13 +51,13 @@ class Findings(DataSource):
         return SCHEMA
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> FindingsWriter:  # noqa: N802
-        return FindingsWriter(Place(self._given["path"]))
+        return FindingsWriter(Location(self._given["path"]))
 
 
 class FindingsWriter(DataSourceStreamWriter):
     """One batch after the other."""
 
-    def __init__(self, folder: Place) -> None:
+    def __init__(self, folder: Location) -> None:
         self._folder = folder
 
     def write(self, iterator: Iterator[Row]) -> Written:
@@ -66,15 +66,15 @@ class FindingsWriter(DataSourceStreamWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         lines = [line for each in messages if isinstance(each, Written) for line in each.lines]
-        place = self._folder / f"{batchId:09d}{_SUFFIX}"
-        if lines and not place.exists():
-            place.write_bytes("".join(f"{line}\n" for line in sorted(lines)).encode())
+        file = self._folder / f"{batchId:09d}{_SUFFIX}"
+        if lines and not file.exists():
+            file.write_bytes("".join(f"{line}\n" for line in sorted(lines)).encode())
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         pass
 
 
-def batches_after(folder: Place, batch: int) -> list[int]:
+def batches_after(folder: Location, batch: int) -> list[int]:
     """The numbers of the batches above `batch` with findings, rising.
 
     Raises: PipelineError: somebody put a file beside them that would be taken for one.
@@ -86,19 +86,19 @@ def batches_after(folder: Place, batch: int) -> list[int]:
     return sorted(number for name in names if (number := int(name.removesuffix(_SUFFIX))) > batch)
 
 
-def findings_of(folder: Place, batch: int) -> list[Finding]:
+def findings_of(folder: Location, batch: int) -> list[Finding]:
     """The findings of a batch that `batches_after` has named, by their time.
 
     Raises: PipelineError: it is damaged, or of another version.
     """
-    place = folder / f"{batch:09d}{_SUFFIX}"
+    file = folder / f"{batch:09d}{_SUFFIX}"
     found = []
-    for number, line in enumerate(event_files.read_bytes(str(place)).splitlines(), 1):
+    for number, line in enumerate(event_files.read_bytes(str(file)).splitlines(), 1):
         try:
             found.append(of_dict(json.loads(line)))
         except (ValueError, RecursionError) as error:
             raise PipelineError(
-                f"{place}: line {number} is no finding of this program: {error}: move the file "
+                f"{file}: line {number} is no finding of this program: {error}: move the file "
                 "elsewhere, and what comes after it is told"
             ) from error
     return sorted(found, key=lambda each: (each.at_us, each.group, each.subject))

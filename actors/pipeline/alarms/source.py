@@ -30,7 +30,7 @@ from actors.pipeline import event_files
 from actors.pipeline.alarms.event_logs import Ending, Listing, Published, ending
 from actors.pipeline.alarms.facts import Fact, FactReader
 from actors.pipeline.alarms.reading import LogRead, Position, left, next_position
-from actors.pipeline.places import Place, event_folders
+from actors.pipeline.locations import Location, event_folders
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -96,13 +96,13 @@ class EventFacts(DataSource):
 
     def streamReader(self, schema: StructType) -> FactStream:  # noqa: N802
         given = self._given
-        return FactStream(Place(given["path"]), int(given["files"]), int(given["silent_us"]))
+        return FactStream(Location(given["path"]), int(given["files"]), int(given["silent_us"]))
 
 
 class FactStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The logs of a data directory, nodes that come later included."""
 
-    def __init__(self, data: Place, files_max: int, silent_us: int) -> None:
+    def __init__(self, data: Location, files_max: int, silent_us: int) -> None:
         self._data, self._files_max, self._silent_us = data, files_max, silent_us
         self._until: dict[str, tuple[int, int]] | None = None
         self._listings: dict[str, Listing] = {}

@@ -37,7 +37,7 @@ from actors.pipeline.alarms.processor import GroupAlarms
 from actors.pipeline.ending import deferred
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.failures import line_of_failure
-from actors.pipeline.places import Place, claim, held
+from actors.pipeline.locations import Location, claim, held
 from actors.readable import readable
 
 logger = logging.getLogger("triolog.pipeline")
@@ -61,7 +61,7 @@ class _Told(msgspec.Struct, frozen=True):
     batch: Annotated[int, msgspec.Meta(ge=-1)]
 
 
-def facts(spark: SparkSession, data: Place, limits: Limits, files_max: int) -> DataFrame:
+def facts(spark: SparkSession, data: Location, limits: Limits, files_max: int) -> DataFrame:
     """The stream of `source.SCHEMA`."""
     spark.dataSource.register(source.EventFacts)
     return (
@@ -88,7 +88,7 @@ def alarms(told: DataFrame, limits: Limits) -> DataFrame:
 
 
 @contextlib.contextmanager
-def taken(data: Place, out: Place) -> Iterator[None]:
+def taken(data: Location, out: Location) -> Iterator[None]:
     """`out` is for a watch of `data` alone. Spark is not needed: it can be started after this.
 
     Raises: PipelineError: `out` belongs to other event logs, or another watch runs with it, or what
@@ -105,8 +105,8 @@ def taken(data: Place, out: Place) -> Iterator[None]:
 
 def watch(
     spark: SparkSession,
-    data: Place,
-    out: Place,
+    data: Location,
+    out: Location,
     limits: Limits,
     tell: Callable[[Finding], None],
     seconds: float | None = None,
@@ -145,7 +145,7 @@ def watch(
             logger.warning("watch: it failed, and goes on from its checkpoint: %s", why)
 
 
-def _check(stream: Place) -> None:
+def _check(stream: Location) -> None:
     has_more = (stream / NOTE).exists() or (stream / "findings").children()
     if has_more and not (stream / "checkpoint").children():
         raise PipelineError(
@@ -173,7 +173,9 @@ def _follow(
             look()
 
 
-def _start(spark: SparkSession, found: DataFrame, stream: Place, is_short: bool) -> StreamingQuery:
+def _start(
+    spark: SparkSession, found: DataFrame, stream: Location, is_short: bool
+) -> StreamingQuery:
     checkpoint = stream / "checkpoint"
     checkpoints.clear_unbegun(checkpoint)
     spark.dataSource.register(sink.Findings)
@@ -187,13 +189,13 @@ def _start(spark: SparkSession, found: DataFrame, stream: Place, is_short: bool)
     return (writer.trigger(availableNow=True) if is_short else every).start()
 
 
-def _told(stream: Place) -> int:
+def _told(stream: Location) -> int:
     """The last batch that was printed; -1: none. Raises: PipelineError."""
     note = (stream / NOTE).read_as(_Told)
     return -1 if note is None else note.batch
 
 
-def tell_new(stream: Place, tell: Callable[[Finding], None]) -> None:
+def tell_new(stream: Location, tell: Callable[[Finding], None]) -> None:
     """Tell what was found and not told yet. Raises: PipelineError: a note or batch is damaged."""
     folder = stream / "findings"
     told = _told(stream)

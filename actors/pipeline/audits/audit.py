@@ -12,7 +12,7 @@ from pyspark.sql import functions as fn
 
 from actors.pipeline import silver
 from actors.pipeline.audits.data_stores import loose_in
-from actors.pipeline.places import Place
+from actors.pipeline.locations import Location
 from actors.pipeline.verdicts import WITNESSES_MAX, Checked, CheckedRange, Severity, Witness
 
 _NAMES_MAX = 10
@@ -49,8 +49,8 @@ class Evidence:
 
     spark: SparkSession
     events: DataFrame
-    data: Place
-    out: Place
+    data: Location
+    out: Location
     part_of: Evidence | None = None
 
     @cached_property

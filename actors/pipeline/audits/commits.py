@@ -10,7 +10,7 @@ from actors.pipeline.audits.endings import without_power
 from actors.pipeline.audits.leaders import begun_in_doubt
 from actors.pipeline.silver import followed_unseen, view
 
-_PLACE = ("group", "node", "boot")
+_KEY = ("group", "node", "boot")
 
 
 def falling_commits(events: DataFrame) -> DataFrame:
@@ -18,12 +18,12 @@ def falling_commits(events: DataFrame) -> DataFrame:
 
     A part that is started anew knows only what is stored, and may have heard of more before.
     """
-    life = Window.partitionBy(*_PLACE, "path", "incarnation").orderBy("seq")
+    life = Window.partitionBy(*_KEY, "path", "incarnation").orderBy("seq")
     return (
         view(events, "CommittedRose")
         .withColumn("before", fn.lag("index").over(life))
         .where(fn.col("index") <= fn.col("before"))
-        .select(*_PLACE, "seq", "index", "before")
+        .select(*_KEY, "seq", "index", "before")
     )
 
 
@@ -33,7 +33,7 @@ def without_quorum(events: DataFrame) -> DataFrame:
     return (
         told_by_leaders(events)
         .where(fn.size(counted) < fn.col("sure_copies"))
-        .select(*_PLACE, "seq", "term", "index", "holders", fn.col("sure_copies").alias("needed"))
+        .select(*_KEY, "seq", "term", "index", "holders", fn.col("sure_copies").alias("needed"))
     )
 
 
@@ -42,14 +42,14 @@ def told_by_leaders(events: DataFrame) -> DataFrame:
     led = (
         view(events, "RoleChanged")
         .where(fn.col("role") == "LEADER")
-        .select(*_PLACE, "session", "term")
+        .select(*_KEY, "session", "term")
     )
-    group = view(events, "GroupConfigured").select(*_PLACE, "members", "sure_copies").distinct()
+    group = view(events, "GroupConfigured").select(*_KEY, "members", "sure_copies").distinct()
     return (
         view(events, "CommittedRose")
         .where(fn.col("path").endswith("/quorum_ack_checker"))
-        .join(fn.broadcast(led), [*_PLACE, "session"], "inner")
-        .join(fn.broadcast(group), list(_PLACE), "inner")
+        .join(fn.broadcast(led), [*_KEY, "session"], "inner")
+        .join(fn.broadcast(group), list(_KEY), "inner")
     )
 
 
@@ -81,15 +81,15 @@ def committed_removed(events: DataFrame) -> DataFrame:
     empty = view(events, "RecoveryFinished").where("end_bytes = 0")
     emptied = (
         empty.join(own, ["group", "node"], "left_semi")
-        .join(fn.broadcast(begun_in_doubt(events)), list(_PLACE), "left_semi")
+        .join(fn.broadcast(begun_in_doubt(events)), list(_KEY), "left_semi")
         .withColumn("is_empty", fn.lit(1))
     )
     in_order = Window.partitionBy("group", "node").orderBy("boot", "seq")
     so_far = Window.partitionBy("group", "node", "life").orderBy("boot", "seq")
     return (
-        told.select(*_PLACE, "seq", "index")
+        told.select(*_KEY, "seq", "index")
         .unionByName(cut.select(*columns), allowMissingColumns=True)
-        .unionByName(emptied.select(*_PLACE, "seq", "is_empty"), allowMissingColumns=True)
+        .unionByName(emptied.select(*_KEY, "seq", "is_empty"), allowMissingColumns=True)
         .withColumn("life", fn.sum(fn.coalesce("is_empty", fn.lit(0))).over(in_order))
         .withColumn("committed", fn.max("index").over(so_far))
         .where("next is not null and committed >= next")

@@ -63,8 +63,8 @@ class Excuses:
     """What excuses differences between the stores of one group.
 
     Attributes:
-        behind: nodes that began empty, or lost bytes, and the place up to which they had all again,
-            as far as they say it.
+        behind: nodes that began empty, or lost bytes, and the position up to which they had all
+            again, as far as they say it.
         forced: the promotions by force.
         may_lose: it promised no more than it may have kept: `may_lose`.
     """
@@ -123,7 +123,7 @@ def given_up(receipts: Sequence[Receipt], forced: Iterable[Forced]) -> set[int]:
     """The numbers of the receipts that a forced promotion may have given up.
 
     Those are what lies behind its beginning and is in the record before the first receipt that is
-    later for sure; and what a later receipt has the place of, or lies below.
+    later for sure; and what a later receipt has the position of, or lies below.
 
     Args:
         receipts: in the order of the record.
@@ -146,7 +146,7 @@ def given_up(receipts: Sequence[Receipt], forced: Iterable[Forced]) -> set[int]:
 
 
 def _passed(receipts: Sequence[Receipt]) -> set[int]:
-    """The numbers of those behind which the record goes back to their place, or below."""
+    """The numbers of those behind which the record goes back to their position, or below."""
     found: set[int] = set()
     lowest_later: float = float("inf")
     for number in range(len(receipts) - 1, -1, -1):

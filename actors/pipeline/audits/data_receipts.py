@@ -1,8 +1,8 @@
 """Whether what a client was told to be acknowledged can be read at the end, from its own record.
 
-A receipt names the places of its first and last record, how many they are, how many nodes had them,
-and a CRC of the lines that were fed (`data_record`). Held against the nodes' logs, as the sources
-read them: whole records, their own CRCs right.
+A receipt names the positions of its first and last record, how many they are, how many nodes had
+them, and a CRC of the lines that were fed (`data_record`). Held against the nodes' logs, as the
+sources read them: whole records, their own CRCs right.
 
 | A node's log | Then |
 |---|---|
@@ -47,7 +47,7 @@ from actors.pipeline.audits.data_stores import GroupStores, groups_in, in_memory
 from actors.pipeline.verdicts import WITNESSES_MAX, Checked, CheckedLog, Severity, Witness
 
 _SHIFT: Final = {False: 20, True: 10}
-"""Bits of a place that a bucket of the join leaves out, of bytes and of indexes."""
+"""Bits of a position that a bucket of the join leaves out, of bytes and of indexes."""
 _BATCHES: Final = (
     "batch bigint, line bigint, count bigint, first bigint, last bigint, copies bigint, "
     "crc bigint, excused bigint"
@@ -85,13 +85,14 @@ def found_in(rows: DataFrame, batches: DataFrame, group: GroupStores) -> DataFra
         ),
     )
     good = rows.where(fn.col("damage").isNull()).select(
-        "node", fn.col("index" if group.is_ledger else "offset").alias("place"), "size", "body"
+        "node", fn.col("index" if group.is_ledger else "offset").alias("position"), "size", "body"
     )
-    is_there = (fn.shiftright("place", shift) == fn.col("bucket")) & fn.col("place").between(
+    is_there = (fn.shiftright("position", shift) == fn.col("bucket")) & fn.col("position").between(
         fn.col("first"), fn.col("last")
     )
     line = fn.when(
-        fn.col("batch").isNotNull(), fn.struct("place", fn.col("body").cast("string").alias("text"))
+        fn.col("batch").isNotNull(),
+        fn.struct("position", fn.col("body").cast("string").alias("text")),
     )
     lines = fn.transform(fn.array_sort(fn.collect_list(line)), lambda each: each["text"])
     return (
@@ -100,8 +101,8 @@ def found_in(rows: DataFrame, batches: DataFrame, group: GroupStores) -> DataFra
         .agg(
             fn.count(fn.lit(1)).alias("records"),
             fn.sum("size").alias("bytes"),
-            fn.min("place").alias("low"),
-            fn.max("place").alias("high"),
+            fn.min("position").alias("low"),
+            fn.max("position").alias("high"),
             fn.crc32(fn.array_join(lines, "\n")).alias("crc"),
         )
     )
@@ -325,7 +326,9 @@ def _notes(group: GroupStores, record: Record) -> list[str]:
     notes = [f"{group.name}: {node} has no log here" for node in group.missing]
     unproved = sum(each.crc is None for each in record.receipts)
     if unproved:
-        notes.append(f"{group.name}: {unproved} receipts without a CRC: only places are compared")
+        notes.append(
+            f"{group.name}: {unproved} receipts without a CRC: only positions are compared"
+        )
     if record.out_of_order:
         notes.append(f"{group.name}: {record.out_of_order} receipts lie before earlier lines")
     return notes

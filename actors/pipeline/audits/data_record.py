@@ -13,7 +13,7 @@ from typing import Any, Final
 import attrs
 
 from actors.pipeline import event_files
-from actors.pipeline.places import Place
+from actors.pipeline.locations import Location
 
 FOLDER: Final = "feed"
 _SUFFIX: Final = ".jsonl"
@@ -22,8 +22,8 @@ _SHOWN_CHARS: Final = 60
 _MOST: Final = 2**63 - 1
 """The largest number in Spark's tables."""
 STRETCH_MAX: Final = 64 << 20
-"""Between the first place and the last one of a receipt: an append has up to 256 KiB, or one
-record. What is wider would be taken for millions of places.
+"""Between the first position and the last one of a receipt: an append has up to 256 KiB, or one
+record. What is wider would be taken for millions of positions.
 """
 
 
@@ -34,7 +34,7 @@ class Receipt:
     Attributes:
         session: of the feed, from 0 in each file.
         line: number of the first line in its source, from 0; `count` of them.
-        first, last: places of the first record and of the last one.
+        first, last: positions of the first record and of the last one.
         copies: nodes that had all of it by then; 0: the record does not say it.
         crc: of the lines; None: the record is of an older version.
     """
@@ -71,13 +71,13 @@ class Record:
         return found
 
 
-def records_in(data: Place, groups: Sequence[str]) -> tuple[Record, ...]:
+def records_in(data: Location, groups: Sequence[str]) -> tuple[Record, ...]:
     """The records of a data directory, by group.
 
     Args:
         groups: that have logs; so that GROUP.1.jsonl is told from the record of a group "GROUP.1".
     """
-    files: dict[str, list[Place]] = {}
+    files: dict[str, list[Location]] = {}
     for name in (data / FOLDER).children():
         if name.endswith(_SUFFIX):
             bare = name.removesuffix(_SUFFIX)
@@ -86,7 +86,7 @@ def records_in(data: Place, groups: Sequence[str]) -> tuple[Record, ...]:
     return tuple(_read(group, files[group]) for group in sorted(files))
 
 
-def _read(group: str, files: Sequence[Place]) -> Record:
+def _read(group: str, files: Sequence[Location]) -> Record:
     receipts: list[Receipt] = []
     problems: list[tuple[str, int, str]] = []
     session = 0

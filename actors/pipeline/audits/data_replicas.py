@@ -1,9 +1,9 @@
-"""Whether the nodes' logs of a group are equal, byte for byte, wherever two of them have a place.
+"""Whether the nodes' logs of a group are equal, byte for byte, at every position that two have.
 
 Compared are whole records, by their size and the CRC-32 of all their bytes (the CRC that a message
 carries covers its body alone): a slave writes what it receives as it is, store host, flags and time
-stamps included, and a member takes its leader's entries with the places that these name. Fillers at
-the ends of files are not looked at.
+stamps included, and a member takes its leader's entries with the positions that these name. Fillers
+at the ends of files are not looked at.
 
 | What differs, and is no finding | Why |
 |---|---|
@@ -14,7 +14,7 @@ the ends of files are not looked at.
 | entries of two terms at one index, unless both nodes called it committed for good | a deposed \
 leader's |
 
-Between a log's first and its last record every place that another log has must be there too.
+Between a log's first and its last record every position that another log has must be there too.
 """
 
 from __future__ import annotations
@@ -57,37 +57,37 @@ def committed(events: DataFrame) -> dict[tuple[str, str], int]:
 
 
 def sure_below(group: GroupStores, known: Mapping[tuple[str, str], int]) -> dict[str, int]:
-    """By node: below which place all that it has must be what the others have."""
+    """By node: below which position all that it has must be what the others have."""
     if group.is_ledger:
         return {node: known.get((group.name, node), -1) + 1 for node in group.nodes}
     own = own_from(group.stores)
     return {node: NOWHERE if math.isinf(end) else int(end) for node, end in own.items()}
 
 
-def places(rows: DataFrame, group: GroupStores, sure: Mapping[str, int]) -> DataFrame:
-    """One row for each place of a group's logs.
+def positions(rows: DataFrame, group: GroupStores, sure: Mapping[str, int]) -> DataFrame:
+    """One row for each position of a group's logs.
 
-    Columns: place; nodes, sure (bits, by the node's number: who has a record there, and who below
-    its `sure`); size; differ (whole records of one term do); terms (those of `sure` do); damages
-    (array of what, nodes, size; empty if nothing is wrong there).
+    Columns: position; nodes, sure (bits, by the node's number: who has a record there, and who
+    below its `sure`); size; differ (whole records of one term do); terms (those of `sure` do);
+    damages (array of what, nodes, size; empty if nothing is wrong there).
     """
     bits = by_node(group.nodes, [bit(number) for number in range(len(group.nodes))])
     limit = by_node(group.nodes, [sure[node] for node in group.nodes])
-    place = fn.coalesce("index", "offset") if group.is_ledger else fn.col("offset")
+    position = fn.coalesce("index", "offset") if group.is_ledger else fn.col("offset")
     found = rows.select(
-        place.alias("place"),
+        position.alias("position"),
         (fn.col("term") if group.is_ledger else fn.lit(0)).alias("term"),
         "size",
         fn.col("record_crc").alias("crc"),
         fn.col("damage").alias("what"),
         bits.alias("nodes"),
-        fn.when(place < limit, bits).otherwise(0).alias("sure"),
+        fn.when(position < limit, bits).otherwise(0).alias("sure"),
     )
     if not group.is_ledger:  # what is its own alone is nobody's copy
         found = found.where((fn.col("sure") != 0) | fn.col("what").isNotNull())
     one_term = (
-        found.repartition("place")
-        .groupBy("place", "term", "what")
+        found.repartition("position")
+        .groupBy("position", "term", "what")
         .agg(
             fn.bit_or("nodes").alias("nodes"),
             fn.bit_or("sure").alias("sure"),
@@ -97,7 +97,7 @@ def places(rows: DataFrame, group: GroupStores, sure: Mapping[str, int]) -> Data
     )
     good = fn.col("what").isNull()
     is_sure = good & (fn.col("sure") != 0)
-    return one_term.groupBy("place").agg(
+    return one_term.groupBy("position").agg(
         fn.bit_or(fn.when(good, fn.col("nodes")).otherwise(0)).alias("nodes"),
         fn.bit_or(fn.when(good, fn.col("sure")).otherwise(0)).alias("sure"),
         fn.max(fn.when(good, fn.col("size"))).alias("size"),
@@ -117,8 +117,8 @@ def extents(found: DataFrame, nodes: Sequence[str], group: str) -> tuple[Checked
         sums += [
             fn.count_if(has).alias(f"{node} records"),
             fn.sum(fn.when(has, fn.col("size"))).alias(f"{node} bytes"),
-            fn.min(fn.when(has, fn.col("place"))).alias(f"{node} first"),
-            fn.max(fn.when(has, fn.col("place"))).alias(f"{node} last"),
+            fn.min(fn.when(has, fn.col("position"))).alias(f"{node} first"),
+            fn.max(fn.when(has, fn.col("position"))).alias(f"{node} last"),
         ]
     row = found.agg(*sums).collect()[0]
     return tuple(
@@ -141,10 +141,10 @@ def differences(
     checked: Sequence[CheckedLog],
     is_loose: bool = False,
 ) -> DataFrame:
-    """What is wrong: place, what, nodes. Of a group with upstream's looser rules only damage is."""
+    """What is wrong: position, what, nodes; in a group with upstream's looser rules only damage."""
     due: Column = fn.lit(0)
     for log in checked:
-        is_due = fn.col("place").between(log.first, log.last)
+        is_due = fn.col("position").between(log.first, log.last)
         due = due.bitwiseOR(fn.when(is_due, bit(nodes.index(log.node))).otherwise(0))
     lacking = due.bitwiseAND(fn.bitwise_not("nodes"))
     some = fn.col("nodes") != 0
@@ -158,7 +158,7 @@ def differences(
         lambda each: fn.struct(each["what"].alias("what"), names_of(each["nodes"], nodes)),
     )
     every = damages if is_loose else fn.concat(fn.array_compact(fn.array(*whats)), damages)
-    return found.select("place", fn.explode(every).alias("one")).select("place", "one.*")
+    return found.select("position", fn.explode(every).alias("one")).select("position", "one.*")
 
 
 def told_apart(
@@ -170,24 +170,24 @@ def told_apart(
     make the comparison of those that are equal, which are all but a few, twice as dear.
 
     Args:
-        rows: as `places` takes them.
+        rows: as `positions` takes them.
     """
-    at = [each["place"] for each in witnesses if each["what"] == _DIFFER]
+    at = [each["position"] for each in witnesses if each["what"] == _DIFFER]
     if not at:
         return tuple(witnesses)
-    place = fn.coalesce("index", "offset") if group.is_ledger else fn.col("offset")
+    position = fn.coalesce("index", "offset") if group.is_ledger else fn.col("offset")
     term = fn.col("term") if group.is_ledger else fn.lit(0)
     told = (
-        rows.where(fn.col("damage").isNull() & place.isin(at))
-        .groupBy(place.alias("place"), term.alias("term"), "size", "record_crc")
+        rows.where(fn.col("damage").isNull() & position.isin(at))
+        .groupBy(position.alias("position"), term.alias("term"), "size", "record_crc")
         .agg(fn.sort_array(fn.collect_set("node")).alias("nodes"))
         .collect()
     )
     have: dict[int, dict[int, list[list[str]]]] = {}
     for row in told:
-        have.setdefault(row["place"], {}).setdefault(row["term"], []).append(row["nodes"])
+        have.setdefault(row["position"], {}).setdefault(row["term"], []).append(row["nodes"])
     return tuple(
-        _without_most(each, have.get(each["place"], {})) if each["what"] == _DIFFER else each
+        _without_most(each, have.get(each["position"], {})) if each["what"] == _DIFFER else each
         for each in witnesses
     )
 
@@ -207,8 +207,8 @@ def _without_most(witness: Witness, have: Mapping[int, Sequence[Sequence[str]]])
 def torn(found: DataFrame, nodes: Sequence[str]) -> list[str]:
     """Logs that end in something else than zeros: a write was under way. For people."""
     tails = fn.filter("damages", _is_tail)
-    rows = found.select("place", fn.explode(tails).alias("one")).limit(TORN_SHOWN_MAX)
-    told = rows.select("place", "one.what", names_of(fn.col("one.nodes"), nodes)).collect()
+    rows = found.select("position", fn.explode(tails).alias("one")).limit(TORN_SHOWN_MAX)
+    told = rows.select("position", "one.what", names_of(fn.col("one.nodes"), nodes)).collect()
     return sorted(f"{' '.join(row[2])} at {row[0]}: {row[1].removeprefix(_ENDS)}" for row in told)
 
 
@@ -291,7 +291,7 @@ def _judge_group(spark: SparkSession, group: GroupStores, sure: Mapping[str, int
     columns += ["index", "term"] if group.is_ledger else []
     try:
         rows = read_logs(spark, group, columns)
-        found = places(rows, group, sure).persist()
+        found = positions(rows, group, sure).persist()
         try:
             logs = extents(found, group.nodes, group.name)
             findings, witnesses = collect(differences(found, group.nodes, logs, group.is_loose))
@@ -319,7 +319,7 @@ def unreadable(group: GroupStores, error: PySparkException, notes: Sequence[str]
 
 def not_judged(group: GroupStores, why: str, notes: Sequence[str]) -> Judged:
     """What cannot be looked at is a finding of its group: others are judged all the same."""
-    witness: Witness = {"group": group.name, "place": None, "what": why, "nodes": []}
+    witness: Witness = {"group": group.name, "position": None, "what": why, "nodes": []}
     return Judged(findings=1, witnesses=(witness,), checked=Checked(rows=0), note="; ".join(notes))
 
 

@@ -23,7 +23,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from actors.pipeline.errors import PipelineError
-from actors.pipeline.places import Place
+from actors.pipeline.locations import Location
 from actors.pipeline.sources.formats import COMMIT_LOG, DLEDGER, Format
 
 NODES_MAX: Final = 64
@@ -45,7 +45,7 @@ class Store:
     """
 
     node: str
-    root: Place
+    root: Location
     history: History | None = None
     has_forgotten: bool = False
 
@@ -86,7 +86,7 @@ class GroupStores:
         return tuple(store.node for store in self.stores)
 
 
-def groups_in(data: Place) -> tuple[GroupStores, ...]:
+def groups_in(data: Location) -> tuple[GroupStores, ...]:
     """The groups of which any node has a log, by name.
 
     Raises:
@@ -127,7 +127,7 @@ def groups_in(data: Place) -> tuple[GroupStores, ...]:
     )
 
 
-def in_memory(data: Place) -> set[str]:
+def in_memory(data: Location) -> set[str]:
     """Groups that keep their entries in memory: nobody has a log of those.
 
     Raises: as `groups_in`.
@@ -140,7 +140,7 @@ def in_memory(data: Place) -> set[str]:
     return found
 
 
-def loose_in(data: Place) -> set[str]:
+def loose_in(data: Location) -> set[str]:
     """Groups with upstream's looser rules, also those of which nobody has a log.
 
     An identity that is none says nothing of it; who has to look into that tells what is wrong.
@@ -154,7 +154,7 @@ def loose_in(data: Place) -> set[str]:
     return found
 
 
-def _settings(folder: Place) -> Mapping[str, Any]:
+def _settings(folder: Location) -> Mapping[str, Any]:
     """A node's, by its identity."""
     return _object(((folder / "identity.json").read_json() or {}).get("settings"))
 
@@ -175,7 +175,7 @@ def _group(name: str, found: Mapping[str, tuple[Format, Store]], members: set[st
     )
 
 
-def _nodes(data: Place) -> list[tuple[str, Place]]:
+def _nodes(data: Location) -> list[tuple[str, Location]]:
     """Nodes with stores, and their folders; the data directory may be one node's own."""
     if (data / "groups").is_folder():
         return [(str(data).rpartition("/")[2], data)]
@@ -183,7 +183,7 @@ def _nodes(data: Place) -> list[tuple[str, Place]]:
     return [(name, folder) for name, folder in folders if (folder / "groups").is_folder()]
 
 
-def _form_of(root: Place) -> Format | None:
+def _form_of(root: Location) -> Format | None:
     return next((form for form in (COMMIT_LOG, DLEDGER) if (root / form.inner).is_folder()), None)
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as fn
 
 from actors.pipeline.silver import view
 
-_PLACE = ("group", "node", "boot")
+_KEY = ("group", "node", "boot")
 
 
 def openings(events: DataFrame) -> DataFrame:
@@ -20,9 +20,9 @@ def openings(events: DataFrame) -> DataFrame:
 
     One row for each opening: few, small enough to be sent to every worker.
     """
-    in_boot = Window.partitionBy(*_PLACE).orderBy("seq")
+    in_boot = Window.partitionBy(*_KEY).orderBy("seq")
     return view(events, "GroupOpened").select(
-        *_PLACE,
+        *_KEY,
         fn.col("seq").alias("opened"),
         fn.lead("seq").over(in_boot).alias("until"),
         "number",
@@ -41,7 +41,7 @@ def in_eras(events: DataFrame, opened: DataFrame) -> DataFrame:
     """
     heard = (
         view(events, "PromotionRecorded")
-        .groupBy(*_PLACE, "number")
+        .groupBy(*_KEY, "number")
         .agg(fn.min("seq").alias("heard_at"))
     )
     in_order = Window.partitionBy("group").orderBy("number", "boot", "opened")
@@ -52,7 +52,7 @@ def in_eras(events: DataFrame, opened: DataFrame) -> DataFrame:
     )
     so_far = in_order.rowsBetween(Window.unboundedPreceding, 0)
     return (
-        opened.join(fn.broadcast(heard), [*_PLACE, "number"], "left")
+        opened.join(fn.broadcast(heard), [*_KEY, "number"], "left")
         .withColumn("begins", fn.col("forced") | fn.coalesce(is_first & ~sure, fn.lit(False)))
         .withColumn("era", fn.count_if("begins").over(so_far))
         .drop("heard_at")
@@ -75,12 +75,12 @@ def unopened(events: DataFrame, opened: DataFrame) -> DataFrame:
 
 def with_epoch(events: DataFrame, rows: DataFrame) -> DataFrame:
     """Rows of a master with the `opened` and `number` of their epoch: 0 and 0 before the first."""
-    opened = openings(events).select(*_PLACE, "opened", "until", "number")
-    first = opened.groupBy(*_PLACE).agg(fn.min("opened").alias("until"))
-    before = first.select(*_PLACE, fn.lit(0).alias("opened"), "until", fn.lit(0).alias("number"))
+    opened = openings(events).select(*_KEY, "opened", "until", "number")
+    first = opened.groupBy(*_KEY).agg(fn.min("opened").alias("until"))
+    before = first.select(*_KEY, fn.lit(0).alias("opened"), "until", fn.lit(0).alias("number"))
     epochs = opened.unionByName(before)
     return (
-        rows.join(fn.broadcast(epochs), list(_PLACE), "left")
+        rows.join(fn.broadcast(epochs), list(_KEY), "left")
         .where("opened is null or (seq >= opened and (until is null or seq < until))")
         .fillna(0, ["opened", "number"])
         .drop("until")
@@ -93,9 +93,9 @@ def answered(events: DataFrame) -> DataFrame:
     """
     ends = (
         with_epoch(events, view(events, "AppendsAcknowledged"))
-        .groupBy(*_PLACE, "opened")
+        .groupBy(*_KEY, "opened")
         .agg(
             fn.max("next_bytes").alias("acknowledged"), fn.min("first_bytes").alias("answers_from")
         )
     )
-    return openings(events).join(ends, [*_PLACE, "opened"], "left").fillna(0, ["acknowledged"])
+    return openings(events).join(ends, [*_KEY, "opened"], "left").fillna(0, ["acknowledged"])

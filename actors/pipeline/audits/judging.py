@@ -12,14 +12,14 @@ from actors.pipeline.audits.audit import Audit, Evidence, Judged
 from actors.pipeline.audits.registry import AUDITS
 from actors.pipeline.clock import now_us, stopwatch_s
 from actors.pipeline.errors import PipelineError
-from actors.pipeline.places import Place
+from actors.pipeline.locations import Location
 from actors.pipeline.verdicts import Checked, OpenBoot, Verdict, Verdicts, word_for
 
 
 def run(
     spark: SparkSession,
-    out: Place,
-    data: Place,
+    out: Location,
+    data: Location,
     tell: Callable[[Verdict], None] = lambda _: None,
     audits: Sequence[Audit] = AUDITS,
 ) -> Verdicts:

@@ -10,7 +10,7 @@ from actors.pipeline.audits.endings import without_power
 from actors.pipeline.audits.epochs import answered, in_eras, last_era, with_epoch
 from actors.pipeline.silver import view
 
-_PLACE = ("group", "node", "boot")
+_KEY = ("group", "node", "boot")
 
 
 def opened_below(events: DataFrame) -> DataFrame:
@@ -31,7 +31,7 @@ def opened_below(events: DataFrame) -> DataFrame:
         in_eras(events, judged)
         .withColumn("before", fn.greatest(*(fn.max("acknowledged").over(w) for w in earlier)))
         .where(fn.col("start") < fn.col("before"))
-        .select(*_PLACE, fn.col("opened").alias("seq"), "number", "start", "before")
+        .select(*_KEY, fn.col("opened").alias("seq"), "number", "start", "before")
     )
 
 
@@ -80,7 +80,7 @@ def acknowledged_by_life(events: DataFrame, lives: DataFrame) -> DataFrame:
         fn.broadcast(held_by_life(events, lives))
         .join(ends, ["group", "number"], "inner")
         .where("end <= held")
-        .groupBy(*_PLACE, "life", "number")
+        .groupBy(*_KEY, "life", "number")
         .agg(fn.max("end").alias("held"))
     )
 
@@ -93,15 +93,15 @@ def opened_logs(events: DataFrame) -> DataFrame:
     of_groups = (
         view(events, "GroupConfigured")
         .where("mode = 'classic' and durability = 'synced'")
-        .select(*_PLACE)
+        .select(*_KEY)
         .distinct()
     )
-    in_boot = Window.partitionBy(*_PLACE).orderBy("seq")
+    in_boot = Window.partitionBy(*_KEY).orderBy("seq")
     return (
         view(events, "RecoveryFinished")
-        .join(of_groups, list(_PLACE), "left_semi")
+        .join(of_groups, list(_KEY), "left_semi")
         .select(
-            *_PLACE,
+            *_KEY,
             fn.col("seq").alias("life"),
             fn.lead("seq").over(in_boot).alias("until"),
             "end_bytes",
@@ -114,28 +114,28 @@ def held_by_life(events: DataFrame, lives: DataFrame) -> DataFrame:
 
     A slave by its reports to a master that it had verified, a master by its answers.
     """
-    sessions = view(events, "SlaveVerified").select(*_PLACE, "session", "number").distinct()
+    sessions = view(events, "SlaveVerified").select(*_KEY, "session", "number").distinct()
     reports = (
         view(events, "OffsetReported")
-        .join(fn.broadcast(sessions), [*_PLACE, "session"], "inner")
-        .select(*_PLACE, "seq", "number", fn.col("offset_bytes").alias("held"))
+        .join(fn.broadcast(sessions), [*_KEY, "session"], "inner")
+        .select(*_KEY, "seq", "number", fn.col("offset_bytes").alias("held"))
     )
     answers = with_epoch(events, view(events, "AppendsAcknowledged")).select(
-        *_PLACE, "seq", "number", fn.col("next_bytes").alias("held")
+        *_KEY, "seq", "number", fn.col("next_bytes").alias("held")
     )
     return (
         reports.unionByName(answers)
-        .join(fn.broadcast(lives.drop("end_bytes")), list(_PLACE), "inner")
+        .join(fn.broadcast(lives.drop("end_bytes")), list(_KEY), "inner")
         .where("seq >= life and (until is null or seq < until)")
-        .groupBy(*_PLACE, "life", "number")
+        .groupBy(*_KEY, "life", "number")
         .agg(fn.max("held").alias("held"))
     )
 
 
 def synced_answers(events: DataFrame) -> DataFrame:
     """What `cut_on_a_node` is about: the answers of `synced` groups."""
-    synced = view(events, "GroupConfigured").where("durability = 'synced'").select(*_PLACE)
-    return view(events, "AppendsAcknowledged").join(synced.distinct(), list(_PLACE), "left_semi")
+    synced = view(events, "GroupConfigured").where("durability = 'synced'").select(*_KEY)
+    return view(events, "AppendsAcknowledged").join(synced.distinct(), list(_KEY), "left_semi")
 
 
 NOTHING_LOST = EventAudit(

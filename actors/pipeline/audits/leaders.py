@@ -8,7 +8,7 @@ from pyspark.sql import functions as fn
 from actors.pipeline.audits.audit import EventAudit
 from actors.pipeline.silver import view
 
-_PLACE = ("group", "node", "boot")
+_KEY = ("group", "node", "boot")
 
 
 def two_leaders(events: DataFrame) -> DataFrame:
@@ -39,20 +39,20 @@ def ruled_openings(events: DataFrame) -> DataFrame:
     files = (
         view(events, "GroupConfigured")
         .where("mode = 'classic'")
-        .select(*_PLACE, fn.get("members", fn.lit(0)).alias("first"))
+        .select(*_KEY, fn.get("members", fn.lit(0)).alias("first"))
         .distinct()
     )
-    known = view(events, "PromotionRecorded").select(*_PLACE, "number").distinct()
+    known = view(events, "PromotionRecorded").select(*_KEY, "number").distinct()
     of_node = Window.partitionBy("group", "number", "node")
     by_force = (fn.col("number") > 0) & (fn.coalesce("forced", fn.lit(False)) | ~fn.col("told"))
     named = fn.when(fn.col("number") == 0, fn.col("first")).otherwise("")
     return (
         view(events, "GroupOpened")
-        .join(fn.broadcast(known.withColumn("known", fn.lit(True))), [*_PLACE, "number"], "left")
+        .join(fn.broadcast(known.withColumn("known", fn.lit(True))), [*_KEY, "number"], "left")
         .withColumn("told", fn.max(fn.coalesce("known", fn.lit(False))).over(of_node))
         .withColumn("by_force", fn.max(by_force).over(Window.partitionBy("group", "number")))
         .where(~fn.col("by_force"))
-        .join(fn.broadcast(files), list(_PLACE), "left")
+        .join(fn.broadcast(files), list(_KEY), "left")
         .withColumn("named", named)
         .where("named is not null")
     )
@@ -71,16 +71,16 @@ def falling_terms(events: DataFrame) -> DataFrame:
     that its vote counts for less until it has caught up.
     """
     in_order = Window.partitionBy("group", "node").orderBy("boot", "seq")
-    in_boot = Window.partitionBy(*_PLACE).orderBy("seq")
+    in_boot = Window.partitionBy(*_KEY).orderBy("seq")
     anew = (fn.col("number") == 1) & (fn.col("term") == 0) & fn.col("doubted").isNotNull()
     return (
         view(events, "RoleChanged")
         .withColumn("before", fn.lag("term").over(in_order))
         .withColumn("number", fn.row_number().over(in_boot))
         .where(fn.col("term") < fn.col("before"))
-        .join(fn.broadcast(begun_in_doubt(events)), list(_PLACE), "left")
+        .join(fn.broadcast(begun_in_doubt(events)), list(_KEY), "left")
         .where(~anew)
-        .select(*_PLACE, "seq", "term", "before")
+        .select(*_KEY, "seq", "term", "before")
     )
 
 
@@ -88,7 +88,7 @@ def begun_in_doubt(events: DataFrame) -> DataFrame:
     """Boots of members whose votes counted for less at the start: group, node, boot, doubted."""
     return (
         view(events, "MembershipChanged")
-        .groupBy(*_PLACE)
+        .groupBy(*_KEY)
         .agg(fn.min_by("membership", "seq").alias("doubted"))
         .where("doubted <> 'full'")
     )

@@ -17,14 +17,14 @@ from pyspark.sql import functions as fn
 
 from actors.pipeline.silver import view
 
-_PLACE = ("group", "node", "boot")
+_KEY = ("group", "node", "boot")
 
 
 def role_changes(events: DataFrame) -> DataFrame:
     """One row for each role that a DLedger member took."""
-    in_order = Window.partitionBy(*_PLACE).orderBy("seq")
+    in_order = Window.partitionBy(*_KEY).orderBy("seq")
     return view(events, "RoleChanged").select(
-        *_PLACE,
+        *_KEY,
         "session",
         "role",
         "term",
@@ -40,7 +40,7 @@ def elections(events: DataFrame) -> DataFrame:
 
     Those that another won, or nobody, have no row: that is in `failovers`.
     """
-    in_order = Window.partitionBy(*_PLACE).orderBy("seq")
+    in_order = Window.partitionBy(*_KEY).orderBy("seq")
     candidate = fn.col("role") == "CANDIDATE"
     began = candidate & fn.coalesce(fn.lag("role").over(in_order) != "CANDIDATE", fn.lit(True))
     rows = (
@@ -52,7 +52,7 @@ def elections(events: DataFrame) -> DataFrame:
         .where(candidate | (fn.col("won") & fn.col("at_once")))
     )
     return (
-        rows.groupBy(*_PLACE, "attempt")
+        rows.groupBy(*_KEY, "attempt")
         .agg(
             fn.max(fn.when(fn.col("won"), fn.col("term"))).alias("term"),
             fn.count_if(~fn.col("won")).alias("rounds"),
@@ -60,7 +60,7 @@ def elections(events: DataFrame) -> DataFrame:
             fn.max(fn.when(fn.col("won"), fn.col("from_us"))).alias("until_us"),
         )
         .where(fn.col("term").isNotNull())
-        .select(*_PLACE, "term", "rounds", "from_us", "until_us", _took())
+        .select(*_KEY, "term", "rounds", "from_us", "until_us", _took())
     )
 
 
@@ -70,15 +70,13 @@ def failovers(events: DataFrame) -> DataFrame:
 
 
 def _leaderless(events: DataFrame) -> DataFrame:
-    named = view(events, "RoleChanged").select(
-        *_PLACE, "seq", "ts_us", fn.col("leader").alias("to")
-    )
+    named = view(events, "RoleChanged").select(*_KEY, "seq", "ts_us", fn.col("leader").alias("to"))
     return _gaps(named)
 
 
 def _masterless(events: DataFrame) -> DataFrame:
     """A slave follows from SlaveVerified on, until it tells that its connection is lost."""
-    columns = (*_PLACE, "seq", "ts_us")
+    columns = (*_KEY, "seq", "ts_us")
     found = view(events, "SlaveVerified").select(*columns, fn.col("master").alias("to"))
     lost = view(events, "MasterLost").select(*columns, fn.lit("").alias("to"))
     return _gaps(found.unionByName(lost))
@@ -86,8 +84,8 @@ def _masterless(events: DataFrame) -> DataFrame:
 
 def _gaps(told: DataFrame) -> DataFrame:
     """Runs of "" in `to` that follow a name, each up to the next name of that boot."""
-    in_order = Window.partitionBy(*_PLACE).orderBy("seq")
-    backwards = Window.partitionBy(*_PLACE).orderBy(fn.desc("seq"))
+    in_order = Window.partitionBy(*_KEY).orderBy("seq")
+    backwards = Window.partitionBy(*_KEY).orderBy(fn.desc("seq"))
     later = backwards.rowsBetween(Window.unboundedPreceding, -1)  # the other way: n * n steps
     name = fn.when(fn.col("to") != "", fn.col("to"))
     named_at = fn.when(fn.col("to") != "", fn.col("ts_us"))
@@ -97,7 +95,7 @@ def _gaps(told: DataFrame) -> DataFrame:
         .withColumn("until_us", fn.last(named_at, True).over(later))
         .where((fn.col("to") == "") & (fn.coalesce("before", fn.lit("")) != ""))
         .withColumnRenamed("ts_us", "from_us")
-        .select(*_PLACE, "before", "after", "from_us", "until_us", _took())
+        .select(*_KEY, "before", "after", "from_us", "until_us", _took())
     )
 
 

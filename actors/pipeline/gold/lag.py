@@ -19,7 +19,7 @@ from pyspark.sql import functions as fn
 from actors.pipeline.silver import view
 
 _US = 1_000_000
-_PLACE = ("node", "boot", "group")
+_KEY = ("node", "boot", "group")
 
 
 def lag(events: DataFrame) -> DataFrame:
@@ -32,21 +32,21 @@ def classic_lag(events: DataFrame) -> DataFrame:
     written = _written(events)
     acked = (
         view(events, "SlaveAcked")
-        .groupBy(*_PLACE, "slave", _second())
+        .groupBy(*_KEY, "slave", _second())
         .agg(fn.max_by("offset_bytes", "seq").alias("acked"), fn.max("seq").alias("seq"))
     )
     moments = (
-        written.select(*_PLACE, "second", "seq")
-        .unionByName(acked.select(*_PLACE, "second", "seq"))
-        .groupBy(*_PLACE, "second")
+        written.select(*_KEY, "second", "seq")
+        .unionByName(acked.select(*_KEY, "second", "seq"))
+        .groupBy(*_KEY, "second")
         .agg(fn.max("seq").alias("seq"))
     )
-    slaves = acked.groupBy(*_PLACE, "slave").agg(fn.min("seq").alias("since"))
-    grid = moments.join(slaves, list(_PLACE), "inner").where("seq >= since")
-    both = grid.join(written.drop("seq"), [*_PLACE, "second"], "left").join(
-        acked.drop("seq"), [*_PLACE, "slave", "second"], "left"
+    slaves = acked.groupBy(*_KEY, "slave").agg(fn.min("seq").alias("since"))
+    grid = moments.join(slaves, list(_KEY), "inner").where("seq >= since")
+    both = grid.join(written.drop("seq"), [*_KEY, "second"], "left").join(
+        acked.drop("seq"), [*_KEY, "slave", "second"], "left"
     )
-    so_far = Window.partitionBy(*_PLACE, "slave").orderBy("seq")
+    so_far = Window.partitionBy(*_KEY, "slave").orderBy("seq")
     behind = fn.last("written", True).over(so_far) - fn.last("acked", True).over(so_far)
     return both.select(
         "group",
@@ -88,11 +88,11 @@ def _written(events: DataFrame) -> DataFrame:
     """The end of each master's log by second: where it was opened, and what was appended."""
     opened = view(events, "RecoveryFinished").withColumnRenamed("end_bytes", "end")
     grown = view(events, "RecordsAppended").withColumnRenamed("next_bytes", "end")
-    columns = (*_PLACE, "ts_us", "seq", "end")
+    columns = (*_KEY, "ts_us", "seq", "end")
     return (
         opened.select(*columns)
         .unionByName(grown.select(*columns))
-        .groupBy(*_PLACE, _second())
+        .groupBy(*_KEY, _second())
         .agg(fn.max_by("end", "seq").alias("written"), fn.max("seq").alias("seq"))
     )
 

@@ -30,7 +30,7 @@ SKETCH_K = 2000
 RANK_ERROR = 0.002
 """What is told as the 99th percentile lies between the 98.8th and the 99.2th."""
 _US_PER_MINUTE = 60_000_000
-_PLACE = ("node", "boot", "group")
+_KEY = ("node", "boot", "group")
 
 
 def answered_writes(events: DataFrame) -> DataFrame:
@@ -38,7 +38,7 @@ def answered_writes(events: DataFrame) -> DataFrame:
 
     A clock that was set back in between makes no sense of the time; such writes are left out.
     """
-    columns = (*_PLACE, "seq", "ts_us", "next_bytes", "records")
+    columns = (*_KEY, "seq", "ts_us", "next_bytes", "records")
     wrote = view(events, "RecordsAppended").select(*columns, fn.lit(None).alias("answered_us"))
     told = view(events, "AppendsAcknowledged").select(
         *columns, fn.col("ts_us").alias("answered_us")
@@ -46,7 +46,7 @@ def answered_writes(events: DataFrame) -> DataFrame:
     # From the end of the log back, an answer before the writes that it reaches: a frame that goes
     # on to the last row is worked out anew for each one, in the square of a boot's length.
     from_the_end = (
-        Window.partitionBy(*_PLACE)
+        Window.partitionBy(*_KEY)
         .orderBy(fn.desc("next_bytes"), fn.col("answered_us").isNotNull().desc(), fn.desc("seq"))
         .rowsBetween(Window.unboundedPreceding, 0)
     )
@@ -55,7 +55,7 @@ def answered_writes(events: DataFrame) -> DataFrame:
         wrote.unionByName(told)
         .withColumn("waited_us", answer - fn.col("ts_us"))
         .where("answered_us is null and waited_us >= 0")
-        .select(*_PLACE, "ts_us", "records", "waited_us")
+        .select(*_KEY, "ts_us", "records", "waited_us")
     )
 
 

@@ -42,7 +42,7 @@ LIMIT_US = 100_000
 AROUND_STOPS_US = 30_000_000
 """For nodes that stop one after the other, and for a start with its election: 6 s at worst with
 usual timers, where none of the nodes hangs."""
-_PLACE = ("group", "node", "boot")
+_KEY = ("group", "node", "boot")
 
 
 def outages(events: DataFrame, limit_us: int = LIMIT_US) -> DataFrame:
@@ -121,7 +121,7 @@ def _heard_commits(events: DataFrame) -> DataFrame:
         .join(fn.broadcast(silent.select("group").distinct()), "group", "left_semi")
         .withColumn("known", fn.max("index").over(before))
         .where("known is null or index > known")
-        .join(fn.broadcast(silent.drop("term")), [*_PLACE, "session"], "inner")
+        .join(fn.broadcast(silent.drop("term")), [*_KEY, "session"], "inner")
         .withColumn("node", fn.col("leader"))
         .withColumn("boot", fn.lit(None).cast("bigint"))
     )
@@ -133,7 +133,7 @@ def _losses(events: DataFrame) -> DataFrame:
     One that has just started never saw one, nor does it before it first follows: it may stand in
     its first session, and again in the next, as it is told of a later term.
     """
-    before = fn.lag("role").over(Window.partitionBy(*_PLACE).orderBy("seq"))
+    before = fn.lag("role").over(Window.partitionBy(*_KEY).orderBy("seq"))
     return (
         view(events, "RoleChanged")
         .withColumn("before", before)

@@ -30,7 +30,7 @@ ROLES: Final = {
     "fenced": "a master that takes no appends",
     "alone": "a slave without a master, or one whose log diverged",
 }
-_PLACE = ("group", "node", "boot")
+_KEY = ("group", "node", "boot")
 _COLUMNS = ("role", "number", "leader")
 
 
@@ -39,7 +39,7 @@ def roles(events: DataFrame) -> DataFrame:
     taken = _members(events)
     for more in (_masters(events), _fenced(events), _slaves(events), _alone(events)):
         taken = taken.unionByName(more)
-    in_order = Window.partitionBy(*_PLACE).orderBy("seq")
+    in_order = Window.partitionBy(*_KEY).orderBy("seq")
     before = fn.struct(*_COLUMNS)
     same = fn.lag(before).over(in_order).eqNullSafe(before)
     changed = taken.withColumn("same", same).where("not same")
@@ -48,7 +48,7 @@ def roles(events: DataFrame) -> DataFrame:
     return (
         changed.join(ends, ["node", "boot"], "inner")
         .withColumn("until_us", until)
-        .select(*_PLACE, *_COLUMNS, fn.col("ts_us").alias("from_us"), "until_us")
+        .select(*_KEY, *_COLUMNS, fn.col("ts_us").alias("from_us"), "until_us")
     )
 
 
@@ -86,7 +86,7 @@ def _nothing() -> Column:
 
 def _taken(rows: DataFrame, role: Column, number: Column, leader: Column) -> DataFrame:
     return rows.select(
-        *_PLACE,
+        *_KEY,
         "seq",
         "ts_us",
         role.alias("role"),

@@ -14,7 +14,7 @@ from pyspark.sql import functions as fn
 
 from actors.pipeline import layers, silver
 from actors.pipeline.gold.tables import TABLES
-from actors.pipeline.places import Place
+from actors.pipeline.locations import Location
 from actors.pipeline.report import curves
 from actors.pipeline.report.facts import (
     BOOTS_MAX,
@@ -60,7 +60,9 @@ _TABLES = {
 """Gold tables that are shown as such: by what they are ordered, then what is shown."""
 
 
-def gather(spark: SparkSession, data: Place, out: Place, verdicts: Verdicts, tell: Tell) -> Facts:
+def gather(
+    spark: SparkSession, data: Location, out: Location, verdicts: Verdicts, tell: Tell
+) -> Facts:
     """Everything for a page. Raises: PipelineError without silver or gold."""
     events = layers.read(spark, layers.current(out / "silver") / "events", silver.SCHEMA)
     folder = layers.current(out / "gold")

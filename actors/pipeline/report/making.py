@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pyspark.sql import SparkSession
 
 from actors.pipeline import steps
-from actors.pipeline.places import Place
+from actors.pipeline.locations import Location
 from actors.pipeline.report.facts import Facts
 from actors.pipeline.report.gather import gather
 from actors.pipeline.report.page import page
@@ -15,7 +15,9 @@ from actors.pipeline.report.page import page
 Tell = Callable[[str], None]
 
 
-def run_report(spark: SparkSession, data: Place, out: Place, report: Place, tell: Tell) -> Facts:
+def run_report(
+    spark: SparkSession, data: Location, out: Location, report: Location, tell: Tell
+) -> Facts:
     """Write the page, and the tables before it; returns what it shows. Raises: PipelineError."""
     steps.run_bronze(spark, data, out, tell)
     steps.run_silver(spark, out, tell)

@@ -1,7 +1,7 @@
 """Columns out of a stretch of file, for many records in one call and without an object for each.
 
 Positions are arrays of int64, in the order of the bytes. Numbers are read through a view with one
-element per byte, so that a field at any place costs one gather; bodies and names are cut out by
+element per byte, so that a field at any position costs one gather; bodies and names are cut out by
 Arrow, which copies each once (0.02 us a number, 0.1 us a body of 256 bytes: measured).
 """
 

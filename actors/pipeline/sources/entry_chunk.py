@@ -51,14 +51,14 @@ class Entries:
 
     Attributes:
         buf: the bytes.
-        place: offset in the log of its first byte.
+        position: offset in the log of its first byte.
         starts, sizes: position and bytes of each entry.
         indexes, terms: of each.
         scanned: why there are no more; its `end` is a position in `buf`.
     """
 
     buf: bytes
-    place: int
+    position: int
     starts: Numbers
     sizes: Numbers
     indexes: Numbers
@@ -71,11 +71,11 @@ class Entries:
         return self.indexes
 
 
-def find_entries(buf: bytes, place: int, behind: Behind) -> Entries:
+def find_entries(buf: bytes, position: int, behind: Behind) -> Entries:
     """The entries from the first byte of `buf` on.
 
     Args:
-        place: offset in the log of that byte, where an entry begins.
+        position: offset in the log of that byte, where an entry begins.
         behind: what the first one must follow.
 
     Never raises for what the bytes are.
@@ -86,7 +86,7 @@ def find_entries(buf: bytes, place: int, behind: Behind) -> Entries:
     good = numbers(buf, ">i4", starts) == MAGIC_NORMAL
     good &= numbers(buf, ">i4", starts + 44).astype(np.int64) == sizes - ENTRY_HEAD_BYTES
     good &= (indexes >= 0) & (terms >= behind.term)
-    good &= numbers(buf, ">i8", starts + 24) == starts + place
+    good &= numbers(buf, ">i8", starts + 24) == starts + position
     good[1:] &= (indexes[1:] - indexes[:-1] == 1) & (terms[1:] >= terms[:-1])
     if behind.index is not None:
         good[:1] &= indexes[:1] == behind.index + 1
@@ -95,19 +95,19 @@ def find_entries(buf: bytes, place: int, behind: Behind) -> Entries:
     stop = int(starts[-1] + sizes[-1]) if n else 0
     last = Behind(int(indexes[-1]), int(terms[-1])) if n else behind
     wanted = None if last.index is None else last.index + 1
-    more, scanned = scan(buf, stop, pos=place + stop, index=wanted, term=last.term)
+    more, scanned = scan(buf, stop, pos=position + stop, index=wanted, term=last.term)
     assert not more  # ChunkAgreesWithScan
     return Entries(
-        buf=buf, place=place, starts=starts, sizes=sizes, indexes=indexes, terms=terms,
+        buf=buf, position=position, starts=starts, sizes=sizes, indexes=indexes, terms=terms,
         scanned=scanned,
     )  # fmt: skip
 
 
-def entry_candidates(buf: bytes, place: int) -> list[int]:
-    """Positions in `buf` where an entry may begin: with a magic, and with its own place in it."""
+def entry_candidates(buf: bytes, position: int) -> list[int]:
+    """Positions in `buf` where an entry may begin: with a magic, and with its own position in it."""
     starts = np.array([match.start() for match in _MAGIC.finditer(buf)], np.int64)
     starts = starts[starts + ENTRY_HEAD_BYTES <= len(buf)]
-    own = numbers(buf, ">i8", starts + 24) == starts + place
+    own = numbers(buf, ">i8", starts + 24) == starts + position
     return [int(start) for start in starts[own]]
 
 
@@ -122,7 +122,7 @@ def _entry_crcs(e: Entries) -> pa.Array:
 
 ENTRY_COLUMNS: Final[Mapping[str, tuple[pa.DataType, Callable[[Entries, str], pa.Array]]]] = {
     "node": (pa.string(), lambda e, node: same_cells(node, len(e.starts))),
-    "offset": (pa.int64(), lambda e, _: pa.array(e.starts + e.place, pa.int64())),
+    "offset": (pa.int64(), lambda e, _: pa.array(e.starts + e.position, pa.int64())),
     "size": (pa.int64(), lambda e, _: pa.array(e.sizes, pa.int64())),
     "damage": (pa.string(), lambda e, _: pa.nulls(len(e.starts), pa.string())),
     "index": (pa.int64(), lambda e, _: pa.array(e.indexes, pa.int64())),
@@ -139,7 +139,7 @@ ENTRY_COLUMNS: Final[Mapping[str, tuple[pa.DataType, Callable[[Entries, str], pa
 | Column | Meaning |
 |---|---|
 | node | the log's name |
-| offset, size | the entry's place in the log and its bytes; of damage, where it is and how much |
+| offset, size | where the entry is in the log, and its bytes; of damage, where it is and how much |
 | damage | null, or what is wrong; the other columns are null then |
 | index, term | as stored |
 | body | what was appended |

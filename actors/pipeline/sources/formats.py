@@ -41,7 +41,7 @@ class Chunk(Protocol):
     """Whole records that follow each other in one stretch of a file."""
 
     @property
-    def place(self) -> int: ...
+    def position(self) -> int: ...
     @property
     def starts(self) -> Numbers: ...
     @property
@@ -101,7 +101,9 @@ COMMIT_LOG: Final = Format(
     has_blank_heads=False,
     columns=MESSAGE_COLUMNS,
     default=MESSAGE_DEFAULT,
-    find=lambda buf, place, crc, _, size_max: find_messages(buf, place, crc=crc, size_max=size_max),
+    find=lambda buf, position, crc, _, size_max: find_messages(
+        buf, position, crc=crc, size_max=size_max
+    ),
     follow=lambda _, behind: behind,
     wrong=lambda chunk: chunk.wrong,
     candidates=message_candidates,
@@ -115,7 +117,7 @@ DLEDGER: Final = Format(
     has_blank_heads=True,
     columns=ENTRY_COLUMNS,
     default=ENTRY_DEFAULT,
-    find=lambda buf, place, _, behind, __: find_entries(buf, place, behind),
+    find=lambda buf, position, _, behind, __: find_entries(buf, position, behind),
     follow=_follow_entries,
     wrong=lambda _: None,
     candidates=entry_candidates,

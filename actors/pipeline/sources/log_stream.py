@@ -137,14 +137,14 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
         walks = {}
         for log in logs:
-            place = start.get(log.name) or self._at(log, EARLIEST)
-            walks[log.name] = (place, self._look(log, place, share))
+            position = start.get(log.name) or self._at(log, EARLIEST)
+            walks[log.name] = (position, self._look(log, position, share))
         offers = {name: self._offer(name, walked) for name, (_, walked) in walks.items()}
         until = frontier(list(offers.values()), self._options.hold) if share is not None else None
         latest = dict(start)
-        for name, (place, walked) in walks.items():
+        for name, (position, walked) in walks.items():
             taken = walked.cut(admitted(offers[name], until))
-            latest[name] = self._taken(name, place, taken)
+            latest[name] = self._taken(name, position, taken)
         return latest
 
     def reportLatestOffset(self) -> Offset | None:  # noqa: N802
@@ -177,16 +177,16 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Reading(FORMATS[self._form], self._options.crc, self._options.record_bytes_max)
 
     def _at(self, log: Log, start: str | int) -> dict[str, int]:
-        """The place of a log of which nothing was read."""
+        """The position of a log of which nothing was read."""
         reading = self._reading()
         begin = begin_of(log, extent_of(log, reading), start, reading)
         return {"begin": begin, "end": begin, "last": NOBODY}
 
-    def _look(self, log: Log, place: dict[str, int], share: int | None) -> Walked:
+    def _look(self, log: Log, position: dict[str, int], share: int | None) -> Walked:
         """What is new in a log."""
         reading, folder = self._reading(), LogFolder(log)
         segments = folder.written(folder.segments())
-        end, last = place["end"], place["last"]
+        end, last = position["end"], position["last"]
         expired = not segments or segments[0].start > last
         if last != NOBODY and not expired and not is_there(log, segments, last, end, reading):
             raise SourceError(
@@ -219,12 +219,12 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             quiet_looks=quiet,
         )
 
-    def _taken(self, name: str, place: dict[str, int], taken: Walked) -> dict[str, int]:
+    def _taken(self, name: str, position: dict[str, int], taken: Walked) -> dict[str, int]:
         if not len(taken.starts):
-            return {**place, "end": taken.end}
+            return {**position, "end": taken.end}
         self._last_times[name] = int(taken.times.max())
         self._cuts[name] = cuts_of(taken.starts, self._options.partition_bytes)
-        return {**place, "end": taken.end, "last": taken.last}
+        return {**position, "end": taken.end, "last": taken.last}
 
 
 def _begin_of_batch(start: dict[str, int] | None, end: dict[str, int]) -> int:

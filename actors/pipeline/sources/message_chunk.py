@@ -58,7 +58,7 @@ class Messages:
 
     Attributes:
         buf: the bytes.
-        place: offset in the log of its first byte.
+        position: offset in the log of its first byte.
         starts, sizes: position and bytes of each record.
         flags: sysFlag of each.
         body_at, body_bytes, topic_at, topic_bytes, properties_at, properties_bytes: their parts.
@@ -67,7 +67,7 @@ class Messages:
     """
 
     buf: bytes
-    place: int
+    position: int
     starts: Numbers
     sizes: Numbers
     flags: Numbers
@@ -86,11 +86,11 @@ class Messages:
         return numbers(self.buf, ">i8", _behind_born_host(self))
 
 
-def find_messages(buf: bytes, place: int, *, crc: bool, size_max: int) -> Messages:
+def find_messages(buf: bytes, position: int, *, crc: bool, size_max: int) -> Messages:
     """The records from the first byte of `buf` on.
 
     Args:
-        place: offset in the log of that byte, where a record begins.
+        position: offset in the log of that byte, where a record begins.
         crc: whether to compare the CRC of each body.
         size_max: a larger record is none.
 
@@ -98,7 +98,7 @@ def find_messages(buf: bytes, place: int, *, crc: bool, size_max: int) -> Messag
     """
     starts, sizes = steps(buf, _SIZE, RECORD_BYTES_MIN, size_max)
     ends = starts + sizes
-    parts = _parts(buf, place, starts, sizes, ends)
+    parts = _parts(buf, position, starts, sizes, ends)
     count = len(parts[-1])
     starts, sizes = starts[:count], sizes[:count]
     flags, body_at, body_bytes, topic_at, topic_bytes, properties_at, properties_bytes = (
@@ -106,12 +106,12 @@ def find_messages(buf: bytes, place: int, *, crc: bool, size_max: int) -> Messag
     )
     stop = int(starts[-1] + sizes[-1]) if count else 0
     more, scanned = scan(
-        buf, stop, physical_offset=place + stop, check_crc=False, size_max=size_max
+        buf, stop, physical_offset=position + stop, check_crc=False, size_max=size_max
     )
     assert not more  # ChunkAgreesWithScan
     wrong = _wrong_crcs(buf, starts, body_at, body_bytes) if crc else None
     return Messages(
-        buf=buf, place=place, starts=starts, sizes=sizes, flags=flags, body_at=body_at,
+        buf=buf, position=position, starts=starts, sizes=sizes, flags=flags, body_at=body_at,
         body_bytes=body_bytes, topic_at=topic_at, topic_bytes=topic_bytes,
         properties_at=properties_at, properties_bytes=properties_bytes, wrong=wrong,
         scanned=scanned,
@@ -119,18 +119,18 @@ def find_messages(buf: bytes, place: int, *, crc: bool, size_max: int) -> Messag
 
 
 def _parts(
-    buf: bytes, place: int, starts: Numbers, sizes: Numbers, ends: Numbers
+    buf: bytes, position: int, starts: Numbers, sizes: Numbers, ends: Numbers
 ) -> tuple[Numbers, ...]:
     """Flags, and where the parts of each record are; the later ones only of good records.
 
-    Each step cuts what follows at the first record that is none, so that no place lies outside.
+    Each step cuts what follows at the first record that is none, so that no position lies outside.
     """
     magic = numbers(buf, ">u4", starts + _MAGIC_AT)
     flags = numbers(buf, ">i4", starts + 36)
     more = _MORE[flags >> 4 & 3]
     two = magic == MAGIC_V2
     good = two | (magic == MAGIC_V1)
-    good &= (numbers(buf, ">i8", starts + 28) == starts + place) & (
+    good &= (numbers(buf, ">i8", starts + 28) == starts + position) & (
         sizes >= RECORD_BYTES_MIN + more
     )
     n = first_false(good)
@@ -164,11 +164,11 @@ def _wrong_crcs(
     return wrong if bool(wrong.any()) else None
 
 
-def message_candidates(buf: bytes, place: int) -> list[int]:
-    """Positions in `buf` where a record may begin: with a magic, and with its own place in it."""
+def message_candidates(buf: bytes, position: int) -> list[int]:
+    """Positions in `buf` where a record may begin: with a magic, and with its own position in it."""
     starts = np.array([match.start() - _MAGIC_AT for match in _MAGICS.finditer(buf)], np.int64)
     starts = starts[(starts >= 0) & (starts + RECORD_BYTES_MIN <= len(buf))]
-    own = numbers(buf, ">i8", starts + 28) == starts + place
+    own = numbers(buf, ">i8", starts + 28) == starts + position
     return [int(start) for start in starts[own]]
 
 
@@ -208,7 +208,7 @@ def _int(at: int) -> Callable[[Messages, str], pa.Array]:
 
 MESSAGE_COLUMNS: Final[Mapping[str, tuple[pa.DataType, Callable[[Messages, str], pa.Array]]]] = {
     "node": (pa.string(), lambda m, node: same_cells(node, len(m.starts))),
-    "offset": (pa.int64(), lambda m, _: pa.array(m.starts + m.place, pa.int64())),
+    "offset": (pa.int64(), lambda m, _: pa.array(m.starts + m.position, pa.int64())),
     "size": (pa.int64(), lambda m, _: pa.array(m.sizes, pa.int64())),
     "damage": (pa.string(), lambda m, _: _damage(m)),
     "topic": (pa.string(), lambda m, _: text_cells(m.buf, m.topic_at, m.topic_bytes)),
@@ -245,7 +245,7 @@ MESSAGE_COLUMNS: Final[Mapping[str, tuple[pa.DataType, Callable[[Messages, str],
 | Column | Meaning |
 |---|---|
 | node | the log's name |
-| offset, size | the record's place in the log and its bytes; of damage, where it is and how much |
+| offset, size | where the record is in the log, and its bytes; of damage, where and how much |
 | damage | null, or what is wrong; with a wrong CRC the other columns are as stored, else null |
 | topic, queue_id, queue_offset | its queue, and its number there |
 | store_time, born_time | the master's clock and the producer's, of ms |

@@ -86,8 +86,8 @@ def _wrong(form: Format, chunk: Chunk, node: str) -> list[Finding]:
     if wrong is None:
         return []
     first = int(np.argmax(wrong))
-    place = int(chunk.starts[first]) + chunk.place
-    return [Finding(node, place, int(chunk.sizes[first]), "body CRC is wrong")]
+    position = int(chunk.starts[first]) + chunk.position
+    return [Finding(node, position, int(chunk.sizes[first]), "body CRC is wrong")]
 
 
 def _fail(options: Options, findings: Sequence[Finding]) -> None:

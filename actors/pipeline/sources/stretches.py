@@ -1,8 +1,9 @@
-"""One file of a log read from one place to another: stretches of whole records, and what is wrong.
+"""One file of a log read from one position to another: stretches of whole records, and what is
+wrong.
 
 The end of a log is where its last file stops making sense: a record that is being written looks
 like a broken one, and what lies behind may be left over from before a truncation. Anywhere else the
-same is damage: it is named, and reading goes on at the next record that names its own place.
+same is damage: it is named, and reading goes on at the next record that names its own position.
 """
 
 from __future__ import annotations

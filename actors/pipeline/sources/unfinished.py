@@ -44,8 +44,12 @@ def entry_unfinished(log: Log, last: Entries) -> str:
     except SourceError:
         return ""
     index = int(last.indexes[0])
-    place, size, term = int(last.starts[0]) + last.place, int(last.sizes[0]), int(last.terms[0])
-    wanted = INDEX_RECORD.pack(MAGIC_NORMAL, place, size, index, term)
+    position, size, term = (
+        int(last.starts[0]) + last.position,
+        int(last.sizes[0]),
+        int(last.terms[0]),
+    )
+    wanted = INDEX_RECORD.pack(MAGIC_NORMAL, position, size, index, term)
     if _read(folder, segments, index * INDEX_BYTES) == wanted:
         return ""
     return "the index does not have the last entry yet"

@@ -31,10 +31,10 @@ NOBODY: Final = -1
 
 @attrs.frozen(eq=False, kw_only=True)
 class Walked:
-    """What was found from one place on.
+    """What was found from one position on.
 
     Attributes:
-        begin: that place.
+        begin: that position.
         end: offset behind what was found; the start of the next file where one is full.
         starts, times: of each record; see `Chunk.times`.
         more: the walk ended at its limit.
@@ -103,9 +103,9 @@ def walk(
             elif isinstance(item, Finding):
                 end = reached = item.offset + (item.size or 0)
             else:
-                starts.append(item.starts + item.place)
+                starts.append(item.starts + item.position)
                 times.append(item.times)
-                end, reached = item.place + item.scanned.end, int(starts[-1][-1])
+                end, reached = item.position + item.scanned.end, int(starts[-1][-1])
             if _is_enough(first, end, reached, limit_bytes, until):
                 break
         else:

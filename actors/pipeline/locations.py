@@ -52,7 +52,7 @@ def _without_slash(name: str) -> str:
 
 
 @attrs.frozen
-class Place:
+class Location:
     """A folder or file.
 
     Attributes:
@@ -61,8 +61,8 @@ class Place:
 
     name: str = attrs.field(converter=_without_slash)
 
-    def __truediv__(self, more: str) -> Place:
-        return Place(posixpath.join(self.name, more))
+    def __truediv__(self, more: str) -> Location:
+        return Location(posixpath.join(self.name, more))
 
     def __str__(self) -> str:
         return self.name
@@ -71,9 +71,9 @@ class Place:
         """For Spark's readers, to whom a name may be a pattern; its writers take it as it is."""
         return _FOR_SPARK.sub(r"\\\1", self.name)
 
-    def absolute(self) -> Place:
+    def absolute(self) -> Location:
         """A path from the root on, which means the same to Java; a URI as it is."""
-        return self if ":/" in self.name else Place(os.path.abspath(self.name))
+        return self if ":/" in self.name else Location(os.path.abspath(self.name))
 
     def is_folder(self) -> bool:
         return self._type() is FileType.Directory
@@ -196,7 +196,7 @@ class Place:
             raise PipelineError(f"{self.name}: {error}") from error
 
 
-def refusal(place: Place, what: str, error: OSError) -> Exception:
+def refusal(place: Location, what: str, error: OSError) -> Exception:
     """What to raise where a disk takes nothing: whose fault it is decides the exit code.
 
     Args:
@@ -230,7 +230,7 @@ def _sync(path: str) -> None:
 
 
 @contextlib.contextmanager
-def held(layer: Place, who: str) -> Iterator[None]:
+def held(layer: Location, who: str) -> Iterator[None]:
     """One process at a time has a layer; the lock goes with the process, however that ends.
 
     On this machine's disks only: in another store there is nothing to lock.
@@ -261,7 +261,7 @@ def held(layer: Place, who: str) -> Iterator[None]:
         os.close(handle)
 
 
-def event_folders(data: Place) -> list[Place]:
+def event_folders(data: Location) -> list[Location]:
     """The `events/` folders of a data directory: a cluster's, a node's, or such a folder itself.
 
     Raises:
@@ -286,23 +286,23 @@ def event_folders(data: Place) -> list[Place]:
     return found
 
 
-def is_logged(data: Place) -> bool:
+def is_logged(data: Location) -> bool:
     """Whether there is any event log."""
     return any(_formats(each) for each in _may_have_events(data))
 
 
-def has_begun(data: Place) -> bool:
+def has_begun(data: Location) -> bool:
     """Whether there is a node's directory."""
     nodes = (data, *(data / name for name in data.children())) if data.is_folder() else ()
     return any((each / "identity.json").exists() for each in nodes)
 
 
-def _may_have_events(data: Place) -> list[Place]:
+def _may_have_events(data: Location) -> list[Location]:
     """The folder itself, a node's, those of all nodes."""
     return [data, data / "events", *(data / name / "events" for name in data.children())]
 
 
-def event_pattern(data: Place) -> str:
+def event_pattern(data: Location) -> str:
     """What Spark has to read, nodes that come later included. Raises: as `event_folders`."""
     found = event_folders(data)
     for alone in (data, data / "events"):
@@ -311,7 +311,7 @@ def event_pattern(data: Place) -> str:
     return f"{data.for_readers()}/*/events/{event_files.FORMAT}"
 
 
-def other_formats(folders: list[Place]) -> list[str]:
+def other_formats(folders: list[Location]) -> list[str]:
     """Formats beside ours, "FOLDER/v=2": they are left alone, and the user is told."""
     return [
         f"{each}/{name}"
@@ -321,11 +321,11 @@ def other_formats(folders: list[Place]) -> list[str]:
     ]
 
 
-def _formats(folder: Place) -> list[str]:
+def _formats(folder: Location) -> list[str]:
     return [name for name in folder.children() if name.startswith("v=")]
 
 
-def claim(layer: Place, data: Place) -> None:
+def claim(layer: Location, data: Location) -> None:
     """A layer with a checkpoint belongs to one data directory: the checkpoint knows only its files.
 
     A run that was killed here may have left the note unfinished: it is written anew.
@@ -336,7 +336,7 @@ def claim(layer: Place, data: Place) -> None:
         (layer / CLAIM).write_json({"data": str(data)})
 
 
-def is_claimed(layer: Place, data: Place) -> bool:
+def is_claimed(layer: Location, data: Location) -> bool:
     """Whether `claim` has nothing left to do; it changes nothing. Raises: as `claim`."""
     known = (layer / CLAIM).read_json()
     if known is not None:
@@ -346,7 +346,7 @@ def is_claimed(layer: Place, data: Place) -> bool:
     return known is not None
 
 
-def check_claimed(layer: Place, data: Place) -> None:
+def check_claimed(layer: Location, data: Location) -> None:
     """Raises: PipelineError: the layer is not there, or of another data directory."""
     known = (layer / CLAIM).read_json()
     out, _, name = layer.name.rpartition("/")
@@ -355,7 +355,7 @@ def check_claimed(layer: Place, data: Place) -> None:
     _check_owner(layer, known, data)
 
 
-def _check_owner(layer: Place, known: dict[str, Any], data: Place) -> None:
+def _check_owner(layer: Location, known: dict[str, Any], data: Location) -> None:
     if known.get("data") != str(data):
         out, _, name = layer.name.rpartition("/")
         are = f"{name} are" if name.endswith("s") else f"{name} is"
