@@ -1,4 +1,4 @@
-"""A supervisor's record of one child, and of the child's present life."""
+"""A supervisor's record of one child, and of the incarnation that runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Process(Protocol):
-    """What runs inside a life: an actor or a supervisor."""
+    """What runs inside an incarnation: an actor or a supervisor."""
 
     @property
     def kind(self) -> str: ...
@@ -50,10 +50,11 @@ Launch: TypeAlias = "Callable[[Registry, str, int, Start], Process]"
 
 
 @attrs.define(eq=False)
-class Life:
-    """One incarnation: from the start of its task to its end.
+class Incarnation:
+    """One run of a child, from the start of its task to its end.
 
     Attributes:
+        number: 1 for the first one at the child's path, then 2 and so on.
         scope: around everything the child does; shielded once it is ready, so only its supervisor
             cancels it.
         ready: it called started() and its task did move to the supervisor's nursery.
@@ -64,7 +65,7 @@ class Life:
         renewed: that deadline was set anew, for the whole process had stood still.
     """
 
-    incarnation: int
+    number: int
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     process: Process | None = None
     ready: bool = False
@@ -106,10 +107,10 @@ class Life:
 
 @attrs.define(eq=False)
 class Child:
-    """One place in a supervisor's list.
+    """One entry of a supervisor's list.
 
     Attributes:
-        life: the present life, None between lives.
+        current: the incarnation that runs; None between two of them.
         due_s: when it shall be started again, while state is WAITING.
         restarts: after its end.
         requested: restarts that somebody asked for.
@@ -118,7 +119,7 @@ class Child:
 
     spec: ChildSpec
     path: str
-    life: Life | None = None
+    current: Incarnation | None = None
     state: State = State.STOPPED
     incarnation: int = 0
     restarts: int = 0
@@ -133,7 +134,7 @@ class Child:
         return self.spec.restart is Restart.TEMPORARY
 
     def snapshot(self) -> TreeNode:
-        process = self.life.process if self.life is not None else None
+        process = self.current.process if self.current is not None else None
         return TreeNode(
             path=self.path,
             kind=self.kind,

@@ -35,7 +35,7 @@ class ActorContext(Generic[M]):
 
     Attributes:
         path: "/n0/orders/store".
-        incarnation: 1 for the first life at this path, then 2 and so on.
+        incarnation: 1 for the first run at this path, then 2 and so on.
         self_ref: the actor's own ref, to be given to others.
         timers: messages to oneself at a time.
         rng: the system's only source of randomness.

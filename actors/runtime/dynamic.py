@@ -129,6 +129,6 @@ class DynamicSupervisor(Supervisor):
     async def _stop_children(self) -> None:
         self._close_requests()
         for child in reversed(self._children):
-            if child.life is not None:
-                child.life.request_stop(child.spec.shutdown_s)
+            if child.current is not None:
+                child.current.request_stop(child.spec.shutdown_s)
         await super()._stop_children()

@@ -8,8 +8,8 @@ They are carried out one by one, between exits and restarts.
 Source: erlang/otp, lib/stdlib/src/supervisor.erl, terminate_child/2 followed by restart_child/2.
 Differs:
 - the two are one request, so that nobody can be left in between;
-- a start that fails is a failed life, which the child's `restart` decides about (OTP leaves the
-  child stopped).
+- a start that fails is a failed incarnation, which the child's `restart` decides about (OTP leaves
+  the child stopped).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from actors.runtime.reply import ReplyTo
 
 @attrs.frozen(kw_only=True)
 class Restarted:
-    """The child is ready again, in a new life."""
+    """The child is ready again, in a new incarnation."""
 
     name: str
     incarnation: int

@@ -62,7 +62,7 @@ class AutoShutdown(enum.Enum):
 class Backoff:
     """Delay before a restart: `first_s`, then `factor` times the last, up to `max_s`.
 
-    It begins again at `first_s` once a life has lasted longer than `max_s`.
+    It begins again at `first_s` once an incarnation has lasted longer than `max_s`.
 
     Attributes:
         jitter: share by which each delay may be longer or shorter, 0.0 to 1.0.
@@ -150,7 +150,7 @@ class DynamicSpec:
 
 @attrs.frozen
 class LazySpec:
-    """A supervisor whose specification is made anew for each of its lives.
+    """A supervisor whose specification is made anew for each of its incarnations.
 
     Attributes:
         build: pure and quick; also called to print the tree.
@@ -168,8 +168,8 @@ class ChildSpec:
 
     Attributes:
         name: last part of its path.
-        start: a factory that makes a fresh actor for each life, or a supervisor's specification,
-            or a way to make one for each life.
+        start: a factory that makes a fresh actor for each incarnation, or a supervisor's
+            specification, or a way to make one for each incarnation.
         shutdown_s: how long it may take to stop before it is killed. Of no effect for a
             supervisor, which gets the sum of its children's plus SUPERVISOR_EXTRA_S.
         significant: see AutoShutdown. Not for permanent children, which never end for good.
@@ -193,7 +193,7 @@ class ChildSpec:
 
 
 def supervisor_of(start: Start) -> SupervisorSpec | DynamicSpec | None:
-    """The specification that a life begun now would have; None for an actor's factory."""
+    """The specification that an incarnation begun now would have; None for an actor's factory."""
     if isinstance(start, LazySpec):
         return start.build()
     return start if isinstance(start, SupervisorSpec | DynamicSpec) else None

@@ -3,7 +3,7 @@
 When the host cancels, only the root's own awaits are interrupted: everything below is shielded.
 Its `finally` is shielded too and stops the children in reverse order: ask, wait, kill, wait. A
 supervisor below is asked by cancelling its `_loop_scope`, which interrupts it in the same place,
-whatever it was waiting for. `lives` has the rest of the rules of cancellation.
+whatever it was waiting for. `incarnations` has the rest of the rules of cancellation.
 
 Source for the rules: erlang/otp, lib/stdlib/src/supervisor.erl (restart/2,
 restart_multiple_children/3, do_auto_shutdown/2). Differs:
@@ -34,7 +34,7 @@ from actors.runtime.errors import (
     StopFailed,
     describe,
 )
-from actors.runtime.lives import Lives
+from actors.runtime.incarnations import Incarnations
 from actors.runtime.mailbox import MailboxStatistics
 from actors.runtime.registry import Registry
 from actors.runtime.requests import Refused, RequestBox, RestartChild, Restarted, answer
@@ -50,7 +50,7 @@ from actors.runtime.tree import State
 _NEVER = math.inf
 
 
-class Supervisor(Lives):
+class Supervisor(Incarnations):
     """One incarnation of a supervisor. `run` is its task."""
 
     kind = "supervisor"
@@ -93,8 +93,8 @@ class Supervisor(Lives):
     def open_to_kill(self) -> None:
         self._killed = True
         for child in self._children:
-            if child.life is not None:
-                child.life.open_to_kill()
+            if child.current is not None:
+                child.current.open_to_kill()
 
     def shutdown_s(self, own_s: float) -> float:
         del own_s  # the children's times count
@@ -103,7 +103,7 @@ class Supervisor(Lives):
     def statistics(self) -> MailboxStatistics | None:
         return self._requests.statistics() if self._requests is not None else None
 
-    # The life of a supervisor.
+    # From start to end.
 
     async def run(self, started: Callable[[], None]) -> None:
         """Start the children, call `started`, keep the rules, stop the children however it ends."""
@@ -171,14 +171,14 @@ class Supervisor(Lives):
     async def _on_exit_notice(self, notice: Exit) -> bool:
         """True if the supervisor shall shut itself down."""
         child = self._find(notice.name)
-        if child is None or child.life is None or child.life.incarnation != notice.incarnation:
+        if child is None or child.current is None or child.current.number != notice.incarnation:
             return False  # it was stopped, or replaced, before its notice was read
-        child.life = None
+        child.current = None
         child.state = State.STOPPED
         return await self._ended(child, notice.error)
 
     async def _ended(self, child: Child, error: Exception | None) -> bool:
-        """A life ended by itself, or failed to start. True if that ends the supervisor too."""
+        """An incarnation ended by itself, or failed to start. True if that ends the supervisor too."""
         if _comes_back(child, error):
             await self._restart(child, error)
             return False
@@ -231,7 +231,7 @@ class Supervisor(Lives):
         child.requested += 1
         try:
             await self._start_child(child)
-        except Exception as exc:  # noqa: BLE001 - a failed start is a failed life
+        except Exception as exc:  # noqa: BLE001 - a failed start is a failed incarnation
             reason = f"could not start: {describe(exc)}"
             answer(request.reply_to, Refused(reason=reason, error=exc))
             await self._ended(child, exc)
@@ -303,7 +303,7 @@ class Supervisor(Lives):
             child.restarts += 1
             try:
                 await self._start_child(child)
-            except Exception as exc:  # noqa: BLE001 - a failed start is a failed life
+            except Exception as exc:  # noqa: BLE001 - a failed start is a failed incarnation
                 await self._ended(child, exc)
                 return
 
@@ -337,17 +337,17 @@ class Supervisor(Lives):
 
     async def _stop_all(self) -> None:
         """Stop all children in reverse order, within the budget if this is the root."""
-        lives = [child.life for child in self._children if child.life is not None]
+        incarnations = [child.current for child in self._children if child.current is not None]
         self._budget_scope.deadline = trio.current_time() + self._stop_timeout_s
         with self._budget_scope:
             await self._stop_children()
         if self._budget_scope.cancelled_caught:
             self._emit(events.StopTimedOut(paths=tuple(self.running_paths())))
             for child in reversed(self._children):
-                if child.life is not None:
-                    child.life.kill()
-                    await child.life.ended.wait()
-        errors = [life.error for life in lives]
+                if child.current is not None:
+                    child.current.kill()
+                    await child.current.ended.wait()
+        errors = [incarnation.error for incarnation in incarnations]
         self._stop_errors += [error for error in errors if isinstance(error, StopFailed)]
 
     async def _stop_children(self) -> None:

@@ -10,7 +10,7 @@ from actors.runtime.mailbox import MailboxStatistics
 
 
 class State(enum.Enum):
-    """Where a child is in its life."""
+    """What a child is doing between its start and its end."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -26,7 +26,7 @@ class TreeNode:
     Attributes:
         kind: "actor", "supervisor" or "dynamic".
         type: the actor's class, or the supervisor's strategy.
-        incarnation: of the life that runs, or of the last one; 0 before the first.
+        incarnation: number of the one that runs, or of the last one; 0 before the first.
         restarts: how often its supervisor has restarted it after its end; not on request.
         mailbox: None where there is none, or nobody runs.
     """

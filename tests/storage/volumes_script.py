@@ -171,12 +171,12 @@ def walk_through(tmp: str, volumes: Volumes) -> None:
 
 def read_by_the_pipeline(data: str, layout: StoreLayout) -> None:
     from actors.pipeline.alarms.event_logs import Listing
-    from actors.pipeline.places import Place
+    from actors.pipeline.locations import Location
     from actors.pipeline.sources.log_files import logs_at
 
     logs = logs_at([f"{data}/*/groups/orders"], "commitlog")
     assert layout.commit_log in [log.folder for log in logs], logs
-    assert Listing(Place(f"{data}/n0/events")).look()
+    assert Listing(Location(f"{data}/n0/events")).look()
 
 
 if __name__ == "__main__":
