@@ -29,7 +29,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from actors.events.codec import KINDS
-from actors.pipeline import bronze_parts, checkpoints, lives
+from actors.pipeline import bronze_parts, checkpoints, generations
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.event_schema import ENVELOPE
 from actors.pipeline.locations import Location, claim, event_pattern
@@ -73,7 +73,7 @@ class Days(msgspec.Struct, frozen=True):
 
 
 class _Note(msgspec.Struct, frozen=True):
-    """The part of a batch's note that is told; see `BatchRead`. `lives` reads more of it."""
+    """The part of a batch's note that is told; see `BatchRead`. `generations` reads more of it."""
 
     run: int
     files: tuple[tuple[str, int], ...]
@@ -125,12 +125,12 @@ def ingest(
         bytes_per_batch: of files, at most; a file alone may have more.
 
     Raises:
-        PipelineError: no event logs, or `out` belongs to other ones, or to an earlier life of
-            theirs: see `lives`.
+        PipelineError: no event logs, or `out` belongs to other ones, or to an earlier generation of
+            theirs: see `generations`.
     """
     root = event_pattern(data)
     claim(out / LAYER, data)
-    lives.check(data, out)
+    generations.check(data, out)
     stream = (
         spark.readStream.format("binaryFile")
         .schema(_FILES)
@@ -206,7 +206,7 @@ def finished_after(out: Location, batch: int) -> list[int]:
     """Those of `batches_after` that are whole. One at which a run was killed is written anew by the
     next, and has its note then.
     """
-    noted = (out / LAYER / lives.NOTES).children()
+    noted = (out / LAYER / generations.NOTES).children()
     return [number for number in batches_after(out, batch) if _note_name(number) in noted]
 
 
@@ -234,7 +234,7 @@ def _write_batch(files: DataFrame, batch: int, out: Location, run: int) -> None:
     for place in (layer, layer / "events"):
         place.sync()
     counts = _write_parts(files.sparkSession, found, folder, run)
-    begins = lives.rows_of(found)
+    begins = generations.rows_of(found)
     _note(out, batch).write_json({"run": run, "files": found, "begins": begins, **counts})
 
 
@@ -276,7 +276,7 @@ def _tell_new(
 
 
 def _note(out: Location, batch: int) -> Location:
-    return out / LAYER / lives.NOTES / _note_name(batch)
+    return out / LAYER / generations.NOTES / _note_name(batch)
 
 
 def _note_name(batch: int) -> str:

@@ -121,7 +121,7 @@ def _run(asked: argparse.Namespace) -> int:
     if importlib.util.find_spec("pyspark") is None:
         raise PipelineError("PySpark is not installed: pip install 'triolog[pipeline]'")
 
-    from actors.pipeline import lives
+    from actors.pipeline import generations
     from actors.pipeline.locations import Location, check_claimed, event_folders, held, is_claimed
 
     data, out = Location(asked.data).absolute(), Location(_tables(asked)).absolute()
@@ -143,7 +143,7 @@ def _run(asked: argparse.Namespace) -> int:
             return _with_spark(data, out, asked)
     with held(out, "another run"):
         if asked.step != "compact":
-            lives.check(data, out)
+            generations.check(data, out)
         return _with_spark(data, out, asked)
 
 

@@ -178,7 +178,7 @@ class Supervisor(Incarnations):
         return await self._ended(child, notice.error)
 
     async def _ended(self, child: Child, error: Exception | None) -> bool:
-        """An incarnation ended by itself, or failed to start. True if that ends the supervisor too."""
+        """An incarnation ended or failed to start. Returns whether that ends the supervisor too."""
         if _comes_back(child, error):
             await self._restart(child, error)
             return False

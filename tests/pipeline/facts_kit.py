@@ -17,7 +17,7 @@ from actors.pipeline.report.facts import (
     RoleSpan,
     Table,
     Waits,
-    lives_of,
+    process_counts,
 )
 from actors.pipeline.report.time_axis import US, Stretch, TimeAxis
 from actors.pipeline.verdicts import Checked, CheckedRange, Verdict, Verdicts, Word
@@ -73,7 +73,7 @@ def facts(**changed: Any) -> Facts:
         events=123_456,
         outside=0,
         boots=tuple(boots),
-        lives=lives_of(boots),
+        processes=process_counts(boots),
         roles=tuple(roles()),
         roles_count=len(roles()),
         led={"ledger": 1, "orders": 0},
@@ -116,7 +116,7 @@ def facts(**changed: Any) -> Facts:
         ),
     )
     if "boots" in changed:
-        changed.setdefault("lives", lives_of(changed["boots"]))
+        changed.setdefault("processes", process_counts(changed["boots"]))
     return attrs.evolve(given, **changed)
 
 

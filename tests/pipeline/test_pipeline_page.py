@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from actors.pipeline.report import words
 from actors.pipeline.report.drawing import VARIABLES, waited
-from actors.pipeline.report.facts import Lives, OutageCount
+from actors.pipeline.report.facts import OutageCount, ProcessCounts
 from actors.pipeline.report.html import element, readable, text
 from actors.pipeline.report.page import POLICY, page
 from actors.pipeline.report.summary import summary
@@ -128,7 +128,7 @@ def test_what_logs_hold_is_text_everywhere() -> None:
     changed = attrs.evolve(
         changed,
         boots=tuple(attrs.evolve(each, node=EVIL) for each in changed.boots),
-        lives=attrs.evolve(changed.lives, nodes=(EVIL, "n0")),
+        processes=attrs.evolve(changed.processes, nodes=(EVIL, "n0")),
         outages=tuple(attrs.evolve(each, group=EVIL, from_node=EVIL) for each in changed.outages),
         waits=tuple(attrs.evolve(each, group=EVIL) for each in changed.waits),
         tables=tuple(attrs.evolve(each, rows=({EVIL: EVIL},)) for each in changed.tables),
@@ -228,15 +228,17 @@ def test_the_summary_says_what_the_page_says() -> None:
 
 def test_processes_that_are_not_listed_are_counted() -> None:
     """A crash loop is more than the page lists; its numbers are of all."""
-    all_of_them = Lives(nodes=("n0", "n1", "n2", "n9"), boots=1500, killed=1400, unended=1402)
-    found = facts(lives=all_of_them)
+    all_of_them = ProcessCounts(
+        nodes=("n0", "n1", "n2", "n9"), boots=1500, killed=1400, unended=1402
+    )
+    found = facts(processes=all_of_them)
     made = page(found)
     assert "events of 1,500 boots of 4 nodes" in made
     assert "the 3 newest of 1,402" in made
     assert "1,500 processes of 4 nodes, 1,400 of them killed, 0 gave up" in made
     said = summary(found, "r")["summary"]
     assert (said["boots"], said["killed"], said["nodes"]) == (1500, 1400, ["n0", "n1", "n2", "n9"])
-    assert "1,402 older" in page(facts(boots=facts().boots[:1], lives=all_of_them))
+    assert "1,402 older" in page(facts(boots=facts().boots[:1], processes=all_of_them))
 
 
 def test_intervals_and_leaders_that_are_not_drawn_are_counted() -> None:
@@ -278,7 +280,9 @@ def test_a_process_that_gave_up_did_not_stop_in_order() -> None:
     )
     assert [each.end for each in told] == ["stopped", "killed", "gave up", "open"]
     found = facts(boots=told)
-    assert found.lives == Lives(nodes=("n0", "n1", "n2"), boots=4, killed=1, gave_up=1, unended=3)
+    assert found.processes == ProcessCounts(
+        nodes=("n0", "n1", "n2"), boots=4, killed=1, gave_up=1, unended=3
+    )
     made = page(found)
     assert "4 processes of 3 nodes, 1 of them killed, 1 gave up" in made
     listed = made[made.index("Processes without an end in order") :]
@@ -326,14 +330,16 @@ def test_a_real_outage_is_not_lost_among_pauses_and_silences() -> None:
 
 def test_the_course_of_a_run_is_said_before_any_picture() -> None:
     counts = OutageCount(outages=2, pauses=1, silences=9, worst_us=6_240_000)
-    ends = Lives(nodes=("n0",), boots=1500, killed=1400, gave_up=1, unended=1402)
+    ends = ProcessCounts(nodes=("n0",), boots=1500, killed=1400, gave_up=1, unended=1402)
     said = "1,400 of 1,500 processes killed, 1 gave up; 2 outages, 1 short pause, "
     said += "the longest wait 6.2 s"
-    made = page(facts(lives=ends, all_outages={"": counts, "orders": OutageCount()}))
+    made = page(facts(processes=ends, all_outages={"": counts, "orders": OutageCount()}))
     assert made.index(said) < made.index("<main>")
-    quiet = facts(lives=Lives(nodes=("n0",), boots=1), all_outages={})
+    quiet = facts(processes=ProcessCounts(nodes=("n0",), boots=1), all_outages={})
     assert words.course(quiet) == "none of 1 process killed; 0 outages, 0 short pauses"
-    assert words.course(facts(lives=Lives())) == "", "without a process there is nothing to say"
+    assert words.course(facts(processes=ProcessCounts())) == "", (
+        "without a process there is nothing to say"
+    )
 
 
 @pytest.mark.parametrize(

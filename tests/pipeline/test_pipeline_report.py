@@ -19,7 +19,7 @@ from actors.pipeline import command_line, steps
 from actors.pipeline.__main__ import main
 from actors.pipeline.locations import Location
 from actors.pipeline.report import gather
-from actors.pipeline.report.gather import lives
+from actors.pipeline.report.gather import shown_boots
 from actors.pipeline.report.time_axis import Stretch, time_axis
 from actors.pipeline.verdicts import Verdicts
 
@@ -90,7 +90,7 @@ def test_a_clock_that_jumps_within_a_boot_is_cut_out(spark: SparkSession) -> Non
         boot.say(second, "", node.NodeStarted(cluster="c", version="1", groups=()))
     again.say(90, "", node.NodeStarted(cluster="c", version="1", groups=()))
     again.say(95, "", node.NodeStopped(reason="OSError: no room"))
-    boots, active, is_cut = lives(events_of(spark, boot, again))
+    boots, active, is_cut = shown_boots(events_of(spark, boot, again))
     assert [(each.boot, each.events, each.end) for each in boots] == [
         (1, 5, "killed"),
         (2, 2, "gave up"),
@@ -115,7 +115,7 @@ def test_a_quiet_last_hour_makes_nobody_killed(
     for second in (0, 1, 3600, 3601, 3602):
         boot.say(second, "", node.NodeStarted(cluster="c", version="1", groups=()))
     boot.say(7200, "", node.NodeStopped(reason="ordered"))
-    (found,), _, is_cut = lives(events_of(spark, boot))
+    (found,), _, is_cut = shown_boots(events_of(spark, boot))
     assert (found.end, found.events, is_cut) == ("stopped", 4, True)
 
 

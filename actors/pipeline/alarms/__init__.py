@@ -6,7 +6,7 @@
 | reading | what a batch reads of each log, and the time that all have reached |
 | facts | events -> the few facts that a rule wants, thinned |
 | source | the three above as a streaming data source |
-| leaders, failovers, followers, lives | the rules, without Spark |
+| leaders, failovers, followers | the rules, without Spark |
 | doubts | what may explain an alarm instead: missing events, clocks that were set |
 | processor | the rules as one stateful operator for each group, with timers |
 | findings | what a rule finds |

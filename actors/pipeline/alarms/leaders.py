@@ -2,7 +2,7 @@
 
 Of a node that begins anew, what it led before is forgotten. Where all of a group's nodes do, their
 terms begin anew as well: one that leads before the others are read may be told beside who led in
-an earlier life. Its finding stands beside theirs that they begin anew.
+an earlier boot. Its finding stands beside theirs that they begin anew.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def begun_anew(fact: Fact) -> Iterator[Finding]:
 
 
 def rotten(fact: Fact) -> Iterator[Finding]:
-    """No copy of a log is damaged. Told once for each range and life."""
+    """No copy of a log is damaged. Told once for each range and boot."""
     if fact.what == "rotten":
         yield Finding(
             alarm="rotten",

@@ -13,7 +13,7 @@ fires only when what could answer it has been read.
 - A node that has said NodeStopped holds nobody.
 - A log begins anew if the file that was read last is gone and older ones are there, for retention
   takes the oldest first; or if it ends at another moment. Then all of its files are new. Those of
-  an earlier life that somebody left beside the new ones are no such case, and hide them.
+  an earlier generation that somebody left beside the new ones are no such case, and hide them.
 
 A clock set far ahead takes the time with it: until the others' clocks are there, what goes on is
 told at once.

@@ -14,14 +14,15 @@ _KEY = ("group", "node", "boot")
 
 
 def falling_commits(events: DataFrame) -> DataFrame:
-    """Committed indexes that are not above the one before, in one life of the actor that tells it.
+    """Committed indexes that are not above the one before, in one incarnation of the actor that
+    tells it.
 
     A part that is started anew knows only what is stored, and may have heard of more before.
     """
-    life = Window.partitionBy(*_KEY, "path", "incarnation").orderBy("seq")
+    in_order = Window.partitionBy(*_KEY, "path", "incarnation").orderBy("seq")
     return (
         view(events, "CommittedRose")
-        .withColumn("before", fn.lag("index").over(life))
+        .withColumn("before", fn.lag("index").over(in_order))
         .where(fn.col("index") <= fn.col("before"))
         .select(*_KEY, "seq", "index", "before")
     )
@@ -85,12 +86,12 @@ def committed_removed(events: DataFrame) -> DataFrame:
         .withColumn("is_empty", fn.lit(1))
     )
     in_order = Window.partitionBy("group", "node").orderBy("boot", "seq")
-    so_far = Window.partitionBy("group", "node", "life").orderBy("boot", "seq")
+    so_far = Window.partitionBy("group", "node", "generation").orderBy("boot", "seq")
     return (
         told.select(*_KEY, "seq", "index")
         .unionByName(cut.select(*columns), allowMissingColumns=True)
         .unionByName(emptied.select(*_KEY, "seq", "is_empty"), allowMissingColumns=True)
-        .withColumn("life", fn.sum(fn.coalesce("is_empty", fn.lit(0))).over(in_order))
+        .withColumn("generation", fn.sum(fn.coalesce("is_empty", fn.lit(0))).over(in_order))
         .withColumn("committed", fn.max("index").over(so_far))
         .where("next is not null and committed >= next")
         .select(*columns, "committed")
@@ -106,7 +107,7 @@ def told_for_good(events: DataFrame) -> DataFrame:
 
 COMMITTED_RISES = EventAudit(
     name="committed_never_falls",
-    claim="The committed index that a member tells rises as long as the part that tells it lives.",
+    claim="The committed index that a member tells rises within one incarnation of its actor.",
     severity="error",
     kinds=("CommittedRose",),
     strict=True,

@@ -115,8 +115,8 @@ def may_lose(group: GroupStores, rows: Iterable[Mapping[str, Any]]) -> bool:
     if group.is_loose or any(row["upstream"] for row in own):
         return True
     is_written = group.is_written or any(row["durability"] == "written" for row in own)
-    lives = [row["was_clean"] for row in own if row["kind"] == "RecoveryFinished"]
-    return is_written and not (lives and all(lives))
+    clean = [row["was_clean"] for row in own if row["kind"] == "RecoveryFinished"]
+    return is_written and not (clean and all(clean))
 
 
 def given_up(receipts: Sequence[Receipt], forced: Iterable[Forced]) -> set[int]:

@@ -48,28 +48,28 @@ def cut_on_a_node(events: DataFrame) -> DataFrame:
     A log that begins with nothing is not judged: a node whose disk was lost or emptied knows that
     it has forgotten, and one that lost its log beside its mark refuses to start.
     """
-    lives = opened_logs(events)
-    later = "later.boot > held.boot or (later.boot = held.boot and later.life > held.life)"
+    recoveries = opened_logs(events)
+    later = "later.boot > held.boot or (later.boot = held.boot and later.recovery > held.recovery)"
     same = fn.expr("later.group = held.group and later.node = held.node")
     return (
-        acknowledged_by_life(events, lives)
+        acknowledged_by_recovery(events, recoveries)
         .join(fn.broadcast(last_era(events)), "group", "left")
         .where("number >= coalesce(after, 0)")
         .alias("held")
-        .join(fn.broadcast(lives.alias("later")), same & fn.expr(later), "inner")
+        .join(fn.broadcast(recoveries.alias("later")), same & fn.expr(later), "inner")
         .where("later.end_bytes < held.held and later.end_bytes > 0")
         .groupBy("held.group", "held.node", "held.number")
         .agg(
             fn.max("held.held").alias("held"),
-            fn.min(fn.struct("later.boot", "later.life", "later.end_bytes")).alias("cut"),
+            fn.min(fn.struct("later.boot", "later.recovery", "later.end_bytes")).alias("cut"),
         )
-        .select("group", "node", "number", "held", "cut.boot", "cut.life", "cut.end_bytes")
-        .withColumnRenamed("life", "seq")
+        .select("group", "node", "number", "held", "cut.boot", "cut.recovery", "cut.end_bytes")
+        .withColumnRenamed("recovery", "seq")
     )
 
 
-def acknowledged_by_life(events: DataFrame, lives: DataFrame) -> DataFrame:
-    """As `held_by_life`, with `held` the end of the last answer of that epoch up to there.
+def acknowledged_by_recovery(events: DataFrame, recoveries: DataFrame) -> DataFrame:
+    """As `held_by_recovery`, with `held` the end of the last answer of that epoch up to there.
 
     A slave syncs and reports what has come of a record that goes on, and a start cuts that.
     """
@@ -77,18 +77,20 @@ def acknowledged_by_life(events: DataFrame, lives: DataFrame) -> DataFrame:
         "group", "number", fn.col("next_bytes").alias("end")
     )
     return (
-        fn.broadcast(held_by_life(events, lives))
+        fn.broadcast(held_by_recovery(events, recoveries))
         .join(ends, ["group", "number"], "inner")
         .where("end <= held")
-        .groupBy(*_KEY, "life", "number")
+        .groupBy(*_KEY, "recovery", "number")
         .agg(fn.max("end").alias("held"))
     )
 
 
 def opened_logs(events: DataFrame) -> DataFrame:
-    """Lives of the stores of `synced` classic groups: group, node, boot, life, until, end_bytes.
+    """Recoveries of the stores of `synced` classic groups: group, node, boot, recovery, until,
+    end_bytes.
 
-    `life` is the seq of its RecoveryFinished, `until` that of the next one in this boot, or null.
+    `recovery` is the seq of its RecoveryFinished, `until` that of the next one in this boot, or
+    null.
     """
     of_groups = (
         view(events, "GroupConfigured")
@@ -102,15 +104,15 @@ def opened_logs(events: DataFrame) -> DataFrame:
         .join(of_groups, list(_KEY), "left_semi")
         .select(
             *_KEY,
-            fn.col("seq").alias("life"),
+            fn.col("seq").alias("recovery"),
             fn.lead("seq").over(in_boot).alias("until"),
             "end_bytes",
         )
     )
 
 
-def held_by_life(events: DataFrame, lives: DataFrame) -> DataFrame:
-    """How far a node said that it holds the log: group, node, boot, life, number, held.
+def held_by_recovery(events: DataFrame, recoveries: DataFrame) -> DataFrame:
+    """How far a node said that it holds the log: group, node, boot, recovery, number, held.
 
     A slave by its reports to a master that it had verified, a master by its answers.
     """
@@ -125,9 +127,9 @@ def held_by_life(events: DataFrame, lives: DataFrame) -> DataFrame:
     )
     return (
         reports.unionByName(answers)
-        .join(fn.broadcast(lives.drop("end_bytes")), list(_KEY), "inner")
-        .where("seq >= life and (until is null or seq < until)")
-        .groupBy(*_KEY, "life", "number")
+        .join(fn.broadcast(recoveries.drop("end_bytes")), list(_KEY), "inner")
+        .where("seq >= recovery and (until is null or seq < until)")
+        .groupBy(*_KEY, "recovery", "number")
         .agg(fn.max("held").alias("held"))
     )
 

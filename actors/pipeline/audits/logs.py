@@ -127,7 +127,7 @@ LOGS_WHOLE = EventAudit(
     query=holes,
     note="What a node says that it dropped is no hole, nor is what it deleted as too old before it "
     "was read. The end of an open boot is not known. Lines that differ are of a log that somebody "
-    "changed, or of two lives of one node.",
+    "changed, or of two generations of one node.",
 )
 READ_IN_TIME = EventAudit(
     name="read_before_deleted",

@@ -144,15 +144,15 @@ def _losses(events: DataFrame) -> DataFrame:
 def _stops(events: DataFrame) -> DataFrame:
     """For each group the moments at which the last node that ran stopped in order, and for how long
     none ran (0: no node of these events did again)."""
-    lives = events.groupBy("node", "boot").agg(
+    boots = events.groupBy("node", "boot").agg(
         fn.max("seq").alias("seq"),
         fn.min("ts_us").alias("first_us"),
         fn.max("ts_us").alias("last_us"),
         fn.max((fn.col("kind") == "NodeStopped") & (fn.col("reason") == ORDERED)).alias("ordered"),
     )
     place = ("node", "boot", "seq", "ordered")
-    begun = lives.select(*place, fn.col("first_us").alias("ts_us"), fn.lit(1).alias("runs"))
-    ended = lives.select(*place, fn.col("last_us").alias("ts_us"), fn.lit(-1).alias("runs"))
+    begun = boots.select(*place, fn.col("first_us").alias("ts_us"), fn.lit(1).alias("runs"))
+    ended = boots.select(*place, fn.col("last_us").alias("ts_us"), fn.lit(-1).alias("runs"))
     by_time = Window.partitionBy(fn.lit(0)).orderBy("ts_us", fn.desc("runs"), "node", "boot")
     running = fn.sum("runs").over(by_time.rowsBetween(Window.unboundedPreceding, 0))
     stopped_us = fn.lead("ts_us").over(by_time) - fn.col("ts_us")

@@ -21,7 +21,7 @@ it runs or was killed; none, and another process of the node came after it."""
 
 @attrs.frozen(kw_only=True)
 class Boot:
-    """One life of one node's process.
+    """One boot of a node: one run of its process.
 
     Attributes:
         stop_reason: of its NodeStopped: "ordered", or why it gave up; None if it has none.
@@ -44,7 +44,7 @@ class Boot:
 
 
 @attrs.frozen(kw_only=True)
-class Lives:
+class ProcessCounts:
     """All processes that there were, however many of them are listed.
 
     Attributes:
@@ -62,9 +62,9 @@ class Lives:
     unended: int = 0
 
 
-def lives_of(boots: Iterable[Boot]) -> Lives:
+def process_counts(boots: Iterable[Boot]) -> ProcessCounts:
     known = list(boots)
-    return Lives(
+    return ProcessCounts(
         nodes=tuple(sorted({each.node for each in known})),
         boots=len(known),
         killed=sum(each.end == "killed" for each in known),
@@ -201,7 +201,7 @@ class Facts:
         axis: None if there are no events.
         events: of all boots.
         outside: events that lie outside of `axis`.
-        boots: see BOOTS_MAX; `lives` are all.
+        boots: see BOOTS_MAX; `processes` are all.
         roles: see SPANS_MAX; `roles_count` are all of these groups.
         led: by group, how many times somebody else led, or the same anew.
         outages: see OUTAGES_MAX.
@@ -216,7 +216,7 @@ class Facts:
     events: int
     outside: int
     boots: tuple[Boot, ...]
-    lives: Lives
+    processes: ProcessCounts
     roles: tuple[RoleSpan, ...]
     roles_count: int
     led: Mapping[str, int]
@@ -253,7 +253,7 @@ NODES_MAX = 12
 SPANS_MAX = 600
 """Intervals of roles in the timeline, the longest."""
 BOOTS_MAX = 400
-"""Lives of processes, the newest."""
+"""Processes that are shown, the newest."""
 OUTAGES_MAX = 200
 """Those in which somebody waited before those in which nobody did, the longest first."""
 OUTAGE_US = 1_000_000

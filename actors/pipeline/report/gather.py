@@ -28,12 +28,12 @@ from actors.pipeline.report.facts import (
     SPANS_MAX,
     Boot,
     Facts,
-    Lives,
     Outage,
     OutageCount,
+    ProcessCounts,
     RoleSpan,
     Table,
-    lives_of,
+    process_counts,
 )
 from actors.pipeline.report.time_axis import Stretch, TimeAxis, time_axis
 from actors.pipeline.verdicts import Verdicts
@@ -68,7 +68,7 @@ def gather(
     folder = layers.current(out / "gold")
     gold = {name: layers.read(spark, folder / name) for name in TABLES}
     tell("report: which time to show")
-    boots, active, is_cut = lives(events)
+    boots, active, is_cut = shown_boots(events)
     empty = Facts(
         data=str(data),
         tables_at=str(out),
@@ -77,7 +77,7 @@ def gather(
         events=sum(each.events for each in boots),
         outside=0,
         boots=(),
-        lives=Lives(),
+        processes=ProcessCounts(),
         roles=(),
         roles_count=0,
         led={},
@@ -96,26 +96,27 @@ def gather(
         axis=axis,
         outside=outside,
         boots=boots[-BOOTS_MAX:],
-        lives=lives_of(boots),
-        hidden=_hidden_lives(lives_of(boots), is_cut),
+        processes=process_counts(boots),
+        hidden=_hidden_processes(process_counts(boots), is_cut),
     )
     return _with_curves(_with_tables(shown, gold, tell), axis, gold, tell)
 
 
-def _hidden_lives(lives: Lives, is_cut: bool) -> tuple[str, ...]:
+def _hidden_processes(processes: ProcessCounts, is_cut: bool) -> tuple[str, ...]:
     found = []
     if is_cut:
         found.append(
             f"Events and processes are those of {HOURS_MAX:,} hours of nodes: of all in which a "
             "node stopped, then of the busiest."
         )
-    if lives.boots > BOOTS_MAX:
+    if processes.boots > BOOTS_MAX:
         found.append(
-            f"The timeline and the list of processes lack the {lives.boots - BOOTS_MAX:,} oldest "
-            f"of {lives.boots:,} processes."
+            f"The timeline and the list of processes lack the {processes.boots - BOOTS_MAX:,} "
+            "oldest "
+            f"of {processes.boots:,} processes."
         )
-    if len(lives.nodes) > NODES_MAX:
-        found.append(f"The timeline has {NODES_MAX} of {len(lives.nodes)} nodes.")
+    if len(processes.nodes) > NODES_MAX:
+        found.append(f"The timeline has {NODES_MAX} of {len(processes.nodes)} nodes.")
     return tuple(found)
 
 
@@ -170,7 +171,7 @@ def _with_curves(facts: Facts, axis: TimeAxis, gold: dict[str, DataFrame], tell:
     )
 
 
-def lives(events: DataFrame) -> tuple[tuple[Boot, ...], list[Stretch], bool]:
+def shown_boots(events: DataFrame) -> tuple[tuple[Boot, ...], list[Stretch], bool]:
     """The boots, by their first moment, and the stretches of time in which each told anything.
 
     The third is true if there were more hours of nodes than HOURS_MAX.

@@ -56,10 +56,10 @@ def page(facts: Facts) -> str:
 
 def _header(facts: Facts, title: str, links: Sequence[tuple[str, str]]) -> Html:
     made = shown(facts.verdicts.made_at_us)
-    lives = facts.lives
+    processes = facts.processes
     count = (
-        f"{counted(facts.events, 'event')} of {counted(lives.boots, 'boot')} "
-        f"of {counted(len(lives.nodes), 'node')}"
+        f"{counted(facts.events, 'event')} of {counted(processes.boots, 'boot')} "
+        f"of {counted(len(processes.nodes), 'node')}"
     )
     when = ""
     if facts.axis is not None:
@@ -199,10 +199,12 @@ def _outages(facts: Facts) -> Html:
 def _processes(facts: Facts) -> Html:
     ended = [each for each in facts.boots if each.end != "stopped"]
     head = element("h3", "Processes without an end in order")
-    if not ended and facts.lives.unended:
-        return joined([head, element("p", f"None of those listed, {facts.lives.unended:,} older.")])
+    if not ended and facts.processes.unended:
+        return joined(
+            [head, element("p", f"None of those listed, {facts.processes.unended:,} older.")]
+        )
     rows = words.processes(ended[-ROWS_MAX:])
-    title = f"the {len(rows)} newest of {facts.lives.unended:,}"
+    title = f"the {len(rows)} newest of {facts.processes.unended:,}"
     return joined([head, _rows(title, rows, words.cell)])
 
 

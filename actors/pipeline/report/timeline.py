@@ -63,7 +63,7 @@ def timeline(facts: Facts) -> Picture | None:
     axis = facts.axis
     if axis is None:
         return None
-    nodes = facts.lives.nodes[:NODES_MAX]
+    nodes = facts.processes.nodes[:NODES_MAX]
     groups = tuple(dict.fromkeys(each.group for each in facts.roles))
 
     def draw(sheet: Sheet) -> None:
@@ -78,11 +78,12 @@ def timeline(facts: Facts) -> Picture | None:
             keys = sheet.legend(panel, [_key(*each) for each in _KEYS.items()]) if not number else 0
             sheet.title(panel, drawing.name(group), keys)
 
-    lives = facts.lives
+    processes = facts.processes
     says = (
-        f"{counted(lives.boots, 'process', 'processes')} of {counted(len(lives.nodes), 'node')}, "
-        f"{lives.killed:,} of them killed, "
-        f"{lives.gave_up:,} gave up; "
+        f"{counted(processes.boots, 'process', 'processes')} of "
+        f"{counted(len(processes.nodes), 'node')}, "
+        f"{processes.killed:,} of them killed, "
+        f"{processes.gave_up:,} gave up; "
         + (
             "; ".join(
                 f"{group}: {facts.led.get(group, 0):,} times a new one led" for group in groups

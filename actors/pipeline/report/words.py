@@ -74,12 +74,12 @@ def outcome(verdicts: Verdicts) -> str:
 
 def course(facts: Facts) -> str:
     """What went wrong in one line: processes that ended badly, and what callers saw of it."""
-    lives, waits = facts.lives, facts.all_outages.get("", OutageCount())
-    if not lives.boots:
+    counts, waits = facts.processes, facts.all_outages.get("", OutageCount())
+    if not counts.boots:
         return ""
-    gave_up = f", {lives.gave_up:,} gave up" if lives.gave_up else ""
-    killed = f"{lives.killed:,}" if lives.killed else "none"
-    ends = f"{killed} of {counted(lives.boots, 'process', 'processes')} killed"
+    gave_up = f", {counts.gave_up:,} gave up" if counts.gave_up else ""
+    killed = f"{counts.killed:,}" if counts.killed else "none"
+    ends = f"{killed} of {counted(counts.boots, 'process', 'processes')} killed"
     longest = f", the longest wait {waits.worst_us / 1e6:,.1f} s" if waits.worst_us else ""
     calls = f"{counted(waits.outages, 'outage')}, {counted(waits.pauses, 'short pause')}"
     return f"{ends}{gave_up}; {calls}{longest}"

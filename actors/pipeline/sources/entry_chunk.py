@@ -104,7 +104,7 @@ def find_entries(buf: bytes, position: int, behind: Behind) -> Entries:
 
 
 def entry_candidates(buf: bytes, position: int) -> list[int]:
-    """Positions in `buf` where an entry may begin: with a magic, and with its own position in it."""
+    """Positions in `buf` where an entry may begin: a magic and its own position are there."""
     starts = np.array([match.start() for match in _MAGIC.finditer(buf)], np.int64)
     starts = starts[starts + ENTRY_HEAD_BYTES <= len(buf)]
     own = numbers(buf, ">i8", starts + 24) == starts + position

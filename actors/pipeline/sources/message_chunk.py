@@ -165,7 +165,7 @@ def _wrong_crcs(
 
 
 def message_candidates(buf: bytes, position: int) -> list[int]:
-    """Positions in `buf` where a record may begin: with a magic, and with its own position in it."""
+    """Positions in `buf` where a record may begin: a magic and its own position are there."""
     starts = np.array([match.start() - _MAGIC_AT for match in _MAGICS.finditer(buf)], np.int64)
     starts = starts[(starts >= 0) & (starts + RECORD_BYTES_MIN <= len(buf))]
     own = numbers(buf, ">i8", starts + 28) == starts + position

@@ -2,9 +2,9 @@
 
 An event is known by (node, boot, seq). A node whose directory was emptied, or put back to an older
 copy, gives numbers again that it had given before, and its event files have the names of others.
-Spark takes a file for read by its path, so a part of the new life would be mixed with the old one,
-and the rest never read. So each time a boot's first file is compared with the one that was read: it
-never changes, wherever it is copied to, and its first event tells when the boot began.
+Spark takes a file for read by its path, so a part of the new generation would be mixed with the old
+one, and the rest never read. So each time a boot's first file is compared with the one that was
+read: it never changes, wherever it is copied to, and its first event tells when the boot began.
 
 | What is here | Then |
 |---|---|
@@ -15,8 +15,8 @@ never changes, wherever it is copied to, and its first event tells when the boot
 | two boots of one number and node, in two folders or days | refused |
 
 Only moments of one node's clock are compared, and those of different boots only where an old boot
-arrives late. A life whose boots' first files are gone before the tables are asked for looks like a
-gap. Needs no Spark.
+arrives late. A generation whose boots' first files are gone before the tables are asked for looks
+like a gap. Needs no Spark.
 
 `OUT/bronze/boots.json` keeps what is known, so that old notes need not be read again: `through`,
 the last batch in it, and `begins`, rows of node, boot, seq, size_bytes, us: see `Begin`.
@@ -61,7 +61,7 @@ class Begin:
     size_bytes: int
     us: int | None
 
-    def is_of_the_life_of(self, other: Begin) -> bool:
+    def is_same_file(self, other: Begin) -> bool:
         """Whether a file of the same name is the same one, whole or in part."""
         if self.us is None or other.us is None:
             return self.size_bytes == other.size_bytes
@@ -119,9 +119,9 @@ def begin_of(path: str, seq: int) -> Begin | None:
 
 
 def check(data: Location, out: Location) -> None:
-    """Refuse to read a data directory into tables of an earlier life of any of its nodes.
+    """Refuse to read a data directory into tables of an earlier generation of any of its nodes.
 
-    Raises: PipelineError: it is, or `data` has two lives of one node, or the tables have.
+    Raises: PipelineError: it is, or `data` has two generations of one node, or the tables have.
     """
     here = _here(data)
     _check_alone(data, here)
@@ -148,7 +148,7 @@ def _compare(
     if found is None:
         return
     if now == then:
-        is_new = not found.is_of_the_life_of(was)
+        is_new = not found.is_same_file(was)
     else:
         is_new = found.us is not None and was.us is not None and found.us > was.us
     if is_new:
@@ -168,9 +168,10 @@ def _check_alone(data: Location, here: Here) -> None:
         looked = ((path, begin_of(path, seq)) for path in sorted(files[seq]))
         found = [(path, begin) for path, begin in looked if begin is not None]
         for path, begin in found[1:]:
-            if not begin.is_of_the_life_of(found[0][1]):
+            if not begin.is_same_file(found[0][1]):
                 raise PipelineError(
-                    f"{data}: has two lives of {node}, each with a boot {boot}: {found[0][0]} and "
+                    f"{data}: has two generations of {node}, each with a boot {boot}: "
+                    f"{found[0][0]} and "
                     f"{path}: move the files of one of them elsewhere"
                 )
 
@@ -178,7 +179,7 @@ def _check_alone(data: Location, here: Here) -> None:
 def known_begins(out: Location) -> Begins:
     """What the tables have. Notes that are new since the last time are taken into `boots.json`.
 
-    Raises: PipelineError: the tables have two lives of one node, or a note is none.
+    Raises: PipelineError: the tables have two generations of one node, or a note is none.
     """
     place = out / "bronze" / "boots.json"
     known = place.read_as(_Known) or _Known()
@@ -199,9 +200,10 @@ def _take(out: Location, begins: Begins, rows: Iterable[Row]) -> None:
     for node, boot, seq, size_bytes, us in rows:
         new = Begin(seq=seq, size_bytes=size_bytes, us=us)
         old = begins.setdefault((node, boot), new)
-        if seq == old.seq and not new.is_of_the_life_of(old):
+        if seq == old.seq and not new.is_same_file(old):
             raise PipelineError(
-                f"{out}: has events of two lives of {node}, whose boot {boot} began {_shown(old)} "
+                f"{out}: has events of two generations of {node}, whose boot {boot} began "
+                f"{_shown(old)} "
                 f"and {_shown(new)}: {_INSTEAD} {out}"
             )
         if seq < old.seq:
