@@ -19,8 +19,8 @@ from actors.runtime import ChildSpec, Registry
 from actors.state_machine import Machines
 from actors.storage.node.identity import NEW_RECORD, NodeDirectory, identity_path
 from actors.trees.classic import classic_trees
+from actors.trees.group_setup import GroupSetup
 from actors.trees.node import GroupTrees
-from actors.trees.places import GroupPlace
 
 
 class ClassicGroups:
@@ -54,13 +54,13 @@ class ClassicGroups:
     def trees(self, env: Env, registry: Registry, machines: Machines) -> GroupTrees:
         """See `NodeGroups`."""
         context = self._context
-        places = [
-            GroupPlace(
+        setups = [
+            GroupSetup(
                 config=context.config, node=context.node, group=group, env=env, registry=registry
             )
             for group in self._groups
         ]
-        return classic_trees(places, self.roles)
+        return classic_trees(setups, self.roles)
 
     def links(self) -> tuple[ChildSpec, ...]:
         """A link to each other member that can be asked."""

@@ -45,7 +45,7 @@ from actors.node.transfer import transfer_leader
 from actors.runtime import ActorError, Registry
 from actors.storage.commitlog.pull_service import Pulled, Read, WatchOffsets
 from actors.storage.scrub.mending import GoodRange
-from actors.trees.ledger_places import LedgerPaths
+from actors.trees.ledger_setup import LedgerPaths
 from wire.api import frames
 from wire.dledger.entry import has_body
 

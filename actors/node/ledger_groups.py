@@ -14,7 +14,7 @@ from actors.node.kind import NodeContext, NodeKind
 from actors.node.ledger import LedgerPart
 from actors.runtime import ChildSpec, Registry
 from actors.state_machine import Machines
-from actors.trees.ledger_places import LedgerPlace, member_notes
+from actors.trees.ledger_setup import LedgerSetup, member_notes
 from actors.trees.node import GroupTrees
 
 
@@ -57,8 +57,8 @@ class LedgerGroups:
             if context.directory is None
             else member_notes(context.config, context.node, context.directory)
         )
-        places = [
-            LedgerPlace(
+        setups = [
+            LedgerSetup(
                 config=context.config,
                 node=context.node,
                 group=group,
@@ -70,7 +70,7 @@ class LedgerGroups:
             )
             for group in self._groups
         ]
-        return ledger_trees(places)
+        return ledger_trees(setups)
 
     def links(self) -> tuple[ChildSpec, ...]:
         """A watch over the durability of each other member that can be asked."""

@@ -29,7 +29,7 @@ from actors.dledger.rpc.peer_messages import (
 from actors.group_status import Peer
 from actors.node.part import STATUS_TIMEOUT_S
 from actors.runtime import ActorError, ActorRef, Registry, ReplyTo
-from actors.trees.ledger_places import LedgerPaths, compat_settings
+from actors.trees.ledger_setup import LedgerPaths, compat_settings
 
 M = TypeVar("M")
 R = TypeVar("R")

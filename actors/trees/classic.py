@@ -55,9 +55,9 @@ from actors.storage.log.log_reader import LogReader
 from actors.storage.log.pacing import Pacing
 from actors.storage.log.syncer import Syncer
 from actors.storage.scrub.scrubber import Scrubber
+from actors.trees.group_setup import GroupPaths as GroupPaths
+from actors.trees.group_setup import GroupSetup as GroupSetup
 from actors.trees.node import GroupTrees, group_child
-from actors.trees.places import GroupPaths as GroupPaths
-from actors.trees.places import GroupPlace as GroupPlace
 from actors.trees.storage import STORAGE_SHUTDOWN_S, storage_child
 
 CLIENT_BACKOFF = Backoff(first_s=1.0, max_s=30.0)
@@ -70,58 +70,58 @@ UPSTREAM_POLL_S = 0.1
 """An idle writer of upstream's ASYNC_MASTER looks for new bytes so often (T19)."""
 
 
-def group_tree(place: GroupPlace) -> SupervisorSpec:
+def group_tree(setup: GroupSetup) -> SupervisorSpec:
     """One group on one node, master or slave."""
-    is_master = place.group.master == place.node
+    is_master = setup.group.master == setup.node
     return SupervisorSpec(
         strategy=Strategy.REST_FOR_ONE,
         children=(
-            _storage(place, is_master=is_master),
+            _storage(setup, is_master=is_master),
             ChildSpec(
                 name="dispatcher",
-                start=partial(_dispatcher, place),
+                start=partial(_dispatcher, setup),
                 restart=Restart.TEMPORARY,
                 significant=True,
                 shutdown_s=STORAGE_SHUTDOWN_S,
             ),
-            ChildSpec(name="pull_service", start=partial(_pull_service, place)),
-            ChildSpec(name="scrubber", start=partial(_scrubber, place), backoff=SCRUBBER_BACKOFF),
+            ChildSpec(name="pull_service", start=partial(_pull_service, setup)),
+            ChildSpec(name="scrubber", start=partial(_scrubber, setup), backoff=SCRUBBER_BACKOFF),
             ChildSpec(
                 name="derived_scrubber",
-                start=partial(_derived_scrubber, place),
+                start=partial(_derived_scrubber, setup),
                 backoff=SCRUBBER_BACKOFF,
             ),
-            *(master_ha(place) if is_master else slave_ha(place)),
+            *(master_ha(setup) if is_master else slave_ha(setup)),
         ),
         auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
     )
 
 
-def master_ha(place: GroupPlace) -> tuple[ChildSpec, ...]:
+def master_ha(setup: GroupSetup) -> tuple[ChildSpec, ...]:
     """The master's replication, which stands behind its storage."""
-    group, registry, paths = place.group, place.registry, place.paths
+    group, registry, paths = setup.group, setup.registry, setup.paths
     connections = registry.ref(paths.connections)
     accept_socket = partial(
         AcceptSocket,
-        network=place.env.network,
-        host=place.address_of(place.node),
+        network=setup.env.network,
+        host=setup.address_of(setup.node),
         port=group.port,
         where=f"groups.{group.name}.port",
-        slaves={place.address_of(slave.node): slave.node for slave in group.slaves},
-        make_child=partial(ha_connection, _connection_settings(place)),
-        next_connection=place.connections.__next__,
+        slaves={setup.address_of(slave.node): slave.node for slave in group.slaves},
+        make_child=partial(ha_connection, _connection_settings(setup)),
+        next_connection=setup.connections.__next__,
         connections=connections,
         connection_state=registry.ref(paths.connection_state),
     )
     return (
-        ChildSpec(name="group_transfer", start=partial(_group_transfer, place)),
+        ChildSpec(name="group_transfer", start=partial(_group_transfer, setup)),
         ChildSpec(
             name="connection_state",
             start=lambda: ConnectionState(
                 table=_slave_table(group),
                 store=registry.ref(paths.store),
                 connections=connections,
-                keeper=place.keeper,
+                keeper=setup.keeper,
             ),
         ),
         ChildSpec(
@@ -132,12 +132,12 @@ def master_ha(place: GroupPlace) -> tuple[ChildSpec, ...]:
     )
 
 
-def slave_ha(place: GroupPlace) -> tuple[ChildSpec, ...]:
+def slave_ha(setup: GroupSetup) -> tuple[ChildSpec, ...]:
     """A slave's replication, which stands behind its storage."""
-    group, registry, paths = place.group, place.registry, place.paths
+    group, registry, paths = setup.group, setup.registry, setup.paths
     settings = ClientSettings(
-        own_host=place.address_of(place.node),
-        master=Address(place.address_of(group.master), group.port),
+        own_host=setup.address_of(setup.node),
+        master=Address(setup.address_of(group.master), group.port),
         dialect=classic_dialect(group.compat),
         synced=group.strict_sync,
         segment_bytes=group.segment_bytes,
@@ -145,15 +145,15 @@ def slave_ha(place: GroupPlace) -> tuple[ChildSpec, ...]:
         housekeeping_s=group.ha_housekeeping_interval_s,
         connect_timeout_s=group.connect_timeout_s,
         reconnect_interval_s=group.reconnect_interval_s,
-        keeper=place.keeper,
-        verifier=partial(_verifier, place) if _master_compares_nothing(group) else None,
-        run_beside=place.env.run_beside,
+        keeper=setup.keeper,
+        verifier=partial(_verifier, setup) if _master_compares_nothing(group) else None,
+        run_beside=setup.env.run_beside,
     )
     client = partial(
         HAClient,
         settings=settings,
-        network=place.env.network,
-        next_session=place.sessions.__next__,
+        network=setup.env.network,
+        next_session=setup.sessions.__next__,
         store=registry.ref(paths.store),
         connection_state=registry.ref(paths.connection_state),
         scrubber=registry.ref(paths.scrubber),
@@ -175,106 +175,106 @@ def _master_compares_nothing(group: ClassicGroup) -> bool:
     return group.master_node.kind == "java" and group.compat is None
 
 
-def _verifier(place: GroupPlace, at_bytes: int) -> RecordVerifier:
-    group = place.group
+def _verifier(setup: GroupSetup, at_bytes: int) -> RecordVerifier:
+    group = setup.group
     return RecordVerifier(
-        reader=LogReader(place.env.disk, place.layout.commit_log, group.segment_bytes),
+        reader=LogReader(setup.env.disk, setup.layout.commit_log, group.segment_bytes),
         record_bytes_max=group.record_bytes_max,
         at_bytes=at_bytes,
     )
 
 
-def _storage(place: GroupPlace, *, is_master: bool) -> ChildSpec:
+def _storage(setup: GroupSetup, *, is_master: bool) -> ChildSpec:
     """Syncer and store, together or not at all. The store stops first."""
-    registry, paths = place.registry, place.paths
-    interval_s = 0.0 if place.synced else place.group.flush_interval_s
+    registry, paths = setup.registry, setup.paths
+    interval_s = 0.0 if setup.synced else setup.group.flush_interval_s
     syncer = partial(
         Syncer,
-        disk=place.env.disk,
+        disk=setup.env.disk,
         store=registry.ref(paths.store),
         interval_s=interval_s,
-        upstream=place.group.compat is not None,
+        upstream=setup.group.compat is not None,
     )
     store = partial(
         Store,
-        env=place.env,
-        layout=place.layout,
-        group=place.group,
-        node=place.node,
-        host=(place.address_of(place.node), place.group.port),
+        env=setup.env,
+        layout=setup.layout,
+        group=setup.group,
+        node=setup.node,
+        host=(setup.address_of(setup.node), setup.group.port),
         syncer=registry.ref(paths.syncer),
         acknowledger=registry.ref(paths.group_transfer) if is_master else None,
-        waits_within_s=GROWTH_WITHIN_S if isinstance(ack_policy(place.group), Copies) else 0.0,
-        guard=place.guard,
+        waits_within_s=GROWTH_WITHIN_S if isinstance(ack_policy(setup.group), Copies) else 0.0,
+        guard=setup.guard,
     )
     return storage_child(syncer, store)
 
 
-def _pull_service(place: GroupPlace) -> PullService:
+def _pull_service(setup: GroupSetup) -> PullService:
     return PullService(
-        disk=place.env.disk,
-        store_ref=place.registry.ref(place.paths.store),
-        master=place.group.master,
-        record_bytes_max=place.group.record_bytes_max,
-        synced_only=place.synced,
-        unacknowledged=place.group.compat is not None,
-        scrubber=place.registry.ref(place.paths.scrubber),
+        disk=setup.env.disk,
+        store_ref=setup.registry.ref(setup.paths.store),
+        master=setup.group.master,
+        record_bytes_max=setup.group.record_bytes_max,
+        synced_only=setup.synced,
+        unacknowledged=setup.group.compat is not None,
+        scrubber=setup.registry.ref(setup.paths.scrubber),
     )
 
 
-def _dispatcher(place: GroupPlace) -> Dispatcher:
+def _dispatcher(setup: GroupSetup) -> Dispatcher:
     return Dispatcher(
-        env=place.env,
-        layout=place.layout,
-        group=place.group,
-        store=place.registry.ref(place.paths.store),
-        pacing=Pacing(gives_way=place.group.master != place.node),
-        keeper=place.keeper,
-        scrubber=place.registry.ref(place.paths.scrubber),
+        env=setup.env,
+        layout=setup.layout,
+        group=setup.group,
+        store=setup.registry.ref(setup.paths.store),
+        pacing=Pacing(gives_way=setup.group.master != setup.node),
+        keeper=setup.keeper,
+        scrubber=setup.registry.ref(setup.paths.scrubber),
     )
 
 
-def _scrubber(place: GroupPlace) -> Scrubber:
-    registry, paths = place.registry, place.paths
+def _scrubber(setup: GroupSetup) -> Scrubber:
+    registry, paths = setup.registry, setup.paths
     return Scrubber(
-        env=place.env,
-        layout=place.layout,
-        group=place.group,
+        env=setup.env,
+        layout=setup.layout,
+        group=setup.group,
         store=registry.ref(paths.store),
-        writes_itself=place.group.master == place.node,
+        writes_itself=setup.group.master == setup.node,
         log_syncer=registry.ref(paths.syncer),
-        keeper=place.keeper,
+        keeper=setup.keeper,
         readers=registry.ref(paths.pull_service),
     )
 
 
-def _derived_scrubber(place: GroupPlace) -> DerivedScrubber:
-    registry, paths = place.registry, place.paths
+def _derived_scrubber(setup: GroupSetup) -> DerivedScrubber:
+    registry, paths = setup.registry, setup.paths
     return DerivedScrubber(
-        env=place.env,
-        layout=place.layout,
-        group=place.group,
+        env=setup.env,
+        layout=setup.layout,
+        group=setup.group,
         dispatcher=registry.ref(paths.dispatcher),
         scrubber=registry.ref(paths.scrubber),
     )
 
 
-def _group_transfer(place: GroupPlace) -> GroupTransfer:
-    group, registry = place.group, place.registry
+def _group_transfer(setup: GroupSetup) -> GroupTransfer:
+    group, registry = setup.group, setup.registry
     return GroupTransfer(
         wait=TransferWait(
             copies=group.sure_copies,
-            synced=place.synced,
+            synced=setup.synced,
             counted=tuple(node for node in group.counting_nodes if node != group.master),
             whole_range=group.compat is None,
             upstream=group.compat is not None,
             policy=ack_policy(group),
         ),
         durability=group.durability,
-        store=registry.ref(place.paths.store),
-        readers=registry.ref(place.paths.pull_service),
-        keeper=place.keeper if group.compat is None else None,  # upstream keeps no mark (T30)
-        board=place.board,
+        store=registry.ref(setup.paths.store),
+        readers=registry.ref(setup.paths.pull_service),
+        keeper=setup.keeper if group.compat is None else None,  # upstream keeps no mark (T30)
+        board=setup.board,
     )
 
 
@@ -287,13 +287,13 @@ def _slave_table(group: ClassicGroup) -> SlaveTable:
     return table
 
 
-def _connection_settings(place: GroupPlace) -> ConnectionSettings:
-    group, registry, paths = place.group, place.registry, place.paths
+def _connection_settings(setup: GroupSetup) -> ConnectionSettings:
+    group, registry, paths = setup.group, setup.registry, setup.paths
     return ConnectionSettings(
         registry=registry,
-        disk=place.env.disk,
+        disk=setup.env.disk,
         dialect=classic_dialect(group.compat),
-        log_folder=place.layout.commit_log,
+        log_folder=setup.layout.commit_log,
         segment_bytes=group.segment_bytes,
         frame_bytes=group.frame_bytes,
         synced=group.strict_sync,
@@ -313,7 +313,7 @@ def _connection_settings(place: GroupPlace) -> ConnectionSettings:
 
 
 def classic_trees(
-    places: Sequence[GroupPlace], roles: Mapping[str, RoleParts] | None = None
+    setups: Sequence[GroupSetup], roles: Mapping[str, RoleParts] | None = None
 ) -> GroupTrees:
     """The groups of one node, and ahead of them their role keepers. A group's tree is built for the
     role that it has at the moment.
@@ -322,34 +322,34 @@ def classic_trees(
         roles: by group; None: the cluster file alone says who is master, and nobody is asked.
     """
     return GroupTrees(
-        ahead=() if roles is None or not places else (_role_keepers(places, roles),),
+        ahead=() if roles is None or not setups else (_role_keepers(setups, roles),),
         groups=tuple(
-            group_child(place.group.name, LazySpec(partial(_group_now, place, roles)))
-            for place in places
+            group_child(setup.group.name, LazySpec(partial(_group_now, setup, roles)))
+            for setup in setups
         ),
     )
 
 
-def _group_now(place: GroupPlace, roles: Mapping[str, RoleParts] | None) -> SupervisorSpec:
+def _group_now(setup: GroupSetup, roles: Mapping[str, RoleParts] | None) -> SupervisorSpec:
     if roles is None:
-        return group_tree(place)
-    parts = roles[place.group.name]
-    return group_tree(place.led_by(parts.promotion, parts.record().cut_bytes, parts.board))
+        return group_tree(setup)
+    parts = roles[setup.group.name]
+    return group_tree(setup.led_by(parts.promotion, parts.record().cut_bytes, parts.board))
 
 
-def _role_keepers(places: Sequence[GroupPlace], roles: Mapping[str, RoleParts]) -> ChildSpec:
+def _role_keepers(setups: Sequence[GroupSetup], roles: Mapping[str, RoleParts]) -> ChildSpec:
     """The role keepers. What one has remembered is in doubt when it crashes: the node ends."""
     return ChildSpec(
         name="roles",
         start=SupervisorSpec(
             children=tuple(
                 ChildSpec(
-                    name=place.group.name,
-                    start=partial(_role_keeper, place, roles[place.group.name]),
+                    name=setup.group.name,
+                    start=partial(_role_keeper, setup, roles[setup.group.name]),
                     restart=Restart.TEMPORARY,
                     significant=True,
                 )
-                for place in places
+                for setup in setups
             ),
             auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
         ),
@@ -358,17 +358,17 @@ def _role_keepers(places: Sequence[GroupPlace], roles: Mapping[str, RoleParts]) 
     )
 
 
-def _role_keeper(place: GroupPlace, parts: RoleParts) -> RoleKeeper:
-    registry, paths, group = place.registry, place.paths, place.group
+def _role_keeper(setup: GroupSetup, parts: RoleParts) -> RoleKeeper:
+    registry, paths, group = setup.registry, setup.paths, setup.group
     return RoleKeeper(
         group=group.name,
-        rules=role_rules(place.config, group, place.node, parts.record(), place.env.rng),
+        rules=role_rules(setup.config, group, setup.node, parts.record(), setup.env.rng),
         board=parts.board,
         remember=parts.remember,
         note=parts.note,
-        root=registry.ref(f"/{place.node}"),
+        root=registry.ref(f"/{setup.node}"),
         store_ref=registry.ref(paths.store),
         transfer_ref=registry.ref(paths.group_transfer),
         link=lambda member: registry.ref(paths.link(member)),
-        fresh=fresh_reads(group, place.node),
+        fresh=fresh_reads(group, setup.node),
     )

@@ -63,9 +63,9 @@ from actors.storage.ledger.memory_ledger import open_memory_ledger
 from actors.storage.ledger.snapshots import SnapshotFolder
 from actors.storage.ledger.store import Store
 from actors.storage.log.syncer import Syncer
-from actors.trees.ledger_places import LedgerPaths as LedgerPaths
-from actors.trees.ledger_places import LedgerPlace as LedgerPlace
-from actors.trees.ledger_places import election_settings, ledger_settings, push_settings
+from actors.trees.ledger_setup import LedgerPaths as LedgerPaths
+from actors.trees.ledger_setup import LedgerSetup as LedgerSetup
+from actors.trees.ledger_setup import election_settings, ledger_settings, push_settings
 from actors.trees.node import GroupTrees, group_child
 from actors.trees.storage import storage_child
 
@@ -73,24 +73,24 @@ DISPATCHER_BACKOFF: Final = Backoff(first_s=0.5, max_s=5.0)
 """Between crashes of one dispatcher; a failed push it deals with alone, without a crash."""
 
 
-def group_tree(place: LedgerPlace, *, serves: bool = True) -> SupervisorSpec:
+def group_tree(setup: LedgerSetup, *, serves: bool = True) -> SupervisorSpec:
     """One group on one member.
 
     Args:
         serves: it listens itself, on a port of its own.
 
     """
-    server = ChildSpec(name="rpc_server", start=rpc_server(_server_settings((place,))))
-    entry_pusher = _entry_pusher(place, _term_body(place))
+    server = ChildSpec(name="rpc_server", start=rpc_server(_server_settings((setup,))))
+    entry_pusher = _entry_pusher(setup, _term_body(setup))
     return SupervisorSpec(
         strategy=Strategy.REST_FOR_ONE,
         children=(
-            _storage(place),
-            *_state_machine_caller(place),
-            ChildSpec(name="rpc_peers", start=_rpc_peers(place)),
+            _storage(setup),
+            *_state_machine_caller(setup),
+            ChildSpec(name="rpc_peers", start=_rpc_peers(setup)),
             ChildSpec(name="entry_pusher", start=entry_pusher),
-            ChildSpec(name="entry_reader", start=partial(_entry_reader, place)),
-            ChildSpec(name="state_maintainer", start=partial(_state_maintainer, place)),
+            ChildSpec(name="entry_reader", start=partial(_entry_reader, setup)),
+            ChildSpec(name="state_maintainer", start=partial(_state_maintainer, setup)),
             *((server,) if serves else ()),
         ),
         auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
@@ -100,9 +100,9 @@ def group_tree(place: LedgerPlace, *, serves: bool = True) -> SupervisorSpec:
 # ---- parts ----
 
 
-def _term_body(place: LedgerPlace) -> bytes | None:
+def _term_body(setup: LedgerSetup) -> bytes | None:
     """The body of the entry that opens a term; None: no entry does."""
-    match place.group.opens_term_with:
+    match setup.group.opens_term_with:
         case "empty":
             return b""
         case "none":
@@ -110,112 +110,112 @@ def _term_body(place: LedgerPlace) -> bytes | None:
 
 
 def _ledger(
-    place: LedgerPlace, emit: Callable[[object], None]
+    setup: LedgerSetup, emit: Callable[[object], None]
 ) -> Generator[None, None, LedgerStore]:
-    group = place.group
-    note = place.note
+    group = setup.group
+    note = setup.note
     ledger: LedgerStore
     if group.store == "memory":
         yield
         ledger = open_memory_ledger(
-            place.env.disk,
-            place.layout,
-            place.held,
+            setup.env.disk,
+            setup.layout,
+            setup.held,
             file_bytes=group.data_file_bytes,
-            unsynced=place.compat.vote_unsynced,
+            unsynced=setup.compat.vote_unsynced,
             had_vote=note is not None and note.had_vote(),
         )
     else:
-        owner, settings = f"{place.node}: {group.name}", ledger_settings(group)
+        owner, settings = f"{setup.node}: {group.name}", ledger_settings(group)
         ledger = yield from open_member(
-            place.env, place.layout, settings, note=note, owner=owner, emit=emit
+            setup.env, setup.layout, settings, note=note, owner=owner, emit=emit
         )
     if note is not None:
         note.opened(ledger)
-    tell_stranger(ledger, place.layout, (*group.members, *group.members_before), emit)
+    tell_stranger(ledger, setup.layout, (*group.members, *group.members_before), emit)
     return ledger
 
 
-def _room(place: LedgerPlace) -> Room:
-    owner = f"{place.node}: {place.group.name}"
-    return Room(disk=place.env.disk, path=place.layout.root, owner=owner)
+def _room(setup: LedgerSetup) -> Room:
+    owner = f"{setup.node}: {setup.group.name}"
+    return Room(disk=setup.env.disk, path=setup.layout.root, owner=owner)
 
 
-def _storage(place: LedgerPlace) -> ChildSpec:
+def _storage(setup: LedgerSetup) -> ChildSpec:
     """Syncer and store, together or not at all. The store stops first."""
-    registry, paths, group = place.registry, place.paths, place.group
+    registry, paths, group = setup.registry, setup.paths, setup.group
     syncer = partial(
         Syncer,
-        disk=place.env.disk,
+        disk=setup.env.disk,
         store=registry.ref(paths.store),
         interval_s=0.0 if group.durability == "synced" else group.flush_interval_s,
         upstream=group.compat is not None,
     )
     store = partial(
         Store,
-        start=lambda emit: _room(place).wait(lambda: _ledger(place, emit), emit),
+        start=lambda emit: _room(setup).wait(lambda: _ledger(setup, emit), emit),
         syncer=registry.ref(paths.syncer),
         data_file_bytes=group.data_file_bytes,
         checkpoint_interval_s=group.checkpoint_interval_s,
         pending_bytes=max(group.append_pending_bytes, group.receive_pending_bytes),
-        by_snapshot=place.machine is not None,
-        recent=place.recent,
+        by_snapshot=setup.machine is not None,
+        recent=setup.recent,
     )
     return storage_child(syncer, store)
 
 
-def _rpc_peers(place: LedgerPlace) -> SupervisorSpec:
+def _rpc_peers(setup: LedgerSetup) -> SupervisorSpec:
     def child(peer: str, name: str) -> ChildSpec:
         start = partial(
             RPCPeer,
             peer=peer,
-            address=Address(place.address_of(peer), place.group.port),
-            local_host=place.address_of(place.node),
-            network=place.env.network,
-            log=RefusalLog(place.group.name) if name == of_votes(peer) else None,
+            address=Address(setup.address_of(peer), setup.group.port),
+            local_host=setup.address_of(setup.node),
+            network=setup.env.network,
+            log=RefusalLog(setup.group.name) if name == of_votes(peer) else None,
         )
         return ChildSpec(name=name, start=start)
 
     def of_votes(peer: str) -> str:
-        return peer if place.compat.shared_connection else f"{peer}-control"
+        return peer if setup.compat.shared_connection else f"{peer}-control"
 
-    names = [(peer, peer) for peer in place.peers]
-    if not place.compat.shared_connection:
-        names += [(peer, f"{peer}-control") for peer in place.peers]
+    names = [(peer, peer) for peer in setup.peers]
+    if not setup.compat.shared_connection:
+        names += [(peer, f"{peer}-control") for peer in setup.peers]
     return SupervisorSpec(children=tuple(child(peer, name) for peer, name in names))
 
 
-def _entry_pusher(place: LedgerPlace, term_body: bytes | None) -> SupervisorSpec:
+def _entry_pusher(setup: LedgerSetup, term_body: bytes | None) -> SupervisorSpec:
     dispatchers = tuple(
         ChildSpec(
-            name=peer, start=partial(_entry_dispatcher, place, peer), backoff=DISPATCHER_BACKOFF
+            name=peer, start=partial(_entry_dispatcher, setup, peer), backoff=DISPATCHER_BACKOFF
         )
-        for peer in place.peers
+        for peer in setup.peers
     )
     return SupervisorSpec(
         strategy=Strategy.REST_FOR_ONE,
         children=(
             ChildSpec(
-                name="quorum_ack_checker", start=partial(_quorum_ack_checker, place, term_body)
+                name="quorum_ack_checker", start=partial(_quorum_ack_checker, setup, term_body)
             ),
-            ChildSpec(name="entry_handler", start=partial(_entry_handler, place)),
+            ChildSpec(name="entry_handler", start=partial(_entry_handler, setup)),
             ChildSpec(name="dispatchers", start=SupervisorSpec(children=dispatchers)),
         ),
     )
 
 
-def _quorum_ack_checker(place: LedgerPlace, term_body: bytes | None) -> QuorumAckChecker:
-    registry, paths, group = place.registry, place.paths, place.group
+def _quorum_ack_checker(setup: LedgerSetup, term_body: bytes | None) -> QuorumAckChecker:
+    registry, paths, group = setup.registry, setup.paths, setup.group
     settings = AckSettings(waiting_max=group.waiting_max, wait_s=group.append_timeout_s)
     return QuorumAckChecker(
         quorum=Quorum(
-            self_id=place.node,
-            peers=place.peers,
+            self_id=setup.node,
+            peers=setup.peers,
             settings=settings,
-            compat=place.compat,
-            by_applied=place.machine is not None,
+            compat=setup.compat,
+            by_applied=setup.machine is not None,
         ),
-        synced=place.synced,
+        synced=setup.synced,
         term_body=term_body,
         body_bytes_max=group.body_bytes_max,
         pending_bytes=group.append_pending_bytes,
@@ -225,20 +225,20 @@ def _quorum_ack_checker(place: LedgerPlace, term_body: bytes | None) -> QuorumAc
     )
 
 
-def _entry_handler(place: LedgerPlace) -> EntryHandler:
-    registry, paths, group = place.registry, place.paths, place.group
-    ledger = PendingLedger(EntryWindow(place.source()))
+def _entry_handler(setup: LedgerSetup) -> EntryHandler:
+    registry, paths, group = setup.registry, setup.paths, setup.group
+    ledger = PendingLedger(EntryWindow(setup.source()))
     return EntryHandler(
-        sender=place.sender,
+        sender=setup.sender,
         intake=Intake(
-            settings=push_settings(group, to_java=False, machine=place.machine is not None),
+            settings=push_settings(group, to_java=False, machine=setup.machine is not None),
             ledger=ledger,
             waiting_max=WAITING_MAX,
-            compat=place.compat,
-            machine=MachineGuard(None if place.machine is None else -1),
+            compat=setup.compat,
+            machine=MachineGuard(None if setup.machine is None else -1),
         ),
         ledger=ledger,
-        synced=place.synced,
+        synced=setup.synced,
         pending_bytes=group.receive_pending_bytes,
         store_ref=registry.ref(paths.store),
         checker=registry.ref(paths.quorum_ack_checker),
@@ -246,47 +246,47 @@ def _entry_handler(place: LedgerPlace) -> EntryHandler:
     )
 
 
-def _entry_dispatcher(place: LedgerPlace, peer: str) -> EntryDispatcher:
-    registry, paths = place.registry, place.paths
-    to_java, machine = peer in place.group.java_nodes, place.machine is not None
-    settings = push_settings(place.group, to_java=to_java, machine=machine)
-    window = EntryWindow(place.source(), recent=place.recent)
+def _entry_dispatcher(setup: LedgerSetup, peer: str) -> EntryDispatcher:
+    registry, paths = setup.registry, setup.paths
+    to_java, machine = peer in setup.group.java_nodes, setup.machine is not None
+    settings = push_settings(setup.group, to_java=to_java, machine=machine)
+    window = EntryWindow(setup.source(), recent=setup.recent)
     return EntryDispatcher(
-        sender=place.sender,
-        dispatch=Dispatch(peer=peer, settings=settings, sizes=window, compat=place.compat),
+        sender=setup.sender,
+        dispatch=Dispatch(peer=peer, settings=settings, sizes=window, compat=setup.compat),
         window=window,
         timeout_s=settings.reply_timeout_s,
         peer_ref=registry.ref(paths.peer(peer)),
         store_ref=registry.ref(paths.store),
         checker=registry.ref(paths.quorum_ack_checker),
         maintainer=registry.ref(paths.state_maintainer),
-        disk=place.env.disk,
+        disk=setup.env.disk,
         caller=registry.ref(paths.state_machine_caller) if machine else None,
     )
 
 
-def _state_machine_caller(place: LedgerPlace) -> tuple[ChildSpec, ...]:
+def _state_machine_caller(setup: LedgerSetup) -> tuple[ChildSpec, ...]:
     """Not restarted: its end is the group's."""
-    if place.machine is None:
+    if setup.machine is None:
         return ()
-    start = partial(_machine_caller, place, place.machine)
+    start = partial(_machine_caller, setup, setup.machine)
     name = "state_machine_caller"
     return (ChildSpec(name=name, start=start, restart=Restart.TEMPORARY, significant=True),)
 
 
-def _machine_caller(place: LedgerPlace, make: Callable[[], StateMachine]) -> StateMachineCaller:
-    group, paths, registry = place.group, place.paths, place.registry
-    folder = SnapshotFolder(place.env.disk, place.layout.snapshot, group.members)
+def _machine_caller(setup: LedgerSetup, make: Callable[[], StateMachine]) -> StateMachineCaller:
+    group, paths, registry = setup.group, setup.paths, setup.registry
+    folder = SnapshotFolder(setup.env.disk, setup.layout.snapshot, group.members)
     return StateMachineCaller(
         group=group.name,
         make=make,
         outlives=group.store == "file",
         keeping=SnapshotKeeping(folder, group.snapshot_keep),
-        window=EntryWindow(place.source()),
+        window=EntryWindow(setup.source()),
         entries_max=group.snapshot_entries,
         bytes_max=group.snapshot_bytes,
-        disk=place.env.disk,
-        room=_room(place),
+        disk=setup.env.disk,
+        room=_room(setup),
         store_ref=registry.ref(paths.store),
         checker=registry.ref(paths.quorum_ack_checker),
         handler=registry.ref(paths.entry_handler),
@@ -294,53 +294,53 @@ def _machine_caller(place: LedgerPlace, make: Callable[[], StateMachine]) -> Sta
     )
 
 
-def _entry_reader(place: LedgerPlace) -> EntryReader:
+def _entry_reader(setup: LedgerSetup) -> EntryReader:
     return EntryReader(
-        self_id=place.node,
-        source=place.source(),
-        files=place.files(),
-        uncommitted=place.compat.read_uncommitted,
-        store_ref=place.registry.ref(place.paths.store),
-        maintainer=place.registry.ref(place.paths.state_maintainer),
+        self_id=setup.node,
+        source=setup.source(),
+        files=setup.files(),
+        uncommitted=setup.compat.read_uncommitted,
+        store_ref=setup.registry.ref(setup.paths.store),
+        maintainer=setup.registry.ref(setup.paths.state_maintainer),
     )
 
 
-def _state_maintainer(place: LedgerPlace) -> StateMaintainer:
-    registry, paths, group = place.registry, place.paths, place.group
-    control = not place.compat.shared_connection
+def _state_maintainer(setup: LedgerSetup) -> StateMaintainer:
+    registry, paths, group = setup.registry, setup.paths, setup.group
+    control = not setup.compat.shared_connection
     parts = (
         # First: its machine hears that it leads before it gets what is appended then.
-        *(() if place.machine is None else (paths.state_machine_caller,)),
+        *(() if setup.machine is None else (paths.state_machine_caller,)),
         paths.quorum_ack_checker,
         paths.entry_handler,
-        *map(paths.dispatcher, place.peers),
+        *map(paths.dispatcher, setup.peers),
         paths.entry_reader,
     )
     return StateMaintainer(
-        sender=place.sender,
+        sender=setup.sender,
         addresses={
-            name: str(Address(place.address_of(name), group.port)) for name in group.members
+            name: str(Address(setup.address_of(name), group.port)) for name in group.members
         },
-        settings=election_settings(group, place.node),
-        compat=place.compat,
-        synced=place.synced,
-        board=place.board,
+        settings=election_settings(group, setup.node),
+        compat=setup.compat,
+        synced=setup.synced,
+        board=setup.board,
         store_ref=registry.ref(paths.store),
         checker=registry.ref(paths.quorum_ack_checker),
         parts={path: registry.ref(path) for path in parts},
-        peers={peer: registry.ref(paths.peer(peer, control=control)) for peer in place.peers},
-        joining=Joining(place.sender, place.note),
+        peers={peer: registry.ref(paths.peer(peer, control=control)) for peer in setup.peers},
+        joining=Joining(setup.sender, setup.note),
     )
 
 
-def services(place: LedgerPlace) -> Services:
+def services(setup: LedgerSetup) -> Services:
     """This member, as its server routes to it."""
-    registry, paths = place.registry, place.paths
-    caller = None if place.machine is None else registry.ref(paths.state_machine_caller)
+    registry, paths = setup.registry, setup.paths
+    caller = None if setup.machine is None else registry.ref(paths.state_machine_caller)
     return Services(
-        group=place.group.name,
-        member=place.node,
-        board=place.board,
+        group=setup.group.name,
+        member=setup.node,
+        board=setup.board,
         state_maintainer=registry.ref(paths.state_maintainer),
         entry_handler=registry.ref(paths.entry_handler),
         quorum_ack_checker=registry.ref(paths.quorum_ack_checker),
@@ -349,36 +349,36 @@ def services(place: LedgerPlace) -> Services:
     )
 
 
-def shared_server(places: tuple[LedgerPlace, ...]) -> SupervisorSpec:
+def shared_server(setups: tuple[LedgerSetup, ...]) -> SupervisorSpec:
     """What serves the groups of one node that share a port, as upstream's proxy does."""
-    return rpc_server(_server_settings(places))
+    return rpc_server(_server_settings(setups))
 
 
-def _server_settings(places: tuple[LedgerPlace, ...]) -> RPCServerSettings:
+def _server_settings(setups: tuple[LedgerSetup, ...]) -> RPCServerSettings:
     """The settings of a server for groups that share a port of one node."""
-    place, group = places[0], places[0].group
-    members = [name for each in places for name in each.group.members]
+    setup, group = setups[0], setups[0].group
+    members = [name for each in setups for name in each.group.members]
     return RPCServerSettings(
-        network=place.env.network,
-        host=place.address_of(place.node),
+        network=setup.env.network,
+        host=setup.address_of(setup.node),
         port=group.port,
         where=f"groups.{group.name}.port",
-        addresses=frozenset(map(place.address_of, members)),
-        services=tuple(map(services, places)),
-        next_connection=place.connections.__next__,
+        addresses=frozenset(map(setup.address_of, members)),
+        services=tuple(map(services, setups)),
+        next_connection=setup.connections.__next__,
     )
 
 
 # ---- all groups of a node ----
 
 
-def ledger_trees(places: Sequence[LedgerPlace]) -> GroupTrees:
+def ledger_trees(setups: Sequence[LedgerSetup]) -> GroupTrees:
     """The groups of one node, and behind them, so that doors close first, the ports that several
     share.
     """
-    ports: dict[int, list[LedgerPlace]] = {}
-    for place in places:
-        ports.setdefault(place.group.port, []).append(place)
+    ports: dict[int, list[LedgerSetup]] = {}
+    for setup in setups:
+        ports.setdefault(setup.group.port, []).append(setup)
     servers = tuple(
         ChildSpec(name=f"port-{port}", start=shared_server(tuple(here)))
         for port, here in ports.items()
@@ -387,9 +387,9 @@ def ledger_trees(places: Sequence[LedgerPlace]) -> GroupTrees:
     return GroupTrees(
         groups=tuple(
             group_child(
-                place.group.name, group_tree(place, serves=len(ports[place.group.port]) == 1)
+                setup.group.name, group_tree(setup, serves=len(ports[setup.group.port]) == 1)
             )
-            for place in places
+            for setup in setups
         ),
         behind=(ChildSpec(name="rpc", start=SupervisorSpec(children=servers)),) if servers else (),
     )

@@ -22,7 +22,7 @@ from actors.sim.network import NetworkOptions
 from actors.sim.world import SimEvent, World, open_world
 from actors.state_machine import StateMachine
 from actors.storage.commitlog import pull_service
-from actors.trees.dledger import LedgerPaths, LedgerPlace, group_tree
+from actors.trees.dledger import LedgerPaths, LedgerSetup, group_tree
 from wire.dledger.codes import RequestCode
 from wire.dledger.entry import Entry, decode_entries
 from wire.dledger.rpc import (
@@ -68,11 +68,11 @@ async def run_member(
     group = config.ledger_groups_of(name)[0]
 
     def build(registry: Registry) -> SupervisorSpec:
-        place = LedgerPlace(
+        setup = LedgerSetup(
             config=config, node=name, group=group, env=env, registry=registry, machine=machine
         )
         return SupervisorSpec(
-            intensity=0, children=(ChildSpec(name=group.name, start=group_tree(place)),)
+            intensity=0, children=(ChildSpec(name=group.name, start=group_tree(setup)),)
         )
 
     async with open_system(name, build, rng=env.rng, events=env.events) as system:

@@ -10,7 +10,7 @@ from actors.config import DLedgerGroup
 from actors.dledger.core.dispatch import Dispatch
 from actors.dledger.core.quorum import Quorum
 from actors.dledger.core.settings import STRICT, AckSettings, CompatSettings, PushSettings
-from actors.trees.ledger_places import ledger_settings
+from actors.trees.ledger_setup import ledger_settings
 
 FLAGS = [each.name for each in attrs.fields(CompatSettings) if each.name != "term_entry"]
 

@@ -11,7 +11,7 @@ from actors.config import DLedgerGroup
 from actors.dledger.core.member_state import LedgerEnd, Role, SavedVote
 from actors.dledger.core.settings import ElectionSettings
 from actors.dledger.core.votes import VoteAnswer, VoteAsked, VoteRound
-from actors.trees.ledger_places import election_settings
+from actors.trees.ledger_setup import election_settings
 from wire.dledger.codes import VoteResult as V
 
 RAFT = ElectionSettings(raft_votes=True)

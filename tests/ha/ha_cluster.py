@@ -16,16 +16,16 @@ from actors.sim.world import World
 from actors.storage.commitlog import pull_service, store_messages
 from actors.storage.log.commit_log import segment_bases, segment_path
 from actors.trees.classic import classic_trees
+from actors.trees.group_setup import GroupPaths, GroupSetup
 from actors.trees.node import node_tree
-from actors.trees.places import GroupPaths, GroupPlace
 
 NODES = {"n0": "127.0.0.1", "n1": "127.0.0.2", "n2": "127.0.0.3"}
 
 
-def places(config: ClusterConfig, name: str, env: Env, registry: Registry) -> list[GroupPlace]:
+def setups(config: ClusterConfig, name: str, env: Env, registry: Registry) -> list[GroupSetup]:
     """Of a node's classic groups, of which the cluster file alone says who is master."""
     return [
-        GroupPlace(config=config, node=name, group=group, env=env, registry=registry)
+        GroupSetup(config=config, node=name, group=group, env=env, registry=registry)
         for group in config.classic_groups_of(name)
     ]
 
@@ -34,7 +34,7 @@ async def run_node(
     config: ClusterConfig, name: str, env: Env, task_status: trio.TaskStatus[System]
 ) -> None:
     def build(registry: Registry) -> SupervisorSpec:
-        return node_tree([classic_trees(places(config, name, env, registry))])
+        return node_tree([classic_trees(setups(config, name, env, registry))])
 
     async with open_system(name, build, rng=env.rng, events=env.events) as system:
         task_status.started(system)

@@ -35,7 +35,7 @@ from actors.storage.commitlog.pull_service import NEWS_WITHIN_S
 from actors.storage.commitlog.store import Growth
 from actors.storage.log.commit_log import segment_path
 from actors.storage.scrub import scrubber_messages
-from actors.trees.classic import GroupPlace, master_ha, slave_ha
+from actors.trees.classic import GroupSetup, master_ha, slave_ha
 
 SEGMENT = 4096
 PORT = 10912
@@ -107,7 +107,7 @@ class KitStore(Actor[KitMessage]):
                 kit.min_bytes = message.min_bytes
                 kit.synced_bytes = message.synced_bytes
                 if message.waits:
-                    transfer = self.ctx.ref(kit.place.paths.group_transfer)
+                    transfer = self.ctx.ref(kit.setup.paths.group_transfer)
                     await transfer.tell(store_messages.RecordsWritten(waits=message.waits))
                 await self._publish()
             case _:
@@ -173,7 +173,7 @@ class Kit:
     `told` and `verdicts` are of the role keeper's stand-in, if there is one.
     """
 
-    place: GroupPlace
+    setup: GroupSetup
     network: SimNetwork
     disk: HandlesDisk
     events: list[Any]
@@ -207,13 +207,13 @@ class Kit:
             min_bytes=self.min_bytes,
             written_bytes=self.written_bytes,
             synced_bytes=self.synced_bytes,
-            segment_bytes=self.place.group.segment_bytes,
-            folder=self.place.layout.commit_log,
+            segment_bytes=self.setup.group.segment_bytes,
+            folder=self.setup.layout.commit_log,
         )
 
     def write(self, data: bytes) -> None:
         """Into the log and its files, without telling anybody."""
-        folder, segment_bytes = self.place.layout.commit_log, self.place.group.segment_bytes
+        folder, segment_bytes = self.setup.layout.commit_log, self.setup.group.segment_bytes
         self.disk.mkdir(folder)
         at = self.written_bytes
         self.log += data
@@ -255,13 +255,13 @@ class Kit:
             synced_bytes=self.synced_bytes if synced_bytes is None else synced_bytes,
             waits=waits,
         )
-        await self.ref(self.place.paths.store).tell(message)
+        await self.ref(self.setup.paths.store).tell(message)
 
     def ref(self, path: str) -> ActorRef[Any]:
         return self.system.ref(path)
 
     async def status(self) -> connection_state.HaStatus:
-        return await self.ref(self.place.paths.connection_state).ask(
+        return await self.ref(self.setup.paths.connection_state).ask(
             connection_state.HaStatus,
             lambda reply_to: connection_state.GetStatus(reply_to=reply_to),
             timeout_s=5.0,
@@ -365,14 +365,14 @@ async def kit_on(
 
     def build(registry: Registry) -> SupervisorSpec:
         group = config.groups["orders"]
-        place = GroupPlace(config=config, node=name, group=group, env=env, registry=registry)
+        setup = GroupSetup(config=config, node=name, group=group, env=env, registry=registry)
         if guarded:
-            place = place.led_by(Promotion(0, group.master), None)
-        kit = Kit(place=place, network=network, disk=disk, events=events)
+            setup = setup.led_by(Promotion(0, group.master), None)
+        kit = Kit(setup=setup, network=network, disk=disk, events=events)
         kits.append(kit)
         kit.write(holding)
         kit.synced_bytes = kit.written_bytes
-        children = master_ha(place) if group.master == name else slave_ha(place)
+        children = master_ha(setup) if group.master == name else slave_ha(setup)
         storage = SupervisorSpec(children=(ChildSpec(name="store", start=lambda: KitStore(kit)),))
         readers = ChildSpec(name="pull_service", start=lambda: Readers(kit.shown))
         checks = ChildSpec(name="scrubber", start=Checks)

@@ -118,7 +118,7 @@ async def test_a_new_address_of_the_master_is_for_the_next_connect(autojump_cloc
             listener = await process.listen(ADDRESSES["n0"], PORT)
             stream = await listener.accept()
             await trio.sleep(1.0)
-            ref = kit.ref(kit.place.paths.ha_client)
+            ref = kit.ref(kit.setup.paths.ha_client)
             await ref.tell(ha_client.SetMaster(address=Address(ADDRESSES["n2"], PORT)))
             await trio.sleep(1.0)
             status = (await kit.status()).client

@@ -292,7 +292,7 @@ async def test_a_crash_of_group_transfer_starts_all_connections_anew(
         peer = await slave(kit, "n1", 0)
         await put(kit, answers, timeout_s=100.0)
         await peer.body(10)
-        await kit.crash(kit.place.paths.group_transfer)
+        await kit.crash(kit.setup.paths.group_transfer)
         await until(lambda: bool(answers))
         assert isinstance(answers[0], NodeStopped)
         assert await peer.ended()

@@ -69,7 +69,7 @@ async def test_a_change_of_master_makes_waiting_appends_unknown_at_once(
         answers: list[Any] = []
         await kit.append(LOG[:10], waits=(waiting(0, 10, trio.current_time() + 99.0, answers),))
         await trio.sleep(0.1)
-        transfer = kit.ref(kit.place.paths.group_transfer)
+        transfer = kit.ref(kit.setup.paths.group_transfer)
         await transfer.tell(group_transfer.GiveUp(reason="n1 is master now"))
         await until(lambda: bool(answers))
         (error,) = answers

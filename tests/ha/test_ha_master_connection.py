@@ -271,7 +271,7 @@ async def test_a_file_that_vanished_ends_cleanly(autojump_clock: object) -> None
     """Deleted between the store's news and the open."""
     async with node("n0", cluster()) as kit:
         await kit.append(LOG)
-        kit.disk.unlink(f"{kit.place.layout.commit_log}/{0:020d}")
+        kit.disk.unlink(f"{kit.setup.layout.commit_log}/{0:020d}")
         peer = await kit.connect("n1")
         await peer.report(0)
         assert await peer.ended()
@@ -290,7 +290,7 @@ async def test_an_idle_connection_lets_go_of_files_that_expired(autojump_clock: 
         while received < len(LOG):
             received += len((await peer.next_frame())[1])
         await peer.report(len(LOG))
-        folder = kit.place.layout.commit_log
+        folder = kit.setup.layout.commit_log
         assert kit.disk.readers() == [f"{folder}/{n * SEGMENT:020d}" for n in range(3)]
         await kit.became(min_bytes=2 * SEGMENT)
         await until(lambda: kit.disk.readers() == [f"{folder}/{2 * SEGMENT:020d}"])
@@ -306,7 +306,7 @@ async def test_a_report_that_waits_is_judged_by_the_growth_before_it(
         await trio.sleep(1.0)
         await kit.append(LOG[:100])
         assert await peer.next_frame() == (0, LOG[:100])
-        path = f"{kit.place.paths.connections}/n1-1/read_socket"
+        path = f"{kit.setup.paths.connections}/n1-1/read_socket"
         reports = kit.system.ref(path)
         reports.offer(read_socket._Received(data=(100).to_bytes(8, "big")))
         reports.leave(store_messages.LogGrew(min_bytes=0, written_bytes=100, synced_bytes=100))

@@ -33,8 +33,8 @@ async def test_silence_closes_within_21_s_and_frees_everything(
         await trio.sleep(1.0)
         assert trio.lowlevel.current_statistics().tasks_living <= before
         assert sorted(kit.growth.names) == [
-            kit.place.paths.connection_state,
-            kit.place.paths.group_transfer,
+            kit.setup.paths.connection_state,
+            kit.setup.paths.group_transfer,
         ]
         assert kit.of(events.HAConnectionClosed) == [
             events.HAConnectionClosed(slave="n1", connection=1, reason=Lost.SILENT.value)
@@ -85,7 +85,7 @@ async def test_probes_leave_nothing_behind(autojump_clock: object) -> None:
 
 
 def connections_of(kit: Kit) -> tuple[object, ...]:
-    found = kit.system.tree().find(kit.place.paths.connections)
+    found = kit.system.tree().find(kit.setup.paths.connections)
     assert found is not None
     return found.children
 
@@ -189,7 +189,7 @@ async def test_a_crash_of_the_listener_leaves_the_connections_alone(
         await peer.report(0)
         await kit.append(b"one")
         assert await peer.body(3) == b"one"
-        await kit.crash(f"{kit.place.paths.base}/accept_socket")
+        await kit.crash(f"{kit.setup.paths.base}/accept_socket")
         await until(lambda: len(kit.of(events.HAListening)) == 2)
         await kit.append(b"two")
         assert await peer.body(3) == b"two"
@@ -207,7 +207,7 @@ async def test_a_crash_of_one_socket_ends_its_connection_alone(autojump_clock: o
         other = await kit.connect("n2")
         await other.report(0)
         await until(lambda: len(kit.of(events.HATransferStarted)) == 2)
-        await kit.crash(f"{kit.place.paths.connections}/n1-1/write_socket")
+        await kit.crash(f"{kit.setup.paths.connections}/n1-1/write_socket")
         assert await peer.ended()
         await until(lambda: bool(kit.of(events.HAConnectionClosed)))
         await kit.append(b"on")

@@ -233,7 +233,7 @@ async def test_a_record_that_was_mended_is_looked_at_once_more(autojump_clock: o
     async with slave_of_java(bytes(damaged)) as (kit, peer):
         with trio.fail_after(30.0):
             assert await peer.ended()
-        path = segment_path(kit.place.layout.commit_log, 0)
+        path = segment_path(kit.setup.layout.commit_log, 0)
         kit.disk.open(path, "w").pwrite(log[:SEGMENT], 0)
         await until(lambda: len(kit.of(events.OffsetReported)) > 0)
         assert kit.of(events.OffsetReported)[-1].offset_bytes == len(log)
@@ -245,6 +245,6 @@ async def test_it_holds_no_file_that_it_has_looked_at(autojump_clock: object) ->
         await reported(peer, ends[4])
         await peer.frame(ends[4], log[ends[4] :])
         await reported(peer, len(log))
-        last = segment_path(kit.place.layout.commit_log, len(log) - len(log) % SEGMENT)
+        last = segment_path(kit.setup.layout.commit_log, len(log) - len(log) % SEGMENT)
         assert kit.disk.readers() == [last]
     assert kit.disk.readers() == []

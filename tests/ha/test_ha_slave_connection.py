@@ -263,7 +263,7 @@ async def test_another_address_closes_the_old_connection(autojump_clock: object)
         peer = await master.accept()
         await peer.next_report()
         other = await master.kit.network.open("n2").listen(ADDRESSES["n2"], 7777)
-        client = master.kit.ref(master.kit.place.paths.ha_client)
+        client = master.kit.ref(master.kit.setup.paths.ha_client)
         await client.tell(ha_client.SetMaster(address=Address(ADDRESSES["n0"], PORT)))  # the same
         await nothing_from(peer, 1.0)
         await client.tell(ha_client.SetMaster(address=Address(ADDRESSES["n2"], 7777)))
@@ -281,7 +281,7 @@ async def test_an_attempt_at_an_old_address_that_succeeds_late_is_dropped(
         old = await kit.network.open("n0").listen(ADDRESSES["n0"], PORT)
         new = await kit.network.open("n2").listen(ADDRESSES["n2"], 7777)
         await trio.sleep(0.5)
-        client = kit.ref(kit.place.paths.ha_client)
+        client = kit.ref(kit.setup.paths.ha_client)
         await client.tell(ha_client.SetMaster(address=Address(ADDRESSES["n2"], 7777)))
         peer = Peer.of(await new.accept())
         assert await peer.next_report() == 0
@@ -297,7 +297,7 @@ async def test_another_address_ends_the_pause(autojump_clock: object) -> None:
     async with node("n1", SYNCED) as kit:
         await trio.sleep(1.0)  # the first attempt was refused
         other = await kit.network.open("n2").listen(ADDRESSES["n2"], 7777)
-        client = kit.ref(kit.place.paths.ha_client)
+        client = kit.ref(kit.setup.paths.ha_client)
         await client.tell(ha_client.SetMaster(address=Address(ADDRESSES["n2"], 7777)))
         with trio.fail_after(0.5):
             await other.accept()
@@ -383,7 +383,7 @@ async def test_a_restarted_client_opens_a_new_session(autojump_clock: object) ->
     async with slave_of_test(SYNCED) as master:
         peer = await master.accept()
         await peer.next_report()
-        await master.kit.crash(master.kit.place.paths.ha_client)
+        await master.kit.crash(master.kit.setup.paths.ha_client)
         assert await peer.ended()
         again = await master.accept()
         assert await again.next_report() == 0

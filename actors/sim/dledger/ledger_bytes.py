@@ -114,7 +114,7 @@ class SimLedgers:
     def first(self, node: str) -> int:
         if self.group.store == "memory":
             member = self.groups.running(node)
-            held = None if member is None else member.places[self.group.name].held
+            held = None if member is None else member.setups[self.group.name].held
             return held.first if held is not None and held.entries else -1
         place = self._begin(node)
         head = b"" if place is None else self.written(node, place, ENTRY_HEAD_BYTES)
@@ -211,7 +211,7 @@ class SimLedgers:
         member = self.groups.running(node)
         if member is None:
             return b""
-        held = member.places[self.group.name].held
+        held = member.setups[self.group.name].held
         number = index - held.first
         return held.entries[number] if 0 <= number < len(held.entries) else b""
 

@@ -27,8 +27,8 @@ from actors.sim.machines import DATA_DIR, SimMachines
 from actors.sim.world import World
 from actors.storage.ledger import store_messages
 from actors.storage.node.identity import NodeDirectory, open_directory
-from actors.trees.dledger import LedgerPlace, group_tree
-from actors.trees.ledger_places import member_notes
+from actors.trees.dledger import LedgerSetup, group_tree
+from actors.trees.ledger_setup import member_notes
 
 R = TypeVar("R")
 
@@ -70,14 +70,14 @@ class SimMember:
     """What runs on one node: its groups' trees, and what a node has in front of each.
 
     Attributes:
-        places: by group.
+        setups: by group.
         parts: by group; they take appends and reads.
         machines: by group, if they have any.
     """
 
     name: str
     system: System
-    places: dict[str, LedgerPlace]
+    setups: dict[str, LedgerSetup]
     parts: dict[str, LedgerPart]
     machines: dict[str, SimRegisters] = attrs.field(factory=dict)
 
@@ -98,7 +98,7 @@ class SimMember:
 
     async def fresh_read(self, group: str, start: int, max_bytes: int) -> Batch:
         """Read from a leader, which proves that it is one. Raises: NotMaster."""
-        board = self.places[group].board
+        board = self.setups[group].board
         if not board.is_open:
             raise NotMaster(f"{self.name} does not lead {group}", hint=board.leader or None)
         return decoded(await self.parts[group].read(start, max_bytes, True))
@@ -122,7 +122,7 @@ class SimMember:
 
     async def drop_below(self, group: str, index: int) -> None:
         """Let the log go up to an entry, as a state machine with a snapshot of it does."""
-        path = self.places[group].paths.store
+        path = self.setups[group].paths.store
         await self.system.ref(path).tell(store_messages.DropBelow(index=index))
 
 
@@ -168,7 +168,7 @@ class SimGroups(SimMachines[SimMember]):
     def leads(self, name: str, group: str) -> bool:
         """Whether a running member takes appends as leader."""
         member = self.running(name)
-        return member is not None and member.places[group].board.is_open
+        return member is not None and member.setups[group].board.is_open
 
     def leader(self, group: str) -> str | None:
         """Some running member that believes to lead; None: none does."""
@@ -192,7 +192,7 @@ class SimGroups(SimMachines[SimMember]):
 
     def main(self, name: str) -> Callable[[Env, trio.TaskStatus[Any]], Awaitable[object]]:
         async def main(env: Env, task_status: trio.TaskStatus[Any]) -> None:
-            places: dict[str, LedgerPlace] = {}
+            setups: dict[str, LedgerSetup] = {}
             parts: dict[str, LedgerPart] = {}
             machines: dict[str, SimRegisters] = {}
             directory = self._directory(env, name)
@@ -201,7 +201,7 @@ class SimGroups(SimMachines[SimMember]):
 
             def build(registry: Registry) -> SupervisorSpec:
                 for group in self.config.ledger_groups_of(name):
-                    place = places[group.name] = LedgerPlace(
+                    setup = setups[group.name] = LedgerSetup(
                         config=self.config,
                         node=name,
                         group=group,
@@ -211,13 +211,13 @@ class SimGroups(SimMachines[SimMember]):
                         machine=self._maker(name, group.name, machines),
                     )
                     parts[group.name] = LedgerPart.of(
-                        self.config, network, group, name, place.board, registry
+                        self.config, network, group, name, setup.board, registry
                     )
                 return SupervisorSpec(
                     intensity=0,
                     children=tuple(
-                        ChildSpec(name=each, start=group_tree(place))
-                        for each, place in places.items()
+                        ChildSpec(name=each, start=group_tree(setup))
+                        for each, setup in setups.items()
                     ),
                 )
 
@@ -226,7 +226,7 @@ class SimGroups(SimMachines[SimMember]):
             )
             try:
                 async with opened as system:
-                    self.began(name, SimMember(name, system, places, parts, machines))
+                    self.began(name, SimMember(name, system, setups, parts, machines))
                     task_status.started(system)
                     await system.wait_ended()
             finally:

@@ -21,7 +21,7 @@ from actors.storage.ledger.ledger import LedgerStore, TermVote
 from actors.storage.ledger.term_files import LostVote
 from actors.storage.node.identity import NodeDirectory, open_directory
 from actors.trees.dledger import _ledger
-from actors.trees.ledger_places import LedgerPlace, member_notes
+from actors.trees.ledger_setup import LedgerSetup, member_notes
 
 BOTH = pytest.mark.parametrize("store", ["file", "memory"])
 GROUP = DLedgerGroup(
@@ -41,7 +41,7 @@ def start(disk: SimDisk, store: str, compat: Literal["upstream"] | None = None) 
     directory = open_directory(
         disk, "/data/n0", cluster="demo", node="n0", groups=("ledger",), settings={}
     )
-    place = LedgerPlace(
+    setup = LedgerSetup(
         config=CONFIG,
         node="n0",
         group=attrs.evolve(GROUP, store=store, compat=compat),
@@ -50,7 +50,7 @@ def start(disk: SimDisk, store: str, compat: Literal["upstream"] | None = None) 
         member_note=member_notes(CONFIG, "n0", directory)["ledger"],
     )
     try:
-        return finish(_ledger(place, lambda event: None))
+        return finish(_ledger(setup, lambda event: None))
     finally:
         directory.close()
 

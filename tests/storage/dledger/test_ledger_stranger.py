@@ -13,20 +13,20 @@ from actors.events.dledger import VoteForStranger
 from actors.sim.disk import SimDisk
 from actors.storage.ledger.ledger import TermVote
 from actors.trees.dledger import _ledger
-from actors.trees.ledger_places import LedgerPlace
+from actors.trees.ledger_setup import LedgerSetup
 
 
 def told(disk: SimDisk, store: str, *before: str) -> tuple[TermVote, list[object]]:
     """The vote that a start finds, and its events."""
     events: list[object] = []
-    place = LedgerPlace(
+    setup = LedgerSetup(
         config=CONFIG,
         node="n0",
         group=attrs.evolve(GROUP, store=store, members_before=before),
         env=env_of(disk),
         registry=None,  # type: ignore[arg-type]
     )
-    ledger = finish(_ledger(place, events.append))
+    ledger = finish(_ledger(setup, events.append))
     vote = ledger.vote
     ledger.close(ordered=True)
     return vote, [each for each in events if isinstance(each, VoteForStranger)]

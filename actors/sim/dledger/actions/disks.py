@@ -11,7 +11,7 @@ from actors.sim.actions.action import Action, Ground
 from actors.sim.actions.script import Fault
 from actors.sim.dledger.runner import ANSWER_S, LedgerRunner
 from actors.storage.ledger.store import CLEAN_S
-from actors.trees.ledger_places import election_settings
+from actors.trees.ledger_setup import election_settings
 
 OUTGROW_S: Final = 20.0
 """So long clients append more than usual, for what a member lacks to leave the logs of the others.

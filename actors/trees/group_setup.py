@@ -84,7 +84,7 @@ class GroupPaths:
 
 
 @attrs.frozen(kw_only=True)
-class GroupPlace:
+class GroupSetup:
     """One group on one node: what every part of its tree is built from.
 
     Attributes:
@@ -126,8 +126,8 @@ class GroupPlace:
 
     def led_by(
         self, promotion: Promotion, cut_bytes: int | None, board: RoleBoard | None = None
-    ) -> GroupPlace:
-        """The same place with the master of that promotion, guarded by its role keeper."""
+    ) -> GroupSetup:
+        """The same with the master of that promotion, guarded by its role keeper."""
         guard = store_messages.Guard(self.registry.ref(self.paths.role), promotion, cut_bytes)
         return attrs.evolve(
             self, group=self.group.led_by(promotion.master), guard=guard, board=board

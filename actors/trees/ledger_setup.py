@@ -73,7 +73,7 @@ class LedgerPaths:
 
 
 @attrs.frozen(kw_only=True)
-class LedgerPlace:
+class LedgerSetup:
     """One group on one of its members: what every part of its tree is built from.
 
     Attributes:
