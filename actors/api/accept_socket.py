@@ -11,7 +11,7 @@ from typing import TypeAlias, assert_never
 import attrs
 
 from actors.api.credentials import Gate
-from actors.api.places import Places
+from actors.api.slots import Slots
 from actors.env.protocols import Listener, Network, Stream
 from actors.errors import ConfigError
 from actors.events import client as events
@@ -62,12 +62,12 @@ class AcceptSocket(Accepting):
         make_child: (stream, name, gate) -> the connection's specification.
         next_connection: the next number; outlives restarts of this actor, so that numbers never
             repeat.
-        places: who has which; outlives restarts, as the connections do.
+        slots: who has which; outlives restarts, as the connections do.
     """
 
     network: Network
     endpoint: Endpoint
-    places: Places
+    slots: Slots
     make_child: Callable[[Stream, str, Gate | None], ChildSpec]
     next_connection: Callable[[], int]
 
@@ -92,7 +92,7 @@ class AcceptSocket(Accepting):
         endpoint = self.endpoint
         if isinstance(endpoint, TcpEndpoint) and stream.remote.host not in endpoint.allowed:
             return None
-        self.places.make_way()
+        self.slots.make_way()
         connection = self.next_connection()
         gate = endpoint.gate() if isinstance(endpoint, TcpEndpoint) else None
         child = self.make_child(stream, f"c{connection}", gate)

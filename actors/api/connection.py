@@ -28,7 +28,7 @@ from actors.api.handle import AppendOutcome, NodeHandle
 from actors.api.in_flight import InFlight
 from actors.api.limits import ApiLimits
 from actors.api.outbox import Outbox
-from actors.api.places import CROWD, Place, Places
+from actors.api.slots import CROWD, Slot, Slots
 from actors.api.subscription import Credit, Subscribe
 from actors.env.protocols import Stream
 from actors.events import client as events
@@ -130,10 +130,10 @@ class Connection(Actor[_Inbox]):
     _handle: NodeHandle
     _limits: ApiLimits
     _budget: Budget
-    _places: Places
+    _slots: Slots
     _gate: Gate | None  # of the node's port; None: it came over the socket file
     _admission: Admission = attrs.field(init=False)
-    _place: Place = attrs.field(init=False)
+    _slot: Slot = attrs.field(init=False)
     _reading: Reading = attrs.field(init=False)
     _answering: Answering = attrs.field(init=False)
     _socket: FrameSocket | None = None
@@ -154,7 +154,7 @@ class Connection(Actor[_Inbox]):
         self._outbox = Outbox(self._encoded, self._in_flight.release, self._answering.end)
 
     async def on_start(self) -> None:
-        self._place = self._places.come(self._make_way, self._waits)
+        self._slot = self._slots.come(self._make_way, self._waits)
         self.ctx.timers.start("hello", self._limits.hello_timeout_s, _HelloTimedOut())
         self.ctx.spawn(self._session)
 
@@ -188,7 +188,7 @@ class Connection(Actor[_Inbox]):
             )
         )
         self._stream.abort()
-        self._places.leave(self._place)
+        self._slots.leave(self._slot)
         self._reading.close()
         self._answering.close()
 
@@ -225,7 +225,7 @@ class Connection(Actor[_Inbox]):
         await self.ctx.self_ref.tell(received)
 
     async def _received(self, message: _Received) -> None:
-        self._place.asked_s = self.ctx.now_s()
+        self._slot.asked_s = self.ctx.now_s()
         each_bytes, more_bytes = divmod(message.size_bytes, len(message.requests))
         for request in message.requests:
             size_bytes, more_bytes = each_bytes + more_bytes, 0  # the first has what is left over
@@ -248,8 +248,8 @@ class Connection(Actor[_Inbox]):
             return
         self._admission = WHOLLY_TRUSTED if self._gate is None else self._gate.admit(hello)
         remote = self._stream.remote
-        if not self._places.greet(self._place, hello.name, remote, self._admission):
-            await self._close(frame_socket.TRY_AGAIN_LATER, self._places.taken(), FULL)
+        if not self._slots.greet(self._slot, hello.name, remote, self._admission):
+            await self._close(frame_socket.TRY_AGAIN_LATER, self._slots.taken(), FULL)
             return
         self._client = hello.name
         self.ctx.timers.cancel("hello")

@@ -27,7 +27,7 @@ class ApiLimits:
 
     Attributes:
         clients: open at a time; a further one is closed when it has said hello.
-        members: likewise, of the cluster's nodes: their places are taken by no client.
+        members: likewise, of the cluster's nodes: their slots are taken by no client.
         silent: that have not said hello; if too many come, the oldest is closed.
         in_flight_requests: of one connection; further ones stay in its stream.
         in_flight_bytes: frames of unanswered requests of one connection, likewise.

@@ -7,7 +7,7 @@
       unix_socket               AcceptSocket on DATA_DIR/NODE/api.sock
       tcp_socket                AcceptSocket on api_port, if there is one
 
-The listeners are last, so the doors close first; a crash of a listener leaves clients alone.
+The listeners are last, so they stop first; a crash of a listener leaves clients alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from actors.api.connection import Connection
 from actors.api.credentials import Credentials, Gate, MemberNetwork
 from actors.api.handle import NodeHandle
 from actors.api.limits import ApiLimits, limits_of
-from actors.api.places import Places
+from actors.api.slots import Slots
 from actors.api.socket_file import api_socket_path, remove_pointer
 from actors.config.model import ClusterConfig
 from actors.env.protocols import Env, Network, Stream
@@ -43,7 +43,7 @@ def api_child(
     node_dir: str,
     links: tuple[ChildSpec, ...] = (),
 ) -> ChildSpec:
-    """The API as the last child of a node's root, so that its doors close first.
+    """The API as the last child of a node's root, so that its listeners stop first.
 
     Args:
         handle: the node itself.
@@ -95,7 +95,7 @@ def api_spec(
         members: the addresses of the cluster's nodes, by name.
     """
     limits = limits or ApiLimits()
-    budget, places = Budget.of(limits), Places(limits, members or {}, trio.current_time)
+    budget, slots = Budget.of(limits), Slots(limits, members or {}, trio.current_time)
     numbers = itertools.count(1)
 
     def make_child(stream: Stream, name: str, gate: Gate | None) -> ChildSpec:
@@ -106,7 +106,7 @@ def api_spec(
                 handle=handle,
                 limits=limits,
                 budget=budget,
-                places=places,
+                slots=slots,
                 gate=gate,
             ),
             restart=Restart.TEMPORARY,
@@ -119,7 +119,7 @@ def api_spec(
             endpoint=endpoint,
             make_child=make_child,
             next_connection=numbers.__next__,
-            places=places,
+            slots=slots,
         )
 
     children = [ChildSpec(name="connections", start=DynamicSpec(children_max=limits.connections))]

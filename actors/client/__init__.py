@@ -8,11 +8,11 @@
         receipt = await log.append([b"one", b"two"])
 
 `connection` is the client of one node, `requests` what it has under way, `following` what the node
-pushes; `targets` finds a node's door from what a person types. `members` finds who leads a group,
-`silence` sees that a node hangs, and `group_door` goes on with whom it finds when a node is lost.
-`race` takes the first of several that opens, `leading` says who of several leads, `status_words`
-what people read of a node's status, and `places` asks a node again that has no place for one more
-client.
+pushes; `targets` finds a node's endpoint from what a person types. `members` finds who leads a
+group, `silence` sees that a node hangs, and `group_backend` goes on with whom it finds when a node
+is lost. `race` takes the first of several that opens, `leading` says who of several leads,
+`status_words` what people read of a node's status, and `slot_retries` asks a node again that has no
+slot for one more client.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from actors.client.connection import connect as connect
     from actors.client.following import EventBatch as EventBatch
     from actors.client.following import Subscription as Subscription
-    from actors.client.group_door import connect_group as connect_group
+    from actors.client.group_backend import connect_group as connect_group
     from actors.client.targets import connect_node as connect_node
 
 _WHERE = {
@@ -33,7 +33,7 @@ _WHERE = {
     "EventBatch": "actors.client.following",
     "Subscription": "actors.client.following",
     "connect": "actors.client.connection",
-    "connect_group": "actors.client.group_door",
+    "connect_group": "actors.client.group_backend",
     "connect_node": "actors.client.targets",
 }
 

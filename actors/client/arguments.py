@@ -200,7 +200,7 @@ def _add(
             metavar="S",
             help="with CLUSTER.toml, look so long for who takes over from a node that is lost;"
             " default: answer_timeout_s, for DLedger and until members miss their leader. With a"
-            " node, wait so long for its answer, and try again while all its places for clients are"
+            " node, wait so long for its answer, and try again while all its client slots are"
             " taken; default: 5",
         )
     parser.add_argument("--json", action="store_true", help=json_help)

@@ -25,7 +25,7 @@ from actors.client.appending import Appending, Rules, Summary, summary_lines
 from actors.client.arguments import Append, Arguments, Bench, Read, Status, Tail, parse
 from actors.client.bench import Connect, Figures, measure
 from actors.client.connection import Client
-from actors.client.group_door import GroupDoor, open_door
+from actors.client.group_backend import GroupBackend, open_backend
 from actors.client.lines import open_missing_streams, open_source, write_out
 from actors.client.members import Members, members_of
 from actors.client.targets import Target, connect_target, parse_target, pick_group
@@ -149,16 +149,16 @@ async def _run(arguments: Arguments, target: Target) -> int:
     if isinstance(command, Status):
         async with connect_target(target, name=name) as client:
             return await _status(client, command)
-    async with _opened(target, command, name) as (door, connect):
+    async with _opened(target, command, name) as (backend, connect):
         match command:
             case Append():
-                return await _append(door, command)
+                return await _append(backend, command)
             case Read():
-                return await _read(door, command)
+                return await _read(backend, command)
             case Tail():
-                return await _tail(door, command)
+                return await _tail(backend, command)
             case Bench():
-                return await _bench(door, connect, command)
+                return await _bench(backend, connect, command)
             case _:
                 assert_never(command)
 
@@ -166,8 +166,9 @@ async def _run(arguments: Arguments, target: Target) -> int:
 @asynccontextmanager
 async def _opened(
     target: Target, command: Append | Read | Tail | Bench, name: str
-) -> AsyncIterator[tuple[GroupDoor, Connect]]:
-    """The door of the group that is meant, and how to connect to who takes its appends once more.
+) -> AsyncIterator[tuple[GroupBackend, Connect]]:
+    """The backend of the group that is meant, and how to connect to who takes its appends once
+    more.
 
     A node that was named is stayed with. Raises: ConfigError; OSError, RequestRefused.
     """
@@ -178,15 +179,15 @@ async def _opened(
         leads = isinstance(command, Append | Bench)
         members = partial(members_of, config, group, name=name, wait_s=command.wait_s, note=_note)
         leading = members(leads=leads)
-        async with open_door(leading, members(leads=False)) as door:
-            yield door, leading.leader
+        async with open_backend(leading, members(leads=False)) as backend:
+            yield backend, leading.leader
         return
     connect = partial(connect_target, target, name=name, wait_s=command.wait_s)
     async with connect() as client:
         group = pick_group(client.identity.groups, group, client.identity.node)
         only = Members.only(client, group)
-        async with open_door(only, only) as door:
-            yield door, connect
+        async with open_backend(only, only) as backend:
+            yield backend, connect
 
 
 def _note(text: str) -> None:
@@ -224,12 +225,12 @@ async def _status(client: Client, command: Status) -> int:
     return EXIT_OK
 
 
-async def _append(door: GroupDoor, command: Append) -> int:
-    descriptor, leading = open_source(command.file, "FILE"), door.leading
+async def _append(backend: GroupBackend, command: Append) -> int:
+    descriptor, leading = open_source(command.file, "FILE"), backend.leading
     group = leading.members.group
     rules = Rules.of(await leading.ask(lambda client: client.status()), group)
     appending = Appending(
-        Log(door, group),
+        Log(backend, group),
         leading.node,
         descriptor,
         rules,
@@ -256,10 +257,10 @@ async def _append(door: GroupDoor, command: Append) -> int:
     return EXIT_OK if summary.error is None and not summary.in_doubt else EXIT_FAILED
 
 
-async def _read(door: GroupDoor, command: Read) -> int:
-    group = door.reading.members.group
+async def _read(backend: GroupBackend, command: Read) -> int:
+    group = backend.reading.members.group
     last = await reading.read(
-        door,
+        backend,
         group,
         _writer(),
         start=command.start,
@@ -267,38 +268,38 @@ async def _read(door: GroupDoor, command: Read) -> int:
         fresh=command.fresh,
         json=command.json,
     )
-    own = group_status(await door.reading.ask(lambda client: client.status()), group)
+    own = group_status(await backend.reading.ask(lambda client: client.status()), group)
     if own is not None and (why := reading.why_not_open(own, last)):
-        node = door.reading.node
+        node = backend.reading.node
         complain(f"triolog: {group} is not open at {node}, and not all may have been shown: {why}")
         return EXIT_FAILED
     if reading.knows_nothing(last):
         complain(
-            f"triolog: {door.reading.node} holds {group} up to position {last.end}, but does not"
+            f"triolog: {backend.reading.node} holds {group} up to position {last.end}, but does not"
             " know what of it is acknowledged: who follows learns it from its master or leader, and"
             " these from who follows"
         )
         return EXIT_FAILED
     if command.start > (shown := min(last.acknowledged, last.end)):
-        node = door.reading.node
+        node = backend.reading.node
         complain(f"triolog: {node} shows {group} up to position {shown}, before {command.start}")
     return EXIT_OK
 
 
-async def _tail(door: GroupDoor, command: Tail) -> int:
-    group = door.reading.members.group
+async def _tail(backend: GroupBackend, command: Tail) -> int:
+    group = backend.reading.members.group
     async with trio.open_nursery() as nursery:
         end = nursery.cancel_scope.cancel
         await nursery.start(_obey_signals, end, end)
         write = _writer()
-        await reading.tail(door, group, write, start=command.start, json=command.json)
+        await reading.tail(backend, group, write, start=command.start, json=command.json)
     return EXIT_OK
 
 
-async def _bench(door: GroupDoor, connect: Connect, command: Bench) -> int:
-    members = door.leading.members
+async def _bench(backend: GroupBackend, connect: Connect, command: Bench) -> int:
+    members = backend.leading.members
     if not command.size_bytes:
-        rules = Rules.of(await door.leading.ask(lambda client: client.status()), members.group)
+        rules = Rules.of(await backend.leading.ask(lambda client: client.status()), members.group)
         if not rules.takes_empty:
             raise ConfigError(
                 f"--size: expected 1 or more, as {members.group} takes no empty records, found 0"

@@ -25,8 +25,8 @@ from actors.client.following import (
     read_batch,
     read_events,
 )
-from actors.client.places import NoPlace, with_place
 from actors.client.requests import Requests, checked, encoded
+from actors.client.slot_retries import NoSlot, with_slot
 from actors.env.protocols import Address, Network, Stream
 from actors.env.tcp import TcpNetwork
 from actors.errors import TooLarge, TriologError, UnknownName
@@ -36,7 +36,7 @@ from wire.api import frames as api
 from wire.errors import RemoteProtocolError
 
 CONNECT_TIMEOUT_S = 5.0
-"""From the first packet to the node's welcome; and as long again where all places are taken."""
+"""From the first packet to the node's welcome; and as long again where all slots are taken."""
 
 Target: TypeAlias = str | tuple[str, int] | Address
 """A Unix socket's path, or host and port."""
@@ -290,12 +290,12 @@ async def connect(
         name: who this is, for the node's events.
         network: this machine's by default; `actors.sim`'s in simulation.
         timeout_s: for connecting, up to the node's welcome, at each try.
-        wait_s: how long it is tried again while all its places are taken; None: as `timeout_s`.
+        wait_s: how long it is tried again while all its slots are taken; None: as `timeout_s`.
         identity: who is expected at a port, and with what both sides prove who they are; None: such
             a connection only reads. A Unix socket's file says who may use it.
 
     Raises (on entry): OSError if the node cannot be reached or speaks something else;
-        NoPlace: that, where it had no place in all that time; RequestRefused if it does not speak
+        NoSlot: that, where it had no slot in all that time; RequestRefused if it does not speak
         this version.
 
     Error handling: when the connection ends, the block goes on and its next request raises. At the
@@ -306,7 +306,7 @@ async def connect(
         return _try(target, name, network, timeout_s, identity)
 
     wait_s = timeout_s if wait_s is None else wait_s
-    async with with_place(enter, wait_s, name, target) as client:
+    async with with_slot(enter, wait_s, name, target) as client:
         yield client
 
 
@@ -347,9 +347,9 @@ async def _try(
 
 def _not_welcome(where: Address, error: Exception) -> ConnectionError:
     if isinstance(error, SocketClosed) and error.code == frame_socket.TRY_AGAIN_LATER:
-        return NoPlace(f"{where}: {error.said or error}")
+        return NoSlot(f"{where}: {error.said or error}")
     if isinstance(error, SocketClosed) and error.unopened:  # what a node does that is full, too
-        return NoPlace(f"{where}: {error}{_other_ports(where)}", told=False)
+        return NoSlot(f"{where}: {error}{_other_ports(where)}", confirmed=False)
     if isinstance(error, SocketClosed) and error.code == frame_socket.GOING_AWAY:
         return ConnectionError(f"{where}: the node ended the connection: {error}")
     return ConnectionError(f"{where}: not a node's API socket{_other_ports(where)}: {error}")

@@ -18,9 +18,9 @@ import trio
 from actors.api.failures import RequestRefused
 from actors.client.connection import CONNECT_TIMEOUT_S, Client
 from actors.client.leading import Claim, claim_of, newest, not_led
-from actors.client.places import NoPlace, Pauses, pauses_of
 from actors.client.race import Race, open_race
 from actors.client.silence import ConnectTo, Silence
+from actors.client.slot_retries import NoSlot, Pauses, pauses_of
 from actors.client.targets import connect_node, node_order
 from actors.config import ClusterConfig
 from actors.env.protocols import Network, SecretStore
@@ -112,7 +112,7 @@ class Members:
                 async with self._connect_to(node) as client:
                     epoch = await self._led(node, client, claims, race) if leads else None
                     yield client, epoch
-            except NoPlace as error:
+            except NoSlot as error:
                 race.say(node, error)  # others are tried meanwhile
                 await trio.sleep(pauses.setdefault(node, pauses_of(node)).next_s())
                 raise
@@ -210,11 +210,11 @@ class Members:
 
 def _runs(word: Exception | str) -> bool:
     """Whether a node runs that has said so."""
-    return isinstance(word, str | NoPlace)
+    return isinstance(word, str | NoSlot)
 
 
 def _why_waits(race: Race[_Found]) -> str:
-    full = [str(each) for each in race.words.values() if isinstance(each, NoPlace)]
+    full = [str(each) for each in race.words.values() if isinstance(each, NoSlot)]
     return f"{'; '.join(full)}; tries again" if full else "nobody leads it now; waits for who will"
 
 

@@ -13,7 +13,7 @@ import trio
 
 from actors.api.failures import RequestRefused
 from actors.client.connection import Client
-from actors.client.group_door import GroupDoor
+from actors.client.group_backend import GroupBackend
 from actors.client.members import LOST, RETRY_S
 from actors.client.report import record_json, record_line
 from actors.errors import Closed, CorruptLog, TriologError
@@ -32,7 +32,7 @@ def as_bytes(records: Iterable[Record], *, json: bool) -> bytes:
 
 
 async def read(
-    door: GroupDoor,
+    backend: GroupBackend,
     group: str,
     write: Write,
     *,
@@ -48,14 +48,14 @@ async def read(
     Returns: the last answer of a node, which says where to read on.
 
     Raises: RequestRefused if no record begins at `start`, or a node that another one was lost for
-        does not show in time what that one did; as `GroupDoor.read`.
+        does not show in time what that one did; as `GroupBackend.read`.
     """
     position, left = start, count
     showed: dict[str, int] = {}
     first: Batch | None = None
     while True:
-        batch = await door.read(group, position, READ_BYTES_DEFAULT, fresh)
-        node = door.reading.node
+        batch = await backend.read(group, position, READ_BYTES_DEFAULT, fresh)
+        node = backend.reading.node
         showed[node] = min(batch.acknowledged, batch.end)
         first = first or batch
         if left is None:
@@ -71,18 +71,20 @@ async def read(
         if not records and (position >= most or batch.acknowledged >= most):
             return batch
         if not records:
-            await _wait_for_rest(door, group, position, most)
+            await _wait_for_rest(backend, group, position, most)
 
 
-async def _wait_for_rest(door: GroupDoor, group: str, position: int, end: int) -> None:
+async def _wait_for_rest(backend: GroupBackend, group: str, position: int, end: int) -> None:
     """The node that is read from now does not show yet what another one did.
 
     Raises: RequestRefused: nor does it within the wait for another node.
     """
-    with trio.move_on_after(door.reading.members.wait_s) as waiting:
-        await door.wait_acknowledged(group, position)
+    with trio.move_on_after(backend.reading.members.wait_s) as waiting:
+        await backend.wait_acknowledged(group, position)
     if waiting.cancelled_caught:
-        text = f"{door.reading.node} shows {group} up to {position}, another node did up to {end}"
+        text = (
+            f"{backend.reading.node} shows {group} up to {position}, another node did up to {end}"
+        )
         raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
 
 
@@ -105,13 +107,15 @@ def why_not_open(own: GroupStatus, last: Batch) -> str:
     return f"{own.state}: {own.reason}" if own.reason else own.state
 
 
-async def tail(door: GroupDoor, group: str, write: Write, *, start: int | None, json: bool) -> None:
+async def tail(
+    backend: GroupBackend, group: str, write: Write, *, start: int | None, json: bool
+) -> None:
     """Print records as they are acknowledged, until cancelled.
 
     Raises: Closed when the connection ends and no other node is found; RequestRefused if no record
         begins at `start`.
     """
-    position, nodes = start, door.reading
+    position, nodes = start, backend.reading
     while True:
         client = await nodes.client()
         try:

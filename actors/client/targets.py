@@ -1,6 +1,7 @@
-"""From what a person types to a node's door: a cluster file, a socket's path, or HOST:PORT.
+"""From what a person types to a node's endpoint: a cluster file, a socket's path, or HOST:PORT.
 
-A node's doors are its Unix socket, if this machine has it, and its `api_port`, if the file has one.
+A node's endpoints are its Unix socket, if this machine has it, and its `api_port`, if the file has
+one.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from actors.api.credentials import Credentials, Identity
 from actors.api.socket_file import api_socket_path
 from actors.client.arguments import TARGETS
 from actors.client.connection import CONNECT_TIMEOUT_S, Client, connect
-from actors.client.places import NoPlace, with_place
 from actors.client.race import open_race
+from actors.client.slot_retries import NoSlot, with_slot
 from actors.config import ClusterConfig, load
 from actors.config.problems import one_of, suggestion
 from actors.env.local_disk import lock_holder
@@ -119,7 +120,7 @@ def node_order(config: ClusterConfig, group: str | None, *, master_only: bool) -
 
 
 @attrs.frozen
-class Door:
+class Endpoint:
     """One way to reach a node.
 
     Attributes:
@@ -130,15 +131,15 @@ class Door:
     identity: Identity | None = None
 
 
-def doors(
+def endpoints(
     config: ClusterConfig, node: str, secret_store: SecretStore | None = None
-) -> tuple[Door, ...]:
+) -> tuple[Endpoint, ...]:
     """How to reach a node: its Unix socket, then its port."""
-    found = [Door(Address(api_socket_path(config.node_dir(node)), 0))]
+    found = [Endpoint(Address(api_socket_path(config.node_dir(node)), 0))]
     if config.api_port is not None:
         address = Address(config.nodes[node], config.api_port)
         identity = Identity(node, Credentials.of(config, secret_store or LocalSecretStore()))
-        found.append(Door(address, identity))
+        found.append(Endpoint(address, identity))
     return tuple(found)
 
 
@@ -153,21 +154,21 @@ async def connect_node(
     timeout_s: float = CONNECT_TIMEOUT_S,
     wait_s: float | None = None,
 ) -> AsyncIterator[Client]:
-    """Connect to a node of a cluster file, by whichever of its doors opens.
+    """Connect to a node of a cluster file, by whichever of its endpoints opens.
 
     Args: as for `connect`, which has the errors too. `secret_store`: this machine's; `actors.sim`'s
         in simulation.
 
-    Raises (on entry): ConnectionError, naming every door; NoPlace if one said so to the end;
+    Raises (on entry): ConnectionError, naming every endpoint; NoSlot if one said so to the end;
         TimeoutError if one opened, and nobody answered there: the node hangs, or is slow.
     """
-    found = doors(config, node, secret_store)
+    found = endpoints(config, node, secret_store)
     wait_s = timeout_s if wait_s is None else wait_s
 
     def enter() -> AbstractAsyncContextManager[Client]:
         return _first_of(found, node, name, network, timeout_s)
 
-    async with with_place(enter, wait_s, name, node) as client:
+    async with with_slot(enter, wait_s, name, node) as client:
         yield client
 
 
@@ -178,19 +179,19 @@ async def connect_target(
     """Connect to the node that the user meant, or to the first that answers of a cluster file's.
 
     Args:
-        wait_s: how long its answer is waited for, and it is tried again while all its places are
+        wait_s: how long its answer is waited for, and it is tried again while all its slots are
             taken; None: `CONNECT_TIMEOUT_S`. A try that has begun has `TRY_S`.
 
-    Raises: OSError, naming every door that was tried; RequestRefused.
+    Raises: OSError, naming every endpoint that was tried; RequestRefused.
     """
     config = target.config
     if config is None:
         assert target.address is not None
-        found: tuple[Door, ...] = (Door(target.address),)
+        found: tuple[Endpoint, ...] = (Endpoint(target.address),)
         who = target.text
     else:
         nodes = (target.node,) if target.node else node_order(config, None, master_only=False)
-        found = tuple(door for node in nodes for door in doors(config, node))
+        found = tuple(endpoint for node in nodes for endpoint in endpoints(config, node))
         who = " or ".join(nodes)
 
     wait_s = CONNECT_TIMEOUT_S if wait_s is None else wait_s
@@ -200,48 +201,48 @@ async def connect_target(
         left_s = round(until_s - trio.current_time(), 1)  # it is told
         return _first_of(found, who, name, network, max(left_s, TRY_S), partial(_held, target))
 
-    async with with_place(enter, wait_s, name, who) as client:
+    async with with_slot(enter, wait_s, name, who) as client:
         yield client
 
 
 @asynccontextmanager
 async def _first_of(
-    doors: tuple[Door, ...],
+    endpoints: tuple[Endpoint, ...],
     who: str,
     name: str,
     network: Network | None,
     timeout_s: float,
     held: Callable[[], str] = str,
 ) -> AsyncIterator[Client]:
-    """By whichever opens first: a door that hangs delays no other by more than `STAGGER_S`.
+    """By whichever opens first: a endpoint that hangs delays no other by more than `STAGGER_S`.
 
     Each is tried once. Raises: as `connect_node`.
     """
-    found = {str(door.address): door for door in doors}
+    found = {str(endpoint.address): endpoint for endpoint in endpoints}
 
     def enter(text: str) -> AbstractAsyncContextManager[Client]:
-        door = found[text]
+        endpoint = found[text]
         return connect(
-            door.address,
+            endpoint.address,
             name=name,
             network=network,
             timeout_s=timeout_s,
             wait_s=0.0,
-            identity=door.identity,
+            identity=endpoint.identity,
         )
 
     async with open_race(tuple(found), enter, passing=(OSError,)) as race:
         client = await race.first()
         if client is None:
-            failures = [_words(door, race.words[door]) for door in found]
-            full = [each for each in race.words.values() if isinstance(each, NoPlace)]
+            failures = [_words(endpoint, race.words[endpoint]) for endpoint in found]
+            full = [each for each in race.words.values() if isinstance(each, NoSlot)]
             if full:
                 text = "; ".join(failures)
-                told = any(each.told for each in full)
-                raise NoPlace(text if who in found else f"{who}: {text}", told=told)
-            hangs = any(isinstance(race.words[door], TimeoutError) for door in found)
+                confirmed = any(each.confirmed for each in full)
+                raise NoSlot(text if who in found else f"{who}: {text}", confirmed=confirmed)
+            hangs = any(isinstance(race.words[endpoint], TimeoutError) for endpoint in found)
             kind = TimeoutError if hangs else ConnectionError
-            text = "; ".join(failures).removeprefix(f"{who}: ")  # it may be the door
+            text = "; ".join(failures).removeprefix(f"{who}: ")  # it may be the endpoint
             raise kind(f"cannot reach {who}: {text}{held()}")
         yield client
 
@@ -258,8 +259,8 @@ def _held(target: Target) -> str:
     return f"; {', '.join(held)}: {asks}" if held else ""
 
 
-def _words(door: str, error: Exception | str) -> str:
+def _words(endpoint: str, error: Exception | str) -> str:
     reason = str(error)
     if isinstance(error, OSError) and error.errno:
         reason = os.strerror(error.errno)
-    return reason if door in reason else f"{door}: {reason}"
+    return reason if endpoint in reason else f"{endpoint}: {reason}"

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import attrs
 import trio
 
-from actors.client.places import NoPlace, pauses_of
+from actors.client.slot_retries import NoSlot, pauses_of
 from actors.cluster.differences import differences
 from actors.cluster.explain import EXIT_FAILED, EXIT_OK
 from actors.cluster.links import LOST, Connect, NodeApi
@@ -58,7 +58,7 @@ async def _each(
     *,
     rest_s: float = math.inf,
 ) -> dict[str, Any]:
-    """Ask all nodes at once; a node that cannot be asked gives the error. One whose places are all
+    """Ask all nodes at once; a node that cannot be asked gives the error. One whose slots are all
     taken is asked again.
 
     Args:
@@ -79,7 +79,7 @@ async def _each(
                 while isinstance(error, BaseExceptionGroup):
                     error = error.exceptions[0]
                 found[node] = error
-            if not _has_no_place(found[node]):
+            if not _has_no_slot(found[node]):
                 return
             await trio.sleep(pauses.next_s())
 
@@ -91,14 +91,14 @@ async def _each(
     return {node: found.get(node, silence) for node in nodes}
 
 
-def _has_no_place(answer: Any) -> bool:
+def _has_no_slot(answer: Any) -> bool:
     """It runs, and said that it takes no more clients."""
-    return isinstance(answer, NoPlace) and answer.told
+    return isinstance(answer, NoSlot) and answer.confirmed
 
 
 def _is_gone(answer: Any) -> bool:
     """Nobody answers there."""
-    return isinstance(answer, BaseException) and not _has_no_place(answer)
+    return isinstance(answer, BaseException) and not _has_no_slot(answer)
 
 
 async def status(
@@ -152,7 +152,7 @@ async def status(
 
 def _away(node: str, answer: Any, pid: int | None, ended: Ended, starts: Starts) -> str:
     """What is known of one that did not answer."""
-    if _has_no_place(answer):
+    if _has_no_slot(answer):
         return f"runs, but cannot be asked ({answer})"
     if pid is None:
         how = ended(node)
@@ -192,7 +192,7 @@ async def stop(
     led = {node: found for node, found in greeted.items() if isinstance(found, int)}
     lines, code = list[str](), EXIT_OK
     for node in sorted(nodes, key=lambda node: led.get(node, 0), reverse=True):
-        if _has_no_place(greeted[node]):
+        if _has_no_slot(greeted[node]):
             lines.append(f"{node}: not stopped: {greeted[node]}")
             code = EXIT_FAILED
         elif isinstance(greeted[node], BaseException) and node in held:

@@ -65,13 +65,13 @@ RETRIED = (OSError, NotStored, OutcomeUnknown, trio.BrokenResourceError)
 """What another connection, a moment later, may not meet."""
 
 
-class AppendDoor(TakesAppends, Protocol):
+class AppendTarget(TakesAppends, Protocol):
     """What the feed needs of a client."""
 
     async def status(self) -> dict[str, Any]: ...
 
 
-Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[AppendDoor]]
+Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[AppendTarget]]
 
 
 @attrs.frozen
@@ -195,18 +195,18 @@ class Feed:
         """Feed until something fails, and see every append of this connection answered."""
         self._failures, self._chain = [], Chain()
         try:
-            async with self._connect() as door, trio.open_nursery() as nursery:
-                self._epoch = (await self._leader(door)).epoch
+            async with self._connect() as target, trio.open_nursery() as nursery:
+                self._epoch = (await self._leader(target)).epoch
                 if self._watch is not None:
                     nursery.start_soon(self._watch, self._epoch)
                 if self._in_doubt:
-                    await self._see_copies(door)
+                    await self._see_copies(target)
                 self._state = "feeding"
-                await self._send_all(door)
+                await self._send_all(target)
                 while self._in_flight:
                     await self._changed.wait()
                 if self._uncopied:
-                    await self._settle(door)
+                    await self._settle(target)
                 nursery.cancel_scope.cancel()
         except* RETRIED as group:
             self._failures += flat(group)
@@ -230,13 +230,13 @@ class Feed:
         await trio.sleep(min(RETRY_S_MAX, RETRY_S * 2**self._pauses))
         self._pauses = min(self._pauses + 1, PAUSES_MAX)
 
-    async def _settle(self, door: AppendDoor) -> None:
+    async def _settle(self, target: AppendTarget) -> None:
         """Learn from the master's offsets what became of batches that it has stored.
 
         The connection has seen no end since they were stored, so the master still has them, and
         they are acknowledged when everything is that it had after them.
         """
-        end = await self._see_copies(door)
+        end = await self._see_copies(target)
         if end is None:
             return
         settled, self._uncopied = self._uncopied, []
@@ -258,7 +258,7 @@ class Feed:
             )
         self._wake()
 
-    async def _see_copies(self, door: AppendDoor) -> int | None:
+    async def _see_copies(self, target: AppendTarget) -> int | None:
         """Wait until the group has its copies and all that its master had at first is acknowledged.
 
         Returns: what it had at first, a position; None after `stop`.
@@ -268,7 +268,7 @@ class Feed:
         end: int | None = None
         with self._interruptible():
             while True:
-                found = await self._leader(door)
+                found = await self._leader(target)
                 closed = f" {found.state} {found.reason}" if found.state == FENCED else ""
                 if found.epoch != self._epoch or closed:
                     by = f"{found.terms.by(found.epoch)}{closed}"
@@ -280,9 +280,9 @@ class Feed:
                 await self._wait_a_while()
         return None
 
-    async def _leader(self, door: AppendDoor) -> GroupStatus:
+    async def _leader(self, target: AppendTarget) -> GroupStatus:
         """What the node says of the group. Raises: NotMaster, with whom it takes for who leads."""
-        return leads(await door.status(), self.group)
+        return leads(await target.status(), self.group)
 
     def _interruptible(self) -> trio.CancelScope:
         """A scope for waits that `stop` and a failure end; never around an append."""
@@ -291,7 +291,7 @@ class Feed:
             self._pause.cancel()
         return self._pause
 
-    async def _send_all(self, door: AppendDoor) -> None:
+    async def _send_all(self, target: AppendTarget) -> None:
         due_s = trio.current_time()
         while True:
             with self._interruptible() as waiting:
@@ -305,7 +305,7 @@ class Feed:
             if self._rate_per_s:
                 due_s = max(due_s, trio.current_time() - LATE_S_MAX)
                 due_s += len(batch.records) / self._rate_per_s
-            await self._submit(door, batch)
+            await self._submit(target, batch)
 
     def _full(self, batch: _Batch) -> bool:
         if self._in_doubt:
@@ -343,19 +343,21 @@ class Feed:
         self._next_line += len(records)
         return batch
 
-    async def _submit(self, door: AppendDoor, batch: _Batch) -> None:
+    async def _submit(self, target: AppendTarget, batch: _Batch) -> None:
         if math.isnan(self.started_s):
             self.started_s = self.ended_s = trio.current_time()
         self._in_flight[batch.line] = batch
         self._in_flight_bytes += batch.size_bytes
         self._sent_to_line = max(self._sent_to_line, batch.line + len(batch.records))
         try:
-            await door.submit(self.group, batch.records, partial(self._answer, batch), self._chain)
+            await target.submit(
+                self.group, batch.records, partial(self._answer, batch), self._chain
+            )
         except (NotStored, OutcomeUnknown) as error:
             self._answer(batch, error)
 
     def _answer(self, batch: _Batch, outcome: AppendOutcome) -> None:
-        """Take one append's outcome; called once by the door, or by us if the door is gone."""
+        """Take one append's outcome; called once by the target, or by us if the target is gone."""
         if self._in_flight.get(batch.line) is not batch:
             return
         del self._in_flight[batch.line]

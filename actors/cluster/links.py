@@ -13,7 +13,7 @@ import attrs
 import trio
 
 from actors.client import Client, connect_node
-from actors.cluster.feed import AppendDoor
+from actors.cluster.feed import AppendTarget
 from actors.cluster.view import NodeView, node_view
 from actors.config import ClusterConfig
 from actors.errors import TriologError
@@ -29,7 +29,7 @@ LOST = (OSError, TriologError, trio.BrokenResourceError, trio.TooSlowError)
 """How a node is away."""
 
 
-class NodeApi(AppendDoor, Protocol):
+class NodeApi(AppendTarget, Protocol):
     """What the run needs of a client of one node."""
 
     async def status(self) -> dict[str, Any]: ...

@@ -16,7 +16,7 @@ from contextlib import AbstractAsyncContextManager
 import attrs
 import trio
 
-from actors.cluster.feed import AppendDoor
+from actors.cluster.feed import AppendTarget
 from actors.cluster.view import NodeView, is_gone, newest_leader
 from actors.errors import NotMaster
 from actors.group_status import GroupStatus
@@ -42,12 +42,12 @@ class MasterFinder:
     group: str
     members: tuple[str, ...]
     current: str
-    _connect: Callable[[str], AbstractAsyncContextManager[AppendDoor]]
+    _connect: Callable[[str], AbstractAsyncContextManager[AppendTarget]]
     views: Callable[[], Iterable[NodeView]]
     turns_after_s: float = math.inf
     _nobody_s: float | None = None
 
-    def connect(self) -> AbstractAsyncContextManager[AppendDoor]:
+    def connect(self) -> AbstractAsyncContextManager[AppendTarget]:
         """A connection to whoever is taken for the master."""
         return self._connect(self.current)
 

@@ -9,8 +9,8 @@ from typing import Final, TypeVar
 
 import trio
 
-from actors.client.places import NoPlace
 from actors.client.race import Race, open_race
+from actors.client.slot_retries import NoSlot
 from actors.cluster.links import LOST
 from actors.config import ClusterConfig
 from actors.errors import ConfigError, TriologError
@@ -71,5 +71,5 @@ async def first_within(race: Race[T], timeout_s: float) -> T | None:
 
 
 def _is_not_there(word: Exception | str) -> bool:
-    """It said nothing, and not because it is slow, hangs, or has no place."""
-    return isinstance(word, Exception) and not isinstance(word, (*HANGS, NoPlace))
+    """It said nothing, and not because it is slow, hangs, or has no slot."""
+    return isinstance(word, Exception) and not isinstance(word, (*HANGS, NoSlot))

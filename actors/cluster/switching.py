@@ -13,7 +13,7 @@ from typing import Any
 
 import trio
 
-from actors.client.places import NoPlace, with_place
+from actors.client.slot_retries import NoSlot, with_slot
 from actors.cluster.commands import Answer
 from actors.cluster.explain import EXIT_FAILED, EXIT_OK
 from actors.cluster.links import LOST, Connect, NodeApi
@@ -89,7 +89,7 @@ async def open_node(config: ClusterConfig, node: str, connect: Connect) -> Async
     Raises:
         ConfigError: it does not run.
         NoAnswer: it hangs.
-        NoPlace: it takes no more clients now.
+        NoSlot: it takes no more clients now.
     """
     if not await _runs(config, node, connect):
         raise ConfigError(
@@ -97,7 +97,7 @@ async def open_node(config: ClusterConfig, node: str, connect: Connect) -> Async
             f" ends at once, `python -m actors.storage check {config.node_dir(node)}` says why"
         )
     enter = partial(connect, node)
-    async with with_place(enter, config.answer_timeout_s, node) as api:
+    async with with_slot(enter, config.answer_timeout_s, node) as api:
         yield api
 
 
@@ -113,7 +113,7 @@ async def _seen(api: NodeApi, group: str) -> tuple[str, str]:
 
 
 async def _runs(config: ClusterConfig, node: str, connect: Connect) -> bool:
-    """Whether it answers; also that it has no place now. Raises: NoAnswer: it hangs."""
+    """Whether it answers; also that it has no slot now. Raises: NoAnswer: it hangs."""
     wait_s = config.answer_timeout_s
     with trio.move_on_after(wait_s):
         runs = await _looks_alive(node, connect)
@@ -130,7 +130,7 @@ async def _looks_alive(node: str, connect: Connect) -> bool | None:
     try:
         async with connect(node):
             runs = True
-    except* NoPlace:
+    except* NoSlot:
         runs = True
     except* HANGS:
         runs = None

@@ -16,7 +16,7 @@ from actors.api.convert_group import to_group_state
 from actors.api.credentials import Identity, MemberNetwork, greet
 from actors.api.failures import to_error
 from actors.api.frame_socket import FrameSocket, SocketClosed
-from actors.api.places import member_name
+from actors.api.slots import member_name
 from actors.api.socket_file import api_socket_path
 from actors.config import ClusterConfig
 from actors.env.protocols import Address, Network, Stream

@@ -52,7 +52,7 @@ class APIConnectionClosed:
 
     Attributes:
         reason: "client closed", "connection lost", "bad frame", "no hello", "too slow", "stopping";
-            "too many connections" and "made way for ...": it had no place, see `api.places`.
+            "too many connections" and "made way for ...": it had no slot, see `api.slots`.
         requests: how many it had made.
         unanswered: how many of them got no answer; their appends may be stored.
     """

@@ -1,12 +1,12 @@
-"""`Accepting`: takes connections at one place and has each become a child of `connections`.
+"""`Accepting`: takes connections at one address and has each become a child of `connections`.
 
     @attrs.define(kw_only=True)
-    class Door(Accepting):
+    class Listener(Accepting):
         async def listen(self) -> Listener: ...
         async def admit(self, stream: Stream) -> Admitted | None: ...
 
 `connections` is a dynamic supervisor, started before it: the connections outlive a restart of the
-door, and it closes first.
+listener, which stops first.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Accepting(Actor[Inbox]):
 
     @abstractmethod
     async def listen(self) -> Listener:
-        """Open the door. Raises: ConfigError if it cannot."""
+        """Listen. Raises: ConfigError if it cannot."""
 
     @abstractmethod
     async def admit(self, stream: Stream) -> Admitted | None:

@@ -1,6 +1,6 @@
 """The trees of classic groups, built by pure functions and printable before they run.
 
-A group is rest_for_one, the listener last, so that the door closes first:
+A group is rest_for_one, the listener last, so that it stops taking connections first:
 
 - master: storage, dispatcher, pull_service, scrubber, derived_scrubber, group_transfer,
   connection_state, connections (dynamic), accept_socket

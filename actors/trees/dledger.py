@@ -1,6 +1,6 @@
 """The tree of a DLedger group on one of its members, built by pure functions.
 
-A group is rest_for_one, the listener last, so that the door closes first: storage,
+A group is rest_for_one, the listener last, so that it stops taking connections first: storage,
 state_machine_caller (only with a state machine), rpc_peers, entry_pusher, entry_reader,
 state_maintainer, rpc_server.
 
@@ -373,7 +373,7 @@ def _server_settings(setups: tuple[LedgerSetup, ...]) -> RPCServerSettings:
 
 
 def ledger_trees(setups: Sequence[LedgerSetup]) -> GroupTrees:
-    """The groups of one node, and behind them, so that doors close first, the ports that several
+    """The groups of one node, and behind them, so that listeners stop first, the ports that several
     share.
     """
     ports: dict[int, list[LedgerSetup]] = {}

@@ -12,7 +12,7 @@ import trio
 from actors.api.accept_socket import AcceptSocket, UnixEndpoint
 from actors.api.credentials import Gate
 from actors.api.limits import ApiLimits
-from actors.api.places import Places
+from actors.api.slots import Slots
 from actors.env import Stream
 from actors.runtime import Actor, ChildSpec, SupervisorSpec, open_system
 from actors.runtime.accepting import START_TIMEOUT_S, UNOWNED_MAX
@@ -50,7 +50,7 @@ async def test_a_flood_waits_in_the_backlog(autojump_clock: object) -> None:
                 endpoint=UnixEndpoint(path=SOCKET),
                 make_child=never_started,
                 next_connection=numbers.__next__,
-                places=Places(ApiLimits()),
+                slots=Slots(ApiLimits()),
             )
 
         spec = SupervisorSpec(

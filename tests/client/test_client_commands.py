@@ -15,7 +15,7 @@ from actors.api.failures import RequestRefused
 from actors.api.limits import ApiLimits
 from actors.client import Client, connect, reading
 from actors.client.bench import Figures, measure
-from actors.client.group_door import GroupDoor, open_door
+from actors.client.group_backend import GroupBackend, open_backend
 from actors.client.members import Members
 from actors.errors import (
     Closed,
@@ -40,12 +40,12 @@ class Output:
 @asynccontextmanager
 async def both(
     node: MemoryNode | None = None, *, limits: ApiLimits | None = None
-) -> AsyncIterator[tuple[Served, GroupDoor]]:
+) -> AsyncIterator[tuple[Served, GroupBackend]]:
     """A node, and the door of one that was named: no other is looked for."""
     async with serving(node, limits=limits) as served:
         async with connect(SOCKET, network=served.host) as client:
             only = Members.only(client, "orders")
-            async with open_door(only, only) as door:
+            async with open_backend(only, only) as door:
                 yield served, door
 
 

@@ -14,8 +14,8 @@ import trio.testing
 from actors.api.handle import NodeIdentity
 from actors.client.connection import CONNECT_TIMEOUT_S
 from actors.client.members import RETRY_S, Members
-from actors.client.places import NoPlace
 from actors.client.race import STAGGER_S
+from actors.client.slot_retries import NoSlot
 from actors.errors import NotMaster, NotStored
 
 NAMES = ("n0", "n1", "n2")
@@ -30,7 +30,7 @@ class Group:
     Attributes:
         said: by each; who is not in it refuses connections.
         open_count: connections that stand.
-        full: who has no place.
+        full: who has no slot.
     """
 
     said: dict[str, Word]
@@ -45,7 +45,7 @@ class Group:
             raise ConnectionError(f"cannot reach {node}")
         if node in self.full:
             await trio.lowlevel.checkpoint()
-            raise NoPlace(f"{node}: all 64 places for clients are taken")
+            raise NoSlot(f"{node}: all 64 client slots are taken")
         if self.said[node] is None:
             await trio.sleep(CONNECT_TIMEOUT_S)
             raise TimeoutError(f"{node} hangs")
@@ -276,14 +276,14 @@ async def test_a_leader_without_a_place_is_tried_again(
             assert client.identity.node == "n0"
     assert 3 <= trio.current_time() < 6
     assert "n1" in group.tried
-    assert notes == ["a: n0: all 64 places for clients are taken; tries again, 10 s"]
+    assert notes == ["a: n0: all 64 client slots are taken; tries again, 10 s"]
 
 
 async def test_nobody_has_a_place_to_the_end(autojump_clock: trio.testing.MockClock) -> None:
     notes: list[str] = []
     group = Group(dict.fromkeys(NAMES, ("n0", 4)), full=list(NAMES))
     members = group.members(5.0, notes.append)
-    taken = "; ".join(f"{node}: all 64 places for clients are taken" for node in NAMES)
+    taken = "; ".join(f"{node}: all 64 client slots are taken" for node in NAMES)
     with pytest.raises(ConnectionError) as caught:
         async with members.member():
             raise AssertionError("not reached")

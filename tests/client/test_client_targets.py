@@ -1,4 +1,4 @@
-"""From what a person types to a node's door; and which door, when one does not open."""
+"""From what a person types to a node's endpoint; and which endpoint, when one does not answer."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from actors.client import connect_node
 from actors.client.race import STAGGER_S
 from actors.client.targets import (
     TRY_S,
-    Door,
+    Endpoint,
     Target,
     connect_target,
-    doors,
+    endpoints,
     node_order,
     parse_target,
     pick_group,
@@ -157,13 +157,13 @@ def cluster(
     )
 
 
-def test_doors(tmp_path: Path) -> None:
+def test_endpoints(tmp_path: Path) -> None:
     config = cluster(str(tmp_path), groups={"orders": ("n0", "n1")})
     direct = Address(str(tmp_path / "n0" / "api.sock"), 0)
-    assert doors(config, "n0") == (Door(direct),)
+    assert endpoints(config, "n0") == (Endpoint(direct),)
     config = attrs.evolve(config, api_port=PORT)
-    unix, port = doors(config, "n0")
-    assert (unix, port.address) == (Door(direct), Address(NODE, PORT))
+    unix, port = endpoints(config, "n0")
+    assert (unix, port.address) == (Endpoint(direct), Address(NODE, PORT))
     assert port.identity is not None
     assert port.identity.node == "n0"
     assert port.identity.credentials.path == str(tmp_path / "cluster.secret")
@@ -224,7 +224,7 @@ async def test_a_node_that_hangs_delays_no_other(
         await listener.aclose()
 
 
-async def test_an_error_in_the_block_tries_no_further_door(
+async def test_an_error_in_the_block_tries_no_further_endpoint(
     autojump_clock: trio.testing.MockClock, tmp_path: Path
 ) -> None:
     config = cluster(str(tmp_path), groups={"orders": ("n0", "n1")}, api_port=PORT)
@@ -239,7 +239,7 @@ async def test_an_error_in_the_block_tries_no_further_door(
 
 
 async def test_a_node_whose_data_somebody_has_is_asked_for_elsewhere(tmp_path: Path) -> None:
-    """It starts, or waits for room, and has no door yet."""
+    """It starts, or waits for room, and has no endpoint yet."""
     config = cluster(str(tmp_path), groups={"orders": ("n0", "n1")})
     config = attrs.evolve(config, path="c.toml")
     lock = Path(config.node_dir("n0")) / "lock"

@@ -12,7 +12,7 @@ import trio
 from cluster_samples import master, node_tree, slave_group
 from status_samples import said
 
-from actors.client.places import NoPlace
+from actors.client.slot_retries import NoSlot
 from actors.cluster.feed import Feed
 from actors.cluster.links import Links
 from actors.cluster.run import Feeding, Run
@@ -38,7 +38,7 @@ class Node:
     asked: int = 0
     appended: list[NewRecord] = attrs.field(factory=list)
     answers: bool = True
-    places: bool = True
+    slots: bool = True
 
     async def status(self) -> dict[str, Any]:
         self.asked += 1
@@ -100,8 +100,8 @@ class World:
         await trio.lowlevel.checkpoint()
         if not self.nodes[name].up:
             raise ConnectionRefusedError(f"{name} does not listen")
-        if not self.nodes[name].places:
-            raise NoPlace(f"{name}: all 64 places for clients are taken")
+        if not self.nodes[name].slots:
+            raise NoSlot(f"{name}: all 64 client slots are taken")
         yield self.nodes[name]
 
     def restarts(self, node: str) -> int:

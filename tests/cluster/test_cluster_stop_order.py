@@ -165,10 +165,10 @@ async def test_a_node_without_a_place_is_asked_again(
     """It was "not running" on another machine, and said to have stopped."""
     world = three_nodes()
     full = world.nodes["n1"]
-    full.places = False
+    full.slots = False
     ask = partial(commands.status, CONFIG, connect=world.connect, holder=nobody, as_json=False)
     answer = await ask(NODES)  # type: ignore[arg-type]
-    taken = "n1: all 64 places for clients are taken"
+    taken = "n1: all 64 client slots are taken"
     assert f"  n1: runs, but cannot be asked ({taken})" in answer.text.split("\n")
     assert answer.exit_code == 1
     answer = await commands.stop(CONFIG, ("n1",), world.connect, nobody)  # type: ignore[arg-type]
@@ -177,7 +177,7 @@ async def test_a_node_without_a_place_is_asked_again(
     @nursery.start_soon
     async def leave() -> None:
         await trio.sleep(CONFIG.answer_timeout_s / 2)
-        full.places = True
+        full.slots = True
 
     answer = await commands.stop(CONFIG, ("n1",), world.connect, nobody)  # type: ignore[arg-type]
     assert answer == commands.Answer("n1: stopped", 0)

@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from actors.api.failures import RequestRefused
-from actors.client.places import NoPlace
+from actors.client.slot_retries import NoSlot
 from actors.cluster import links, switching
 from actors.cluster.arguments import Arguments, parse
 from actors.cluster.command_line import run_command_line
@@ -68,7 +68,7 @@ class Nodes:
             await trio.sleep(5)
             raise TimeoutError(f"cannot reach {name}: no answer within 5 s")
         if name in self.full:
-            raise NoPlace(f"{name}: all 64 places for clients are taken")
+            raise NoSlot(f"{name}: all 64 client slots are taken")
         yield Api(self, name)
 
 
@@ -258,9 +258,9 @@ async def test_a_node_that_hangs_is_not_called_away_by_resync(
 
 async def test_a_member_without_a_place_runs(autojump_clock: trio.abc.Clock) -> None:
     nodes = Nodes(full=("n0", "n1", "n2"))
-    with pytest.raises(NoAnswer, match=r"^orders: n0: all 64 places for clients are taken; n1: "):
+    with pytest.raises(NoAnswer, match=r"^orders: n0: all 64 client slots are taken; n1: "):
         await promoted(nodes)
-    with pytest.raises(NoPlace, match=r"^n0: all 64 places .* taken; tried again for "):
+    with pytest.raises(NoSlot, match=r"^n0: all 64 client slots .* taken; tried again for "):
         await switching.resync(CONFIG, "n0", ("orders",), nodes.connect, as_json=False)
 
 

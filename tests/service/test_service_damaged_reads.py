@@ -7,11 +7,11 @@ from functools import partial
 import attrs
 import pytest
 import trio
-from test_service_group_door import HOME, members, opened
+from test_service_group_backend import HOME, members, opened
 
 from actors.api.failures import RequestRefused
 from actors.client import reading
-from actors.client.group_door import open_door
+from actors.client.group_backend import open_backend
 from actors.client.members import Members
 from actors.config import ClusterConfig
 from actors.events.store import RotFound
@@ -61,7 +61,7 @@ def first(cluster: SimCluster, name: str, wait_s: float | None = None) -> Member
 async def test_read(cluster: SimCluster) -> None:
     await written(cluster, damaged=("n1",))
     one = partial(first, cluster, "n1")
-    async with open_door(one(), one()) as door:
+    async with open_backend(one(), one()) as door:
         found, at = [], 0
         while len(found) < len(LINES):
             batch = await Log(door, GROUP).read(at)
@@ -79,7 +79,7 @@ async def test_tail(cluster: SimCluster) -> None:
     async def write(data: bytes) -> None:
         shown.extend(data)
 
-    async with open_door(one(), one()) as door, trio.open_nursery() as nursery:
+    async with open_backend(one(), one()) as door, trio.open_nursery() as nursery:
         nursery.start_soon(partial(reading.tail, door, GROUP, write, start=0, json=False))
         with trio.fail_after(30.0):
             while shown.count(b"\n") < len(LINES):  # noqa: ASYNC110 - virtual time
@@ -91,7 +91,7 @@ async def test_tail(cluster: SimCluster) -> None:
 async def test_what_all_have_damaged_is_said(cluster: SimCluster) -> None:
     await written(cluster, damaged=("n0", "n1", "n2"))
     one = partial(first, cluster, "n1", wait_s=3.0)
-    async with open_door(one(), one()) as door:
+    async with open_backend(one(), one()) as door:
         batch = await Log(door, GROUP).read(0)
         assert [each.body for each in batch.records] == LINES[:5]
         with pytest.raises(RequestRefused, match="damaged"):
@@ -114,7 +114,7 @@ async def test_what_a_reader_has_found_is_known_and_mended(
     await written(cluster, damaged=(name,))
     assert await damage_of(cluster, name) == ""
     one = partial(first, cluster, name)
-    async with open_door(one(), one()) as door, trio.open_nursery() as nursery:
+    async with open_backend(one(), one()) as door, trio.open_nursery() as nursery:
         if by == "read":
             batch = await Log(door, GROUP).read(0)
             await Log(door, GROUP).read(batch.next)
@@ -152,7 +152,7 @@ async def test_what_was_damaged_before_its_range_was_full_is_known_once_it_is_re
     flip(cluster, "n0", positions[-1] + 100)
     await long_log(cluster)
     one = partial(first, cluster, "n0")
-    async with open_door(one(), one()) as door:
+    async with open_backend(one(), one()) as door:
         batch = await Log(door, GROUP).read(positions[-1])
         assert batch.records[0].body == LONG
     await trio.sleep(1.0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import trio
 import trio.lowlevel
 import trio.testing
-from test_service_group_door import cluster_config as with_a_home
-from test_service_group_door import opened
+from test_service_group_backend import cluster_config as with_a_home
+from test_service_group_backend import opened
 from test_service_ledger import cluster_config as three_nodes
 
 from actors.errors import Closed, NotMaster, NotStored

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import trio
-from test_service_group_door import (
+from test_service_group_backend import (
     HOME,
     MEMBERS,
     cluster_config,

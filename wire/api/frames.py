@@ -1,6 +1,7 @@
 """Frames of a node's API socket: what clients and other nodes ask a node, and what it answers.
 
-There is no upstream for this protocol; RocketMQ's remoting and name server are a different door.
+There is no upstream for this protocol; it stands beside RocketMQ's remoting, and replaces none of
+it.
 
 Carrier: WebSocket messages. A binary message is one MessagePack map, a text message one JSON object
 with the same keys and values (bytes as Base64). The node answers in the encoding of the `hello`;

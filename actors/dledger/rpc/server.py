@@ -1,7 +1,7 @@
 """RPCServer: where a node's members of DLedger groups take connections, as a specification.
 
 `rpc_server` is the supervisor of `connections` (dynamic) and `accept`, which stands behind them:
-the door closes first, and a crash of it ends no connection.
+the listener stops first, and a crash of it ends no connection.
 
 Upstream: openmessaging/dledger, DLedgerRpcNettyService.java, proxy/DLedgerProxy.java,
 dledger-all-0.3.1.2; apache/rocketmq, remoting/netty/NettyRemotingServer.java, 4.9.4.

@@ -39,7 +39,7 @@ an append may wait there for its turn (`slave_timeout_s`, 3 s)."""
 
 
 @attrs.define(eq=False)
-class Slot:
+class SharedClient:
     """One connection at a time, made when it is needed; any task may use it.
 
     Attributes:
@@ -104,16 +104,16 @@ class Slot:
 
 
 @attrs.define(eq=False)
-class GroupDoor:
-    """A `LogBackend` of one group, for the length of `open_door`.
+class GroupBackend:
+    """A `LogBackend` of one group, for the length of `open_backend`.
 
     Attributes:
         leading: the connection to who leads.
         reading: the connection to whichever member answers.
     """
 
-    leading: Slot
-    reading: Slot
+    leading: SharedClient
+    reading: SharedClient
     _under_way: int = 0
 
     # ---- appending ----
@@ -210,8 +210,8 @@ class GroupDoor:
 
 
 @asynccontextmanager
-async def open_door(leading: Members, reading: Members) -> AsyncIterator[GroupDoor]:
-    """A group's door; it connects when it is first used, and leaves with the block.
+async def open_backend(leading: Members, reading: Members) -> AsyncIterator[GroupBackend]:
+    """A group's backend; it connects when it is first used, and leaves with the block.
 
     Args:
         leading, reading: for appends and for reads: each has its own connection.
@@ -219,9 +219,9 @@ async def open_door(leading: Members, reading: Members) -> AsyncIterator[GroupDo
     failure: Exception | None = None
     async with trio.open_nursery() as nursery:
         try:
-            yield GroupDoor(
-                leading=Slot(nursery, leading, leading.leader),
-                reading=Slot(nursery, reading, reading.member),
+            yield GroupBackend(
+                leading=SharedClient(nursery, leading, leading.leader),
+                reading=SharedClient(nursery, reading, reading.member),
             )
         except Exception as error:  # noqa: BLE001 - raised below, outside the nursery
             failure = error
@@ -275,5 +275,5 @@ async def connect_group(
             secret_store=secret_store,
         )
 
-    async with open_door(members(), members()) as door:
-        yield Log(door, group)
+    async with open_backend(members(), members()) as backend:
+        yield Log(backend, group)

@@ -1,4 +1,4 @@
-"""More clients than places at a node. The real API server, a simulated network, virtual time."""
+"""More clients than slots at a node. The real API server, a simulated network, virtual time."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from client_kit import machines
 from proof_kit import N0
 
 from actors.api.limits import ApiLimits
-from actors.api.places import MADE_WAY
+from actors.api.slots import MADE_WAY
 from actors.client import connect
 from actors.client.connection import CONNECT_TIMEOUT_S
-from actors.client.places import UNTOLD_S, NoPlace, pauses_of
+from actors.client.slot_retries import UNCONFIRMED_S, NoSlot, pauses_of
 from actors.client.targets import connect_target, parse_target
 from actors.runtime.accepting import FULL, UNOWNED_MAX
 
-TAKEN = f"{NODE}:{PORT}: all 2 places for clients are taken"
+TAKEN = f"{NODE}:{PORT}: all 2 client slots are taken"
 
 
 def turned_away(served: Served) -> int:
@@ -34,13 +34,13 @@ async def test_a_full_node_is_tried_until_the_time_is_over(
             connect(SOCKET, network=served.host),
         ):
             begun_s = trio.current_time()
-            with pytest.raises(NoPlace) as caught:
+            with pytest.raises(NoSlot) as caught:
                 async with connect((NODE, PORT), identity=N0, network=served.host, timeout_s=3.0):
                     raise AssertionError("not reached")
             assert str(caught.value) == f"{TAKEN}; tried again for 3 s"
             assert trio.current_time() - begun_s >= 3.0
             tries = turned_away(served)
-            with pytest.raises(NoPlace) as caught:
+            with pytest.raises(NoSlot) as caught:
                 async with connect((NODE, PORT), identity=N0, network=served.host, wait_s=0.0):
                     raise AssertionError("not reached")
             assert str(caught.value) == TAKEN
@@ -73,10 +73,10 @@ async def test_what_fails_in_the_block_is_not_tried_again(
 ) -> None:
     begun = 0
     async with serving() as served:
-        with pytest.raises(NoPlace, match=r"^mine$"):
+        with pytest.raises(NoSlot, match=r"^mine$"):
             async with connect(SOCKET, network=served.host):
                 begun += 1
-                raise NoPlace("mine")
+                raise NoSlot("mine")
     assert begun == 1
 
 
@@ -121,8 +121,8 @@ async def test_who_goes_away_without_a_word_is_soon_given_up(
                 stream = await listener.accept()
                 await stream.trio_stream().aclose()
 
-        with pytest.raises(NoPlace, match="its port is the file's api_port"):
+        with pytest.raises(NoSlot, match="its port is the file's api_port"):
             async with connect((NODE, PORT), identity=N0, network=found.home):
                 raise AssertionError("not reached")
-        assert UNTOLD_S <= trio.current_time() < CONNECT_TIMEOUT_S
+        assert UNCONFIRMED_S <= trio.current_time() < CONNECT_TIMEOUT_S
         nursery.cancel_scope.cancel()

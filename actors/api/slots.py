@@ -1,16 +1,16 @@
-"""Who has the places of one node's API: its clients, the cluster's members, and who just came.
+"""Who has the slots of one node's API: its clients, the cluster's members, and who just came.
 
-Each has places of its own, so that no crowd of one kind keeps another out: clients that connect and
+Each has slots of its own, so that no crowd of one kind keeps another out: clients that connect and
 stay idle took all of them before, and a member could not ask whose a log is. Who has not said hello
 is nobody yet. Of those there are a few at a time; if more come, the one that has been silent for
-the longest makes way. A client that was welcomed keeps its place for as long as it likes, unless
+the longest makes way. A client that was welcomed keeps its slot for as long as it likes, unless
 all are taken: then the one that has asked for nothing for the longest, and waits for nothing, makes
 way for the next, if that was QUIET_S or more.
 
 A member is whoever names itself one and comes over the socket file, or from that member's address
 with a proof that it has the cluster's secret. Where the node has no secret the address must do,
 which is no proof where clients run on the members' machines; it holds against who is idle or sends
-junk, as the last places of a DLedger port do. Of the HA port the addresses alone decide: clients
+junk, as the last slots of a DLedger port do. Of the HA port the addresses alone decide: clients
 have no business there.
 """
 
@@ -39,7 +39,7 @@ def member_name(node: str) -> str:
 
 
 @attrs.define(eq=False)
-class Place:
+class Slot:
     """What one connection has.
 
     Attributes:
@@ -54,20 +54,20 @@ class Place:
 
 
 @attrs.define
-class Places:
+class Slots:
     """One node's.
 
     Attributes:
         limits: how many there are.
         members: the addresses of the cluster's nodes, by name.
-        now_s: the time that `Place.asked_s` is of.
+        now_s: the time that `Slot.asked_s` is of.
     """
 
     limits: ApiLimits
     members: Mapping[str, str] = attrs.field(factory=dict)
     now_s: Callable[[], float] = lambda: 0.0
-    _silent: dict[Place, None] = attrs.field(factory=dict, init=False)  # the oldest first
-    _greeted: dict[Place, bool] = attrs.field(factory=dict, init=False)  # whether a member's
+    _silent: dict[Slot, None] = attrs.field(factory=dict, init=False)  # the oldest first
+    _greeted: dict[Slot, bool] = attrs.field(factory=dict, init=False)  # whether a member's
 
     def make_way(self) -> None:
         """Before one more comes: half of the room is for those that are being started or ended."""
@@ -76,30 +76,30 @@ class Places:
             del self._silent[oldest]
             oldest.end(MADE_WAY)
 
-    def come(self, end: Callable[[str], None], waits: Callable[[], bool] = lambda: False) -> Place:
+    def come(self, end: Callable[[str], None], waits: Callable[[], bool] = lambda: False) -> Slot:
         """A connection begins; it is nobody's yet."""
-        place = Place(end, waits, self.now_s())
-        self._silent[place] = None
-        return place
+        slot = Slot(end, waits, self.now_s())
+        self._silent[slot] = None
+        return slot
 
     def taken(self) -> str:
-        """What one is told that finds no place."""
+        """What one is told that finds no slot."""
         count = self.limits.clients
         return (
-            "its only place for a client is taken"
+            "its only client slot is taken"
             if count == 1
-            else (f"all {count} places for clients are taken")
+            else (f"all {count} client slots are taken")
         )
 
-    def greet(self, place: Place, name: str, remote: Address, admission: Admission) -> bool:
-        """It has said who it is; whether there is a place for it."""
-        self._silent.pop(place, None)
+    def greet(self, slot: Slot, name: str, remote: Address, admission: Admission) -> bool:
+        """It has said who it is; whether there is a slot for it."""
+        self._silent.pop(slot, None)
         is_member = not admission.no_member and self._is_member(name, remote)
         if self._is_full(is_member=is_member):
             self._end_quietest()
         if self._is_full(is_member=is_member):
             return False
-        self._greeted[place] = is_member
+        self._greeted[slot] = is_member
         return True
 
     def _is_full(self, *, is_member: bool) -> bool:
@@ -109,17 +109,17 @@ class Places:
         return not is_member and count - members >= self.limits.clients
 
     def _end_quietest(self) -> None:
-        clients = [place for place, is_member in self._greeted.items() if not is_member]
-        quiet = [place for place in clients if not place.waits()]
-        oldest = min(quiet, key=lambda place: place.asked_s, default=None)
+        clients = [slot for slot, is_member in self._greeted.items() if not is_member]
+        quiet = [slot for slot in clients if not slot.waits()]
+        oldest = min(quiet, key=lambda slot: slot.asked_s, default=None)
         if oldest is not None and self.now_s() - oldest.asked_s >= QUIET_S:
             del self._greeted[oldest]
             oldest.end(QUIET)
 
-    def leave(self, place: Place) -> None:
+    def leave(self, slot: Slot) -> None:
         """It has ended. Harmless when it has left."""
-        self._silent.pop(place, None)
-        self._greeted.pop(place, None)
+        self._silent.pop(slot, None)
+        self._greeted.pop(slot, None)
 
     def _is_member(self, name: str, remote: Address) -> bool:
         address = self.members.get(name.removeprefix(_MEMBER))

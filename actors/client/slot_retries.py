@@ -1,4 +1,4 @@
-"""A node that has no place for one more client is asked again: clients leave all the time.
+"""A node that has no slot for one more client is asked again: clients leave all the time.
 
 Each waits a little longer than before, and not as long as the others do, so that those who are
 turned away together do not come together again.
@@ -17,7 +17,7 @@ import trio
 PAUSE_FIRST_S: Final = 0.1
 PAUSE_MAX_S: Final = 1.0
 """The pauses before the next tries: each is drawn from the upper half of twice the one before."""
-UNTOLD_S: Final = 1.0
+UNCONFIRMED_S: Final = 1.0
 """How long who goes away without a word is tried again: a node does so in a crowd, which passes;
 most others are no node.
 """
@@ -25,16 +25,16 @@ most others are no node.
 T = TypeVar("T")
 
 
-class NoPlace(ConnectionError):
+class NoSlot(ConnectionError):
     """The node runs, and takes no more clients now.
 
     Attributes:
-        told: it said so; otherwise it went away as a node in a crowd does.
+        confirmed: it said so; otherwise it went away as a node in a crowd does.
     """
 
-    def __init__(self, text: str, *, told: bool = True) -> None:
+    def __init__(self, text: str, *, confirmed: bool = True) -> None:
         super().__init__(text)
-        self.told = told
+        self.confirmed = confirmed
 
 
 @attrs.define
@@ -63,16 +63,16 @@ def pauses_of(*who: object) -> Pauses:
 
 
 @asynccontextmanager
-async def with_place(
+async def with_slot(
     enter: Callable[[], AbstractAsyncContextManager[T]], wait_s: float, *who: object
 ) -> AsyncIterator[T]:
-    """Enter, and again while there is no place; what is entered is left with the block.
+    """Enter, and again while there is no slot; what is entered is left with the block.
 
     Args:
         wait_s: from now on; the last try is when it is over. 0: one try.
         who: see `pauses_of`.
 
-    Raises (on entry): what `enter` does; NoPlace only when the time is over, which it says then.
+    Raises (on entry): what `enter` does; NoSlot only when the time is over, which it says then.
     """
     begun_s, pauses = trio.current_time(), pauses_of(*who)
     async with AsyncExitStack() as stack:
@@ -80,11 +80,11 @@ async def with_place(
             try:
                 found = await stack.enter_async_context(enter())
                 break
-            except NoPlace as error:
-                most_s = wait_s if error.told else min(wait_s, UNTOLD_S)
+            except NoSlot as error:
+                most_s = wait_s if error.confirmed else min(wait_s, UNCONFIRMED_S)
                 left_s = begun_s + most_s - trio.current_time()
                 if left_s <= 0:
                     tried = f"; tried again for {most_s:g} s" if most_s else ""
-                    raise NoPlace(f"{error}{tried}", told=error.told) from None
+                    raise NoSlot(f"{error}{tried}", confirmed=error.confirmed) from None
             await trio.sleep(min(pauses.next_s(), left_s))
         yield found

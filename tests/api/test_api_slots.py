@@ -1,4 +1,4 @@
-"""Clients, members and whoever has yet to say hello have places of their own."""
+"""Clients, members and whoever has yet to say hello have slots of their own."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from actors.api import frame_socket
 from actors.api.credentials import WHOLLY_TRUSTED, Admission, greet
 from actors.api.frame_socket import SocketClosed
 from actors.api.limits import ApiLimits
-from actors.api.places import CROWD, MADE_WAY, QUIET, QUIET_S, Places, member_name
+from actors.api.slots import CROWD, MADE_WAY, QUIET, QUIET_S, Slots, member_name
 from actors.env.protocols import Address, Network, Stream
 from actors.runtime.accepting import FULL, UNOWNED_MAX
 from wire.api import frames
@@ -51,16 +51,14 @@ def closed(served: Served) -> list[str]:
 
 
 async def test_idle_clients_keep_no_member_out(autojump_clock: MockClock) -> None:
-    """It learns what it may show, and asks; and in the clients' places there is room again."""
+    """It learns what it may show, and asks; and in the clients' slots there is room again."""
     limits = ApiLimits(clients=3, members=1)
     node = MemoryNode(stored=[b"x"] * 9, acknowledged=100)
     async with serving(node, limits=limits, members=MEMBERS) as served:
         async with AsyncExitStack() as clients:
             for _ in range(3):
                 await clients.enter_async_context(bare_client(served))
-            with pytest.raises(
-                SocketClosed, match=r"code 1013: all 3 places for clients are taken$"
-            ):
+            with pytest.raises(SocketClosed, match=r"code 1013: all 3 client slots are taken$"):
                 async with bare_client(served):
                     raise AssertionError
             async with slave(served) as found:
@@ -80,7 +78,7 @@ async def test_members_have_no_more_than_their_places_and_what_clients_leave(
         for _ in range(2):
             await members.enter_async_context(greeted(served, served.member, member_name("n1")))
         for network, name in ((served.member, member_name("n1")), (served.member, "client")):
-            with pytest.raises(SocketClosed, match="code 1013: its only place for a client"):
+            with pytest.raises(SocketClosed, match="code 1013: its only client slot"):
                 async with greeted(served, network, name):
                     raise AssertionError
 
@@ -143,23 +141,23 @@ async def test_a_crowd_at_once_makes_way_too(autojump_clock: MockClock) -> None:
     ],
 )
 def test_who_is_a_member(name: str, remote: Address, admission: Admission, is_member: bool) -> None:
-    places = Places(ApiLimits(clients=0, members=1), MEMBERS)
-    place = places.come(lambda reason: None)
-    assert places.greet(place, name, remote, admission) is is_member
+    slots = Slots(ApiLimits(clients=0, members=1), MEMBERS)
+    slot = slots.come(lambda reason: None)
+    assert slots.greet(slot, name, remote, admission) is is_member
 
 
 def test_a_place_that_is_left_is_free_again() -> None:
-    places = Places(ApiLimits(clients=1))
+    slots = Slots(ApiLimits(clients=1))
     ended: list[str] = []
     for _ in range(3):
-        place = places.come(ended.append)
-        assert places.greet(place, "client", FILE, WHOLLY_TRUSTED)
-        assert not places.greet(places.come(ended.append), "client", FILE, WHOLLY_TRUSTED)
-        places.leave(place)
-        places.leave(place)
+        slot = slots.come(ended.append)
+        assert slots.greet(slot, "client", FILE, WHOLLY_TRUSTED)
+        assert not slots.greet(slots.come(ended.append), "client", FILE, WHOLLY_TRUSTED)
+        slots.leave(slot)
+        slots.leave(slot)
     for _ in range(100):
-        places.make_way()
-        places.come(ended.append)
+        slots.make_way()
+        slots.come(ended.append)
     assert ended == [MADE_WAY] * (100 - UNOWNED_MAX)
 
 
@@ -182,7 +180,7 @@ async def test_a_client_that_asked_nothing_for_long_makes_way_for_the_next(
                 with pytest.raises(SocketClosed) as caught:
                     await idle.receive()
                 assert caught.value.code == frame_socket.TRY_AGAIN_LATER
-                with pytest.raises(SocketClosed, match="all 3 places for clients are taken"):
+                with pytest.raises(SocketClosed, match="all 3 client slots are taken"):
                     async with bare_client(served):
                         raise AssertionError
             await trio.sleep(5)

@@ -16,7 +16,7 @@ from test_service_ledger import cluster_config as three_nodes
 from actors.api.failures import RequestRefused
 from actors.client import connect_group, reading
 from actors.client.bench import measure
-from actors.client.group_door import GroupDoor, open_door
+from actors.client.group_backend import GroupBackend, open_backend
 from actors.client.members import Members, NobodyLeads, members_of, wait_s_of
 from actors.config import ClusterConfig
 from actors.env.protocols import SecretStore
@@ -67,9 +67,9 @@ def members(cluster: SimCluster, group: str = GROUP, *, wait_s: float | None = N
 @asynccontextmanager
 async def opened(
     cluster: SimCluster, group: str = GROUP, *, wait_s: float | None = None
-) -> AsyncIterator[tuple[GroupDoor, Log]]:
+) -> AsyncIterator[tuple[GroupBackend, Log]]:
     one = partial(members, cluster, group, wait_s=wait_s)
-    async with open_door(one(), one()) as door:
+    async with open_backend(one(), one()) as door:
         yield door, Log(door, group)
 
 
@@ -161,7 +161,7 @@ async def test_the_next_leader_takes_nothing_behind_a_failed_one_of_its_chain(
 ) -> None:
     chain, other, new = Chain(), Chain(), Leader()
     slot = Leaders([Leader(lost=chain if lost else other), new])
-    door = GroupDoor(slot, slot)  # type: ignore[arg-type]
+    door = GroupBackend(slot, slot)  # type: ignore[arg-type]
     if lost:
         with pytest.raises(NotStored, match="before it has failed"):
             await door.submit(GROUP, (b"behind",), print, chain)
