@@ -53,10 +53,10 @@ def _each_text(message: Message, field: attrs.Attribute[Any], words: tuple[objec
 
 
 class Membership(enum.StrEnum):
-    """Whether a DLedger member holds what it has vouched for, so that its vote counts.
+    """Whether a DLedger member holds what it has acknowledged, so that its vote counts by itself.
 
-    FULL: it does. Those of the others count with the votes of all members only. NEW: it has never
-    held what a leader of its group had, or its whole disk is lost. FORGOT: its log alone is.
+    FULL: it does. The votes of the others count only if all members vote. NEW: it has never held
+    what a leader of its group had, or its whole disk is lost. FORGOT: its log alone is lost.
     """
 
     FULL = "full"

@@ -197,7 +197,7 @@ class Gate:
     """What a node demands of one connection at its port.
 
     Web browsers let any page connect anywhere, and say in Origin which page it is: no program does.
-    Host is what the client took this node for, so a name that a stranger had resolve to this
+    Host is what the client took this node for, so a name that somebody else had resolve to this
     address is not ours.
 
     Attributes:

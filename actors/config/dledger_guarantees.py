@@ -15,7 +15,7 @@ _AS_UPSTREAM = (
     " term may be replaced (B1)"
 )
 _ONE_POWER_LOSS = (
-    "not power loss, even of one node: it may come back without what it vouched for, and an entry"
+    "not power loss, even of one node: it may come back without what it acknowledged, and an entry"
     " is lost if a majority without it elects before that node has caught up"
 )
 

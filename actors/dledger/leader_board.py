@@ -16,12 +16,12 @@ from actors.dledger.core.election_effects import RoleChanged
 
 LATELY_S: Final = 60.0
 """Who stays away for so long is forgotten: a member tries again each second."""
-STRANGERS_MAX: Final = 8
+NON_MEMBERS_MAX: Final = 8
 """That are remembered: whoever can reach the port can come from many addresses."""
 
 
 @attrs.define
-class Strangers:
+class NonMembers:
     """Who came to a DLedger port lately from an address of no member, and was turned away.
 
     Written by the port's server; others look, as at a `LeaderBoard`.
@@ -30,17 +30,17 @@ class Strangers:
     _came_s: dict[str, float] = attrs.field(factory=dict, init=False)  # address -> last
 
     def came(self, address: str, now_s: float) -> bool:
-        """Note one. Returns: whether that is news; never while STRANGERS_MAX others are known."""
+        """Note one. Returns: whether that is news; never while NON_MEMBERS_MAX others are known."""
         known = self.lately(now_s)
         self._came_s = {each: self._came_s[each] for each in known}
         is_news = address not in known
-        if is_news and len(known) >= STRANGERS_MAX:
+        if is_news and len(known) >= NON_MEMBERS_MAX:
             return False
         self._came_s[address] = now_s
         return is_news
 
     def lately(self, now_s: float) -> tuple[str, ...]:
-        """The addresses of those who came within LATELY_S, at most STRANGERS_MAX."""
+        """The addresses of those who came within LATELY_S, at most NON_MEMBERS_MAX."""
         return tuple(each for each, at_s in self._came_s.items() if now_s - at_s <= LATELY_S)
 
 
@@ -51,14 +51,14 @@ class LeaderBoard:
     Attributes:
         role: None before the first, and after the member's end.
         is_open: this member leads, and its parts take appends; they have the last word.
-        strangers: whom the port's server has turned away.
+        non_members: whom the port's server has turned away.
         weaker: members that acknowledge what is not on their disks, where it should be, by which
             settings; as they said last. Replaced as a whole, by their watches.
     """
 
     role: RoleChanged | None = None
     is_open: bool = False
-    strangers: Strangers = attrs.field(init=False, factory=Strangers)
+    non_members: NonMembers = attrs.field(init=False, factory=NonMembers)
     weaker: dict[str, str] = attrs.field(init=False, factory=dict)
     _changed: trio.Event = attrs.field(init=False, factory=trio.Event)
 

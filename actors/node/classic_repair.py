@@ -1,8 +1,8 @@
 """`repair`: what is damaged of a classic group's log is fetched from other members, and only that.
 
 The scrubber knows what is damaged, judges what came and writes it (`storage.scrub.mending`); here
-members are asked one after the other, the master first. A member gives only what its own digest
-vouches for, and is asked only if its log is the same one up to there. Whatever ends this in the
+members are asked one after the other, the master first. A member gives only what fits its own
+digest, and is asked only if its log is the same one up to there. Whatever ends this in the
 middle has mended what it had come to.
 """
 

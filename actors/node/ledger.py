@@ -300,9 +300,9 @@ class LedgerPart(LedgerMember):
         """What `NodeHandle.status` says of the group."""
         offsets, board = await self.wait_offsets(None), self.board
         known = await self.peers.known(board.role)
-        strangers = board.strangers.lately(trio.current_time())
+        non_members = board.non_members.lately(trio.current_time())
         counts = attrs.asdict(self.counts)
-        return ledger_status(self.group, offsets, board, known, counts, strangers)
+        return ledger_status(self.group, offsets, board, known, counts, non_members)
 
     async def unsent(self) -> str:
         """Until all that this leader wrote is committed; a follower waits for nobody."""

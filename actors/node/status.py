@@ -204,14 +204,14 @@ def ledger_status(
     board: LeaderBoard,
     known: Known,
     counts: Mapping[str, int],
-    strangers: Iterable[str],
+    non_members: Iterable[str],
 ) -> GroupStatus:
     """One DLedger group on one node.
 
     Args:
         board: what this member is in the group.
         known: what it knows of the others.
-        strangers: addresses of no member that came lately, and were turned away.
+        non_members: addresses of no member that came lately, and were turned away.
     """
     role: RoleChanged | None = board.role
     leads = role is not None and role.role is LedgerRole.LEADER
@@ -222,7 +222,7 @@ def ledger_status(
     refusal = f"takes no entries: {known.refusal}" if known.refusal else ""
     is_candidate = role is None or role.role is LedgerRole.CANDIDATE
     lacks = without_majority(len(group.members), known) if is_candidate else ""
-    strangers = tuple(strangers)
+    non_members = tuple(non_members)
     return GroupStatus(
         mode=group.mode,
         terms=kind_of(group).terms,
@@ -249,7 +249,7 @@ def ledger_status(
             *(weaker_words(*pair) for pair in board.weaker.items()),
             *(
                 f"turned away {address}: the cluster file names no member at that address"
-                for address in strangers
+                for address in non_members
             ),
         ),
         details={
@@ -257,7 +257,7 @@ def ledger_status(
             "refusal": known.refusal,
             "unsaved_vote": known.unsaved_vote,
             "joining": known.joining,
-            "strangers": list(strangers),
+            "non_members": list(non_members),
             "weaker": dict(board.weaker),
         },
     )

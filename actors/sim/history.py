@@ -112,7 +112,7 @@ class FaultInjected:
             process was killed while a snapshot was taken, came or was loaded); "lost" (NODE, from:
             a forced promotion opened the log here, and what was acknowledged behind that place
             before is given up); LOST_DISK and LOST_LOGS (NODE: what it held, and in the first case
-            all that it knew of itself, is gone, and may have been vouched for).
+            all that it knew of itself, is gone, and may have been acknowledged).
         where: to whom, the node's name first.
         good: of "damaged": what there was before.
     """

@@ -114,7 +114,7 @@ def _ledger(facts: dict[str, Any]) -> GroupStatus:
             peers=tuple(_peer(peer, facts["written_index"]) for peer in facts["peers"]),
         ),
         {},
-        facts.get("strangers", ()),
+        facts.get("non_members", ()),
     )
 
 

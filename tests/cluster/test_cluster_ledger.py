@@ -215,7 +215,7 @@ def test_plain_lines() -> None:
 
 
 def test_who_came_from_another_address_is_in_the_status() -> None:
-    lines = node_lines(member("n0", leader(strangers=["10.9.9.9"])))
+    lines = node_lines(member("n0", leader(non_members=["10.9.9.9"])))
     assert "    turned away 10.9.9.9: the cluster file names no member at that address" in lines
 
 

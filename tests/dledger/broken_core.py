@@ -84,10 +84,10 @@ def no_gate(patch: Patch) -> None:
 def acknowledge_before_the_sync(patch: Patch) -> None:
     """Bug B9."""
 
-    def vouch(self: intake.Intake, pushed: Any, index: int) -> None:
+    def acknowledge(self: intake.Intake, pushed: Any, index: int) -> None:
         self._answer(pushed, ResponseCode.SUCCESS)
 
-    patch.setattr(intake.Intake, "_vouch", vouch)
+    patch.setattr(intake.Intake, "_acknowledge", acknowledge)
 
 
 def truncation_at_once(patch: Patch) -> None:

@@ -77,7 +77,7 @@ def test_what_no_leader_sends_is_refused(type_: P, given: tuple[Entry, ...]) -> 
 # ---- APPEND ----
 
 
-def test_appends_are_stored_and_vouched_for_after_the_sync() -> None:
+def test_appends_are_stored_and_acknowledged_after_the_sync() -> None:
     kit = matched()
     token = kit.append(entry(10), commit_index=9)
     assert kit.changes == [(None, False, [10])]
@@ -94,7 +94,7 @@ def test_appends_are_stored_and_vouched_for_after_the_sync() -> None:
     )
 
 
-def test_a_sync_vouches_for_what_it_covers_only() -> None:
+def test_a_sync_acknowledges_what_it_covers_only() -> None:
     kit = matched()
     tokens = [kit.append(entry(index)) for index in (10, 11, 12)]
     kit.sync(11)

@@ -168,12 +168,12 @@ async def test_a_dispatcher_that_is_started_again_is_no_failure(cluster: SimClus
 
 async def test_who_comes_from_elsewhere_is_in_the_status_for_a_while(cluster: SimCluster) -> None:
     leader = cluster.master_of(GROUP)
-    assert (await said_by(cluster, leader))["details"]["strangers"] == []
+    assert (await said_by(cluster, leader))["details"]["non_members"] == []
     cluster.world.add_node("elsewhere", "10.9.9.9")
     network = cluster.world.network.open("elsewhere")
     with suppress(ConnectionResetError):
         await network.connect(cluster.config.nodes[leader], cluster.config.groups[GROUP].port)
     await trio.sleep(1)
-    assert (await said_by(cluster, leader))["details"]["strangers"] == ["10.9.9.9"]
+    assert (await said_by(cluster, leader))["details"]["non_members"] == ["10.9.9.9"]
     await trio.sleep(LATELY_S)
-    assert (await said_by(cluster, leader))["details"]["strangers"] == []
+    assert (await said_by(cluster, leader))["details"]["non_members"] == []

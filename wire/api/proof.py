@@ -18,7 +18,7 @@ A proof is the HMAC, under the secret, of these fields, each with its length bef
 | challenge | 32 | the node's fresh bytes |
 | nonce | 32 | the client's fresh bytes |
 
-So a stranger who has taken a node's address cannot pass the questions on to another node. It proves
+So a program that has taken a node's address cannot pass the questions on to another node. It proves
 who opened the connection, and protects nothing that follows from who sits between the two: that
 takes TLS, which this protocol does not have.
 """

@@ -22,7 +22,7 @@ Differs from upstream:
   what the store has still to take away: readers would be shown the old entries.
 - A duplicate is answered from the log at once; a newer duplicate of a push that waits takes its
   place (bug V2). Every push that waits too long is answered, and forgotten.
-- What vouches for an entry (a 200 to APPEND, COMPARE or TRUNCATE) is sent only once the log is
+- What acknowledges an entry (a 200 to APPEND, COMPARE or TRUNCATE) is sent only once the log is
   stored up to it, and on the disk in a synced group.
 
 `CompatSettings` takes single ones of these back: `match_is_end` (what an empty log shares is still
@@ -49,8 +49,8 @@ from wire.dledger.entry import Entry
 
 
 @attrs.define(kw_only=True)
-class Vouches:
-    """A follower's answers that vouch for entries, until these are stored.
+class UnsentAnswers:
+    """A follower's answers that acknowledge entries, kept until these are stored.
 
     There is no upstream: a member there answers what it has written (bug B9).
 
@@ -121,7 +121,7 @@ class Intake:
     _following: bool = attrs.field(default=False, init=False)
     _cut_seen: bool = attrs.field(default=False, init=False)  # a TRUNCATE came in this session
     _waiting: WaitingPushes = attrs.field(init=False)
-    _vouches: Vouches = attrs.field(init=False)
+    _unsent: UnsentAnswers = attrs.field(init=False)
     _changed: int = attrs.field(default=0, init=False)  # number of the last change
     _cut: int = attrs.field(default=0, init=False)  # number of the last one that took entries away
     _answers: list[tuple[int, PushAnswer]] = attrs.field(factory=list, init=False)
@@ -134,7 +134,7 @@ class Intake:
     _alarm: str = attrs.field(default="", init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._vouches = Vouches(most=self.waiting_max)
+        self._unsent = UnsentAnswers(most=self.waiting_max)
         self._waiting = WaitingPushes(
             most=self.waiting_max, gap_s=self.settings.gap_s, sticks=self.compat.pushes_stick
         )
@@ -203,7 +203,7 @@ class Intake:
             self.stored = max(self.stored, stored)
             self._leaving = None
             self._raise_committed()
-            for pushed in self._vouches.stored(stored):
+            for pushed in self._unsent.stored(stored):
                 self._answer(pushed, ResponseCode.SUCCESS)
         return self._effects()
 
@@ -278,7 +278,7 @@ class Intake:
             return
         self.matched = max(self.matched, pushed.last)
         self._commit(pushed.commit_index)
-        self._vouch(pushed, pushed.last)
+        self._acknowledge(pushed, pushed.last)
 
     def _holds(self, entry: Entry) -> bool:
         return self._finds(entry) is True
@@ -317,7 +317,7 @@ class Intake:
 
     def _take_away(self, first: int, *, then: int) -> None:
         """Nobody is told any more that entries are held which leave."""
-        for pushed in self._vouches.leaving(first):
+        for pushed in self._unsent.leaving(first):
             self._answer(pushed, ResponseCode.INCONSISTENT_STATE)
         self._events.append(
             events.LedgerTruncated(session=self._session, index=first, end=self.end, next=then)
@@ -344,7 +344,7 @@ class Intake:
         if self._holds(entry):
             known = self._unknown()
             self.matched, self._cut_seen = entry.index if known is None else known, False
-            self._vouch(pushed, entry.index)
+            self._acknowledge(pushed, entry.index)
         else:
             if entry.index <= self.committed and self._finds(entry) is False:
                 self._differs = entry.index
@@ -365,7 +365,7 @@ class Intake:
             return
         self.matched, self._cut_seen = entry.index, True
         self._commit(pushed.commit_index)
-        self._vouch(pushed, entry.index)
+        self._acknowledge(pushed, entry.index)
 
     def _restart(self, entry: Entry) -> bool:
         """The log begins with the entry. Whether that could be done."""
@@ -398,10 +398,10 @@ class Intake:
 
     # ---- answers ----
 
-    def _vouch(self, pushed: Pushed, index: int) -> None:
+    def _acknowledge(self, pushed: Pushed, index: int) -> None:
         if index <= self.stored:
             self._answer(pushed, ResponseCode.SUCCESS)
-        elif not self._vouches.add(index, pushed):
+        elif not self._unsent.add(index, pushed):
             self._answer(pushed, ResponseCode.PUSH_REQUEST_IS_FULL)
 
     def _answer(self, pushed: Pushed, code: ResponseCode) -> None:
@@ -424,7 +424,7 @@ class Intake:
             self._answer(pushed, ResponseCode.INCONSISTENT_STATE)
 
     def _drop_all(self, code: ResponseCode) -> None:
-        for pushed in (*self._waiting.clear(), *self._vouches.clear()):
+        for pushed in (*self._waiting.clear(), *self._unsent.clear()):
             self._answer(pushed, code)
 
     def _effects(self) -> IntakeEffects:

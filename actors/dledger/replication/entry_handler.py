@@ -1,4 +1,4 @@
-"""EntryHandler: takes the leader's pushes into the own log, and vouches for what is kept.
+"""EntryHandler: takes the leader's pushes into the own log, and acknowledges what is kept.
 
 Upstream: openmessaging/dledger, DLedgerEntryPusher.java (EntryHandler), 0.3.1.2; the decisions and
 their differences are in `core.intake`.
@@ -209,7 +209,7 @@ class EntryHandler(Actor[_Inbox]):
 
     Attributes:
         intake: decides; its ledger is `ledger`.
-        synced: this member vouches for what is on its disk, not for what is written.
+        synced: this member acknowledges what is on its disk, not what is only written.
         pending_bytes: of pushes that wait.
     """
 
@@ -476,7 +476,7 @@ class EntryHandler(Actor[_Inbox]):
     # ---- effects ----
 
     async def _carry_out(self, effects: IntakeEffects) -> None:
-        """Effects order: changes are collected, and what vouches for them waits for the disk."""
+        """Effects order: changes are collected, and what acknowledges them waits for the disk."""
         if effects.alarm:
             reason = contradiction(self.sender, effects.alarm, self._leader, self.intake.term)
             await self.store_ref.tell(store_messages.Condemn(reason=reason))

@@ -128,10 +128,10 @@ class RPCServer(Accepting):
         await Accepting.refused(self, stream, reason, connection)
 
     def _turned_away(self, host: str) -> None:
-        """Each group at this port hears of it: which one the stranger means is not known."""
+        """Note it for each group at this port, as nobody knows which one was meant."""
         now_s = self.ctx.now_s()
         for services in self.settings.services:
-            if services.board.strangers.came(host, now_s):
+            if services.board.non_members.came(host, now_s):
                 _LOGGER.warning(
                     "%s: %s turned away %s: the cluster file names no member at that address",
                     services.group,

@@ -172,7 +172,7 @@ class RoleRules(RolePart):
         if master not in self.members:
             self._become(RoleState.FOLLOWING)
             verdict = Verdict(session=session, fits=True, detail="")
-            return attrs.evolve(self._vouch(), verdict=verdict)
+            return attrs.evolve(self._caught_up(), verdict=verdict)
         if self._state is not RoleState.DIVERGED:
             self._become(RoleState.CONNECTING)
         self._question, self._whole_at = Question(session=session, end_bytes=end_bytes), None
@@ -237,7 +237,7 @@ class RoleRules(RolePart):
     def high_water(self, offset_bytes: int) -> Effects:
         """This node has acknowledged, or reported, up to here."""
         if self._whole_at is not None and offset_bytes >= self._whole_at:
-            return self._vouch(max(offset_bytes, self.record.high_water_bytes))
+            return self._caught_up(max(offset_bytes, self.record.high_water_bytes))
         if offset_bytes <= self.record.high_water_bytes:
             return Effects()
         higher = attrs.evolve(self.record, high_water_bytes=offset_bytes)
@@ -388,7 +388,7 @@ class RoleRules(RolePart):
         self._become(RoleState.CONNECTING, why_uninformed(self.members, self._heard))
         return False
 
-    def _vouch(self, mark_bytes: int | None = None) -> Effects:
+    def _caught_up(self, mark_bytes: int | None = None) -> Effects:
         """It has caught up: from now on others may count on what it holds."""
         self._whole_at = None
         mark = self.record.high_water_bytes if mark_bytes is None else mark_bytes

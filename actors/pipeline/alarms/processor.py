@@ -31,7 +31,7 @@ def begun_anew(fact: Fact) -> Iterator[Finding]:
     """No node begins anew, without what it was and knew. Told once for each of its groups.
 
     Who empties a node's directory knows, who puts an old copy in its place may not. A node that
-    begins anew has forgotten whom it voted for and what it vouched for; from there on the other
+    begins anew has forgotten whom it voted for and what it acknowledged; from there on the other
     rules take it for a new node.
     """
     if fact.what == "anew":

@@ -18,7 +18,7 @@ def without_power(events: DataFrame) -> DataFrame:
     A classic group that is `written` promises nothing once as many nodes are lost as hold an
     answer, if some of them come back without what was in their page cache. A DLedger group that is
     `written`, or has Java members, does so once a single member comes back like that: it may help
-    to elect a leader that lacks what it vouched for.
+    to elect a leader that lacks what it acknowledged.
     """
     soft = _soft(events)
     members = soft.select("group", fn.explode("members").alias("node")).distinct()

@@ -1,5 +1,5 @@
 """Which bytes of which member's logs were damaged on purpose: never the last good copies, and only
-what is committed, lies on every member, and is vouched for by the member's own synced mark and by
+what is committed, lies on every member, and is covered by the member's own synced mark and by
 checksums on its disk. These are synced once a second: an entry whose checksum was lost is believed.
 
 Groups of fewer than three members lose their quorum with one copy, so theirs is not damaged.

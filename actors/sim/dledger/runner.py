@@ -123,7 +123,7 @@ class LedgerRunner(Runner):
         disk.sync_dir(root)
 
     def holds_nothing(self, name: str) -> bool:
-        """Whether no log of the member has a committed entry: it vouches for none."""
+        """Whether no log of the member has a committed entry, so that it acknowledges none."""
         return not any(
             log.entry(name, index)
             for log in self.logs

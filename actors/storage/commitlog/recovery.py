@@ -368,7 +368,7 @@ def is_beginning(have: bytes, offset: int, rest: int, record_bytes_max: int) -> 
     """Whether `have` is a good beginning of a record, or of the filler of `rest` bytes.
 
     Args:
-        have: log bytes from `offset` on, as far as they are vouched for; at least one.
+        have: log bytes from `offset` on, as far as something proves them; at least one.
         rest: bytes from `offset` to the end of its file.
         record_bytes_max: largest record that is taken for one.
 

@@ -419,7 +419,7 @@ class Store(Actor[_Inbox]):
         assert offset_bytes <= self._log.written_bytes
         if offset_bytes > self._synced_bytes:
             self._synced_bytes = offset_bytes
-            self._mark.note((offset_bytes,))  # an older one vouches for less
+            self._mark.note((offset_bytes,))  # an older one covers less
             if not self.ctx.timers.active("mark"):
                 self.ctx.timers.start("mark", MARK_SYNC_S, _MarkDue())
             self.ctx.emit(events.LogSynced(offset_bytes=offset_bytes))

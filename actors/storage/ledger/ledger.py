@@ -351,8 +351,8 @@ class LedgerStore(ABC):
     the log, the store alone changes.
 
     Attributes:
-        membership: whether it held, when it was opened, what this member has vouched for: whoever
-            knows more than its files say sets it then.
+        membership: whether it held what this member has acknowledged when it was opened; set then
+            by whoever knows more than its files say.
         file_bytes: of a data file: it decides about positions.
         begin_index: the index of the first entry kept; -1 if there is none.
         end_index, end_term: the last entry's; -1 if there is none.

@@ -8,7 +8,7 @@ an entry of it, so the file is an older copy: what it has voted since is lost. A
 lost all, its vote among it, is told from a new one by a note that is kept elsewhere (`MemberNote`):
 upstream's begins in term 0, and may elect with others what lacks an answered entry. One that has
 lost its log alone, a part of it that was committed, or the note too, is told from one that holds
-what it has vouched for. So is one whose synced mark is gone: what else went with it nobody knows.
+what it has acknowledged. So is one whose synced mark is gone: what else went with it nobody knows.
 """
 
 from __future__ import annotations

@@ -392,7 +392,7 @@ class _Opening:
         for files in (self._index, self._sums):
             yield from sync_found(disk, files.log, files.log.min_bytes)
         is_whole = recovery.is_surely_whole(found, was)
-        committed = self._committed(begin, found, is_whole)  # before a mark that vouches for it
+        committed = self._committed(begin, found, is_whole)  # before a mark that covers it
         end = log.written_bytes
         self._mark.write(MarkValues(end, end, begin_bytes=log.min_bytes))
         self._mark.sync()

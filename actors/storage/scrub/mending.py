@@ -1,7 +1,7 @@
 """Mending a log: giving good ranges to other members, and taking theirs for damaged ones.
 
 A part of the scrubber, which owns the digests and knows what is damaged. What another member gives
-is checked here as bytes from a stranger: with the own digest, which says what was written; where
+is not trusted: it is checked with the own digest, which says what was written; where
 there is none, all records of the file up to there are parsed with it in its place. So they are
 where two copies contradict a digest that no member's bytes fit. Then it is the wrong one: it was
 made while a bit was flipped here that no record's checksum covers, and which reads well since.

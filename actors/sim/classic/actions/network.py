@@ -1,6 +1,4 @@
-"""Connections that nobody should make to a classic group, and those that only a slave's machine
-forgets.
-"""
+"""What can happen to the network: cuts, resets, clogs, and connections from elsewhere."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ STRANGER: Final = "stranger"
 """A machine beside the cluster, whose address is no member's."""
 STRANGER_ADDRESS: Final = "10.0.9.9"
 LISTEN_S: Final = 5.0
-"""A stranger waits so long for what becomes of it."""
+"""So long a machine that is no member waits for what becomes of its connection."""
 REPORT_BYTES: Final = 8
 
 

@@ -60,8 +60,8 @@ class ExpireHead(Action[LedgerRunner]):
 
 
 class LoseDisk(Action[LedgerRunner]):
-    """A member gets an empty disk. What it had vouched for is gone with the old one, so an operator
-    does that only while all is well, and waits until the others have all of it.
+    """A member gets an empty disk. What it had acknowledged is gone with the old one, so an
+    operator does that only while all is well, and waits until the others have all of it.
     """
 
     name = "lose_disk"

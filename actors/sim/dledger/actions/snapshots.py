@@ -138,7 +138,7 @@ class KillInInstall(Action[LedgerRunner]):
         await runner.all_well()
 
     async def _strike(self, runner: LedgerRunner, fault: Fault, how: str, *, wiped: bool) -> None:
-        """A disk may be lost again, if what is on it was vouched for to nobody."""
+        """A disk may be lost again, if nothing on it was acknowledged to anybody."""
         leader = runner.groups.leader(runner.ledgers[0].name)
         struck = leader if how == "leader" and leader is not None else fault.node
         await end(runner, struck, how)

@@ -12,7 +12,7 @@ import trio
 from group_kit import opened, run_member
 from rpc_kit import ADDRESSES, STRANGER, Client, answer_frame, calling, serving
 
-from actors.dledger.leader_board import LATELY_S, STRANGERS_MAX, Strangers
+from actors.dledger.leader_board import LATELY_S, NON_MEMBERS_MAX, NonMembers
 from actors.dledger.rpc.peer import UNHEARD_TOLD
 from actors.dledger.rpc.peer_messages import GetLink, Link
 from wire.dledger.rpc import HeartBeatResponse
@@ -21,7 +21,7 @@ TURNED_AWAY = f"ends each connection at once: its cluster file may not name {ADD
 
 
 def test_a_stranger_is_news_until_it_stays_away() -> None:
-    found = Strangers()
+    found = NonMembers()
     assert found.came("10.0.0.9", 1.0)
     assert not found.came("10.0.0.9", 1.0 + LATELY_S), "it comes again and again"
     assert found.lately(LATELY_S) == ("10.0.0.9",)
@@ -30,10 +30,10 @@ def test_a_stranger_is_news_until_it_stays_away() -> None:
 
 
 def test_a_crowd_of_strangers_is_bounded() -> None:
-    found = Strangers()
+    found = NonMembers()
     news = [found.came(f"10.0.1.{number}", 1.0) for number in range(99)]
-    assert sum(news) == STRANGERS_MAX
-    assert len(found.lately(1.0)) == STRANGERS_MAX
+    assert sum(news) == NON_MEMBERS_MAX
+    assert len(found.lately(1.0)) == NON_MEMBERS_MAX
     assert found.came("10.0.2.1", 2.0 + LATELY_S), "there is room again"
 
 
@@ -43,7 +43,7 @@ async def test_the_server_says_once_whom_it_turns_away(
     async with serving(members=(("g", "n0"), ("h", "n0"))) as kit:
         for _ in range(5):
             assert await kit.turned_away("stranger")
-        assert kit.board.strangers.lately(trio.current_time()) == (STRANGER,)
+        assert kit.board.non_members.lately(trio.current_time()) == (STRANGER,)
     assert caplog.messages == [
         f"{group}: n0 turned away {STRANGER}: the cluster file names no member at that address"
         for group in ("g", "h")
