@@ -8,7 +8,7 @@ Messages: ConnectionOpened and Refused from accept_socket, ReportAccepted and En
 read_socket, Sent and Ending from write_socket, Ended from the connection's supervisor,
 ClientChanged from ha_client, LogGrew from the store; GetStatus from anybody. It tells
 `connections` to stop a connection that a newer one replaces, and the role keeper what a Java slave
-holds above the own end. What is only for GetStatus is left as notes, which wake nobody. A restart
+holds above the own end. What is only for GetStatus is deferred to it, and wakes nobody. A restart
 forgets all rows and ends all connections (rest_for_one).
 """
 

@@ -209,7 +209,7 @@ class GroupTransfer(Actor[_Inbox]):
         effects = self._wait.settle(self.ctx.now_s())
         await self._tell_admission()
         if effects.acknowledged_bytes is not None:
-            self._readers.leave(
+            self._readers.defer(
                 pull_service.Acknowledged(offset_bytes=effects.acknowledged_bytes),
                 within_s=pull_service.IDLE_NEWS_WITHIN_S,
             )

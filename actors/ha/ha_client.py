@@ -179,7 +179,7 @@ class HAClient(Actor[Inbox]):
                     assert_never(message)
         await self._look_at_time()
         await self._tell_left()
-        self._connection_state.leave(self._status())
+        self._connection_state.defer(self._status())
 
     async def on_stop(self, reason: StopReason) -> None:
         await self._tell_high_water()

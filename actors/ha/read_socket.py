@@ -5,7 +5,7 @@ differences are in `core.report_progress`.
 
 Messages: LogGrew, and its feeder's. It tells write_socket where to begin, and has the store
 tell it what of the log may leave; group_transfer and connection_state what the slave holds. Growth
-is left to it as a note before write_socket hears of it, so it knows the master's end before a byte
+is deferred to it before write_socket hears of it, so it knows the master's end before a byte
 of it can leave, and no true report looks too high. It ends with the connection: on the end of the
 stream, a refused report, or silence.
 """
@@ -174,7 +174,7 @@ class ReadSocket(Actor[_Inbox]):
             if effects.start is not None:  # which may replace an older connection
                 await self._connection_state.tell(accepted)
             else:
-                self._connection_state.leave(accepted)
+                self._connection_state.defer(accepted)
         if effects.refused is not None:
             await self._refuse(effects.refused)
         if effects.silent:

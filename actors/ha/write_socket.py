@@ -10,7 +10,7 @@ Differs from upstream: what leaves is first compared with what was written
 Messages: Begin, once, from read_socket, and LogGrew from the store. It asks the scrubber
 Check, ahead of what it sends. With `poll_s` growth
 wakes nobody: the next look is at a multiple of it, as an idle writer of upstream's ASYNC_MASTER
-looks (T19). It leaves connection_state notes of how far it is. It waits only for its own slave's
+looks (T19). How far it is it tells connection_state deferred. It waits only for its own slave's
 socket, so a stalled slave delays nobody else. It ends with the connection: when a send fails, or
 when the file it needs was deleted by age.
 """
@@ -249,7 +249,7 @@ class WriteSocket(Actor[_Inbox]):
     def _tell_position(self, sent_before: int) -> None:
         next_bytes = self._progress.next_bytes
         if next_bytes is not None and self._sent_bytes > sent_before:
-            self._connection_state.leave(
+            self._connection_state.defer(
                 connection_state.Sent(
                     connection=self._connection,
                     next_bytes=next_bytes,

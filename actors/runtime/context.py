@@ -100,12 +100,15 @@ class ActorContext(Generic[M]):
             async_fn, *args, name=f"{self.path}#{self.incarnation} feeder {label}"
         )
 
-    def want_notes(self, within_s: float) -> None:
-        """Read what is left for this actor (`ActorRef.leave`) so soon at the latest from now on.
+    def limit_delay(self, within_s: float) -> None:
+        """Read messages that were deferred (`ActorRef.defer`) within that time from now on.
 
-        For who is in a hurry only while somebody waits for what is new; inf: as senders say.
+        This is for an actor that needs its news soon only while somebody waits for them.
+
+        Args:
+            within_s: maximum delay in seconds; inf: as the senders say.
         """
-        self._mailbox.hurry(within_s)
+        self._mailbox.limit_delay(within_s)
 
     def stop(self, reason: StopReason = StopReason.NORMAL) -> None:
         """End this actor after the current message.

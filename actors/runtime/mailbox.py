@@ -13,11 +13,12 @@ A sender that waits is an entry in `waiting`, its message with it: making room m
 into the lane and then wakes the sender, so a cancellation comes either before (the message was
 never sent) or after (it was).
 
-A message can also be left without waking anybody (`leave`): it lies in `notes` until the next one
-comes for the lane, and goes in front of that, so that all are read in the order in which they came.
+A message can also be queued without waking the actor (`defer`): it stays in `deferred` until the
+next one comes for the lane, and goes in front of that, so that all are read in the order in which
+they came.
 
-Bounds: `capacity` messages and `capacity_bytes` in each of the two places a message can be:
-waiting in the lane, and in the batch that the actor works on. A single message above
+Bounds: `capacity` messages and `capacity_bytes` twice: for what waits in the
+lane, and for the batch that the actor works on. A single message above
 `capacity_bytes` is let in when the lane is empty.
 """
 
@@ -42,8 +43,8 @@ if TYPE_CHECKING:
 
 CAPACITY = 1024  # messages; a batch of this many small messages is about a millisecond of work
 CONTROL_CAPACITY = 64  # stop, role change, truncation: a handful per session
-NOTES_MAX = 64  # messages that may be left and are not conflated
-GONE_MIN = 64  # places of conflated messages that are left open before the lane is closed up
+DEFERRED_MAX = 64  # deferred messages that are not conflated
+GONE_MIN = 64  # gaps that conflated messages leave before the lane is compacted
 
 
 class Overflow(enum.Enum):
@@ -125,9 +126,9 @@ class Mailbox:
         replies: unanswered `ReplyTo`s that this incarnation was asked, in order.
         receiver_task: the task that must not wait for room here, for it would wait for itself.
         alarm: wakes the receiver at a time.
-        notes: what was left, newest last, behind what is in the main lane.
-        notes_s: when notes are to be read at the latest; inf: nobody waits for it.
-        hurry_s: how soon the actor itself wants them; inf: as their senders say.
+        deferred: messages queued without waking the actor, newest last, behind the main lane's.
+        deferred_s: when they are to be read at the latest; inf: nobody waits for them.
+        delay_max_s: the longest delay that the actor itself allows them; inf: as their senders say.
     """
 
     __slots__ = (
@@ -138,11 +139,11 @@ class Mailbox:
         "alarm",
         "conflated",
         "control",
+        "deferred",
+        "deferred_s",
+        "delay_max_s",
         "first_s",
-        "hurry_s",
         "lane",
-        "notes",
-        "notes_s",
         "open",
         "path",
         "peak",
@@ -175,9 +176,9 @@ class Mailbox:
         self._keyed: dict[Hashable, int] = {}
         self.first_s = 0.0
         self.alarm = Alarm(deadlines or Deadlines(), self._rung)
-        self.notes: dict[Hashable, Any] = {}
-        self.notes_s = math.inf
-        self.hurry_s = math.inf
+        self.deferred: dict[Hashable, Any] = {}
+        self.deferred_s = math.inf
+        self.delay_max_s = math.inf
 
     def offer(self, message: object) -> bool:
         """Put the message in if there is room and nobody waits for room. Never waits."""
@@ -198,8 +199,9 @@ class Mailbox:
         self._append(lane, message, size_bytes)
         return True
 
-    def leave(self, message: object, within_s: float = math.inf) -> bool:
-        """Put the message in without waking the receiver before `within_s` seconds, or `hurry_s`.
+    def defer(self, message: object, within_s: float = math.inf) -> bool:
+        """Queue the message, and wake the receiver for it after `within_s` or `delay_max_s`
+        seconds.
 
         False if there is no room; for a conflated message there always is.
         """
@@ -208,22 +210,22 @@ class Mailbox:
         key: Hashable
         if kind in self._conflate:
             key = (kind, self._conflate[kind](message))
-            if self.notes.pop(key, None) is not None:
+            if self.deferred.pop(key, None) is not None:
                 self.conflated += 1
-        elif len(self.notes) < NOTES_MAX:
+        elif len(self.deferred) < DEFERRED_MAX:
             key = object()
         else:
             return False
-        self.notes[key] = message
+        self.deferred[key] = message
         self.lane.limit = 0  # whatever comes next has to go behind it
-        self._read_notes(min(within_s, self.hurry_s))
+        self._schedule_deferred(min(within_s, self.delay_max_s))
         return True
 
-    def hurry(self, within_s: float) -> None:
-        """Have notes read so soon from now on, those that are there too; inf: as left."""
-        self.hurry_s = within_s
-        if self.notes:
-            self._read_notes(within_s)
+    def limit_delay(self, within_s: float) -> None:
+        """Have deferred messages read so soon from now on; inf: as their senders say."""
+        self.delay_max_s = within_s
+        if self.deferred:
+            self._schedule_deferred(within_s)
 
     def push(self, message: object) -> None:
         """Put the message in whatever the capacity: for answers, which their asker bounds."""
@@ -235,8 +237,8 @@ class Mailbox:
         Nobody is woken when it gets in.
         """
         lane = self.control if type(message) in self._control_types else self.lane
-        if self.notes and lane is self.lane:
-            self._take_up_notes()
+        if self.deferred and lane is self.lane:
+            self._append_deferred()
         size_bytes = self._size_of(message) if self._size_of is not None else 0
         sender = WaitingSender(lane, message, size_bytes)
         lane.waiting[sender] = None
@@ -288,13 +290,13 @@ class Mailbox:
     def close(self) -> list[Any]:
         """No message comes in any more.
 
-        Returns what was not read, but for conflated notes, which are no news any more; those who
-        waited are woken, in order.
+        Returns what was not read, but for conflated deferred messages, which are no news any more;
+        those who waited are woken, in order.
         """
         self.open = False
         self.alarm.cancel()
-        left = [each for each in self.notes.values() if type(each) not in self._conflate]
-        self.notes.clear()
+        left = [each for each in self.deferred.values() if type(each) not in self._conflate]
+        self.deferred.clear()
         for lane in (self.control, self.lane):
             left += [each for each in lane.items if each is not GONE]
             lane.items = []
@@ -308,7 +310,7 @@ class Mailbox:
     def statistics(self) -> MailboxStatistics:
         lane, control = self.lane, self.control
         return MailboxStatistics(
-            depth=lane.depth + len(self.notes) + control.depth,
+            depth=lane.depth + len(self.deferred) + control.depth,
             peak=max(self.peak, lane.depth),
             size_bytes=lane.size_bytes + control.size_bytes,
             oldest_age_s=trio.current_time() - self.first_s if lane.depth else 0.0,
@@ -321,45 +323,45 @@ class Mailbox:
     def _append(self, lane: Lane, message: object, size_bytes: int) -> None:
         if not lane.items:
             self.first_s = trio.current_time()
-        if self.notes and lane is self.lane:
-            self._take_up_notes()
+        if self.deferred and lane is self.lane:
+            self._append_deferred()
         lane.items.append(message)
         lane.size_bytes += size_bytes
         self.receiver.wake()
 
-    def _read_notes(self, within_s: float) -> None:
+    def _schedule_deferred(self, within_s: float) -> None:
         if within_s == math.inf:
             return
         # At a multiple of it, so that one look at the deadlines serves many actors.
         due_s = (trio.current_time() // within_s + 1) * within_s
-        if due_s < self.notes_s:
-            self.notes_s = due_s
+        if due_s < self.deferred_s:
+            self.deferred_s = due_s
             self.alarm.set(due_s)
 
     def _rung(self) -> None:
-        """A timer is due, or notes are; else the receive loop looks up for nothing."""
-        if trio.current_time() >= self.notes_s:
-            self._take_up_notes()
+        """A timer or a deferred message is due; else the receive loop looks up for nothing."""
+        if trio.current_time() >= self.deferred_s:
+            self._append_deferred()
         self.receiver.wake()
 
-    def _take_up_notes(self) -> None:
-        """They go behind what is in the lane, and take the place of none of it: a message there may
-        rely on the older news in front of it. There are few kinds, and a message for each time.
+    def _append_deferred(self) -> None:
+        """Deferred messages go behind what is in the lane and replace none of it: a message there
+        may rely on the older news in front of it. There are few kinds, and a message for each time.
         """
-        lane, notes = self.lane, self.notes
-        self.notes, self.notes_s = {}, math.inf
+        lane, deferred = self.lane, self.deferred
+        self.deferred, self.deferred_s = {}, math.inf
         lane.limit = lane.capacity if lane.capacity_bytes is None else 0
         if not lane.items:
             self.first_s = trio.current_time()
-        for key, message in notes.items():
+        for key, message in deferred.items():
             self._keyed[key] = len(lane.items)
             lane.items.append(message)
             lane.size_bytes += self._size_of(message) if self._size_of is not None else 0
 
     def _replace(self, message: object, key: Hashable, size_bytes: int) -> None:
         lane = self.lane
-        if self.notes:
-            self._take_up_notes()
+        if self.deferred:
+            self._append_deferred()
         index = self._keyed.get(key)
         if index is not None:
             older = lane.items[index]
@@ -374,7 +376,8 @@ class Mailbox:
         self._append(lane, message, size_bytes)
 
     def _close_up(self) -> None:
-        """Drop the places of messages that left, so that those who wait bound their number."""
+        """Close the gaps that replaced messages left, so that waiting senders bound their number.
+        """
         lane = self.lane
         moved: dict[int, int] = {}
         kept: list[Any] = []

@@ -162,7 +162,7 @@ class ActorProcess:
             elif batch:
                 await deal(batch)
             else:
-                wakes_s = min(timers.next_s, mailbox.notes_s)
+                wakes_s = min(timers.next_s, mailbox.deferred_s)
                 if wakes_s < mailbox.alarm.at_s:
                     mailbox.alarm.set(wakes_s)
                 await park()

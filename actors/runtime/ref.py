@@ -118,15 +118,20 @@ class ActorRef(Generic[M_contra]):
         mailbox.refused += 1
         return False
 
-    def leave(self, message: M_contra, *, within_s: float = math.inf) -> bool:
-        """Put the message in without waking the actor for it. Never waits.
+    def defer(self, message: M_contra, *, within_s: float = math.inf) -> bool:
+        """Queue the message without waking the actor for it. Never waits.
 
-        It is read before whatever comes later, with the next message that wakes the actor, or
-        within `within_s` seconds; sooner, if the actor wants its notes sooner. For news that
-        matters only when something else is asked, or not at once. False if it went nowhere: nobody
-        is there, or there is no room, which conflated messages always have.
+        It is read before whatever comes later. This is for news that matters only when something
+        else is asked, or not at once.
+
+        Args:
+            within_s: maximum delay in seconds, which the actor may shorten (`limit_delay`); inf
+                waits for the next message that wakes it.
+
+        Returns: False if it went nowhere: the actor is stopped, or there is no room, which
+            conflated messages always have.
         """
-        return self.mailbox is not None and self.mailbox.leave(message, within_s)
+        return self.mailbox is not None and self.mailbox.defer(message, within_s)
 
     @overload
     async def ask(

@@ -160,7 +160,7 @@ class Readers(Actor[pull_service.Acknowledged]):
     seen: list[int]
 
     async def on_start(self) -> None:
-        self.ctx.want_notes(NEWS_WITHIN_S)  # as if somebody always watched
+        self.ctx.limit_delay(NEWS_WITHIN_S)  # as if somebody always watched
 
     async def handle(self, message: pull_service.Acknowledged) -> None:
         self.seen.append(message.offset_bytes)

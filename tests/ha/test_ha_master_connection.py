@@ -309,7 +309,7 @@ async def test_a_report_that_waits_is_judged_by_the_growth_before_it(
         path = f"{kit.setup.paths.connections}/n1-1/read_socket"
         reports = kit.system.ref(path)
         reports.offer(read_socket._Received(data=(100).to_bytes(8, "big")))
-        reports.leave(store_messages.LogGrew(min_bytes=0, written_bytes=100, synced_bytes=100))
+        reports.defer(store_messages.LogGrew(min_bytes=0, written_bytes=100, synced_bytes=100))
         await trio.sleep(1.0)
         acked = [event.offset_bytes for event in kit.of(events.SlaveAcked)]
         assert acked == [0, 100]

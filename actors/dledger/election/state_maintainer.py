@@ -360,7 +360,7 @@ class StateMaintainer(Actor[_Inbox]):
     def _want_news(self) -> None:
         """At once while something waits for it; else whoever asks finds it in front of him."""
         waits = self._telling.waits or self._election.waits_for_log
-        self.ctx.want_notes(NEWS_WITHIN_S if waits else math.inf)
+        self.ctx.limit_delay(NEWS_WITHIN_S if waits else math.inf)
 
     async def _grew(self, log: store_messages.LedgerGrew) -> None:
         end = LedgerEnd(index=log.end_index, term=log.end_term)

@@ -212,7 +212,7 @@ class EntryReader(Actor[Message]):
     def _tell_watchers(self) -> None:
         if self._watches:
             self._watches.tell(self._offsets(), self._readable + 1)
-            self.ctx.want_notes(self._watches.news_within_s)
+            self.ctx.limit_delay(self._watches.news_within_s)
 
     def _read(self, request: Read) -> None:
         offsets = self._offsets()

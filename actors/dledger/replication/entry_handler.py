@@ -502,7 +502,7 @@ class EntryHandler(Actor[_Inbox]):
         """The store takes it behind the changes that it covers."""
         self._give()
         await self.store_ref.tell(store_messages.Commit(session=self._session, index=index))
-        self.checker.leave(Followed(index=index))  # nothing there waits for it
+        self.checker.defer(Followed(index=index))  # nothing there waits for it
 
 
 def _size_of(message: object) -> int:

@@ -384,9 +384,9 @@ class QuorumAckChecker(Actor[_Inbox]):
             if self.quorum.by_applied:
                 await self.store_ref.tell(commit)  # the machine waits for it
             else:
-                self.store_ref.leave(commit, within_s=NEWS_WITHIN_S)
+                self.store_ref.defer(commit, within_s=NEWS_WITHIN_S)
             news = CommittedTo(index=effects.committed)
-            self.reader.leave(news, within_s=IDLE_NEWS_WITHIN_S)
+            self.reader.defer(news, within_s=IDLE_NEWS_WITHIN_S)
         for event in effects.events:
             self.ctx.emit(event)
         if effects.lost:

@@ -108,7 +108,7 @@ class Watches:
 
     @property
     def news_within_s(self) -> float:
-        """For `ActorContext.want_notes`."""
+        """For `ActorContext.limit_delay`."""
         return NEWS_WITHIN_S if self._held else math.inf
 
     def add(self, request: WatchOffsets) -> None:
@@ -377,4 +377,4 @@ class PullService(Actor[Message]):
             now = self._offsets()
             # What is acknowledged and not here yet wakes nobody: a read would come back empty.
             self._watches.tell(now, min(now.acknowledged, self._held_here))
-            self.ctx.want_notes(self._watches.news_within_s)
+            self.ctx.limit_delay(self._watches.news_within_s)

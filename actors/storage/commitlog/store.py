@@ -99,7 +99,7 @@ class Growth:
         self._subscribers.pop(name, None)
 
     async def tell(self, now: LogGrew) -> None:
-        """The log's range is another one. First those who are only left a note."""
+        """The log's range is another one. Deferred messages go first."""
         prompt = []
         for subscriber in self._subscribers.values():
             wanted, told = subscriber.wanted, subscriber.told
@@ -107,7 +107,7 @@ class Growth:
                 continue
             subscriber.told = now
             if wanted.within_s > 0.0:
-                wanted.subscriber.leave(now, within_s=wanted.within_s)
+                wanted.subscriber.defer(now, within_s=wanted.within_s)
             else:
                 prompt.append(wanted.subscriber)
         for each in prompt:
@@ -369,7 +369,7 @@ class Store(Actor[_Inbox]):
         )
         records = RecordsWritten(waits=waits)
         within_s = self.waits_within_s
-        if not (within_s and self.acknowledger.leave(records, within_s=within_s)):
+        if not (within_s and self.acknowledger.defer(records, within_s=within_s)):
             await self.acknowledger.tell(records)
 
     # ---- a slave's received bytes ----

@@ -105,9 +105,9 @@ class Subscribe:
     """Be told LogGrew, at once and at every change. A second of that name replaces the first.
 
     Attributes:
-        within_s: above 0.0 a change is left as a note (`ActorRef.leave`) that is read so much later
-            at the latest; inf: with the next message.
-        synced_only: what is only written is no news.
+        within_s: maximum delay in seconds: 0 wakes at once, above 0 queues without waking
+            (`ActorRef.defer`), inf waits for the next message.
+        synced_only: growth that is not synced yet is not reported.
     """
 
     subscriber: ActorRef[LogGrew]

@@ -275,8 +275,8 @@ class Subscribe:
     """Be told LedgerGrew, at once and at every change. A second of that name replaces the first.
 
     Attributes:
-        within_s: so much later at the latest, with whatever else wakes the subscriber; 0.0: at
-            once.
+        within_s: maximum delay in seconds: 0 wakes at once, above 0 queues without waking
+            (`ActorRef.defer`), inf waits for the next message.
         minor: fields of LedgerGrew; where nothing else has changed, it comes within
             MINOR_WITHIN_S, as with `within_s`. Each is a wake-up less for every append that is
             alone.
@@ -291,7 +291,7 @@ class Subscribe:
         """Tell the subscriber; `changed` says in what it is news."""
         within_s = self.within_s or (MINOR_WITHIN_S if changed <= self.minor else 0.0)
         if within_s:
-            self.subscriber.leave(grew, within_s=within_s)
+            self.subscriber.defer(grew, within_s=within_s)
         else:
             await self.subscriber.tell(grew)
 

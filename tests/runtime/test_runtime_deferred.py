@@ -12,7 +12,7 @@ import trio
 from actors.events import runtime as events
 from actors.runtime import Actor, ChildSpec, MailboxSpec, SupervisorSpec, open_system
 from actors.runtime.deadlines import STALE_MIN, Alarm, Deadlines
-from actors.runtime.mailbox import NOTES_MAX, Mailbox
+from actors.runtime.mailbox import DEFERRED_MAX, Mailbox
 
 
 @attrs.frozen
@@ -48,9 +48,9 @@ async def test_what_is_left_wakes_nobody_and_is_read_before_what_comes_later(aut
     batches: Batches = []
     async with open_system("n0", reader(batches)) as system:
         ref = system.ref("/n0/a")
-        ref.leave(Grew("a", 1))
-        ref.leave(Grew("b", 1))
-        ref.leave(Grew("a", 2))
+        ref.defer(Grew("a", 1))
+        ref.defer(Grew("b", 1))
+        ref.defer(Grew("a", 2))
         await trio.sleep(100.0)
         assert batches == []
         await ref.tell("mail")
@@ -62,17 +62,19 @@ async def test_what_is_left_for_a_time_is_read_when_it_is_over(autojump_clock):
     batches: Batches = []
     async with open_system("n0", reader(batches)) as system:
         ref = system.ref("/n0/a")
-        ref.leave(Grew("never"))
-        ref.leave(Grew("a", 1), within_s=2.0)
+        ref.defer(Grew("never"))
+        ref.defer(Grew("a", 1), within_s=2.0)
         await trio.sleep(1.5)
-        ref.leave(Grew("a", 2), within_s=2.0)
+        ref.defer(Grew("a", 2), within_s=2.0)
         await trio.sleep(10.0)
-        ref.leave(Grew("a", 3), within_s=1.0)
+        ref.defer(Grew("a", 3), within_s=1.0)
         await trio.sleep(10.0)
     assert batches == [(2.0, [Grew("never"), Grew("a", 2)]), (12.0, [Grew("a", 3)])]
 
 
-async def test_an_actor_in_a_hurry_reads_its_notes_sooner_than_their_senders_say(autojump_clock):
+async def test_an_actor_in_a_hurry_reads_deferred_messages_sooner_than_their_senders_say(
+    autojump_clock,
+):
     batches: Batches = []
 
     @attrs.define
@@ -82,23 +84,23 @@ async def test_an_actor_in_a_hurry_reads_its_notes_sooner_than_their_senders_say
         async def handle_batch(self, messages: list[Any]) -> None:
             batches.append((round(self.ctx.now_s(), 3), messages))
             if "meanwhile" in messages:
-                self.ctx.self_ref.leave(Grew("d"), within_s=50.0)  # before the hurry
+                self.ctx.self_ref.defer(Grew("d"), within_s=50.0)  # before the hurry
             for message in messages:
                 if isinstance(message, float):
-                    self.ctx.want_notes(message)
+                    self.ctx.limit_delay(message)
 
     spec = SupervisorSpec(children=(ChildSpec(name="a", start=Waiting),))
     async with open_system("n0", spec) as system:
         ref = system.ref("/n0/a")
         await ref.tell(2.0)
         await trio.sleep(0.5)
-        ref.leave(Grew("a"), within_s=50.0)
+        ref.defer(Grew("a"), within_s=50.0)
         await trio.sleep(3.5)
-        ref.leave(Grew("b"), within_s=1.0)  # who is more in a hurry counts
+        ref.defer(Grew("b"), within_s=1.0)  # who is more in a hurry counts
         await trio.sleep(2.5)  # 6.5
         await ref.tell(math.inf)
         await trio.sleep(0.5)
-        ref.leave(Grew("c"), within_s=5.0)
+        ref.defer(Grew("c"), within_s=5.0)
         await trio.sleep(13.0)  # 20.0
         await ref.tell("meanwhile")
         await ref.tell(3.0)
@@ -114,87 +116,89 @@ async def test_an_actor_in_a_hurry_reads_its_notes_sooner_than_their_senders_say
     ]
 
 
-async def test_a_control_message_and_a_timer_read_no_notes(autojump_clock):
+async def test_a_control_message_and_a_timer_read_no_deferred_messages(autojump_clock):
     batches: Batches = []
     async with open_system("n0", reader(batches)) as system:
         ref = system.ref("/n0/a")
         await ref.tell("timer")
         await trio.testing.wait_all_tasks_blocked()
-        ref.leave(Grew("a"), within_s=3.0)
+        ref.defer(Grew("a"), within_s=3.0)
         await ref.tell(7)
         await trio.sleep(10.0)
     assert batches == [(0.0, ["timer"]), (0.0, [7]), (1.0, ["tick"]), (3.0, [Grew("a")])]
 
 
-async def test_a_note_for_a_busy_actor_is_read_in_time(autojump_clock):
+async def test_a_deferred_message_for_a_busy_actor_is_read_in_time(autojump_clock):
     batches: Batches = []
     async with open_system("n0", reader(batches, busy_s=5.0)) as system:
         ref = system.ref("/n0/a")
         await ref.tell("mail")
         await trio.sleep(1.0)
-        ref.leave(Grew("a"), within_s=1.0)
+        ref.defer(Grew("a"), within_s=1.0)
         await trio.sleep(20.0)
     assert batches == [(0.0, ["mail"]), (5.0, [Grew("a")])]
 
 
-async def test_notes_of_an_actor_that_stops_are_no_dead_letters(autojump_clock):
+async def test_deferred_messages_of_an_actor_that_stops_are_no_dead_letters(autojump_clock):
     batches: Batches = []
     seen: list[object] = []
     sink: Callable[..., None] = lambda path, incarnation, event: seen.append(event)  # noqa: E731
     async with open_system("n0", reader(batches), events=sink) as system:
         ref = system.ref("/n0/a")
-        ref.leave(Grew("a"), within_s=1.0)
-    assert not ref.leave(Grew("a"), within_s=1.0)
+        ref.defer(Grew("a"), within_s=1.0)
+    assert not ref.defer(Grew("a"), within_s=1.0)
     assert not any(isinstance(event, events.DeadLettered) for event in seen)
     assert batches == []
 
 
-async def test_the_most_urgent_note_says_when_all_are_read(autojump_clock):
+async def test_the_most_urgent_deferred_message_says_when_all_are_read(autojump_clock):
     batches: Batches = []
     async with open_system("n0", reader(batches)) as system:
         ref = system.ref("/n0/a")
-        ref.leave(Grew("a"), within_s=7.0)
-        ref.leave(Grew("b"), within_s=3.0)
-        ref.leave(Grew("c"), within_s=5.0)
+        ref.defer(Grew("a"), within_s=7.0)
+        ref.defer(Grew("b"), within_s=3.0)
+        ref.defer(Grew("c"), within_s=5.0)
         await trio.sleep(10.0)
         assert batches == [(3.0, [Grew("a"), Grew("b"), Grew("c")])]
 
 
-async def test_notes_keep_their_place_among_conflated_and_plain_messages(autojump_clock):
+async def test_deferred_messages_keep_their_order_among_conflated_and_plain_messages(
+    autojump_clock,
+):
     mailbox = box()
-    mailbox.leave(Grew("a", 1))
-    mailbox.leave(Grew("b", 1))
+    mailbox.defer(Grew("a", 1))
+    mailbox.defer(Grew("b", 1))
     assert mailbox.statistics().depth == 2
-    assert mailbox.offer(Grew("a", 2))  # a note is replaced like any other
+    assert mailbox.offer(Grew("a", 2))  # a deferred message is replaced like any other
     assert mailbox.offer("mail")
-    mailbox.leave(Grew("b", 2))  # "mail" may rely on the older one
-    mailbox.leave(Grew("b", 3))
+    mailbox.defer(Grew("b", 2))  # "mail" may rely on the older one
+    mailbox.defer(Grew("b", 3))
     assert mailbox.offer("more")
-    mailbox.leave(Grew("c", 1))
+    mailbox.defer(Grew("c", 1))
     assert mailbox.take() == [Grew("b", 1), Grew("a", 2), "mail", Grew("b", 3), "more"]
     assert mailbox.statistics().conflated == 2
-    mailbox.leave(Grew("a", 3))
-    mailbox.leave(Grew("a", 4))
+    mailbox.defer(Grew("a", 3))
+    mailbox.defer(Grew("a", 4))
     mailbox.push("mail")
     assert mailbox.take() == [Grew("c", 1), Grew("a", 4), "mail"]
-    assert mailbox.notes == {}
+    assert mailbox.deferred == {}
     assert mailbox.statistics().conflated == 3
 
 
-async def test_who_waits_for_room_or_finds_mail_comes_behind_the_notes(autojump_clock):
+async def test_who_waits_for_room_or_finds_mail_comes_behind_deferred_messages(autojump_clock):
     mailbox = box(capacity=2)
     mailbox.offer("1")
     mailbox.offer("2")
-    mailbox.leave(Grew("a"))
+    mailbox.defer(Grew("a"))
     mailbox.enqueue("3")
-    mailbox.leave(Grew("b"))
+    mailbox.defer(Grew("b"))
     assert mailbox.take() == ["1", "2", Grew("a")]
     assert mailbox.take() == ["3"]
     batches: Batches = []
     async with open_system("n0", reader(batches)) as system:
         ref = system.ref("/n0/a")
         await ref.tell("1")
-        ref.leave(Grew("a"))
+        ref.defer(Grew("a"))
         await ref.tell("2")
         await ref.tell("3")
         await trio.sleep(1.0)
@@ -202,25 +206,25 @@ async def test_who_waits_for_room_or_finds_mail_comes_behind_the_notes(autojump_
 
 
 async def test_what_is_left_and_not_conflated_is_bounded_and_never_lost(autojump_clock):
-    mailbox = box(capacity=NOTES_MAX + 2)
-    for number in range(NOTES_MAX):
-        assert mailbox.leave(number)
-    assert not mailbox.leave("too much")
+    mailbox = box(capacity=DEFERRED_MAX + 2)
+    for number in range(DEFERRED_MAX):
+        assert mailbox.defer(number)
+    assert not mailbox.defer("too much")
     assert mailbox.offer("mail")
-    assert mailbox.take() == [*range(NOTES_MAX), "mail"]
-    mailbox.leave(Grew("a"))
-    mailbox.leave("unread")
+    assert mailbox.take() == [*range(DEFERRED_MAX), "mail"]
+    mailbox.defer(Grew("a"))
+    mailbox.defer("unread")
     assert mailbox.close() == ["unread"]
 
 
-async def test_notes_count_their_bytes_once_they_are_mail(autojump_clock):
+async def test_deferred_messages_count_their_bytes_once_they_are_mail(autojump_clock):
     mailbox = box(capacity_bytes=100, size_of=lambda message: 10)
-    mailbox.leave(Grew("a", 1))
-    mailbox.leave(Grew("b", 1))
+    mailbox.defer(Grew("a", 1))
+    mailbox.defer(Grew("b", 1))
     assert mailbox.statistics().size_bytes == 0
     assert mailbox.offer("mail")
     assert mailbox.statistics().size_bytes == 30
-    mailbox.leave(Grew("a", 2))
+    mailbox.defer(Grew("a", 2))
     assert mailbox.statistics().size_bytes == 30
     assert mailbox.take() == [Grew("a", 1), Grew("b", 1), "mail"]
     assert mailbox.statistics().size_bytes == 0
