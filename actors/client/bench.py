@@ -17,7 +17,7 @@ import attrs
 import trio
 
 from actors.client.connection import Client
-from actors.client.members import RETRY_S, Members
+from actors.client.members import RETRY_S, MemberFinder
 from actors.errors import OutcomeUnknown, TriologError
 from actors.log_types import Receipt
 
@@ -134,7 +134,7 @@ async def measure(
     size_bytes: int,
     batch_count: int,
     seconds: float,
-    members: Members | None = None,
+    members: MemberFinder | None = None,
 ) -> Figures:
     """One measurement; it ends early with the first failure that does not pass.
 

@@ -27,7 +27,7 @@ from actors.client.bench import Connect, Figures, measure
 from actors.client.connection import Client
 from actors.client.group_backend import GroupBackend, open_backend
 from actors.client.lines import open_missing_streams, open_source, write_out
-from actors.client.members import Members, members_of
+from actors.client.members import MemberFinder, members_of
 from actors.client.targets import Target, connect_target, parse_target, pick_group
 from actors.config.command_line import OutputFailed, complain, stop_signals, with_output
 from actors.errors import ConfigError, TriologError
@@ -185,7 +185,7 @@ async def _opened(
     connect = partial(connect_target, target, name=name, wait_s=command.wait_s)
     async with connect() as client:
         group = pick_group(client.identity.groups, group, client.identity.node)
-        only = Members.only(client, group)
+        only = MemberFinder.only(client, group)
         async with open_backend(only, only) as backend:
             yield backend, connect
 

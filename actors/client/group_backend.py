@@ -5,7 +5,7 @@
         async with log.reader(start=receipt.first, follow=True) as batches: ...
 
 Appends go to the group's master or leader, found by what its members say; reads to any member, and
-go on at their position with the next one. Both wait for somebody up to `Members.wait_s`.
+go on at their position with the next one. Both wait for somebody up to `MemberFinder.wait_s`.
 
 What a lost connection leaves in doubt is never sent again here: that is the caller's to decide.
 """
@@ -21,7 +21,7 @@ import trio
 
 from actors.api.failures import RequestRefused
 from actors.client.connection import Client
-from actors.client.members import LOST, RETRY_S, Members, NobodyLeads, members_of
+from actors.client.members import LOST, RETRY_S, MemberFinder, NobodyLeads, members_of
 from actors.config import ClusterConfig, load
 from actors.env.protocols import Network, SecretStore
 from actors.errors import NotStored, OutcomeUnknown, TriologError, UnknownName
@@ -48,7 +48,7 @@ class SharedClient:
     """
 
     _nursery: trio.Nursery
-    members: Members
+    members: MemberFinder
     _connect: Callable[[], AbstractAsyncContextManager[Client]]
     node: str = ""
     _client: Client | None = None
@@ -210,7 +210,7 @@ class GroupBackend:
 
 
 @asynccontextmanager
-async def open_backend(leading: Members, reading: Members) -> AsyncIterator[GroupBackend]:
+async def open_backend(leading: MemberFinder, reading: MemberFinder) -> AsyncIterator[GroupBackend]:
     """A group's backend; it connects when it is first used, and leaves with the block.
 
     Args:
@@ -264,7 +264,7 @@ async def connect_group(
     if group not in config.groups:
         raise UnknownName(config.name, "group", group, tuple(config.groups))
 
-    def members() -> Members:
+    def members() -> MemberFinder:
         return members_of(
             config,
             group,

@@ -1,7 +1,7 @@
-"""Who leads a group, of what several nodes say: one rule for the client, the feed and the views.
+"""Which node leads a group, by what several nodes say: one rule for client, feed and views.
 
 The newest epoch counts (a DLedger leader's term, the number of the promotion that made a classic
-master), whoever else still takes itself for the leader.
+master), even while another node still takes itself for the leader.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from actors.group_status import GroupStatus, group_status
 
 
 @attrs.frozen(kw_only=True)
-class Claim:
-    """Whom one node takes for the group's leader.
+class NamedLeader:
+    """The leader of a group that one node names.
 
     Attributes:
-        leader: that node, itself or another; "" if it knows nobody.
-        epoch: since which term, or by which promotion; -1 before the first.
-        answers: who says so can be heard now.
-        is_open: who leads takes appends, as far as is known.
-        lacks: what keeps that node from naming anybody, for people; "": nothing that it knows.
+        leader: the name of the leader, perhaps the node itself; "" if it knows none.
+        epoch: the term or promotion by which it leads; -1 before the first.
+        answers: the node that names it can be reached now.
+        is_open: the leader takes appends, as far as is known.
+        lacks: why the node names none, for people; "": no reason is known.
     """
 
     leader: str
@@ -33,7 +33,7 @@ class Claim:
     lacks: str = ""
 
     @classmethod
-    def of(cls, own: GroupStatus, *, answers: bool = True) -> Claim:
+    def of(cls, own: GroupStatus, *, answers: bool = True) -> NamedLeader:
         """What a node says."""
         return cls(
             leader=own.leader,
@@ -44,26 +44,26 @@ class Claim:
         )
 
 
-def newest(claims: Iterable[Claim]) -> Claim | None:
-    """The claim of the newest epoch; of one epoch's, of a node that answers, and of a leader that
-    takes appends. None: nobody names anybody.
+def newest(named: Iterable[NamedLeader]) -> NamedLeader | None:
+    """The leader of the newest epoch; in one epoch first those named by a node that answers, then
+    those that take appends. None: no node names any.
     """
-    named = (claim for claim in claims if claim.leader)
-    return max(named, key=lambda each: (each.epoch, each.answers, each.is_open), default=None)
+    known = (each for each in named if each.leader)
+    return max(known, key=lambda each: (each.epoch, each.answers, each.is_open), default=None)
 
 
-def claim_of(answer: Mapping[str, Any], group: str) -> Claim:
-    """Whom a node of this status answer names. Raises: TriologError: it cannot be read."""
+def leader_named_by(answer: Mapping[str, Any], group: str) -> NamedLeader:
+    """The leader that a status answer names. Raises: TriologError: it cannot be read."""
     own = group_status(answer, group)
-    return Claim(leader="", epoch=-1) if own is None else Claim.of(own)
+    return NamedLeader(leader="", epoch=-1) if own is None else NamedLeader.of(own)
 
 
-def not_led(node: str, group: str, own: Claim, known: Claim) -> str:
-    """For people, of a node that was asked for who leads: whom it names, and what it lacks.
+def not_led(node: str, group: str, own: NamedLeader, known: NamedLeader) -> str:
+    """Why a node that was asked does not lead: whom it names, and what it lacks. For people.
 
     Args:
-        own, known: what that node says, and the newest that anybody does.
+        own, known: the leader that this node names, and the newest that any node names.
     """
-    whom = (known if own.leader == node else own).leader or "nobody that it knows"
+    whom = (known if own.leader == node else own).leader or "no node that it knows"
     lacks = f" ({own.lacks})" if own.lacks else ""
     return f"{node} runs, but {whom} leads {group}{lacks}"

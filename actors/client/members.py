@@ -17,7 +17,7 @@ import trio
 
 from actors.api.failures import RequestRefused
 from actors.client.connection import CONNECT_TIMEOUT_S, Client
-from actors.client.leading import Claim, claim_of, newest, not_led
+from actors.client.leading import NamedLeader, leader_named_by, newest, not_led
 from actors.client.race import Race, open_race
 from actors.client.silence import ConnectTo, Silence
 from actors.client.slot_retries import NoSlot, Pauses, pauses_of
@@ -52,7 +52,7 @@ _Found: TypeAlias = tuple[Client, int | None]
 
 
 @attrs.define
-class Members:
+class MemberFinder:
     """The members of one group, for one connection after the other.
 
     Attributes:
@@ -77,7 +77,7 @@ class Members:
     _taken_over: str = ""  # who was told of as the next one, since that loss
 
     @classmethod
-    def only(cls, client: Client, group: str) -> Members:
+    def only(cls, client: Client, group: str) -> MemberFinder:
         """One node over a connection that stands; when it is lost, it is lost."""
         node = client.identity.node
         return cls(group, (node,), lambda node: nullcontext(client), wait_s=0.0, fixed=True)
@@ -103,14 +103,14 @@ class Members:
     @asynccontextmanager
     async def _connected(self, *, leads: bool) -> AsyncIterator[Client]:
         begun_s, told = trio.current_time(), self._lost_s is not None
-        claims: dict[str, Claim] = {}
+        named: dict[str, NamedLeader] = {}
         pauses: dict[str, Pauses] = {}
 
         @asynccontextmanager
         async def enter(node: str) -> AsyncIterator[_Found]:
             try:
                 async with self._connect_to(node) as client:
-                    epoch = await self._led(node, client, claims, race) if leads else None
+                    epoch = await self._led(node, client, named, race) if leads else None
                     yield client, epoch
             except NoSlot as error:
                 race.say(node, error)  # others are tried meanwhile
@@ -151,20 +151,20 @@ class Members:
         )
 
     async def _led(
-        self, node: str, client: Client, claims: dict[str, Claim], race: Race[_Found]
+        self, node: str, client: Client, named: dict[str, NamedLeader], race: Race[_Found]
     ) -> int:
         """Ask again and again whom it takes for who leads; return when that is itself, unless it
         has not heard of a newer epoch.
 
         Args:
-            claims: what each member said last.
+            named: what each member said last.
 
         Returns: the epoch.
         """
         while True:
             with trio.fail_after(CONNECT_TIMEOUT_S):
-                claims[node] = own = claim_of(await client.status(), self.group)
-            known = newest(claims.values()) or own
+                named[node] = own = leader_named_by(await client.status(), self.group)
+            known = newest(named.values()) or own
             if own.leader == node and own.epoch >= known.epoch:
                 return own.epoch
             race.say(node, not_led(node, self.group, own, known), preferred=known.leader)
@@ -250,7 +250,7 @@ def members_of(
     note: Callable[[str], None] = lambda text: None,
     network: Network | None = None,
     secret_store: SecretStore | None = None,
-) -> Members:
+) -> MemberFinder:
     """The members of a group in a cluster file.
 
     Args:
@@ -259,7 +259,7 @@ def members_of(
 
     Raises: ConfigError: that.
     """
-    return Members(
+    return MemberFinder(
         group=group,
         nodes=node_order(config, group, master_only=leads),
         connect_to=partial(  # once: this here tries again, and others meanwhile

@@ -17,7 +17,7 @@ import attrs
 import trio
 
 from actors.client.connection import CONNECT_TIMEOUT_S, Client
-from actors.client.leading import claim_of
+from actors.client.leading import leader_named_by
 from actors.client.race import Failures, Race, open_race
 from actors.client.requests import SILENT_S
 
@@ -82,9 +82,9 @@ class Silence:
         own = self.client.identity.node
         while self.epoch is not None:
             with trio.fail_after(CONNECT_TIMEOUT_S):
-                claim = claim_of(await other.status(), self.group)
-            if claim.leader not in ("", own) and claim.epoch > self.epoch:
-                return f"{claim.leader} leads by term or promotion {claim.epoch}"
+                named = leader_named_by(await other.status(), self.group)
+            if named.leader not in ("", own) and named.epoch > self.epoch:
+                return f"{named.leader} leads by term or promotion {named.epoch}"
             race.say(node, "knows of no other")
             await trio.sleep(LOOK_S)
         return f"{node} answers"

@@ -15,7 +15,7 @@ import attrs
 import trio
 
 from actors.api.failures import RequestRefused
-from actors.client.leading import Claim, claim_of, newest, not_led
+from actors.client.leading import NamedLeader, leader_named_by, newest, not_led
 from actors.client.race import Race
 from actors.cluster.commands import Answer
 from actors.cluster.explain import EXIT_OK
@@ -55,7 +55,7 @@ class _Members:
     say: Callable[[str], None]
     _has_said: bool = False
     above: int = -1
-    _claims: dict[str, Claim] = attrs.field(factory=dict)
+    _named: dict[str, NamedLeader] = attrs.field(factory=dict)
     _race: Race[_Leading] | None = None
 
     @asynccontextmanager
@@ -63,7 +63,7 @@ class _Members:
         """Tries all until one leads in a term above that one."""
         members = self.config.groups[self.group].members
         names = tuple(each for each in members if each in self.config.python_nodes)
-        self._claims, self.above = {}, above
+        self._named, self.above = {}, above
         async with open_members(names, self._enter) as race:
             self._race = race
             yield race
@@ -80,8 +80,8 @@ class _Members:
         asked_before = False
         while True:
             with trio.fail_after(self.config.answer_timeout_s):
-                own = claim_of(await node.status(), self.group)
-            self._claims[name] = own
+                own = leader_named_by(await node.status(), self.group)
+            self._named[name] = own
             known = self.known or own
             if own.leader == name and own.epoch >= known.epoch and own.epoch > self.above:
                 return _Leading(name, own.epoch, node)
@@ -96,7 +96,7 @@ class _Members:
         if self._has_said or self.above >= 0:
             return
         self._has_said = True
-        names, wait_s = sorted(self._claims), self.config.answer_timeout_s
+        names, wait_s = sorted(self._named), self.config.answer_timeout_s
         who = f"{' and '.join(names)} {'knows' if len(names) == 1 else 'know'}"
         self.say(
             f"{self.group}: nobody leads now, as far as {who}; a leader is waited for, up to"
@@ -105,9 +105,9 @@ class _Members:
 
     def advised(self, error: NoAnswer) -> NoAnswer:
         """With what to do, where members answer and none names a leader."""
-        if not self._claims or self.known is not None:
+        if not self._named or self.known is not None:
             return error
-        if any(claim.lacks for claim in self._claims.values()):  # it says itself what is needed
+        if any(named.lacks for named in self._named.values()):  # it says itself what is needed
             return NoAnswer(f"{error}: `status` tells, then type it again")
         count = len(self.config.groups[self.group].members)
         return NoAnswer(
@@ -116,9 +116,9 @@ class _Members:
         )
 
     @property
-    def known(self) -> Claim | None:
+    def known(self) -> NamedLeader | None:
         """The newest of what they said; None: nobody names anybody."""
-        return newest(self._claims.values())
+        return newest(self._named.values())
 
 
 async def transfer_leader(

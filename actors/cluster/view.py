@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from actors.client.leading import Claim, newest
+from actors.client.leading import NamedLeader, newest
 from actors.config.kind import Terms
 from actors.errors import NotMaster, TriologError
 from actors.group_status import GroupStatus, group_status, group_statuses
@@ -116,10 +116,10 @@ class ClusterView:
         """The node that says it leads the group, in the newest epoch, with its answer."""
         return newest_leader(self.nodes, group)
 
-    def named_leader_of(self, group: str) -> Claim | None:
+    def named_leader_of(self, group: str) -> NamedLeader | None:
         """Whom the nodes name in the newest epoch that one knows of, also if it is none of ours."""
         return newest(
-            Claim.of(node.groups[group], answers=not is_gone(node))
+            NamedLeader.of(node.groups[group], answers=not is_gone(node))
             for node in _up_to_date(self.nodes, group)
         )
 
@@ -151,7 +151,7 @@ def newest_leader(nodes: Iterable[NodeView], group: str) -> tuple[str, GroupStat
     said = _up_to_date(tuple(nodes), group)
     leading = {node.node: node for node in said if node.groups[group].leads}
     found = newest(
-        attrs.evolve(Claim.of(node.groups[group], answers=not is_gone(node)), leader=name)
+        attrs.evolve(NamedLeader.of(node.groups[group], answers=not is_gone(node)), leader=name)
         for name, node in leading.items()
     )
     return None if found is None else (found.leader, leading[found.leader].groups[group])

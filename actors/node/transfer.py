@@ -38,7 +38,7 @@ async def transfer_leader(part: LedgerMember, node: str | None) -> dict[str, Any
     name, role = part.group.name, part.board.role
     if not part.board.is_open or role is None:
         leader = part.board.leader
-        known = f"{leader} does" if leader not in ("", part.node) else "nobody that it knows does"
+        known = f"{leader} does" if leader not in ("", part.node) else "it knows no leader"
         hint = leader if leader != part.node else ""
         raise NotMaster(f"{part.node} does not lead {name}: {known}", hint=hint or None)
     if node == part.node:

@@ -16,7 +16,7 @@ from actors.api.limits import ApiLimits
 from actors.client import Client, connect, reading
 from actors.client.bench import Figures, measure
 from actors.client.group_backend import GroupBackend, open_backend
-from actors.client.members import Members
+from actors.client.members import MemberFinder
 from actors.errors import (
     Closed,
     NotEnoughReplicas,
@@ -44,7 +44,7 @@ async def both(
     """A node, and the door of one that was named: no other is looked for."""
     async with serving(node, limits=limits) as served:
         async with connect(SOCKET, network=served.host) as client:
-            only = Members.only(client, "orders")
+            only = MemberFinder.only(client, "orders")
             async with open_backend(only, only) as door:
                 yield served, door
 

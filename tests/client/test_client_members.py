@@ -13,7 +13,7 @@ import trio.testing
 
 from actors.api.handle import NodeIdentity
 from actors.client.connection import CONNECT_TIMEOUT_S
-from actors.client.members import RETRY_S, Members
+from actors.client.members import RETRY_S, MemberFinder
 from actors.client.race import STAGGER_S
 from actors.client.slot_retries import NoSlot
 from actors.errors import NotMaster, NotStored
@@ -55,8 +55,10 @@ class Group:
         finally:
             self.open_count -= 1
 
-    def members(self, wait_s: float = 0.0, note: Callable[[str], None] = pytest.fail) -> Members:
-        return Members("a", NAMES, self.connect_to, wait_s=wait_s, note=note)
+    def members(
+        self, wait_s: float = 0.0, note: Callable[[str], None] = pytest.fail
+    ) -> MemberFinder:
+        return MemberFinder("a", NAMES, self.connect_to, wait_s=wait_s, note=note)
 
 
 @attrs.frozen
@@ -101,7 +103,7 @@ NAMED: dict[str, tuple[dict[str, str | None], list[str], str]] = {
     "without a majority": (
         {"n0": None},
         ["n0", "n1", "n2"],
-        "n0 runs, but nobody that it knows leads a (disk full); cannot reach n1; cannot reach n2",
+        "n0 runs, but no node that it knows leads a (disk full); cannot reach n1; cannot reach n2",
     ),
     "all dead": ({}, ["n0", "n1", "n2"], "cannot reach n0; cannot reach n1; cannot reach n2"),
     "a Java node": (
@@ -149,7 +151,7 @@ async def test_a_leader_is_waited_for(autojump_clock: trio.testing.MockClock) ->
     assert members.heed("n1", NotMaster("n1 follows n0", "n0"))
     said.update(n1=("n0", 2), n0=(None, 2))
     begun_s = trio.current_time()
-    nobody = r"n0 runs, but nobody that it knows leads a \(disk full\); n1 "
+    nobody = r"n0 runs, but no node that it knows leads a \(disk full\); n1 "
     with pytest.raises(ConnectionError, match=nobody):
         async with members.leader():
             raise AssertionError("not reached")

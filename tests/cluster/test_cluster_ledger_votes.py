@@ -8,7 +8,7 @@ import pytest
 from ledger_samples import follower, member, members
 from status_samples import said
 
-from actors.client.leading import Claim
+from actors.client.leading import NamedLeader
 from actors.client.status_words import role_words
 from actors.cluster.terminal import frame, plain_lines
 
@@ -62,7 +62,7 @@ def test_a_candidate_says_how_many_answer(states: tuple[str, ...], words: str) -
 def test_who_is_new_needs_one_more(states: tuple[str, ...], words: str) -> None:
     own = said(lone(*states) | {"joining": "is new"})
     assert own.troubles == tuple(filter(None, [words, "is new"]))
-    assert Claim.of(own).lacks == "; ".join(own.troubles)
+    assert NamedLeader.of(own).lacks == "; ".join(own.troubles)
 
 
 def test_nobody_leads_without_a_majority() -> None:

@@ -133,7 +133,7 @@ async def test_where_nobody_leads(file: str, autojump_clock: trio.abc.Clock) -> 
     nodes = Nodes(up=("n0", "n2"), leader=None)
     with pytest.raises(NoAnswer) as caught:
         await moved(file, nodes)
-    said = "ledger: n0 runs, but nobody that it knows leads ledger"
+    said = "ledger: n0 runs, but no node that it knows leads ledger"
     assert str(caught.value).startswith(said)
     assert str(caught.value).endswith(
         "; nothing was done; a leader is elected once 2 of the 3 members run and hear each other:"
@@ -194,7 +194,7 @@ def test_what_is_waited_for_is_said_on_standard_error(
     assert first == (
         "triolog: ledger: nobody leads now, as far as n0 knows; a leader is waited for, up to 1 s"
     )
-    assert second.startswith("triolog: ledger: n0 runs, but nobody")
+    assert second.startswith("triolog: ledger: n0 runs, but no node ")
 
 
 async def test_a_leader_with_too_much_to_do_is_waited_for(

@@ -1,4 +1,4 @@
-"""Messages that are left without waking anybody, and the alarm that wakes in the end."""
+"""Deferred messages, which wake nobody, and the alarm that wakes the actor in the end."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from test_service_group_backend import HOME, members, opened
 from actors.api.failures import RequestRefused
 from actors.client import reading
 from actors.client.group_backend import open_backend
-from actors.client.members import Members
+from actors.client.members import MemberFinder
 from actors.config import ClusterConfig
 from actors.events.store import RotFound
 from actors.log import Log
@@ -52,7 +52,7 @@ def flip(cluster: SimCluster, name: str, place: int) -> None:
     cluster.world.node(name).disk.inode(path).flip_bit(place - base, 1)
 
 
-def first(cluster: SimCluster, name: str, wait_s: float | None = None) -> Members:
+def first(cluster: SimCluster, name: str, wait_s: float | None = None) -> MemberFinder:
     one = members(cluster, GROUP, wait_s=wait_s)
     one._order.sort(key=lambda other: other != name)
     return one

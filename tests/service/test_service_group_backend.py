@@ -17,7 +17,7 @@ from actors.api.failures import RequestRefused
 from actors.client import connect_group, reading
 from actors.client.bench import measure
 from actors.client.group_backend import GroupBackend, open_backend
-from actors.client.members import Members, NobodyLeads, members_of, wait_s_of
+from actors.client.members import MemberFinder, NobodyLeads, members_of, wait_s_of
 from actors.config import ClusterConfig
 from actors.env.protocols import SecretStore
 from actors.errors import (
@@ -50,7 +50,9 @@ def secrets_of(cluster: SimCluster) -> SecretStore:
     return cluster.world.node("n0").secret_store(HOME)
 
 
-def members(cluster: SimCluster, group: str = GROUP, *, wait_s: float | None = None) -> Members:
+def members(
+    cluster: SimCluster, group: str = GROUP, *, wait_s: float | None = None
+) -> MemberFinder:
     """As a client on a machine of its own has them."""
     network = cluster.world.network.open(HOME)
     return members_of(
