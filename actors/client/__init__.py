@@ -11,7 +11,7 @@
 pushes; `targets` finds a node's endpoint from what a person types. `members` finds who leads a
 group, `silence` sees that a node hangs, and `group_backend` goes on with whom it finds when a node
 is lost. `race` takes the first of several that opens, `leading` says who of several leads,
-`status_words` what people read of a node's status, and `slot_retries` asks a node again that has no
+`status_text` what people read of a node's status, and `slot_retries` asks a node again that has no
 slot for one more client.
 """
 

@@ -1,4 +1,4 @@
-"""The command line of `python -m actors.client`, from words to a frozen value."""
+"""The command line of `python -m actors.client`, parsed into a frozen value."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _float(text: str) -> float:
         return -1.0
 
 
-def parse(words: Sequence[str]) -> Arguments:
+def parse(argv: Sequence[str]) -> Arguments:
     """Read the command line.
 
     Raises:
@@ -161,20 +161,20 @@ def parse(words: Sequence[str]) -> Arguments:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for add in (_add_append, _add_read, _add_tail, _add_status, _add_bench):
         add(commands)
-    _refuse_missing_target(words, tuple(commands.choices))
-    found = parser.parse_args(list(words))
+    _refuse_missing_target(argv, tuple(commands.choices))
+    found = parser.parse_args(list(argv))
     values = vars(found)
     target, make = values.pop("target"), values.pop("make")
     del values["command"]
     return Arguments(target, make(**values))
 
 
-def _refuse_missing_target(words: Sequence[str], known: tuple[str, ...]) -> None:
+def _refuse_missing_target(argv: Sequence[str], known: tuple[str, ...]) -> None:
     """A command without a target is taken for one, and what follows for a wrong command.
 
     Raises: ConfigError.
     """
-    first, second = (*words, "", "")[:2]
+    first, second = (*argv, "", "")[:2]
     if first in known and second not in (*known, "-h", "--help"):
         raise ConfigError(f"expected TARGET before {first}: {TARGETS} (see --help)")
 

@@ -85,15 +85,15 @@ class Bar:
         self._progress.refresh()
 
 
-def run_command_line(words: Sequence[str] | None = None) -> int:
+def run_command_line(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     open_missing_streams()
-    return with_output(partial(_main, sys.argv[1:] if words is None else words))
+    return with_output(partial(_main, sys.argv[1:] if argv is None else argv))
 
 
-def _main(words: Sequence[str]) -> int:
+def _main(argv: Sequence[str]) -> int:
     try:
-        arguments = parse(words)
+        arguments = parse(argv)
         target = parse_target(arguments.target)
         return trio.run(_run, arguments, target)
     except KeyboardInterrupt:
@@ -131,7 +131,7 @@ def _explain(errors: tuple[BaseException, ...]) -> int:
 
 
 def _is_mistake(error: BaseException) -> bool:
-    """Whether the user's words were wrong, by our reading or by the node's."""
+    """Whether the command line was wrong, as this program or the node judges."""
     if isinstance(error, RequestRefused):
         return error.error in (frames.ERROR_BAD_REQUEST, frames.ERROR_UNKNOWN_GROUP)
     return isinstance(error, ConfigError)

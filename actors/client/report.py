@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from actors.client.bench import Figures
-from actors.client.status_words import first_words, is_empty
+from actors.client.status_text import first_text, is_empty
 from actors.config.command_line import columns
 from actors.errors import NotMaster
 from actors.group_status import GroupStatus, Peer, Scrub, group_statuses
@@ -106,7 +106,7 @@ def status_lines(status: dict[str, Any]) -> list[str]:
             error = f", last error: {own.link.error}" if lost else ""
             lines += ["", f"{name} follows {own.leader or '-'}: {own.link.state}{error}"]
     odd = [f"{name}: {words}" for name, own in groups.items() for words in _odd(own)]
-    read = [f"{name}: {_scrub_words(own.scrub)}" for name, own in groups.items() if own.scrub]
+    read = [f"{name}: {_scrub_text(own.scrub)}" for name, own in groups.items() if own.scrub]
     return [*lines, *(["", *odd] if odd else []), *(["", *read] if read else [])]
 
 
@@ -117,7 +117,7 @@ def _group_row(name: str, own: GroupStatus) -> dict[str, str]:
         "role": own.role,
         terms.leader: own.leader or "-",
         terms.epoch: str(own.epoch) if own.epoch > 0 else "",
-        "first": first_words(own),
+        "first": first_text(own),
         "written": "empty" if is_empty(own) else terms.shown(own.written),
         "synced": terms.shown(own.synced),
         terms.acknowledged: terms.shown(own.acknowledged),
@@ -151,7 +151,7 @@ def _odd(own: GroupStatus) -> list[str]:
     return [*own.troubles, *peers, *own.others]
 
 
-def _scrub_words(scrub: Scrub) -> str:
+def _scrub_text(scrub: Scrub) -> str:
     """How far a node has read its copy again, for people."""
     unread = scrub.unread_bytes
     what = f"{unread} bytes of its log not read since its start" if unread else "its log was read"

@@ -9,15 +9,15 @@ from actors.inherited import reset_inherited
 from actors.quiet_imports import quiet_imports
 
 
-def main(words: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code.
 
     Args:
-        words: of the command line; None: of this process, which then is nothing else.
+        argv: of the command line; None: of this process, which then is nothing else.
     """
     with quiet_imports():
         from actors.cluster.command_line import run_command_line
-    return run_command_line(words)
+    return run_command_line(argv)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ def before_end(age_s: float) -> str:
     return f"as of {age_s:.1f} s before the end"
 
 
-def when_words(age_s: float | None, usual_s: float, *, gone: bool) -> str:
+def when_text(age_s: float | None, usual_s: float, *, gone: bool) -> str:
     """Behind what a member said last, where that was before the others', for people.
 
     Args:

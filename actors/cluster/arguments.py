@@ -1,4 +1,4 @@
-"""The command line of `python -m actors.cluster`, from words to a frozen value."""
+"""The command line of `python -m actors.cluster`, parsed into a frozen value."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def duration_s(text: str) -> float:
     return found
 
 
-def parse(words: Sequence[str]) -> Arguments:
+def parse(argv: Sequence[str]) -> Arguments:
     """Read the command line.
 
     Raises:
@@ -126,7 +126,7 @@ def parse(words: Sequence[str]) -> Arguments:
     add("--trees", action="store_true", help="status: each node's supervision tree, whole")
     add("--child-of", type=int, help=argparse.SUPPRESS)
     add("--tell-end", type=int, help=argparse.SUPPRESS)
-    found = parser.parse_intermixed_args(list(words))
+    found = parser.parse_intermixed_args(list(argv))
     group, member = _names(found.command, found.names)
     arguments = Arguments(
         file=found.file,

@@ -3,7 +3,7 @@
 A user's mistake is one line on stderr and exit code 2; what ran and failed has exit code 1.
 
 Each command imports its own modules, and not before it is asked for: what a node is made of takes
-longest to import, and `status`, `stop` and a mistake in the words need nothing of it.
+longest to import, and `status`, `stop` and a wrong command line need nothing of it.
 """
 
 from __future__ import annotations
@@ -87,18 +87,18 @@ def ended_how(config: ClusterConfig, node: str) -> str:
     return f"ended itself: {words if kind.isidentifier() and words else stop.reason}"
 
 
-def run_command_line(words: Sequence[str] | None) -> int:
+def run_command_line(argv: Sequence[str] | None) -> int:
     """Run it; returns the exit code.
 
     Args:
-        words: without the program's name; None = those of this process, which is nothing else.
+        argv: without the program's name; None = those of this process, which is nothing else.
     """
     open_missing_streams()
-    is_own = words is None
-    return with_output(partial(_run, sys.argv[1:] if words is None else words, is_own))
+    is_own = argv is None
+    return with_output(partial(_run, sys.argv[1:] if argv is None else argv, is_own))
 
 
-def _run(words: Sequence[str], is_own: bool) -> int:
+def _run(argv: Sequence[str], is_own: bool) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(
@@ -107,7 +107,7 @@ def _run(words: Sequence[str], is_own: bool) -> int:
     arguments: Arguments | None = None
     config: ClusterConfig | None = None
     try:
-        arguments = parse(words)
+        arguments = parse(argv)
         if arguments.child_of is not None:
             with quiet_imports():
                 from actors.cluster.child import die_with_parent

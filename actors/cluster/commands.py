@@ -158,10 +158,10 @@ def _away(node: str, answer: Any, pid: int | None, ended: Ended, starts: Starts)
         how = ended(node)
         return f"not running, {how}" if how else f"not running ({answer})"
     silent = f"no answer, but process {pid} has its data ({answer})"
-    return _start_words(node, pid, starts) or silent
+    return _start_text(node, pid, starts) or silent
 
 
-def _start_words(node: str, pid: int, starts: Starts) -> str:
+def _start_text(node: str, pid: int, starts: Starts) -> str:
     how = starts(node, pid)
     return f"{how} (process {pid})" if how else ""
 
@@ -197,7 +197,7 @@ async def stop(
             code = EXIT_FAILED
         elif isinstance(greeted[node], BaseException) and node in held:
             pid = held[node]
-            how = _start_words(node, pid, starts) or f"process {pid} has its data, but no answer"
+            how = _start_text(node, pid, starts) or f"process {pid} has its data, but no answer"
             lines.append(f"{node}: not stopped: {how}")
             code = EXIT_FAILED
         elif isinstance(greeted[node], BaseException):

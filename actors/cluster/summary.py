@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import attrs
 
-from actors.client.status_words import extent_words
-from actors.cluster.ages import age_before, before_end, usual_age, when_words
+from actors.client.status_text import extent_text
+from actors.cluster.ages import age_before, before_end, usual_age, when_text
 from actors.cluster.explain import EXIT_FAILED
 from actors.cluster.view import ClusterView, FeedView, is_gone
 from actors.config.kind import Terms
@@ -78,8 +78,8 @@ class MemberEnd:
             usual_s: the age that is told of all; that of one who said it long before is told.
         """
         behind = f", behind by {self.behind} {self.own.terms.unit}" if self.behind else ""
-        when = when_words(self.age_s, usual_s, gone=self.gone)
-        return f"{self.node} {self.own.role}: {extent_words(self.own)}{behind}{when}"
+        when = when_text(self.age_s, usual_s, gone=self.gone)
+        return f"{self.node} {self.own.role}: {extent_text(self.own)}{behind}{when}"
 
     def plain(self) -> dict[str, Any]:
         """For JSON."""
@@ -164,8 +164,8 @@ class GroupSummary:
         usual_s = usual_age(member.age_s for member in self.members)
         when = "" if math.isinf(usual_s) else f", {before_end(usual_s)}"
         return [
-            f"  {self.group}: {self._run_words()}",
-            f"    {leads_words(self.leader, self.terms, self.epoch, is_said=self.is_said)}{when}",
+            f"  {self.group}: {self._run_text()}",
+            f"    {leads_text(self.leader, self.terms, self.epoch, is_said=self.is_said)}{when}",
             *(f"    {member.words(usual_s)}" for member in self.members),
             *(f"    {name}: did not answer" for name in self.unanswered),
             *(
@@ -175,7 +175,7 @@ class GroupSummary:
             ),
         ]
 
-    def _run_words(self) -> str:
+    def _run_text(self) -> str:
         if not self.fed:
             return f"{self.restarts} restarts"
         rate = self.acknowledged / self.seconds if self.seconds > 0 else 0.0
@@ -209,7 +209,7 @@ class Summary:
     child_code: int = EXIT_FAILED
 
 
-def leads_words(leader: str, terms: Terms, epoch: int, *, is_said: bool) -> str:
+def leads_text(leader: str, terms: Terms, epoch: int, *, is_said: bool) -> str:
     """`n0 leads in term 3`."""
     if not leader:
         return "nobody leads"

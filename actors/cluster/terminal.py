@@ -15,17 +15,17 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from actors.client.status_words import (
-    end_words,
-    extent_words,
-    first_words,
+from actors.client.status_text import (
+    end_text,
+    extent_text,
+    first_text,
     is_empty,
-    peer_words,
-    role_words,
-    state_words,
+    peer_text,
+    role_text,
+    state_text,
 )
 from actors.cluster.rates import Rates
-from actors.cluster.summary import leads_words
+from actors.cluster.summary import leads_text
 from actors.cluster.view import ClusterView, FeedView, NodeView, TreeView
 from actors.config.kind import Terms
 from actors.config.sizes import size
@@ -73,7 +73,7 @@ def frame(
     whole = len(promises) <= PROMISES_WHOLE
     parts += [Text(each, "dim") if whole else line(each, "dim") for each in promises]
     parts += _tables(view, rates, width >= WIDE_CHARS)
-    parts += [line(_feed_words(feed)) for feed in view.feeds]
+    parts += [line(_feed_text(feed)) for feed in view.feeds]
     parts += [line(note, "yellow") for note in view.notes[-NOTES_SHOWN:]]
     parts.append(_trees(view, width))
     console = Console(
@@ -170,7 +170,7 @@ def _rows(view: ClusterView, group: str, rates: Mapping[str, Rates], wide: bool)
             "node": node.node,
             "role": own.role,
             own.terms.epoch: str(own.epoch) if own.epoch > 0 else "",
-            "first": first_words(own),
+            "first": first_text(own),
             "written": "empty" if is_empty(own) else position(own.terms, own.written, wide),
             "synced": position(own.terms, own.synced, wide),
             own.terms.acknowledged: position(own.terms, own.acknowledged, wide),
@@ -181,7 +181,7 @@ def _rows(view: ClusterView, group: str, rates: Mapping[str, Rates], wide: bool)
             row["rec/s"], row["MB/s"] = f"{speed.records_per_s:.0f}", _mb(speed.bytes_per_s)
         yield row
     for peer in peers.values():
-        yield {"node": peer.node, **_known(peer, wide), "state": line(state_words(peer))}
+        yield {"node": peer.node, **_known(peer, wide), "state": line(state_text(peer))}
 
 
 def _known(peer: Peer | None, wide: bool) -> _Row:
@@ -209,7 +209,7 @@ def _state(
         if own.link is not None and not own.link.is_up:
             return line(own.link.error or own.link.state)
         if peer is not None:
-            return line(state_words(peer))
+            return line(state_text(peer))
     elif (bar := _progress(lead, peer)) is not None:
         return bar
     state = f": {peer.state}" if peer is not None and peer.state else ""
@@ -231,7 +231,7 @@ def _progress(lead: GroupStatus, peer: Peer) -> RenderableType | None:
     return grid
 
 
-def _feed_words(feed: FeedView) -> str:
+def _feed_text(feed: FeedView) -> str:
     return (
         f"feed {feed.group} from {feed.source}: {feed.acknowledged_count} acknowledged"
         f", {feed.in_flight_count} in flight, {feed.unknown_count} unknown, {feed.state}"
@@ -286,7 +286,7 @@ def plain_lines(view: ClusterView, rates: Mapping[str, Rates]) -> list[str]:
     lines = []
     for group in view.groups:
         speed, said = rates.get(group, Rates()), view.of(group)
-        words = [f"{clock(view.at_s)} {group}:", *_plain_words(view, group)]
+        words = [f"{clock(view.at_s)} {group}:", *_plain_text(view, group)]
         words.append(f"{speed.records_per_s:.0f} records/s")
         if all(own.terms.unit == "bytes" for own in said.values()):
             words.append(f"{_mb(speed.bytes_per_s)} MB/s")
@@ -294,12 +294,12 @@ def plain_lines(view: ClusterView, rates: Mapping[str, Rates]) -> list[str]:
     return lines
 
 
-def _plain_words(view: ClusterView, group: str) -> list[str]:
+def _plain_text(view: ClusterView, group: str) -> list[str]:
     found, said = view.leader_of(group), view.of(group)
     if found is not None:
         node, own = found
-        peers = (f"{peer_words(own, peer)};" for peer in own.peers)
-        return [f"{node} {role_words(own)} {end_words(own)};", *peers]
+        peers = (f"{peer_text(own, peer)};" for peer in own.peers)
+        return [f"{node} {role_text(own)} {end_text(own)};", *peers]
     leader, epoch, is_said = view.leader_in(group)
     if not leader:
         lacks = (
@@ -307,8 +307,8 @@ def _plain_words(view: ClusterView, group: str) -> list[str]:
         )
         return ["nobody leads;", *lacks]
     terms = next(iter(said.values())).terms
-    ends = (f"{node} {end_words(own)};" for node, own in said.items())
-    return [f"{leads_words(leader, terms, epoch, is_said=is_said)};", *ends]
+    ends = (f"{node} {end_text(own)};" for node, own in said.items())
+    return [f"{leads_text(leader, terms, epoch, is_said=is_said)};", *ends]
 
 
 def node_lines(node: NodeView, *, trees: bool = False) -> list[str]:
@@ -319,17 +319,17 @@ def node_lines(node: NodeView, *, trees: bool = False) -> list[str]:
     """
     lines = [f"{node.node}: {node.state}"]
     for name, own in node.groups.items():
-        words = (role_words(own), extent_words(own), *own.remarks, *_link_words(own))
+        words = (role_text(own), extent_text(own), *own.remarks, *_link_text(own))
         lines.append(f"  {name}: {', '.join(words)}")
-        lines += [f"    {peer_words(own, peer)}" for peer in own.peers]
-        lines += [f"    {words}" for words in (*own.others, *_found_words(node.node, own))]
+        lines += [f"    {peer_text(own, peer)}" for peer in own.peers]
+        lines += [f"    {words}" for words in (*own.others, *_found_text(node.node, own))]
     if node.tree is None:
         return lines
     shown = _tree(node.tree).plain.split("\n") if trees else _odd_parts(node.tree)
     return [*lines, *(f"  {each}" for each in shown)]
 
 
-def _link_words(own: GroupStatus) -> list[str]:
+def _link_text(own: GroupStatus) -> list[str]:
     """A follower's own side of its connection; what it has said as its reason is not said twice."""
     if own.link is None:
         return []
@@ -338,7 +338,7 @@ def _link_words(own: GroupStatus) -> list[str]:
     return [f"{own.link.state} ({own.link.error})" if is_told else own.link.state]
 
 
-def _found_words(node: str, own: GroupStatus) -> Iterator[str]:
+def _found_text(node: str, own: GroupStatus) -> Iterator[str]:
     """What it has found that is told nowhere else, and what mends what is."""
     if DAMAGED in own.findings:
         yield f"`repair {node}` mends its copy from another member's"

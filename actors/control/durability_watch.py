@@ -22,7 +22,7 @@ from actors.api.frame_socket import SocketClosed
 from actors.config import DLedgerGroup
 from actors.control.member_session import LOST, MasterDoor, member_session
 from actors.dledger.leader_board import LeaderBoard
-from actors.dledger.weaker import weaker_settings, weaker_words
+from actors.dledger.weaker import weaker_settings, weaker_text
 from actors.events.dledger import MemberWeaker
 from actors.runtime import Actor, Backoff, ChildSpec
 from wire.api import frames
@@ -71,7 +71,7 @@ class DurabilityWatch(Actor[_Said]):
             self._warned_s = -REPEAT_S
         if message.weaker and now_s >= self._warned_s + REPEAT_S:
             self._warned_s = now_s
-            words = weaker_words(self._member, message.weaker)
+            words = weaker_text(self._member, message.weaker)
             _LOGGER.warning("%s: %s: %s", self._node, self._group, words)
 
     async def _look_again(self) -> None:

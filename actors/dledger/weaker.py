@@ -20,7 +20,7 @@ def weaker_settings(status: Mapping[str, Any], group: str) -> str:
     return ", ".join(f"{key} = {said}" for key, said in found.items() if said != _STRICT[key])
 
 
-def weaker_words(member: str, settings: str) -> str:
+def weaker_text(member: str, settings: str) -> str:
     """What is said of such a member, for people."""
     return (
         f"{member} counts, but its cluster file says {settings}: what is answered may be lost with"

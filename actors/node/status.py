@@ -18,7 +18,7 @@ from actors.config.kinds import kind_of
 from actors.dledger.core.election_effects import RoleChanged
 from actors.dledger.core.member_state import Role as LedgerRole
 from actors.dledger.leader_board import LeaderBoard
-from actors.dledger.weaker import weaker_words
+from actors.dledger.weaker import weaker_text
 from actors.group_status import (
     DAMAGED,
     FENCED,
@@ -109,7 +109,7 @@ def classic_status(
         counts=counts,
         troubles=tuple(filter(None, ("" if is_usual else f"{role.state.value}: {reason}", damage))),
         remarks=tuple(_classic_remarks(details)) if leads else (),
-        others=_refused_words(details["refused_count"]),
+        others=_refused_text(details["refused_count"]),
         findings={kind: text for kind, text in findings.items() if text},
         details=details,
     )
@@ -135,7 +135,7 @@ def _classic_remarks(details: Mapping[str, Any]) -> Iterator[str]:
         yield f"fresh reads confirmed by {of}"
 
 
-def _refused_words(count: int) -> tuple[str, ...]:
+def _refused_text(count: int) -> tuple[str, ...]:
     return (f"refused, from addresses that are no slave's: {count}",) if count else ()
 
 
@@ -246,7 +246,7 @@ def ledger_status(
         counts=counts,
         troubles=tuple(filter(None, (closed, known.unsaved_vote, refusal, lacks, known.joining))),
         others=(
-            *(weaker_words(*pair) for pair in board.weaker.items()),
+            *(weaker_text(*pair) for pair in board.weaker.items()),
             *(
                 f"turned away {address}: the cluster file names no member at that address"
                 for address in non_members

@@ -9,11 +9,11 @@ from actors.inherited import reset_inherited
 from actors.quiet_imports import quiet_imports
 
 
-def main(words: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     with quiet_imports():
         from actors.pipeline.command_line import run_command_line
-    return run_command_line(words)
+    return run_command_line(argv)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ EVENTS_LOOK_S = 0.5
 STEPS = ("bronze", "silver", "gold", "audit", "report", "compact", "watch")
 
 
-def parse(words: Sequence[str] | None) -> argparse.Namespace:
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m actors.pipeline",
         description="Tables from the event logs of a data directory, made with Spark.",
@@ -82,7 +82,7 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
         help="where Spark runs: local (default), or cluster, as spark-submit or SPARK_REMOTE say",
     )
     add_options(parser)
-    asked = parser.parse_args(words)
+    asked = parser.parse_args(argv)
     for name, given in (("DATA_DIR", asked.data), ("--out", asked.out), ("--tables", asked.tables)):
         if given == "":
             parser.error(f"{name}: an empty name")
@@ -96,11 +96,11 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     return asked
 
 
-def run_command_line(words: Sequence[str] | None = None) -> int:
+def run_command_line(argv: Sequence[str] | None = None) -> int:
     """Parse, run, and turn what goes wrong into one line; returns the exit code."""
     try:
         with ended_in_order():
-            return _run(parse(words))
+            return _run(parse(argv))
     except PipelineError as error:
         _tell_aside(f"pipeline: {error}")
         return 2

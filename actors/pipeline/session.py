@@ -29,7 +29,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from actors.pipeline import java_words
+from actors.pipeline import java_stderr
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.failures import quiet_py4j
 from actors.pipeline.java import cache_folder, java_home
@@ -142,7 +142,7 @@ def open_session(
     for key, value in wanted.items():
         builder = builder.config(key, value)
     try:
-        with _environment(_variables(profile)), plain_words() as group, _whole_or_none(group):
+        with _environment(_variables(profile)), filtered_stderr() as group, _whole_or_none(group):
             if not is_remote:
                 _launch(wanted, group)
                 for key, value in _authenticates(wanted).items():
@@ -329,8 +329,8 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def plain_words() -> Iterator[JavaGroup]:
-    """What is started meanwhile has a stderr from which only telling lines come: `java_words`.
+def filtered_stderr() -> Iterator[JavaGroup]:
+    """What is started meanwhile has a stderr from which only telling lines come: `java_stderr`.
 
     For the whole life of what is started, and of nothing else: when this ends, this process's
     stderr is as it was. If it ends with an error, what was said is passed on by then.
@@ -363,7 +363,7 @@ def plain_words() -> Iterator[JavaGroup]:
 
 def _listener(stdin: int) -> subprocess.Popen[bytes]:
     found = subprocess.Popen(
-        [sys.executable, "-I", "-S", java_words.__file__],
+        [sys.executable, "-I", "-S", java_stderr.__file__],
         stdin=stdin,
         stdout=subprocess.DEVNULL,
         process_group=0,

@@ -12,7 +12,7 @@ from cluster_samples import master as master_group
 from ledger_samples import LEDGER_FEED, follower, leader, member, members
 from status_samples import said
 
-from actors.client.status_words import peer_words
+from actors.client.status_text import peer_text
 from actors.cluster.master_finder import MasterFinder
 from actors.cluster.rates import RateMeter, Rates
 from actors.cluster.run import lacking
@@ -161,7 +161,7 @@ def test_what_a_leader_knows_of_its_peers_is_shown() -> None:
 
 def peers_of(facts: dict[str, Any]) -> list[str]:
     own = said(facts)
-    return [peer_words(own, peer) for peer in own.peers]
+    return [peer_text(own, peer) for peer in own.peers]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from facts_kit import START_US, at, line, span
 from pyspark.sql import SparkSession
 
-from actors.pipeline.report import curves, gather, words
+from actors.pipeline.report import cells, curves, gather
 from actors.pipeline.report.curves import followed, interrupted
 from actors.pipeline.report.facts import Line, OutageCount, RoleSpan
 from actors.pipeline.report.time_axis import US, Stretch, TimeAxis
@@ -39,7 +39,7 @@ def test_after_a_bucket_holds_its_last_second_not_its_worst() -> None:
     (found,) = followed([row("n1", 99, 5000, 0, 101), row("n1", 96, 70, 60, 98)], 3)
     assert shown(found) == [(96, 70), (99, 5000), (102, 0)]
     assert (found.worst, found.last) == (5000, 0)
-    (said,) = words.followers((found,))
+    (said,) = cells.followers((found,))
     assert (said["worst"], said["last"]) == (5000, 0)
 
 
@@ -56,7 +56,7 @@ def test_a_slave_that_became_master_within_a_bucket_has_no_last_lag() -> None:
     rows = [row("n1", 0, 9, 8, 4)]
     (found,) = followed(rows, 60, [span("orders", "n1", "master", 20, 90, 1)])
     assert shown(found) == [(0, 9), (20, None), (60, None)]
-    assert words.cell("last", words.followers((found,))[0]["last"]) == "–"
+    assert cells.cell("last", cells.followers((found,))[0]["last"]) == "–"
     assert found.worst == 9
 
 

@@ -23,7 +23,7 @@ from actors.events.node import NodeStopped
 from actors.pipeline import command_line, ending, java_group, steps
 from actors.pipeline.ending import Terminated, check_asked, deferred, ended_in_order
 from actors.pipeline.java_group import JavaGroup
-from actors.pipeline.session import _whole_or_none, plain_words
+from actors.pipeline.session import _whole_or_none, filtered_stderr
 
 LINE = "pipeline: interrupted; the next run goes on from here\n"
 CHEAPER = """
@@ -142,7 +142,7 @@ def test_an_interrupt_leaves_somebody_elses_java(monkeypatch: pytest.MonkeyPatch
 
 
 def test_who_joins_a_group_that_was_ended_is_refused() -> None:
-    with plain_words() as group:
+    with filtered_stderr() as group:
         assert group.listener is not None
         number = group.listener.pid
         member = subprocess.Popen(["sleep", "1000"], process_group=number)
@@ -160,7 +160,7 @@ def test_who_hears_of_no_kill_is_waited_for_so_long_and_named(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As a process whose disk does not answer. It is played by one that nobody kills."""
-    with plain_words() as group:
+    with filtered_stderr() as group:
         assert group.listener is not None
         listener = group.listener
         member = subprocess.Popen(["sleep", "1000"], process_group=listener.pid)

@@ -12,7 +12,7 @@ from facts_kit import boot, facts, line, outage, span, verdict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.pipeline.report import words
+from actors.pipeline.report import cells
 from actors.pipeline.report.drawing import VARIABLES, waited
 from actors.pipeline.report.facts import OutageCount, ProcessCounts
 from actors.pipeline.report.html import element, readable, text
@@ -110,7 +110,7 @@ def test_a_witness_is_shown_in_the_unit_of_its_heading() -> None:
     at = read.texts.index("most, µs")
     assert read.texts[at - 1 : at + 3] == ["node", "most, µs", "n1", "1500000"]
     assert "most, s" not in read.texts
-    assert words.plain_heading("first_line") == "first line"
+    assert cells.plain_heading("first_line") == "first line"
 
 
 def test_what_logs_hold_is_text_everywhere() -> None:
@@ -259,7 +259,7 @@ def test_intervals_and_leaders_that_are_not_drawn_are_counted() -> None:
 def test_nothing_is_green_where_nothing_was_judged(told: tuple[Word, ...], kind: str) -> None:
     audits = tuple(verdict(f"a{number}", word) for number, word in enumerate(told))
     verdicts = Verdicts(made_at_us=0, audits=audits)
-    assert words.worst(verdicts) == kind
+    assert cells.worst(verdicts) == kind
     assert f'class="{f"sum {kind}".strip()}"' in page(facts(verdicts=verdicts))
 
 
@@ -267,7 +267,7 @@ def test_a_warning_is_not_green() -> None:
     verdicts = Verdicts(
         made_at_us=0, audits=(verdict("a"), verdict("b", "violated", severity="warning"))
     )
-    assert words.worst(verdicts) == "warning"
+    assert cells.worst(verdicts) == "warning"
 
 
 def test_a_process_that_gave_up_did_not_stop_in_order() -> None:
@@ -336,8 +336,8 @@ def test_the_course_of_a_run_is_said_before_any_picture() -> None:
     made = page(facts(processes=ends, all_outages={"": counts, "orders": OutageCount()}))
     assert made.index(said) < made.index("<main>")
     quiet = facts(processes=ProcessCounts(nodes=("n0",), boots=1), all_outages={})
-    assert words.course(quiet) == "none of 1 process killed; 0 outages, 0 short pauses"
-    assert words.course(facts(processes=ProcessCounts())) == "", (
+    assert cells.course(quiet) == "none of 1 process killed; 0 outages, 0 short pauses"
+    assert cells.course(facts(processes=ProcessCounts())) == "", (
         "without a process there is nothing to say"
     )
 
@@ -370,7 +370,7 @@ def test_a_page_without_an_outage_says_from_when_on_it_would_be_one() -> None:
     ],
 )
 def test_cells(column: str, value: object, expected: str) -> None:
-    assert words.cell(column, value) == expected
+    assert cells.cell(column, value) == expected
 
 
 @pytest.mark.parametrize(
@@ -388,4 +388,4 @@ def test_cells(column: str, value: object, expected: str) -> None:
 )
 def test_headings(column: str, expected: str) -> None:
     """A rate is no time."""
-    assert words.heading(column) == expected
+    assert cells.heading(column) == expected

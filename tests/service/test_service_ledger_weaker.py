@@ -12,7 +12,7 @@ from service_kit import GROUP, ledger_alone
 
 from actors.config import ClusterConfig
 from actors.control.durability_watch import FIRST_LOOK_S, LOOK_S, REPEAT_S, is_watched
-from actors.dledger.weaker import weaker_settings, weaker_words
+from actors.dledger.weaker import weaker_settings, weaker_text
 from actors.events.dledger import MemberWeaker
 from actors.sim.cluster import SimCluster
 
@@ -55,7 +55,7 @@ async def test_a_weaker_member_is_told_again_and_again_until_it_is_none(
             {},
             {"n1": SAID},
         ]
-        begin = f"n0: {GROUP}: {weaker_words('n1', SAID)}"
+        begin = f"n0: {GROUP}: {weaker_text('n1', SAID)}"
         assert warned(caplog, begin) == 1
         await trio.sleep(REPEAT_S + LOOK_S)
         assert warned(caplog, begin) == 2

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any, get_args
 
-from actors.pipeline.report import words
+from actors.pipeline.report import cells
 from actors.pipeline.report.drawing import Picture
 from actors.pipeline.report.facts import ROWS_MAX, Facts, OutageCount, Table, Wait
 from actors.pipeline.report.html import Html, element, joined
@@ -33,7 +33,7 @@ def page(facts: Facts) -> str:
     """The whole file."""
     drawn = {each.name: each for each in pictures(facts)}
     style = files("actors.pipeline.report").joinpath("style.css").read_text()
-    title = f"Replication of {words.name_of(facts.data)}"
+    title = f"Replication of {cells.name_of(facts.data)}"
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -72,9 +72,9 @@ def _header(facts: Facts, title: str, links: Sequence[tuple[str, str]]) -> Html:
         element("p", element("code", facts.data), class_="faint"),
         element("p", f"{count}{when}; judged {made} UTC", class_="faint"),
         element(
-            "p", words.outcome(facts.verdicts), class_=f"sum {words.worst(facts.verdicts)}".strip()
+            "p", cells.outcome(facts.verdicts), class_=f"sum {cells.worst(facts.verdicts)}".strip()
         ),
-        element("p", words.course(facts)),
+        element("p", cells.course(facts)),
         element("nav", element("ul", *items), aria_label="Sections"),
     )
 
@@ -87,12 +87,12 @@ def _section(name: str, *inside: Html | str) -> Html:
 def _audits(facts: Facts) -> Html:
     if not facts.verdicts.audits:
         return _section("audits", element("p", "No audit was made."))
-    worst_first = sorted(facts.verdicts.audits, key=words.how_bad)
+    worst_first = sorted(facts.verdicts.audits, key=cells.how_bad)
     return _section("audits", *(_audit(each) for each in worst_first))
 
 
 def _audit(verdict: Verdict) -> Html:
-    sign, word, kind = words.said(verdict)
+    sign, word, kind = cells.said(verdict)
     looked = f"Looked at: {looked_at(verdict)}. It took {verdict.seconds:.1f} s."
     parts = [
         element("h3", element("span", f"{sign} {word}", class_="word"), f" {verdict.name}"),
@@ -103,7 +103,7 @@ def _audit(verdict: Verdict) -> Html:
         parts.append(element("p", verdict.note, class_="faint"))
     if verdict.witnesses:
         title = f"{len(verdict.witnesses):,} of {counted(verdict.findings, 'finding')}"
-        parts.append(_open(title, _rows(title, verdict.witnesses, words.plain, is_titled=True)))
+        parts.append(_open(title, _rows(title, verdict.witnesses, cells.plain, is_titled=True)))
     if verdict.checked.ranges:
         ranges = verdict.checked.ranges[:ROWS_MAX]
         told = [
@@ -119,7 +119,7 @@ def _audit(verdict: Verdict) -> Html:
         title = (
             f"what was looked at, {len(ranges)} of {counted(len(verdict.checked.ranges), 'boot')}"
         )
-        parts.append(_folded(title, _rows(title, told, words.plain, is_titled=True)))
+        parts.append(_folded(title, _rows(title, told, cells.plain, is_titled=True)))
     return element("article", *parts, class_=f"audit {kind}")
 
 
@@ -129,11 +129,11 @@ def _sections(facts: Facts, drawn: Mapping[str, Picture]) -> dict[str, Html]:
     roles = f"{len(spans):,} of {counted(facts.roles_count, 'interval')}"
     rates = f"each group's rates; highest is the mean of its best {facts.bucket_s:,} s"
     curves = {
-        name: _folded(title, _rows(title, told, words.cell, is_titled=True))
+        name: _folded(title, _rows(title, told, cells.cell, is_titled=True))
         for name, title, told in (
-            ("timeline", roles, words.roles(spans)),
-            ("lag", "each follower's worst lag and last one", words.followers(facts.lag)),
-            ("throughput", rates, words.rates(facts)),
+            ("timeline", roles, cells.roles(spans)),
+            ("lag", "each follower's worst lag and last one", cells.followers(facts.lag)),
+            ("throughput", rates, cells.rates(facts)),
         )
     }
     inside: dict[str, list[Html]] = {
@@ -154,7 +154,7 @@ def _sections(facts: Facts, drawn: Mapping[str, Picture]) -> dict[str, Html]:
             _table(tables, "pressure", "Where more came than was worked off"),
             _table(tables, "resent", "Bytes that each slave received, and again"),
         ],
-        "notes": [element("ul", *(element("li", each) for each in words.notes(facts)))],
+        "notes": [element("ul", *(element("li", each) for each in cells.notes(facts)))],
     }
     if facts.axis is None:
         inside = {"notes": inside["notes"]}
@@ -177,7 +177,7 @@ def _drawn(drawn: Mapping[str, Picture], *names: str) -> Iterable[Html]:
 def _latency(facts: Facts) -> Html:
     note = "DLedger groups are missing: their events do not tell when an entry was written."
     title = "writes, the records in them, and so many milliseconds until their answer"
-    return joined([_rows(title, words.waits(facts.waits), words.cell), element("p", note)])
+    return joined([_rows(title, cells.waits(facts.waits), cells.cell), element("p", note)])
 
 
 def _outages(facts: Facts) -> Html:
@@ -186,13 +186,13 @@ def _outages(facts: Facts) -> Html:
     parts = [element("h3", "Times without an answer")]
     for kind in get_args(Wait):
         found = [each for each in facts.outages if each.kind == kind]
-        rows = words.outages(sorted(found, key=lambda each: -each.took_s)[:ROWS_MAX])
-        title = words.outages_shown(kind, len(rows), counts)
+        rows = cells.outages(sorted(found, key=lambda each: -each.took_s)[:ROWS_MAX])
+        title = cells.outages_shown(kind, len(rows), counts)
         if kind == "outage":
             parts.append(element("p", title, class_="title"))
-            parts.append(_rows(title, rows, words.cell, is_titled=True))
+            parts.append(_rows(title, rows, cells.cell, is_titled=True))
         elif rows:
-            parts.append(_folded(title, _rows(title, rows, words.cell, is_titled=True)))
+            parts.append(_folded(title, _rows(title, rows, cells.cell, is_titled=True)))
     return joined(parts)
 
 
@@ -203,20 +203,20 @@ def _processes(facts: Facts) -> Html:
         return joined(
             [head, element("p", f"None of those listed, {facts.processes.unended:,} older.")]
         )
-    rows = words.processes(ended[-ROWS_MAX:])
+    rows = cells.processes(ended[-ROWS_MAX:])
     title = f"the {len(rows)} newest of {facts.processes.unended:,}"
-    return joined([head, _rows(title, rows, words.cell)])
+    return joined([head, _rows(title, rows, cells.cell)])
 
 
 def _table(tables: Mapping[str, Table], name: str, title: str) -> Html:
     table = tables.get(name)
     rows = table.rows if table else ()
     count = f"{len(rows):,} of {counted(table.count, 'row')}" if table and rows else ""
-    return joined([element("h3", title), _rows(count, rows, words.cell)])
+    return joined([element("h3", title), _rows(count, rows, cells.cell)])
 
 
 def _rows(
-    title: str, rows: Sequence[Mapping[str, Any]], shown_as: words.Shown, is_titled: bool = False
+    title: str, rows: Sequence[Mapping[str, Any]], shown_as: cells.Shown, is_titled: bool = False
 ) -> Html:
     """A table that scrolls by itself where it is too wide, with the keyboard too.
 
@@ -230,7 +230,7 @@ def _rows(
         for name in columns
         if all(isinstance(row.get(name), int | float | None) for row in rows)
     }
-    heading = words.plain_heading if shown_as is words.plain else words.heading
+    heading = cells.plain_heading if shown_as is cells.plain else cells.heading
     head = [
         element("th", heading(name), scope="col", class_="number" if name in numbers else "")
         for name in columns

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
-from actors.pipeline.report import words
+from actors.pipeline.report import cells
 from actors.pipeline.report.facts import Facts, OutageCount
 
 VERSION: Final = 1
@@ -59,8 +59,8 @@ def _group(facts: Facts, group: str) -> dict[str, Any]:
     without an answer outages (somebody waited, a second or longer), pauses (likewise, shorter),
     outage_worst_s (the longest of both) and silences (nobody is known to have waited).
     """
-    rates = [row for row in words.rates(facts) if row["group"] == group]
-    waits = {row["group"]: dict(row) for row in words.waits(facts.waits)}.get(group, {})
+    rates = [row for row in cells.rates(facts) if row["group"] == group]
+    waits = {row["group"]: dict(row) for row in cells.waits(facts.waits)}.get(group, {})
     counted = {name: waits.pop(name, None) for name in ("group", "writes", "records")}
     minded = facts.all_outages.get(group, OutageCount())
     return {

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
-from actors.pipeline.report import drawing, words
+from actors.pipeline.report import cells, drawing
 from actors.pipeline.report.drawing import Picture, Sheet, picture
 from actors.pipeline.report.facts import NODES_MAX, Boot, Facts, RoleSpan
 from actors.pipeline.report.time_axis import TimeAxis, shown
@@ -102,7 +102,7 @@ def _processes(
             continue
         row = nodes.index(boot.node)
         when = _when(boot.first_us, boot.last_us)
-        tip = f"{boot.node}, boot {boot.boot}, {when}: {words.end_of(boot)}"
+        tip = f"{boot.node}, boot {boot.boot}, {when}: {cells.end_of(boot)}"
         spans = axis.spans(boot.first_us, boot.last_us)
         for begin, until in spans:
             _bar(sheet, panel, (begin, until), row, Look(drawing.FAINT, 0.4), tip)

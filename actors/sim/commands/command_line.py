@@ -42,12 +42,12 @@ PROGRESS_SEEDS = 25
 def run_command_line(arguments: Sequence[str] | None = None) -> int:
     """Run the command. Returns the exit code."""
     open_missing_streams()
-    return with_output(partial(_run_words, sys.argv[1:] if arguments is None else arguments))
+    return with_output(partial(_run_argv, sys.argv[1:] if arguments is None else arguments))
 
 
-def _run_words(words: Sequence[str]) -> int:
+def _run_argv(argv: Sequence[str]) -> int:
     try:
-        args = _parser().parse_args(words)
+        args = _parser().parse_args(argv)
     except ConfigError as error:
         complain(f"triolog: {error}")
         return EXIT_USAGE

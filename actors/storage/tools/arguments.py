@@ -1,4 +1,4 @@
-"""The command line of `python -m actors.storage`, from words to a frozen value."""
+"""The command line of `python -m actors.storage`, parsed into a frozen value."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Seed:
 Command: TypeAlias = Check | Dump | Truncate | Backup | Seed
 
 
-def parse(words: Sequence[str]) -> Command:
+def parse(argv: Sequence[str]) -> Command:
     """Read the command line.
 
     Raises: ConfigError: one line; the user's fault. SystemExit: after --help.
@@ -113,7 +113,7 @@ def parse(words: Sequence[str]) -> Command:
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
     for add in (_add_check, _add_dump, _add_truncate, _add_backup, _add_seed):
         add(commands)
-    found = vars(parser.parse_args(list(words)))
+    found = vars(parser.parse_args(list(argv)))
     make: Callable[..., Command] = found.pop("make")
     return make(**found)
 

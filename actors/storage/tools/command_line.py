@@ -69,16 +69,16 @@ HEAD = ("group", "result", "state")
 T = TypeVar("T")
 
 
-def run_command_line(words: Sequence[str] | None = None) -> int:
+def run_command_line(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     open_missing_streams()
-    return with_output(partial(_main, sys.argv[1:] if words is None else words))
+    return with_output(partial(_main, sys.argv[1:] if argv is None else argv))
 
 
-def _main(words: Sequence[str]) -> int:
+def _main(argv: Sequence[str]) -> int:
     command: arguments.Command | None = None
     try:
-        command = arguments.parse(words)
+        command = arguments.parse(argv)
         return trio.run(_run, command)
     except KeyboardInterrupt:
         reads = command is None or isinstance(command, arguments.Check | arguments.Dump)

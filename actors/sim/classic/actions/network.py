@@ -1,4 +1,6 @@
-"""What can happen to the network: cuts, resets, clogs, and connections from elsewhere."""
+"""Connections that nobody should make to a classic group, and those that only a slave's machine
+forgets.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Java has its starter's stderr, and passes on there what its Python workers print. Some of that is
 said at every start and means nothing: no option of Spark's silences it, and no logger has a part in
-it. So this file, run as a program, stands in between (`session.plain_words`): what it reads on
+it. So this file, run as a program, stands in between (`session.filtered_stderr`): what it reads on
 stdin it writes to stderr, but for the lines that are listed here. It ends when Java has.
 """
 

@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from actors.pipeline.java_words import telling
-from actors.pipeline.session import plain_words
+from actors.pipeline.java_stderr import telling
+from actors.pipeline.session import filtered_stderr
 
 CHATTER = b"""\
 Starting Streaming TransformWithStateInPandas Python worker.
@@ -129,7 +129,7 @@ def test_what_outlives_the_start_is_still_listened_to(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     script = f"cat; echo 'an error' >&2; printf '%s' '{CHATTER.decode()}' >&2; printf last >&2"
-    with plain_words() as group:
+    with filtered_stderr() as group:
         process = subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE)
     os.write(2, CHATTER)  # of this process
     assert capfd.readouterr().err == CHATTER.decode()
@@ -143,7 +143,7 @@ def test_what_outlives_the_start_is_still_listened_to(
 def test_what_a_java_says_that_does_not_start_stands_there_when_that_is_told(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    with pytest.raises(subprocess.CalledProcessError), plain_words():
+    with pytest.raises(subprocess.CalledProcessError), filtered_stderr():
         subprocess.run(["sh", "-c", "echo no room >&2; exit 1"], check=True)
     assert capfd.readouterr().err == "no room\n"
 
@@ -152,7 +152,7 @@ def test_without_a_stderr_there_is_nothing_to_listen_to() -> None:
     stderr = os.dup(2)
     try:
         os.close(2)
-        with plain_words():
+        with filtered_stderr():
             pass
         with pytest.raises(OSError, match="Bad file descriptor"):
             os.fstat(2)

@@ -1,4 +1,4 @@
-"""Facts and verdicts in words and cells, for the page."""
+"""Facts and verdicts as text and table cells, for the page."""
 
 from __future__ import annotations
 

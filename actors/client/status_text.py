@@ -5,34 +5,34 @@ from __future__ import annotations
 from actors.group_status import GroupStatus, Peer
 
 
-def role_words(own: GroupStatus) -> str:
+def role_text(own: GroupStatus) -> str:
     """`follower of n0 in term 3, takes no entries: ...`."""
     of = f" of {own.leader}" if own.epoch > 0 and own.leader and not own.leads else ""
     return ", ".join((f"{own.role}{of}{own.terms.by(own.epoch)}", *own.troubles))
 
 
-def extent_words(own: GroupStatus) -> str:
+def extent_text(own: GroupStatus) -> str:
     """`0 to 900, synced to 890, committed to 880`."""
     if is_empty(own):
         return "empty"
     ends = (("synced", own.synced), (own.terms.acknowledged, own.acknowledged))
     return ", ".join(
         (
-            f"{first_words(own)} to {own.terms.shown(own.written)}",
+            f"{first_text(own)} to {own.terms.shown(own.written)}",
             *(_up_to(own, f"{word} to", word, end) for word, end in ends),
         )
     )
 
 
-def end_words(own: GroupStatus) -> str:
-    """`at 900 committed 880`: where its log ends, shorter than `extent_words`."""
+def end_text(own: GroupStatus) -> str:
+    """`at 900 committed 880`: where its log ends, shorter than `extent_text`."""
     if is_empty(own):
         return "empty"
     word = own.terms.acknowledged
     return f"at {own.terms.shown(own.written)} {_up_to(own, word, word, own.acknowledged)}"
 
 
-def first_words(own: GroupStatus) -> str:
+def first_text(own: GroupStatus) -> str:
     """The position of the first record."""
     return str(own.first) if own.first >= 0 else "-"
 
@@ -42,16 +42,16 @@ def is_empty(own: GroupStatus) -> bool:
     return own.terms.shown(own.written) == "-"
 
 
-def peer_words(own: GroupStatus, peer: Peer) -> str:
+def peer_text(own: GroupStatus, peer: Peer) -> str:
     """`n1 at 885 behind 15`: what it is, and how far it is known to be."""
     end = own.terms.shown(peer.end)
     at = "" if peer.lag is None else f"{'empty' if end == '-' else f'at {end}'} behind {peer.lag}"
     if peer.is_well:
         return f"{peer.node} {at or ('empty' if is_empty(own) else 'not reached yet')}"
-    return f"{peer.node} {state_words(peer, at)}"
+    return f"{peer.node} {state_text(peer, at)}"
 
 
-def state_words(peer: Peer, at: str = "") -> str:
+def state_text(peer: Peer, at: str = "") -> str:
     """Its state, and the reason. Args: at: what stands between them."""
     state = f"{peer.state} {at}".rstrip()
     return f"{state}: {peer.reason}" if peer.reason else state
