@@ -1,7 +1,7 @@
 """triolog: RocketMQ's replication as supervised Trio actors.
 
 These names and `actors.errors` are the public interface, `actors.runtime` and `actors.client` are
-for who builds on them; everything else is internal. They are loaded when they
+for whoever builds on them; everything else is internal. They are loaded when they
 are first used, so that importing `actors` alone imports no Trio.
 """
 

@@ -26,7 +26,7 @@ from actors.readable import readable_values
 
 OPEN: Final = "open"
 FOLLOWING: Final = "following"
-"""What `GroupStatus.state` is, if anything, where all is well: of who leads, and of others."""
+"""What `GroupStatus.state` is, if anything, where all is well: of the leader, and of others."""
 
 FENCED: Final = "fenced"
 REFUSED: Final = "refused"
@@ -75,7 +75,7 @@ class Peer:
 
 @attrs.frozen(kw_only=True)
 class Link:
-    """A follower's own side of its connection to who leads, where it makes one.
+    """A follower's own side of its connection to the leader, where it makes one.
 
     Attributes:
         state: a word.
@@ -122,7 +122,7 @@ class GroupStatus:
         durability: where what counts as a copy is.
         body_bytes_max: the largest record; None: not known.
         takes_empty: whether a record may be empty.
-        peers: of whoever leads: all others. Of others: those that they know something of.
+        peers: of the leader: all others. Of others: those that they know something of.
         link: see `Link`; None: it has none.
         scrub: see `Scrub`; None: not known.
         diverged: its log does not continue the leader's, and will not by itself.
@@ -164,7 +164,7 @@ class GroupStatus:
 
     @property
     def copies_count(self) -> int:
-        """How many nodes can hold a copy now, as who leads sees it, itself among them."""
+        """How many nodes can hold a copy now, as the leader sees it, itself among them."""
         return 1 + sum(peer.has_copy for peer in self.peers)
 
     def has_copied(self, end: int) -> bool:

@@ -15,7 +15,7 @@ def only_theirs(folder: str, user: int, *, shared_above: bool = False) -> bool:
     Args:
         user: a number.
         shared_above: folders above may be of the kind of /tmp, in which everybody makes names and
-            nobody removes another's: right for who looks whether he made this one himself.
+            nobody removes another's: right for whoever looks whether he made this one himself.
     """
     here = os.path.realpath(folder)
     above = False

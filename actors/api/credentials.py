@@ -4,8 +4,8 @@ The secret is the file `cluster.secret` in the data directory, for the user who 
 first start makes it where all nodes are one machine's; to other machines the operator copies it.
 It is read anew for each connection, so it can be put there, or replaced, while nodes run.
 
-A node without it takes only reads at its port. One with it takes all from who proves to have it,
-and believes another member only if that one proves itself too: who has taken a member's address
+A node without it takes only reads at its port. One with it takes all from whoever proves to have
+it, and believes another member only if that one proves itself too: who has taken a member's address
 could otherwise answer in its name.
 """
 
@@ -177,7 +177,7 @@ class Admission:
     Attributes:
         reads_only: it has proved nothing.
         no_member: and could have, were it one.
-        proof: this node's, for who has proved itself; else empty.
+        proof: this node's, for whoever has proved itself; else empty.
     """
 
     reads_only: bool = False
@@ -187,7 +187,7 @@ class Admission:
 
 WHOLLY_TRUSTED: Final = Admission()
 READS_ONLY: Final = (
-    "api_port takes only reads from who has not proved to have the cluster's secret: name the"
+    "api_port takes only reads from whoever has not proved to have the cluster's secret: name the"
     " cluster file, where DATA_DIR/cluster.secret is the same as the node's, or use its Unix socket"
 )
 

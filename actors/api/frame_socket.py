@@ -223,7 +223,7 @@ async def connect(stream: Stream) -> AsyncIterator[FrameSocket]:
 
 
 def _host(remote: Address) -> str:
-    """The Host header to who answers there."""
+    """The Host header to whoever answers there."""
     if not remote.port:
         return LOCAL_HOST
     return f"[{remote.host}]:{remote.port}" if ":" in remote.host else str(remote)

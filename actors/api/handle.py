@@ -136,7 +136,7 @@ class NodeHandle(Protocol):
     async def transfer_leader(self, group: str, node: str | None) -> dict[str, Any]:
         """Have `node` (None: who has most of the log) lead a DLedger group that this node leads.
 
-        Raises: NotMaster, with who leads; RequestRefused: why it did not come to that;
+        Raises: NotMaster, with the leader's name; RequestRefused: why it did not come to that;
             OutcomeUnknown: it may have come to that, or come yet.
         """
 

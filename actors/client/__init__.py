@@ -4,8 +4,8 @@
         receipt = await client.log("orders").append([b"one", b"two"])
         async with client.tail("orders", receipt.first) as batches:
             async for batch in batches: ...
-    async with connect_group("cluster.toml", "orders") as log:      # whoever leads, also later
-        receipt = await log.append([b"one", b"two"])
+    async with connect_group("cluster.toml", "orders") as log:      # whichever node leads, also
+        later receipt = await log.append([b"one", b"two"])
 
 `connection` is the client of one node, `requests` what it has under way, `following` what the node
 pushes; `targets` finds a node's endpoint from what a person types. `members` finds who leads a

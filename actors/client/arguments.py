@@ -23,7 +23,7 @@ TARGETS = "CLUSTER.toml[:NODE], a socket's path or HOST:PORT"
 DESCRIPTION = """\
 Talk to a running node.
 
-TARGET is CLUSTER.toml (who leads the group, or whichever node answers, and who takes over from
+TARGET is CLUSTER.toml (the leader of the group, or any node that answers, and the next one after
 it), CLUSTER.toml:NODE, the path of a node's socket, or HOST:PORT (that node alone), where PORT is
 the cluster file's api_port, not a group's port."""
 EPILOG = """\
@@ -198,7 +198,7 @@ def _add(
             dest="wait_s",
             type=_wait,
             metavar="S",
-            help="with CLUSTER.toml, look so long for who takes over from a node that is lost;"
+            help="with CLUSTER.toml, look so long for the next leader when a node is lost;"
             " default: answer_timeout_s, for DLedger and until members miss their leader. With a"
             " node, wait so long for its answer, and try again while all its client slots are"
             " taken; default: 5",

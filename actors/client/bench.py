@@ -2,7 +2,7 @@
 
 Closed loop: a new append is sent when one is answered. What one connection may have unanswered is
 the node's bound, so a larger window takes several connections. When the node is lost it goes on
-with who leads next: the outage is part of the measurement, and what failed is counted.
+with the next leader: the outage is part of the measurement, and what failed is counted.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ async def measure(
     """One measurement; it ends early with the first failure that does not pass.
 
     Args:
-        connect: makes a further connection to the same node, or to who leads by now.
+        connect: makes a further connection to the same node, or to the present leader.
         window: appends that are unanswered at a time.
         members: say which failures may pass; None: none.
 

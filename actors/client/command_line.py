@@ -167,8 +167,8 @@ async def _run(arguments: Arguments, target: Target) -> int:
 async def _opened(
     target: Target, command: Append | Read | Tail | Bench, name: str
 ) -> AsyncIterator[tuple[GroupBackend, Connect]]:
-    """The backend of the group that is meant, and how to connect to who takes its appends once
-    more.
+    """The backend of the group that is meant, and how to connect to the node that takes its appends
+    once more.
 
     A node that was named is stayed with. Raises: ConfigError; OSError, RequestRefused.
     """
@@ -277,7 +277,7 @@ async def _read(backend: GroupBackend, command: Read) -> int:
         complain(
             f"triolog: {backend.reading.node} holds {group} up to position {last.end}, but does not"
             " know what of it is acknowledged: who follows learns it from its master or leader, and"
-            " these from who follows"
+            " these from a follower"
         )
         return EXIT_FAILED
     if command.start > (shown := min(last.acknowledged, last.end)):

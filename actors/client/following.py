@@ -55,7 +55,7 @@ class Follower(Protocol):
 class Subscription(trio.abc.ReceiveChannel[T], Generic[T]):
     """A channel of what the node pushes, in order; credit is granted as items are received.
 
-    Made by `Client.tail` and `Client.events`. To be closed by who has it (`async with`).
+    Made by `Client.tail` and `Client.events`. To be closed by whoever has it (`async with`).
     """
 
     def __init__(

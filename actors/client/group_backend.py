@@ -1,4 +1,5 @@
-"""A group's log from another process, whoever leads it: a connection that is lost is made anew.
+"""A group's log from another process, whichever node leads it: a connection that is lost is made
+anew.
 
     async with connect_group("cluster.toml", "orders") as log:
         receipt = await log.append([b"one", b"two"])
@@ -76,7 +77,7 @@ class SharedClient:
                         await trio.sleep(ANSWERS_LOOK_S)
         except OSError:
             if dropped is None:
-                raise  # to who asked for it; what fails while it is closed is nobody's
+                raise  # to whoever asked for it; what fails while it is closed is nobody's
 
     def failed(self, client: Client, failure: BaseException) -> bool:
         """A request has. Returns: whether another connection may do better."""
@@ -108,7 +109,7 @@ class GroupBackend:
     """A `LogBackend` of one group, for the length of `open_backend`.
 
     Attributes:
-        leading: the connection to who leads.
+        leading: the connection to the leader.
         reading: the connection to whichever member answers.
     """
 
@@ -242,7 +243,8 @@ async def connect_group(
     network: Network | None = None,
     secret_store: SecretStore | None = None,
 ) -> AsyncIterator[Log]:
-    """The log of a cluster's group, whoever leads it, for the length of an `async with` block.
+    """The log of a cluster's group, whichever node leads it, for the length of an `async with`
+    block.
 
     Args:
         cluster: as loaded, or the cluster file's path.

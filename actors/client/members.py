@@ -57,10 +57,10 @@ class MemberFinder:
 
     Attributes:
         nodes: whom to ask, the likeliest first.
-        wait_s: how long somebody is looked for who leads (or, to read from, who answers), counted
-            from the loss of who did. 0: what is lost is lost.
-        note: told of a loss, and of who is found after it.
-        fixed: the one node is the caller's choice, whoever leads.
+        wait_s: how long a leader (or, to read from, any node that answers) is looked for, counted
+            from the loss of the one before. 0: what is lost is lost.
+        note: called with a line about each loss, and about the node that is found after it.
+        fixed: the one node is the caller's choice, whether it leads or not.
     """
 
     group: str
@@ -153,8 +153,8 @@ class MemberFinder:
     async def _led(
         self, node: str, client: Client, named: dict[str, NamedLeader], race: Race[_Found]
     ) -> int:
-        """Ask again and again whom it takes for who leads; return when that is itself, unless it
-        has not heard of a newer epoch.
+        """Ask again and again which node it names as the leader; return when that is itself, unless
+        it has not heard of a newer epoch.
 
         Args:
             named: what each member said last.
@@ -182,7 +182,7 @@ class MemberFinder:
         now_s = trio.current_time()
         if self._lost_s is None:
             self._lost_s, self._taken_over = now_s, ""
-            self.note(f"{self.group}: {failure}; looks for who takes over, for {self.wait_s:g} s")
+            self.note(f"{self.group}: {failure}; looks for the next leader, for {self.wait_s:g} s")
         hint = failure.hint if isinstance(failure, NotMaster) else None
         self._order.sort(key=lambda other: (other == node, other != hint))
         if now_s > self._lost_s + self.wait_s:
@@ -215,7 +215,7 @@ def _runs(word: Exception | str) -> bool:
 
 def _why_waits(race: Race[_Found]) -> str:
     full = [str(each) for each in race.words.values() if isinstance(each, NoSlot)]
-    return f"{'; '.join(full)}; tries again" if full else "nobody leads it now; waits for who will"
+    return f"{'; '.join(full)}; tries again" if full else "no node leads it now; waits for a leader"
 
 
 def _nobody(group: str, race: Race[_Found]) -> ConnectionError:
@@ -254,7 +254,7 @@ def members_of(
     """The members of a group in a cluster file.
 
     Args:
-        leads: it is for who leads; a Java master cannot be asked.
+        leads: it is for the leader; a Java master cannot be asked.
         wait_s: None: `wait_s_of`.
 
     Raises: ConfigError: that.

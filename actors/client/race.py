@@ -73,7 +73,7 @@ class Race(Generic[T]):
         return self._first
 
     def say(self, name: str, word: Exception | str, *, preferred: str = "") -> None:
-        """Told of who does not open, or not yet; it names who may."""
+        """Told of whoever does not open, or not yet; it names who may."""
         self.words[name] = word
         self.preferred = preferred or self.preferred
         self._wake()

@@ -38,7 +38,7 @@ def differences(
     """One for each key of a group that is not the same everywhere.
 
     Args:
-        config: of who asks, whose file is one of them.
+        config: of whoever asks, whose file is one of them.
         answers: node -> what it answered to `status`; one of an older version says no settings.
     """
     file = config.path or "the file"
@@ -65,7 +65,7 @@ def _of_group(
 
     Args:
         concerned: holder -> what it says of the group; None: its file gives it no part.
-        usual: what holds for who asks, where it keeps to the default.
+        usual: what holds for whoever asks, where it keeps to the default.
     """
     there = {holder: said for holder, said in concerned.items() if said is not None}
     found = []

@@ -281,7 +281,7 @@ class Feed:
         return None
 
     async def _leader(self, target: AppendTarget) -> GroupStatus:
-        """What the node says of the group. Raises: NotMaster, with whom it takes for who leads."""
+        """What the node says of the group. Raises: NotMaster, with the leader that it names."""
         return leads(await target.status(), self.group)
 
     def _interruptible(self) -> trio.CancelScope:

@@ -1,7 +1,8 @@
 """The feeder's own record of what was acknowledged: `DATA_DIR/feed/GROUP.jsonl`, synced.
 
-It is written by who fed, not by who stored, so it can testify against the nodes: every receipt that
-came is a line here, and what it names must be in the log for ever. One JSON object per line:
+It is written by whoever fed, not by whoever stored, so it can testify against the nodes: every
+receipt that came is a line here, and what it names must be in the log for ever. One JSON object per
+line:
 
 | kind | other keys | when |
 |---|---|---|

@@ -200,7 +200,7 @@ def _mb(bytes_per_s: float) -> str:
 def _state(
     node: NodeView, own: GroupStatus, lead: GroupStatus | None, peer: Peer | None
 ) -> RenderableType:
-    """What the node says of itself comes first, then what whoever leads says of it."""
+    """What the node says of itself comes first, then what the leader says of it."""
     if node.state != "running" or (own.leads and not own.troubles):
         return line(node.state, STYLES.get(node.state, ""))
     if own.troubles:

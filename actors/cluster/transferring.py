@@ -1,4 +1,4 @@
-"""`transfer-leader`: whoever leads is asked to hand over; then what is known is said.
+"""`transfer-leader`: the leader is asked to hand over; then what is known is said.
 
 The members are asked side by side who leads. When the leader's answer is lost, or says that
 nobody knows what became of it, they are asked once more: they know whether the lead has moved.
@@ -27,7 +27,7 @@ from actors.readable import readable_values
 from wire.api import frames
 
 SETTLE_S: Final = 3.0
-"""So long is looked for who leads after a transfer whose end is not known: as long as the member
+"""So long the leader is looked for after a transfer whose end is not known: as long as the member
 that was asked to take over may take (`TRANSFER_TIMEOUT_S` of `actors.dledger.core.settings`).
 """
 
@@ -43,7 +43,7 @@ class _Leading:
 
 @attrs.define
 class _Members:
-    """The members of one group, and what each said last of who leads.
+    """The members of one group, and what each said last about the leader.
 
     Attributes:
         say: takes a line for people: that nobody leads, once.
@@ -203,7 +203,7 @@ async def _settled(members: _Members, led: _Leading, node: str | None, why: str)
         leads = f"{led.name} leads {group} in term {led.term} as before"
         raise RequestRefused(frames.ERROR_NOT_AVAILABLE, f"{leads}: {why}")
     raise OutcomeUnknown(
-        f"whether {led.name} has handed {group} over is not known: {why}; `status` tells who leads"
+        f"whether {led.name} has handed {group} over is not known: {why}; `status` names the leader"
     )
 
 

@@ -125,7 +125,7 @@ class ClusterView:
 
     def leader_in(self, group: str) -> tuple[str, int, bool]:
         """Who leads the group, in which epoch, and whether only others say so; "" and -1: nobody
-        does. A follower may know of a later epoch than who leads in an earlier one.
+        does. A follower may know of a later epoch than the leader of an earlier one.
         """
         current, named = self.leader_of(group), self.named_leader_of(group)
         if current is not None and (named is None or named.epoch <= current[1].epoch):
@@ -175,7 +175,7 @@ def is_gone(node: NodeView) -> bool:
 def leads(answer: Mapping[str, Any], group: str) -> GroupStatus:
     """What the node of this status answer says of a group that it leads.
 
-    Raises: NotMaster: it does not, with whom it takes for who leads; TriologError: it cannot be
+    Raises: NotMaster: it does not, with the leader that it names; TriologError: it cannot be
         read.
     """
     own = group_status(answer, group)

@@ -112,7 +112,8 @@ def warnings(config: ClusterConfig) -> tuple[str, ...]:
             lines.append(f"node {node}: in no group, it only serves its API")
     if config.api_port is not None:
         lines.append(
-            "api_port: reads pass for any program at a member's address, all else for who has the"
+            "api_port: reads pass for any program at a member's address, all else for whoever has "
+            "the"
             " secret, DATA_DIR/cluster.secret, which is the same on all machines; nothing there is"
             " encrypted: who sits between two machines sees it, and can change it"
         )

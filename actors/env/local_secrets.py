@@ -1,7 +1,7 @@
 """The real `SecretStore`: a cluster's secret in a private file, and bytes that nobody can guess.
 
-The rules are those of OpenSSH for a private key: the file belongs to who runs this or to root, and
-nobody else may read it.
+The rules are those of OpenSSH for a private key: the file belongs to whoever runs this or to root,
+and nobody else may read it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class LocalSecretStore:
         try:
             fd = open_file(path, os.O_RDONLY | os.O_CLOEXEC)
         except (FileNotFoundError, NotADirectoryError, PermissionError):
-            return None  # there is none for who runs this
+            return None  # there is none for whoever runs this
         except OSError as error:
             raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
         try:

@@ -195,7 +195,7 @@ class PeerNotUnderstood:
     a follower can read: it speaks another dialect. None of it counts. By entry_dispatcher, when the
     reason is news, and entry_handler, once a session.
 
-    `said`: what came, for who looks for the reason.
+    `said`: what came, for whoever looks for the reason.
     """
 
     peer: str

@@ -57,7 +57,7 @@ class AppendReply(ReplyTo[A], Generic[A]):
 
     @abstractmethod
     def receipt(self, answer: A) -> Receipt:
-        """What the answer means to who appended."""
+        """What the answer means to the appender."""
 
     async def wait(self) -> AppendOutcome:
         """Return the outcome; a checkpoint."""

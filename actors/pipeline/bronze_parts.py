@@ -6,7 +6,7 @@ again, and gets a row for each.
 
 A file is written under a name that no reader takes for a table's. Whoever runs the tasks gives each
 its own name when all are done: what a task left that failed, or is still at it when another has
-done its work, is no part of the table. It is synced by who wrote it, for that may be far away.
+done its work, is no part of the table. It is synced by whoever wrote it, for that may be far away.
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ def _pieces(raw: bytes, unpacked_max: int) -> Generator[bytes, None, str]:
 
 
 def lines_of(raw: bytes) -> Iterator[str]:
-    """The lines of a file, for who counts no damage."""
+    """The lines of a file, for whoever counts no damage."""
     return itertools.chain.from_iterable(part.lines for part in parts_of(raw))
 
 

@@ -103,8 +103,8 @@ class ActorRef(Generic[M_contra]):
     def post(self, message: M_contra) -> bool:
         """Send without waiting: what finds no room waits for it in line, in this sender's place.
 
-        For who bounds by other means what it has under way. False if nobody is there, or if the
-        mailbox refuses what finds no room.
+        For a caller that bounds by other means what it has under way. False if nobody is there, or
+        if the mailbox refuses what finds no room.
         """
         mailbox = self.mailbox
         if mailbox is None:

@@ -175,7 +175,7 @@ def open_system(
 
     Args:
         shield: whoever cancels the block does not reach the system, which stops when the block is
-            left: for who has something to do before.
+            left: for whoever has something to do before.
 
     Error handling: if the system fails, the body is cancelled and an ExceptionGroup is raised; an
     error of the body stops the system in order and passes unchanged (in a group with the

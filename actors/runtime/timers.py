@@ -61,7 +61,7 @@ class Timers(Generic[M]):
     def start_by(self, key: Hashable, deadline_s: float, message: M) -> None:
         """Have one come at `deadline_s` at the latest: what is there stays, unless it comes later.
 
-        For who finds, when it comes too early, nothing due and the time of the next: most
+        For a caller that finds, when it comes too early, nothing due and the time of the next: most
         deadlines are past before their time, and moving the timer for each would cost more.
         """
         entry = self._entries.get(key)

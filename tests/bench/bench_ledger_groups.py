@@ -140,7 +140,7 @@ class Group(ABC):
         self.running.pop(name).kill()
 
     def first_append(self, timeout_s: float = FAIL_OVER_TIMEOUT_S) -> bool:
-        """Append one entry to whoever leads, as soon as one does."""
+        """Append one entry to the leader, as soon as one does."""
         alive = {name: self.addresses[name] for name in self.running}
         return first_append(GROUP, alive, time.monotonic() + timeout_s, LOOK_S)
 

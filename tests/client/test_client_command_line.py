@@ -311,7 +311,7 @@ async def test_a_node_that_goes_away(tmp_path: Path) -> None:
     ((code, out, error),) = results
     assert code == 1
     assert "triolog: orders: the connection to n0 ended before the answer" in error
-    assert "; looks for who takes over, for 0.5 s" in error
+    assert "; looks for the next leader, for 0.5 s" in error
     assert "2 lines may be stored, or not, at unknown positions" in error
     assert out.startswith(b"0 of 2 lines acknowledged")
 

@@ -147,7 +147,7 @@ async def test_a_leader_is_waited_for(autojump_clock: trio.testing.MockClock) ->
         async with members.leader() as client:
             assert client.identity.node == "n1"
     assert 3 <= trio.current_time() < 4
-    assert notes == ["a: nobody leads it now; waits for who will, 5 s"]
+    assert notes == ["a: no node leads it now; waits for a leader, 5 s"]
     assert members.heed("n1", NotMaster("n1 follows n0", "n0"))
     said.update(n1=("n0", 2), n0=(None, 2))
     begun_s = trio.current_time()
@@ -173,7 +173,7 @@ async def test_the_only_one_that_answers_is_told_of_once(
             assert members.heed("n2", NotMaster("no leader is known"))
         async with members.member():
             members.well()
-    told = ["a: no leader is known; looks for who takes over, for 5 s", "a: goes on with n2"]
+    told = ["a: no leader is known; looks for the next leader, for 5 s", "a: goes on with n2"]
     assert notes == told * 2
 
 

@@ -87,7 +87,7 @@ def test_append_goes_on_and_counts_what_is_in_doubt(
         give(append, range(LINES // 2))
         wait_for(lambda: max(committed(cluster)) > 0)
         given = LINES // 2
-        while not any("looks for who takes over, for 11.5 s" in line for line in told):
+        while not any("looks for the next leader, for 11.5 s" in line for line in told):
             os.kill(pid_of(run, lead(cluster)), signal.SIGKILL)
             give(append, range(given, given + 1))  # at the latest it finds that out
             given += 1

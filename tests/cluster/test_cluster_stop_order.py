@@ -1,4 +1,4 @@
-"""`stop`: whoever leads a group goes first, so that it can still send others what they lack; who
+"""`stop`: the leader of a group goes first, so that it can still send others what they lack; who
 starts, stops or hangs is not said to be no longer there."""
 
 from __future__ import annotations

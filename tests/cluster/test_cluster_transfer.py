@@ -251,7 +251,7 @@ async def test_where_the_lead_is_cannot_be_known(file: str, autojump_clock: trio
     with pytest.raises(OutcomeUnknown) as unknown:
         await moved(file, nodes)
     assert str(unknown.value) == (
-        f"whether n1 has handed ledger over is not known: {LOST}; `status` tells who leads"
+        f"whether n1 has handed ledger over is not known: {LOST}; `status` names the leader"
     )
 
 

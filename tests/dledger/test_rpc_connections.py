@@ -130,7 +130,7 @@ async def test_idleness_ends_a_connection(autojump_clock: object) -> None:
 
 
 async def large(asked: Asked) -> None:
-    """An answer of nearly all that may be unsent, to who asks in term 1."""
+    """An answer of nearly all that may be unsent, to whoever asks in term 1."""
     if asked.request.term == 1:
         asked.reply_to.send(MetadataResponse(group="x" * (UNSENT_BYTES_MAX - 4096)))
     else:

@@ -234,7 +234,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--ours", type=int, choices=MEMBERS, default=1, help="members of ours, of 3"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of who leads and is killed, and when")
+    parser.add_argument("--seed", type=int, default=0, help="of which leader is killed, and when")
     newest = MATRIX["dledger"][0]
     parser.add_argument("--peer", type=Peer, default=newest, help=f"of Java's ({newest.name})")
     options = parser.parse_args(arguments)

@@ -95,7 +95,7 @@ class GroupClient(ABC):
         return wait_for(found, "a leader", timeout_s=SETTLE_S, alive=alive, poll_s=0.2)
 
     def lead(self, name: str) -> str:
-        """Have this member lead; whoever leads is asked to hand over to it. Its name."""
+        """Have this member lead; the leader is asked to hand over to it. Its name."""
 
         def leads() -> bool:
             there = [each for each in ADDRESSES if self.leader_of(each) == each]

@@ -1,4 +1,4 @@
-"""Links are cut between real Java members and one of ours, whoever leads, in both directions and in
+"""Links are cut between real Java members and one of ours, the leader, in both directions and in
 one. What a cut link held comes late, or never.
 
 The judge is that of `test_interop_dledger.py`.

@@ -2,7 +2,7 @@
 simulated machines, and their faults.
 
     members SIZE key=value ...                settings as in `[groups.NAME]`; all are started
-    append COUNT to=NAME                      to whoever leads, or to NAME: one record each
+    append COUNT to=NAME                      to the leader, or to NAME: one record each
     leads | roles                             who leads; name the members anew
     read NAME ... | records NAME ... | survive NAME ...
     kill NAME ... | power-loss NAME ... | start NAME ... | cut NAME | heal

@@ -1,4 +1,4 @@
-"""A group's log from another machine goes on with whoever leads next. Real nodes, virtual time."""
+"""A group's log from another machine goes on with the next leader. Real nodes, virtual time."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ async def test_a_leader_that_hangs_is_left_for_the_next(cluster: SimCluster) -> 
         found = await bodies(log)
     assert [record for record in found if record != b"two"] == [b"one", b"three", b"four"]
     assert found.count(b"two") <= 1
-    assert sum("looks for who takes over" in note for note in notes) == 1
+    assert sum("looks for the next leader" in note for note in notes) == 1
 
 
 async def test_a_leader_that_only_this_client_misses_is_not_left(cluster: SimCluster) -> None:

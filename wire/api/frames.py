@@ -159,7 +159,7 @@ class Repaired(Frame, frozen=True, kw_only=True, tag="repaired"):
 
 class Hello(Frame, frozen=True, kw_only=True, tag="hello", omit_defaults=True):
     """`version`: the highest that the client speaks. `name`: who it says it is, shown in events and
-    the tree. `nonce`, `proof`: empty for who has no secret, see `wire.api.proof`.
+    the tree. `nonce`, `proof`: empty for whoever has no secret, see `wire.api.proof`.
     """
 
     id: Id
@@ -171,7 +171,7 @@ class Hello(Frame, frozen=True, kw_only=True, tag="hello", omit_defaults=True):
 
 class Welcome(Frame, frozen=True, kw_only=True, tag="welcome", omit_defaults=True):
     """`version`: the one both speak from now on. The limits are what this node accepts from this
-    connection. `proof`: the node's, to who has proved itself.
+    connection. `proof`: the node's, to whoever has proved itself.
     """
 
     id: Id

@@ -6,7 +6,7 @@ message of one connection is of use in another:
 1. The node's half of the WebSocket's opening handshake has the header `Triolog-Challenge`: fresh
    bytes, in hexadecimal digits.
 2. The client's hello has fresh bytes of its own, `nonce`, and its `proof`.
-3. The node's welcome has its `proof`, for who has proved itself.
+3. The node's welcome has its `proof`, for whoever has proved itself.
 
 A proof is the HMAC, under the secret, of these fields, each with its length before it:
 
@@ -19,7 +19,7 @@ A proof is the HMAC, under the secret, of these fields, each with its length bef
 | nonce | 32 | the client's fresh bytes |
 
 So a program that has taken a node's address cannot pass the questions on to another node. It proves
-who opened the connection, and protects nothing that follows from who sits between the two: that
+who opened the connection, and protects nothing that follows from whoever sits between the two: that
 takes TLS, which this protocol does not have.
 """
 

@@ -173,8 +173,8 @@ def scan(
 def walk(buf: Buffer, *, physical_offset: int, size_max: int = RECORD_BYTES_MAX) -> Scanned:
     """Where the records end that lie one after the other from the first byte on, and why there.
 
-    For who passes them on to somebody that decodes them: only the size, the magic and the place of
-    each are looked at, a tenth of the work of `scan`.
+    For a caller that passes them on to somebody that decodes them: only the size, the magic and the
+    place of each are looked at, a tenth of the work of `scan`.
 
     Args:
         physical_offset: the offset in the log of the first byte.

@@ -88,7 +88,7 @@ def encode_frame(header: Header, body: bytes = b"") -> bytes:
 
 
 def encode_reply(request: Header, body: bytes) -> bytes:
-    """`encode_frame` of `reply_header(request)`, for who answers a thousand times a second.
+    """`encode_frame` of `reply_header(request)`, for whoever answers a thousand times a second.
 
     Raises:
         LocalProtocolError: see `encode_frame`.
@@ -103,7 +103,7 @@ def encode_reply(request: Header, body: bytes) -> bytes:
 
 
 def encode_frame_head(header: Header, body_bytes: int) -> bytes:
-    """All of a frame but its body of `body_bytes`, for who sends a large body without a copy.
+    """All of a frame but its body of `body_bytes`, for whoever sends a large body without a copy.
 
     Raises:
         LocalProtocolError: see `encode_frame`.

@@ -53,7 +53,7 @@ def _is_about(push: Push, answer: PushAnswer, term: int) -> bool:
 
 
 def said(answer: PushAnswer) -> str:
-    """What the answer was, for who looks for the reason."""
+    """What the answer was, for whoever looks for the reason."""
     return (
         f"code {answer.code.name}, term {answer.term}, index {answer.index}, count {answer.count}, "
         f"log {answer.begin} to {answer.end}"

@@ -19,7 +19,7 @@ class GetSnapshot:
     it. Answered with Snapshot; fails with NoSnapshot.
 
     Attributes:
-        holder: path of who asks; it holds one at a time.
+        holder: path of whoever asks; it holds one at a time.
     """
 
     holder: str

@@ -29,7 +29,7 @@ WORDS_MAX: Final = 500
 
 
 def machine_failed(what: str, error: Exception) -> MachineFailed:
-    """For who calls the machine: what it raised, in one line."""
+    """For a caller that calls the machine: what it raised, in one line."""
     words = " ".join(str(error).split())[:WORDS_MAX]
     return MachineFailed(f"the state machine's {what} failed: {type(error).__name__}: {words}")
 

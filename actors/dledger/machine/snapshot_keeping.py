@@ -65,7 +65,7 @@ class SnapshotKeeping:
         self._prune()
 
     def hold(self, holder: str) -> Snapshot | None:
-        """The newest, for who sends it; None if there is none."""
+        """The newest, for whoever sends it; None if there is none."""
         if self.newest is not None:
             self._held[holder] = self.newest
         return self.newest

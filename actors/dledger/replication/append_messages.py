@@ -104,7 +104,7 @@ class Held:
 class ReadIndex:
     """Answer: all that was answered before the question is at or below `index`.
 
-    It is only for who proves that this member leads in `term`, after it got this.
+    It is only for whoever proves that this member leads in `term`, after it got this.
     """
 
     term: int

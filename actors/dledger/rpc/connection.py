@@ -323,7 +323,7 @@ class RPCConnection(Actor[_Inbox]):
         refuse: Callable[[], Response] | None,
         answer: Response | Exception,
     ) -> None:
-        """In the task of who answers: the actor encodes and sends.
+        """In the task of whoever answers: the actor encodes and sends.
 
         Args:
             refuse: of a GET: what is said instead of an answer that there is no room for.

@@ -49,7 +49,7 @@ class RPCServerSettings:
     """One port of one node.
 
     Attributes:
-        where: the key that says the port, for who has to change it.
+        where: the key that says the port, for whoever has to change it.
         addresses: of members, and so of clients; no other address is served.
         services: the members that share the port.
         next_connection: the next number; outlives restarts, so that numbers never repeat.

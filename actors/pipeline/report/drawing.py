@@ -98,7 +98,7 @@ class Picture:
     Attributes:
         name: small letters; unique on a page.
         title: what it shows.
-        says: the same for who does not see it.
+        says: the same for readers who do not see it.
     """
 
     name: str

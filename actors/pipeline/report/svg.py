@@ -36,9 +36,9 @@ def for_page(
     Args:
         drawn: a file of SVG as matplotlib writes it.
         name: unique on the page; every id begins with it.
-        title, says: what it shows, shortly and in a sentence, for who does not see it.
+        title, says: what it shows, shortly and in a sentence, for readers who do not see it.
         variables: colours, in small letters, that become variables of CSS.
-        tips: what is shown of elements, by their id, to who points at them.
+        tips: what is shown of elements, by their id, to whoever points at them.
     """
     ET.register_namespace("", _SVG)
     ET.register_namespace("xlink", _XLINK)

@@ -202,7 +202,7 @@ class LedgerRunner(Runner):
         return False
 
     async def outgrow(self, group: DLedgerGroup, rng: random.Random, within_s: float) -> bool:
-        """Append until whoever leads has let go of all that is committed now: its snapshots stand
+        """Append until the leader has let go of all that is committed now: its snapshots stand
         for that. False: it takes too long.
         """
         end, load = self.chosen[group.name].end, self.loads[group.name]

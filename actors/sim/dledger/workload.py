@@ -99,7 +99,7 @@ class LedgerWorkload:
             nursery.start_soon(self._read_deposed, rng, until_s)
 
     async def append_now(self, bodies: tuple[bytes, ...]) -> int:
-        """Append once, to whoever leads, and note it. Returns the last index, -1 without one."""
+        """Append once, to the leader, and note it. Returns the last index, -1 without one."""
         return await self._one_append("last", self.rng, bodies, trio.CancelScope())
 
     async def append_some(self, rng: random.Random, count: int, size_bytes: int) -> int:

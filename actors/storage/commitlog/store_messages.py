@@ -129,7 +129,7 @@ class LogRange:
 
     Attributes:
         folder: the folder of its files, for a LogReader.
-        parsed: see `opening.OpenedStore`; empty to who does not take it.
+        parsed: see `opening.OpenedStore`; empty to whoever does not take it.
         begins_bytes: see `recovery.Found`.
         stands_still: why old files do not go, for people; "": they do, or there are none.
         no_room: why nothing can be written, for people; "": it can.

@@ -114,7 +114,8 @@ def read_queue_ends(
 
     Args:
         state: what the side file says.
-        ends_only: for who does not read the queues: files before the last one are not looked for.
+        ends_only: for whoever does not read the queues: files before the last one are not looked
+            for.
 
     Raises: QueueFilesGone, OSError. Yields after every few queues.
     """

@@ -101,7 +101,7 @@ def tell_stranger(
     known: Collection[str],
     emit: Callable[[object], None],
 ) -> None:
-    """Warn of a vote for who is no member. It is one for its term all the same.
+    """Warn of a vote for a node that is no member. It is one for its term all the same.
 
     Args:
         known: the members, and who were before.

@@ -1,4 +1,4 @@
-"""Which bytes of a log may be used now, by who sends it: what was compared with its digests a
+"""Which bytes of a log may be used now, by whoever sends it: what was compared with its digests a
 moment ago, and what was written a moment ago.
 
 Bytes may rot between the two, so an answer of the scrubber's is used for HOLDS_S, and what has not

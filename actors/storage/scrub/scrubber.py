@@ -4,8 +4,8 @@ Messages: the store tells it LogGrew. Check comes from whoever is about to send 
 answered once they have been compared with their digests, so that a damaged copy never becomes
 another one; GetScrubbed is answered at once. Readers tell it Doubt of what they could not show. See
 `mending` for what `repair` asks. It asks the group's syncer to sync what reads well again, and
-tells CopyState to the role keeper, to the readers, and to who watches, a slave's client. A restart
-goes on with what is in its files; a round of the scrub begins anew.
+tells CopyState to the role keeper, to the readers, and to whoever watches, a slave's client. A
+restart goes on with what is in its files; a round of the scrub begins anew.
 
 It does three things, in this order of urgency: it answers Check; it digests what the store has
 parsed as it opened, and what was written (on a slave: once its records were parsed, and giving way

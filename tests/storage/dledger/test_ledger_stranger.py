@@ -1,4 +1,4 @@
-"""A member whose saved vote is for who is no member says so, and keeps it."""
+"""A member whose saved vote is for a node that is no member says so, and keeps it."""
 
 from __future__ import annotations
 

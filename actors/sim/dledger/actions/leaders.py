@@ -27,7 +27,7 @@ ANSWER_S: Final = 5.0
 
 
 class TransferLeader(PairAction[LedgerRunner]):
-    """An operator asks whoever leads each group to hand over to the node, from the other's machine:
+    """An operator asks the leader of each group to hand over to the node, from the other's machine:
     one request of upstream's on the groups' own port.
     """
 
