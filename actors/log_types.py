@@ -254,7 +254,8 @@ class Offsets:
 
 @attrs.frozen
 class Promotion:
-    """Who is master of a group, and since which promotion: number 0 is the cluster file's word."""
+    """The master of a group and the promotion that made it: number 0 is the cluster file's choice.
+    """
 
     number: int
     master: str

@@ -1,7 +1,7 @@
 """The bytes that all connections of one node's API share.
 
 Two pools: what clients send, from the moment a message is large until its requests are answered,
-and what is read for clients, until it is sent. Who holds of the first may wait for the second, who
+and what is read for clients, until it is sent. A holder of the first may wait for the second, who
 holds of the second waits for its client only, and no longer than a send may take: so no circle.
 Within the first nobody holds and waits: a large message takes the room of the largest at once.
 """

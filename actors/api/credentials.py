@@ -1,4 +1,4 @@
-"""Who may do more than read at `api_port`: who proves to have the cluster's secret.
+"""Which peers may do more than read at `api_port`: those that prove to have the cluster's secret.
 
 The secret is the file `cluster.secret` in the data directory, for the user who runs the nodes. The
 first start makes it where all nodes are one machine's; to other machines the operator copies it.
@@ -41,7 +41,7 @@ _LOGGER: Final = logging.getLogger("triolog.api")
 
 
 class Unproven(TriologError):
-    """Who answers has not proved that it has the cluster's secret."""
+    """The peer has not proved that it has the cluster's secret."""
 
 
 def secret_path(config: ClusterConfig) -> str:
@@ -98,7 +98,7 @@ class Credentials:
 
 @attrs.frozen
 class Identity:
-    """Who is expected at a port.
+    """The node that is expected at a port.
 
     Attributes:
         node: its name.

@@ -1,9 +1,9 @@
-"""Who has the slots of one node's API: its clients, the cluster's members, and who just came.
+"""The slots of one node's API, for its clients, for members, and for connections without a hello.
 
-Each has slots of its own, so that no crowd of one kind keeps another out: clients that connect and
-stay idle took all of them before, and a member could not ask whose a log is. Who has not said hello
-is nobody yet. Of those there are a few at a time; if more come, the one that has been silent for
-the longest makes way. A client that was welcomed keeps its slot for as long as it likes, unless
+Each kind has slots of its own, so that no crowd of one kind keeps another out: clients that connect
+and stay idle took all of them before, and a member could not ask whose a log is. Who has not said
+hello is nobody yet. Of those there are a few at a time; if more come, the one that has been silent
+for the longest makes way. A client that was welcomed keeps its slot for as long as it likes, unless
 all are taken: then the one that has asked for nothing for the longest, and waits for nothing, makes
 way for the next, if that was QUIET_S or more.
 

@@ -1,8 +1,8 @@
 """Which member of a group a client talks to: found anew after each loss, waited for up to a bound.
 
-Who takes appends is what the members say: each names the master or leader that it knows, and by
-which promotion or in which term; the newest counts, and that node is asked next. They are asked
-side by side, so that none that hangs is waited for alone. Who was lost is asked last.
+Which node takes appends is what the members say: each names the master or leader that it knows, and
+by which promotion or in which term; the newest counts, and that node is asked next. They are asked
+side by side, so that none that hangs is waited for alone. The node that was lost is asked last.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class NobodyLeads(NotMaster):
 
 
 _Found: TypeAlias = tuple[Client, int | None]
-"""Who leads, and since which epoch; or whoever answers."""
+"""The leader and its epoch, or any node that answers and None."""
 
 
 @attrs.define

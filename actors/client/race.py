@@ -16,7 +16,7 @@ import trio
 
 STAGGER_S: Final = 0.25
 """The start that each has before the next: usually enough for an answer, so that no more than one
-connection is made (RFC 8305 proposes the same). Who fails hands on at once.
+connection is made (RFC 8305 proposes the same). One that fails hands on at once.
 """
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class Race(Generic[T]):
     _beside: trio.CancelScope = attrs.field(factory=trio.CancelScope)
 
     async def first(self, until_s: float = -math.inf) -> T | None:
-        """Who opens first; it stays open, and all others are left.
+        """The first that opens; it stays open, and all others are closed.
 
         Args:
             until_s: how long those are heard again that said something else.

@@ -246,7 +246,9 @@ def _say(line: str) -> None:
 
 
 def _check_kind(command: str, group: Group) -> None:
-    """Who is master is an operator's word; who leads, and what a follower drops, is not."""
+    """An operator chooses the master of a classic group; a leader, and what a follower drops, is
+    not chosen.
+    """
     if command == "repair":
         return
     elects = command == "transfer-leader"

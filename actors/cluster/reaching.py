@@ -61,7 +61,7 @@ def open_members(
 
 
 async def first_within(race: Race[T], timeout_s: float) -> T | None:
-    """Who opens first; None: nobody has in time, or nobody is there."""
+    """The first that opens; None: none has in time, or none is there."""
     found: T | None = None
     with trio.move_on_after(timeout_s):
         found = await race.first()

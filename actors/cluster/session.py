@@ -226,7 +226,7 @@ def _fed_from(
 
 
 def _takers(group: Group) -> list[str]:
-    """Who takes appends by the cluster file, or may be elected to."""
+    """The nodes that take appends by the cluster file, or may be elected to."""
     return [node for node in group.members if group.role_of(node).appends]
 
 

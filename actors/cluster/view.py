@@ -124,7 +124,7 @@ class ClusterView:
         )
 
     def leader_in(self, group: str) -> tuple[str, int, bool]:
-        """Who leads the group, in which epoch, and whether only others say so; "" and -1: nobody
+        """The group's leader, its epoch, and whether only others say so; "" and -1: nobody
         does. A follower may know of a later epoch than the leader of an earlier one.
         """
         current, named = self.leader_of(group), self.named_leader_of(group)

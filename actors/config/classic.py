@@ -265,7 +265,7 @@ class ClassicGroup:
 
     @property
     def election(self) -> None:
-        """Who is master is an operator's word."""
+        """An operator chooses the master."""
 
     @property
     def largest_file(self) -> LargestFile:

@@ -38,7 +38,7 @@ def others_of(group: ClassicGroup, *, forced: bool = False) -> int:
 
 
 def confirmed_by(group: ClassicGroup) -> str:
-    """Who confirms a fresh read of the group."""
+    """Which members confirm a fresh read of the group, as text."""
     if group.master_node.kind == "java":
         return f"is refused: {group.master} is a Java broker and cannot be asked"
     others, needed = len(can_be_asked(group)) - 1, others_of(group)

@@ -15,14 +15,14 @@ import trio
 from actors.dledger.core.election_effects import RoleChanged
 
 LATELY_S: Final = 60.0
-"""Who stays away for so long is forgotten: a member tries again each second."""
+"""An address that stays away for so long is forgotten: a member tries again each second."""
 NON_MEMBERS_MAX: Final = 8
 """That are remembered: whoever can reach the port can come from many addresses."""
 
 
 @attrs.define
 class NonMembers:
-    """Who came to a DLedger port lately from an address of no member, and was turned away.
+    """Addresses of no member that connected to a DLedger port lately, and were turned away.
 
     Written by the port's server; others look, as at a `LeaderBoard`.
     """

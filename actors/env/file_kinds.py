@@ -1,6 +1,6 @@
 """Files are opened only where there is one: anything else may wait for ever, or act.
 
-Who opens a named pipe waits until somebody opens its other end, and a start that meets one in place
+Opening a named pipe waits until somebody opens its other end, and a start that meets one in place
 of a small file would hang before it has said a word. A device does whatever it does when it is
 read. So what is opened is asked first what it is, and refused by its name.
 """

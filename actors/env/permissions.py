@@ -1,4 +1,4 @@
-"""Who else may use a folder's content, by its permissions."""
+"""Which other users may use a folder's content, by its permissions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Who works beside the event loop. Syncs (fdatasync, fsync) carries out the kernel itself, or a
-thread; long reads, a thread (`run_in_thread`).
+"""Workers beside the event loop. Syncs (fdatasync, fsync) are carried out by the kernel itself, or
+a thread; long reads, a thread (`run_in_thread`).
 
 `KernelSync` asks for it by io_submit (Linux AIO, since 4.18), which answers through an eventfd that
 Trio watches. The thread does the same for a third of the speed: it needs Python's lock between any

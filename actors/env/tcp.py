@@ -322,7 +322,7 @@ def _short(path: str) -> Iterator[str]:
 
 
 def _check_server(connection: trio.socket.SocketType, path: str) -> None:
-    """Who answers at a socket file must be this user or root; for root, whoever alone can have put
+    """The server at a socket file must be this user or root; for root, whoever alone can have put
     it there. Raises: PermissionError.
     """
     found = connection.getsockopt(

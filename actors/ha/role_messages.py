@@ -13,8 +13,9 @@ from actors.storage.files.room import OpeningWaits
 from actors.storage.scrub.scrubber_messages import CopyState
 
 HIGH_WATER_S = 1.0
-"""Who acknowledges or reports tells the keeper at most so often: each time the identity is written
-and synced."""
+"""The actor that acknowledges or reports tells the keeper at most so often: each time the identity
+is written and synced.
+"""
 
 
 @attrs.frozen(kw_only=True)

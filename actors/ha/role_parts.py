@@ -38,7 +38,7 @@ class RoleParts:
 
     @property
     def promotion(self) -> Promotion:
-        """Who is master, by what is remembered."""
+        """The master by the newest remembered promotion."""
         record = self.record()
         return Promotion(record.promotion_number, record.promotion_master or self.file_master)
 

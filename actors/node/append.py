@@ -71,7 +71,7 @@ class AppendReply(ReplyTo[A], Generic[A]):
     async def carried_by(self, telling: Awaitable[object]) -> Receipt:
         """Return the receipt once `telling` has handed the append over and it is answered.
 
-        Raises: what it ended with. Who is cancelled here has the unknown outcome.
+        Raises: what it ended with. A caller that is cancelled here has the unknown outcome.
         """
         try:
             await telling

@@ -147,7 +147,7 @@ class ClassicRepair:
         await self._meet(name)
 
     async def _mend(self, rot: Rot) -> tuple[str, str]:
-        """Who gave what is there now; else "" and why nobody could."""
+        """The member that gave what is there now; else "" and why none could."""
         reasons: list[str] = []
         all_asked = not self.silent and len(self.names) == len(self.part.file_group.members) - 1
         for outvotes in (False, True) if all_asked else (False,):

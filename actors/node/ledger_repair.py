@@ -77,7 +77,7 @@ class LedgerRepair:
         )
 
     async def _mend(self, index: int) -> tuple[str, str]:
-        """Who gave what is there now; else "" and why nobody could."""
+        """The member that gave what is there now; else "" and why none could."""
         part, reasons = self.part, []
         for name in self.names:
             if name in part.group.java_nodes:

@@ -56,7 +56,7 @@ class Part(ABC):
     repairing: bool
 
     how_it_is_led: ClassVar[str]
-    """Who says who takes appends, and by which command, as the end of a refusal."""
+    """How the leader is chosen, and by which command, as the end of a refusal."""
 
     @property
     @abstractmethod
@@ -76,7 +76,7 @@ class Part(ABC):
     @property
     @abstractmethod
     def leader(self) -> str:
-        """Who takes appends, as far as this node knows; "" if it knows nobody."""
+        """The node that takes appends, as far as this one knows; "" if it knows none."""
 
     @abstractmethod
     async def submit(

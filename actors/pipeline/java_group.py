@@ -3,7 +3,7 @@
 Spark starts Java through two shell scripts and another Java, which says with what. None of their
 numbers is known before Java runs, and who is interrupted until then cannot say whom to end: a Java
 that finds its starter's folder gone runs for ever. So they all join a group that is there before
-them, the listener's (`session.filtered_stderr`). Who joins after its end is refused.
+them, the listener's (`session.filtered_stderr`). A process that joins after its end is refused.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class JavaGroup:
 
 
 def _alive(group: int) -> list[int]:
-    """Who in it has not ended: children's children that have may stay in it."""
+    """The processes in it that have not ended; children's children that have may stay in it."""
     found = []
     for each in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -148,8 +148,8 @@ def holes(events: DataFrame, told: DataFrame | None = None) -> DataFrame:
 
 
 def followed_unseen(events: DataFrame) -> DataFrame:
-    """Who followed a DLedger leader whose own word that it leads that term is not here: its events
-    are lost, or it is a Java member. Columns: group, node, boot, session, term, leader.
+    """Members that followed a DLedger leader whose own event of leading that term is not here: its
+    events are lost, or it is a Java member. Columns: group, node, boot, session, term, leader.
     """
     roles = view(events, "RoleChanged")
     led = roles.where("role = 'LEADER'").select("group", "term", fn.col("node").alias("leader"))

@@ -4,7 +4,8 @@ Two pools. What peers and clients send, and what of their answers they have not 
 the first from where it exceeds what each connection has of its own; answers to reads count with the
 second. A large frame gets its whole room when its head is read, so two that are half read never
 wait for each other; who has got it and stalls is cut off. What is whole is given back when it is
-answered, for which nobody waits here. Who takes nothing of its answers is cut off likewise.
+answered, for which nobody waits here. A client that takes nothing of its answers is cut off
+likewise.
 
 A connection that has asked what only members ask is a member's: it comes first, and the room of one
 largest frame is kept for such. That is no proof, as nothing is on a wire without a token; it holds

@@ -87,7 +87,7 @@ class Accepting(Actor[Inbox]):
 
     @abstractmethod
     async def admit(self, stream: Stream) -> Admitted | None:
-        """Who it is; None: its address is none that may connect."""
+        """The peer, by its address; None: that address may not connect."""
 
     async def refused(self, stream: Stream, reason: str, connection: int | None) -> None:
         """A stream was closed without an owner. As it is, it counts them for `tell_refused`.

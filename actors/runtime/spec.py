@@ -43,7 +43,7 @@ class Restart(enum.Enum):
 
 
 class Strategy(enum.Enum):
-    """Who else is restarted with a child."""
+    """Which other children are restarted with one."""
 
     ONE_FOR_ONE = "one_for_one"
     ONE_FOR_ALL = "one_for_all"

@@ -4,7 +4,7 @@ Nodes are named as in the configuration; each is a machine of its own, with its 
 and clock. What a test or a workload holds is the same `Log` that an embedding program has: it
 stands in front of whatever process runs on the node now, so it outlives restarts.
 
-Who calls sits outside the machines. So an answer that a dying process still gives while it is
+The caller sits outside the machines. So an answer that a dying process still gives while it is
 being unwound is not heard: the outcome is unknown (`NodeStopped`), as it is for a client whose
 server was killed.
 """
@@ -142,7 +142,8 @@ class SimCluster(SimMachines[Node]):
     # ---- nodes ----
 
     def master_of(self, group: str) -> str:
-        """Who opened last by the newest promotion; at first as configured, or any member.
+        """The member that opened last by the newest promotion; at first as configured, or any
+        member.
 
         Of a DLedger group: the last that was elected. Raises: UnknownName.
         """

@@ -8,7 +8,7 @@ from wire.remoting.tolerant_json import Int, Long, always
 
 
 class MetadataRequest(BaseFields, frozen=True, kw_only=True):
-    """Who leads, and who is in the group?"""
+    """Asks which member leads the group, and which members it has."""
 
 
 class MetadataResponse(Body, frozen=True, kw_only=True):

@@ -117,7 +117,7 @@ class PeersHeard:
         return frozenset(peers) - self.silent
 
     def voters(self, since: int) -> tuple[frozenset[str], frozenset[str]]:
-        """Who follows: with a vote that counts, and without. `since`: see `may_be_elected`."""
+        """The followers: with a vote that counts, and without. `since`: see `may_be_elected`."""
         known = [(peer, joins) for peer, (number, joins) in self._votes.items() if number >= since]
         full = frozenset(peer for peer, joins in known if not joins)
         return full, frozenset(peer for peer, joins in known if joins)

@@ -1,4 +1,4 @@
-"""Who gets this member's vote, and what a round of votes comes to.
+"""Votes: which candidate gets this member's, and what a round of votes comes to.
 
 Source: openmessaging/dledger, DLedgerLeaderElector.java (handleVote, maintainAsCandidate), 0.3.1.2;
 specification 4.2 and 4.3, whose rows and lines are named below. Raft section 5.2 and 5.4.1.

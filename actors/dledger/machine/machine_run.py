@@ -55,7 +55,7 @@ class Given(list[LogEntry]):
 
     @property
     def which(self) -> str:
-        """For people. Who goes through them one by one failed on the one that was taken last."""
+        """For people. A machine that goes through them one by one failed on the one taken last."""
         first, last = self[0].index, self[-1].index
         if first == last:
             return f"entry {first}"

@@ -15,7 +15,7 @@ from wire.dledger.rpc import AppendEntryRequest, AppendEntryResponse, Response
 
 
 class Answers(Protocol):
-    """Who is told how an append ended: in process, or over the wire."""
+    """Where the outcome of an append goes: to a caller in process, or over the wire."""
 
     @property
     def answered(self) -> bool:

@@ -1,4 +1,4 @@
-"""Who may connect: the slaves' addresses, and bounded notice of everybody else.
+"""Which addresses may connect: the slaves'; and bounded notice of all others.
 
 Nothing on this wire identifies a slave, so its address must (specification T8, T12; design section
 3).

@@ -1,4 +1,4 @@
-"""Who is about to make another node master: the claim that a coordinator has at a group's members.
+"""Claims: a coordinator's intent to make another node master, held by a group's members.
 
 A coordinator asks every member that answers to hold its claim, one after the other in the file's
 order, before it does anything: so of two that ask at once one is refused, by a member's word that

@@ -1,4 +1,4 @@
-"""Who becomes a group's master: decided from what its members answer.
+"""The choice of a group's next master, from what its members answer.
 
 `decide` chooses and says what may be lost. Without `force` it refuses wherever something may, so
 that what it lets through keeps every acknowledged record: as long as fewer nodes are silent, or

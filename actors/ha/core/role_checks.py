@@ -72,13 +72,14 @@ def hears_enough(
 ) -> bool:
     """Whether a master by promotion `number` may open although some of its `others` are silent.
 
-    Who becomes master needs one of every set of nodes that may hold something acknowledged. Who was
-    it before has that itself; it only has to hear whether it still is. So does who hears the master
-    of the promotion before, if that opened it: whatever was acknowledged until then is in its
-    log, and that log is one of those `heard`.
+    A new master needs one of every set of nodes that may hold something acknowledged. A node that
+    was master before has that itself, and only has to hear whether it still is. So has a node that
+    hears the master of the promotion before, if that opened the log: whatever was acknowledged
+    until then is in its log, and that log is one of those `heard`.
 
-    Who forgot is no witness of what it forgot. A master that forgot was perhaps one of those that
-    held it, and so needs one more of them; and enough that one knows of every promotion.
+    A member that forgot is no witness of what it forgot. A master that forgot was perhaps one of
+    those that held it, and so needs one more of them, and enough members for one of them to know
+    every promotion.
     """
     informed = [said for said in heard.values() if said.forgot != "all"]
     witnesses = [said for said in informed if not said.forgot]

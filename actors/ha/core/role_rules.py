@@ -76,7 +76,7 @@ class AheadReports:
         self._told[slave] = (offset_bytes, times + 1 if known == offset_bytes else 1)
 
     def found(self) -> str | None:
-        """Who is ahead, in words."""
+        """The slave that is ahead, and by which report, as text."""
         for slave, (offset_bytes, times) in self._told.items():
             if times >= JAVA_AHEAD_TIMES:
                 return f"{slave} reports {offset_bytes}"
@@ -321,7 +321,9 @@ class RoleRules(RolePart):
         return self._force == self.promotion.number and self._force > 0
 
     def _counted(self) -> dict[str, GroupState]:
-        """Who was heard, and acts by our promotion: its log grows by nobody else any more."""
+        """The members that were heard and act by our promotion: no other master appends to their
+        logs.
+        """
         number = self.promotion.number
         return {name: said for name, said in self._heard.items() if said.number == number}
 

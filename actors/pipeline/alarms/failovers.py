@@ -4,7 +4,7 @@ By the node's own log and clock: from the event in which it knew none, having kn
 start, to the one in which it knows one again. A master knows itself once it takes appends. While it
 lasts it is told when the common time is past the limit; a boot's end is the end of it, for then the
 node is not without a leader but gone. What was too long by then is told all the same: when it is
-read decides nothing. Who was told to be without a leader and has one again is told so, too.
+read decides nothing. A group that was reported without a leader is reported again once it has one.
 
 Not seen: a master that is fenced after it took appends, for there is no event of a fence that goes
 and the same epoch goes on; and the start of a node in a classic group with Java members, for there

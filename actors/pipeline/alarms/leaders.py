@@ -21,7 +21,7 @@ UNITS = {"leads": "term", "masters": "promotion"}
 
 @attrs.define
 class Leaders:
-    """Who led when, in one group.
+    """The leaders of one group over time.
 
     Attributes:
         known: nodes by "leads" or "masters" and number, in the order in which they were read.

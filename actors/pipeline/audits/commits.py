@@ -123,7 +123,10 @@ COMMITTED_ON_QUORUM = EventAudit(
     strict=True,
     query=without_quorum,
     unseen=leaders_unseen,
-    note="Who acknowledged is the leader's word: members log no event for entries that they store.",
+    note=(
+        "Only the leader says which members acknowledged: they log no event for entries they "
+        "store."
+    ),
 )
 COMMITTED_STAYS = EventAudit(
     name="nothing_committed_removed",

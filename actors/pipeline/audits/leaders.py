@@ -1,4 +1,4 @@
-"""Who led a term or a promotion's number, and in which terms members were."""
+"""Leaders of terms and promotions, and in which terms members were."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who led when, how long elections took, and how long members were without a leader or master.
+"""Leaders over time, how long elections took, and how long members were without a leader or master.
 
 Each interval is one node's own: it begins and ends by that node's clock, so no clocks are compared.
 An interval that is not over when the boot's log ends has null as its end.

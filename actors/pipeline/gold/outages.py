@@ -4,7 +4,7 @@ An answer is an AppendsAcknowledged of a classic master or a CommittedRose of a 
 answers of a group that are further apart than the limit enclose an outage, if somebody waited. Who
 asked where no master was, is in no event, so an outage has a witness only if a write stood there
 longer than the limit, or a deadline came, or another node (or its next boot) answers now; without
-one, perhaps nobody had anything to append. Who answers next is no witness where meanwhile all nodes
+one, perhaps nobody had anything to append. The next answer is no witness where meanwhile all nodes
 had ended, the last one in order: they were stopped, and nobody was to be answered. It stays one if
 that leaves more than AROUND_STOPS_US: from a member's loss of its leader until they were stopped,
 and from their start on.

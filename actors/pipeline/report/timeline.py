@@ -1,4 +1,4 @@
-"""Who was what, and when: a row for each node, first its processes, then its part in each group."""
+"""The timeline: a row for each node, first its processes, then its role in each group."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class LogBytes(Protocol):
 
     @property
     def master(self) -> str:
-        """Who takes appends, or did so last."""
+        """The node that takes appends, or did so last."""
 
     def begin(self, node: str) -> int:
         """Where the oldest file that the node still has begins; 0 without one."""

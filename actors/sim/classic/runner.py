@@ -50,8 +50,8 @@ class FaultRunner(Runner):
         return self.cluster.master_of(self.group.name)
 
     async def converged(self, within_s: float) -> Offsets:
-        """As the cluster's, of all nodes. Who was on its way down when all was mended, for its disk
-        had failed before, ran still and was passed over: it is started again.
+        """As the cluster's, of all nodes. A node that was going down when all was mended, for its
+        disk had failed before, ran still and was passed over: it is started again.
 
         Raises: NotConverged.
         """

@@ -182,7 +182,9 @@ class Inode:
                 self._lost[page] = None
 
     def abandon_syncs(self) -> None:
-        """Who asked is gone. What its syncs carried counts as written and not yet synced."""
+        """The process that asked is gone. What its syncs carried counts as written and not yet
+        synced.
+        """
         for _, taken in self._syncs.values():
             for page in taken:
                 self._touch(page)

@@ -1,6 +1,6 @@
 """DLedger groups in a simulated world: on every node runs the real tree of each of its groups.
 
-Who calls sits outside the machines, as in `cluster`: what a dying process still answers is not
+The caller sits outside the machines, as in `cluster`: what a dying process still answers is not
 heard, and the outcome is unknown.
 """
 

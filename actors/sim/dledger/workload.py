@@ -149,7 +149,7 @@ class LedgerWorkload:
                     self._found[key] = result
 
     def _guess(self, rng: random.Random) -> str:
-        """Who may lead: who answered last, or anybody."""
+        """The likely leader: the member that answered last, or any."""
         return self._leader or rng.choice(self.group.members)
 
     async def _one_append(

@@ -33,8 +33,9 @@ WAITING_MAX: Final = 5000
 ROOM_USED_MAX: Final = 0.5
 """A disk that is less used has room for anybody, whatever the configuration says."""
 ROOM_AGAIN_S: Final = 60.0
-"""Who has found no room has found some by then, or has not looked for it: logs look at their disk
-each 10 s, and a write that failed is tried again with pauses of up to 30 s."""
+"""A log that found no room has found some by then, or has not looked for it: logs look at their
+disk each 10 s, and a write that failed is tried again with pauses of up to 30 s.
+"""
 
 
 async def look_around(cluster: SimMachines[Any], add: Callable[[Observation], None]) -> None:

@@ -147,7 +147,7 @@ class Acknowledged:
 
 @attrs.frozen(kw_only=True)
 class MasterChanged:
-    """Who takes appends now; None: unknown."""
+    """The node that takes appends now; None: unknown."""
 
     master: str | None
 

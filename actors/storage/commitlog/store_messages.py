@@ -237,7 +237,8 @@ class StoreStarted:
 
 @attrs.frozen
 class Guard:
-    """Who decides whether a store takes appends, and the promotion that its tree was built by.
+    """The actor that decides whether a store takes appends, and the promotion that its tree was
+    built by.
 
     Attributes:
         cut_bytes: set aside what the log has beyond this, before it opens; None: nothing.

@@ -13,7 +13,7 @@ only with a proof that nothing has changed since it was made:
 A queue whose last file is as it was, and that lacks another one, has lost units, which looking at
 its end would not tell: that is an error, for all queues to be derived anew.
 
-Who has read it removes it before anything changes, so no crash leaves it behind. Without it, or
+Its reader removes it before anything changes, so no crash leaves it behind. Without it, or
 without its proof, each queue is looked at.
 
 Layout, big-endian:

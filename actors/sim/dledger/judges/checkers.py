@@ -285,14 +285,16 @@ class Holders:
         return at >= end
 
     def holding(self, end: int) -> list[str]:
-        """Who does, or did: one that has lost its logs elects nobody until it holds them again."""
+        """The members that do, or did: one that lost its logs elects nobody until it holds them
+        again.
+        """
         members = self.chosen.group.members
         return [node for node in members if node in self._lost or self.held(node, end)]
 
 
 @attrs.define(kw_only=True)
 class LeaderCompleteness:
-    """Who leads has every entry that was committed in its term and before; its disk may follow.
+    """A leader has every entry that was committed in its term and before; its disk may follow.
 
     Votes may take long: who is elected by late ones, in a term that the others have left, commits
     nothing any more and need not have what is newer.
