@@ -49,7 +49,7 @@ _TABLES: Final[dict[str, MutableMapping[str, Any]]] = {
 
 
 def kinds() -> dict[str, GroupKind]:
-    """By mode."""
+    """The kinds by the names of their modes."""
     return {
         mode: GroupKind(**{part: table[mode] for part, table in _TABLES.items()})
         for mode in config_kinds.KINDS

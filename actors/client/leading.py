@@ -59,7 +59,8 @@ def leader_named_by(answer: Mapping[str, Any], group: str) -> NamedLeader:
 
 
 def not_led(node: str, group: str, own: NamedLeader, known: NamedLeader) -> str:
-    """Why a node that was asked does not lead: whom it names, and what it lacks. For people.
+    """Why a node that was asked does not lead: whom it names, and what it lacks, as text for
+    people.
 
     Args:
         own, known: the leader that this node names, and the newest that any node names.

@@ -79,7 +79,7 @@ class Race(Generic[T]):
         self._wake()
 
     def run_beside(self, task: Callable[[], Awaitable[None]]) -> None:
-        """Run it until this ends. To be called once."""
+        """Run it until this ends. Call it once."""
         self._nursery.start_soon(self._run, task)
 
     async def _run(self, task: Callable[[], Awaitable[None]]) -> None:

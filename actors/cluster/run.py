@@ -84,7 +84,7 @@ def lacking(
 
 
 def lacks(lag: int | None, unit: str, group: str) -> str:
-    """For people. Args: lag: in `unit`; None: it does not answer."""
+    """What it lacks, as text for people. Args: lag: in `unit`; None: it does not answer."""
     return f"does not answer in {group}" if lag is None else f"lacks {lag} {unit} of {group}"
 
 

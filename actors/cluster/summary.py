@@ -82,7 +82,7 @@ class MemberEnd:
         return f"{self.node} {self.own.role}: {extent_text(self.own)}{behind}{when}"
 
     def plain(self) -> dict[str, Any]:
-        """For JSON."""
+        """The fields as a dict for JSON."""
         own, (_, keys, behind) = self.own, _KEYS[self.own.terms.unit]
         last = 1 if own.terms.unit == "entries" else 0
         ends = (own.first, *(end - last for end in (own.written, own.synced, own.acknowledged)))
@@ -143,7 +143,7 @@ class GroupSummary:
         return tuple(member for member in self.members if member.behind)
 
     def plain(self) -> dict[str, Any]:
-        """For JSON."""
+        """The fields as a dict for JSON."""
         table, _, _ = _KEYS[self.terms.unit]
         return {
             self.terms.leader: self.leader or None,

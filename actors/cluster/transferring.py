@@ -208,7 +208,7 @@ async def _settled(members: _Members, led: _Leading, node: str | None, why: str)
 
 
 def _moved(group: str, old: _Leading, new: _Leading) -> dict[str, Any]:
-    """As a node answers it."""
+    """The result in the form in which a node answers it."""
     return {"group": group, "leader": new.name, "old_leader": old.name, "term": new.term}
 
 

@@ -13,7 +13,7 @@ from actors.config.group import Group
 from actors.config.kind import ConfigKind
 
 KINDS: Final[dict[str, ConfigKind[Any]]] = {"classic": CLASSIC, "dledger": DLEDGER}
-"""By mode."""
+"""The kinds by the names of their modes."""
 
 
 def kind_of(group: Group) -> ConfigKind[Any]:

@@ -68,7 +68,7 @@ class LeaderBoard:
         return "" if self.role is None else self.role.leader
 
     def publish(self, role: RoleChanged | None, *, is_open: bool = False) -> None:
-        """By the state maintainer."""
+        """Called by the state maintainer: the newest role."""
         if (role, is_open) == (self.role, self.is_open):
             return
         self.role, self.is_open = role, is_open

@@ -79,7 +79,9 @@ class PipedBytes:
         return count
 
     def _copy(self, file_fd: int, offset: int, size: int) -> int:
-        """For a file system without splice. All that was read is written: it is gone from here."""
+        """Copy without splice, for file systems that lack it. All that was read is written: it is
+        gone from here.
+        """
         data = memoryview(os.read(self._read_fd, size))
         done = 0
         while done < len(data):  # ends: every turn writes at least one byte

@@ -7,7 +7,7 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class APIListening:
-    """The API socket takes connections. By api's accept_socket, at each of its starts.
+    """The API socket takes connections. Emitted by api's accept_socket, at each of its starts.
 
     Attributes:
         address: path of the Unix socket, or host:port.
@@ -18,7 +18,8 @@ class APIListening:
 
 @attrs.frozen(kw_only=True)
 class APIConnectionRefused:
-    """A connection was closed unheard. By api's accept_socket, for the 1st, 2nd, 4th, 8th ... only.
+    """A connection was closed unheard. Emitted by api's accept_socket, for the 1st, 2nd, 4th, 8th
+    ... only.
 
     Attributes:
         address: where it came from.
@@ -33,7 +34,7 @@ class APIConnectionRefused:
 
 @attrs.frozen(kw_only=True)
 class APIConnectionOpened:
-    """A client said who it is and was welcomed. By api's connection, once for each.
+    """A client said who it is and was welcomed. Emitted by api's connection, once for each.
 
     Attributes:
         client: the name it gave.
@@ -48,7 +49,8 @@ class APIConnectionOpened:
 
 @attrs.frozen(kw_only=True)
 class APIConnectionClosed:
-    """A connection to the API socket ended. By api's connection, once for each, welcomed or not.
+    """A connection to the API socket ended. Emitted by api's connection, once for each, welcomed or
+    not.
 
     Attributes:
         reason: "client closed", "connection lost", "bad frame", "no hello", "too slow", "stopping";
@@ -64,14 +66,16 @@ class APIConnectionClosed:
 
 @attrs.frozen(kw_only=True)
 class APIFrameRefused:
-    """A frame that cannot be read ended its connection. By api's connection, before it closes."""
+    """A frame that cannot be read ended its connection. Emitted by api's connection, before it
+    closes.
+    """
 
     error: str
 
 
 @attrs.frozen(kw_only=True)
 class MasterLinkOpened:
-    """A slave's node reached its master's API. By member_link, at each connection.
+    """A slave's node reached its master's API. Emitted by member_link, at each connection.
 
     Attributes:
         group: whose acknowledged offset it asks for.
@@ -86,7 +90,7 @@ class MasterLinkOpened:
 
 @attrs.frozen(kw_only=True)
 class MasterLinkLost:
-    """A slave's connection to its master's API ended, or an attempt failed. By member_link.
+    """A slave's connection to its master's API ended, or an attempt failed. Emitted by member_link.
 
     Until MasterLinkOpened the slave's readers see nothing newer. Told for the first failure in a
     row, and for the first at which another node or cluster answers there; `error` says what it was.

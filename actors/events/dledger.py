@@ -7,7 +7,8 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class RoleChanged:
-    """A member took a role, or a term, and what it knows is remembered. By state_maintainer.
+    """A member took a role, or a term, and what it knows is remembered. Emitted by
+    state_maintainer.
 
     Checkers: one term has one leader (ElectionSafety); sessions rise by one within a boot. `role`
     is CANDIDATE, LEADER or FOLLOWER; `leader` is "" where none is known.
@@ -22,7 +23,7 @@ class RoleChanged:
 @attrs.frozen(kw_only=True)
 class VoteUnsaved:
     """The disk does not take a member's vote, and nothing that rests on it leaves the member; told
-    when that begins, and with `reason` "" when a vote is saved again. By state_maintainer.
+    when that begins, and with `reason` "" when a vote is saved again. Emitted by state_maintainer.
 
     `term`: of the vote.
     """
@@ -49,7 +50,7 @@ class TermRefused:
 @attrs.frozen(kw_only=True)
 class MembershipChanged:
     """What a member's vote is worth, see `Membership`: at a start where it is not "full", and when
-    that changes. By state_maintainer.
+    that changes. Emitted by state_maintainer.
     """
 
     membership: str
@@ -58,7 +59,8 @@ class MembershipChanged:
 @attrs.frozen(kw_only=True)
 class VoteForStranger:
     """A member's vote is for `voted_for`, who is no member: its file is another group's, or was
-    changed. It is kept, for the member may have no other in that term. By storage, at each start.
+    changed. It is kept, for the member may have no other in that term. Emitted by storage, at each
+    start.
     """
 
     term: int
@@ -68,7 +70,7 @@ class VoteForStranger:
 @attrs.frozen(kw_only=True)
 class MemberWeaker:
     """`member` counts in a group whose answers are on disks, and its own cluster file lets it
-    acknowledge what is not: `settings`, "" when that is over. By durability_watch.
+    acknowledge what is not: `settings`, "" when that is over. Emitted by durability_watch.
     """
 
     group: str
@@ -78,7 +80,7 @@ class MemberWeaker:
 
 @attrs.frozen(kw_only=True)
 class DispatcherChanged:
-    """A leader's dispatcher to `peer` took a state, and why. By entry_dispatcher.
+    """A leader's dispatcher to `peer` took a state, and why. Emitted by entry_dispatcher.
 
     Checkers: each session begins with COMPARE; no APPEND without a COMPARE or TRUNCATE before.
     """
@@ -91,8 +93,8 @@ class DispatcherChanged:
 
 @attrs.frozen(kw_only=True)
 class LedgerTruncated:
-    """A follower took entries from its log because the leader's differ. By entry_handler; who led
-    says its RoleChanged of that session.
+    """A follower took entries from its log because the leader's differ. Emitted by entry_handler;
+    who led says its RoleChanged of that session.
 
     Checkers: none of them was committed, unless it lies before the log's new beginning.
 
@@ -115,7 +117,7 @@ class LedgerTruncated:
 @attrs.frozen(kw_only=True)
 class EntriesRefused:
     """A follower's store cannot take what its leader sends: the entry does not fit its files, whose
-    size is another, or its end. By entry_handler, once a session.
+    size is another, or its end. Emitted by entry_handler, once a session.
 
     `index`: of the first entry that was given to it; `reason`: for people.
     """
@@ -127,7 +129,7 @@ class EntriesRefused:
 
 @attrs.frozen(kw_only=True)
 class CommittedRose:
-    """The committed index as this member knows it. By quorum_ack_checker on a leader, by
+    """The committed index as this member knows it. Emitted by quorum_ack_checker on a leader, by
     entry_handler on a follower.
 
     Checkers: CommittedIndexMonotonic, CommittedIsOnQuorum. Audits: `holders` are a majority.
@@ -158,7 +160,7 @@ class SnapshotSaved:
 
 @attrs.frozen(kw_only=True)
 class SnapshotLoaded:
-    """The state machine is what a snapshot says, up to `index`. By state_machine_caller."""
+    """The state machine is what a snapshot says, up to `index`. Emitted by state_machine_caller."""
 
     index: int
     term: int
@@ -167,7 +169,7 @@ class SnapshotLoaded:
 @attrs.frozen(kw_only=True)
 class SnapshotFailed:
     """A snapshot could not be taken, sent or received, or is damaged and passed over; the member
-    goes on without it. By state_machine_caller and entry_dispatcher.
+    goes on without it. Emitted by state_machine_caller and entry_dispatcher.
 
     `index`: of the last entry that it stands for, -1 if it is not known.
     """
@@ -179,7 +181,7 @@ class SnapshotFailed:
 @attrs.frozen(kw_only=True)
 class SnapshotRefused:
     """A member needs a snapshot and cannot get it: a Java member from us, or we from a leader that
-    sends none. By entry_dispatcher and entry_handler; once a minute, once a session.
+    sends none. Emitted by entry_dispatcher and entry_handler; once a minute, once a session.
 
     `peer`: who is concerned beside us; `index`: where its log, or ours, would have to begin.
     """
@@ -192,8 +194,8 @@ class SnapshotRefused:
 @attrs.frozen(kw_only=True)
 class PeerNotUnderstood:
     """What `peer` says of the log is no answer to what it was asked, or, of a leader, nothing that
-    a follower can read: it speaks another dialect. None of it counts. By entry_dispatcher, when the
-    reason is news, and entry_handler, once a session.
+    a follower can read: it speaks another dialect. None of it counts. Emitted by entry_dispatcher,
+    when the reason is news, and entry_handler, once a session.
 
     `said`: what came, for whoever looks for the reason.
     """
@@ -205,7 +207,7 @@ class PeerNotUnderstood:
 
 @attrs.frozen(kw_only=True)
 class RPCListening:
-    """A node takes connections of members and clients. By rpc_server."""
+    """A node takes connections of members and clients. Emitted by rpc_server."""
 
     address: str
     port: int
@@ -213,7 +215,7 @@ class RPCListening:
 
 @attrs.frozen(kw_only=True)
 class RPCConnectionOpened:
-    """A stream from a member's address has an actor. By rpc_connection.
+    """A stream from a member's address has an actor. Emitted by rpc_connection.
 
     Checkers: one RPCConnectionClosed follows, unless the boot ends.
     """
@@ -224,7 +226,9 @@ class RPCConnectionOpened:
 
 @attrs.frozen(kw_only=True)
 class RPCConnectionRefused:
-    """Streams were closed at once; told for the 1st, 2nd, 4th, 8th ... of them. By rpc_server."""
+    """Streams were closed at once; told for the 1st, 2nd, 4th, 8th ... of them. Emitted by
+    rpc_server.
+    """
 
     address: str
     reason: str
@@ -233,7 +237,7 @@ class RPCConnectionRefused:
 
 @attrs.frozen(kw_only=True)
 class RPCConnectionClosed:
-    """An accepted connection has ended. By rpc_connection.
+    """An accepted connection has ended. Emitted by rpc_connection.
 
     Attributes:
         requests: frames that asked for something.
@@ -253,7 +257,7 @@ class RPCConnectionClosed:
 @attrs.frozen(kw_only=True)
 class RPCFrameRefused:
     """A frame reached no part of a member: junk, an unknown code, a wrong addressee. Told for the
-    1st, 2nd, 4th, 8th ... of a connection. By rpc_connection.
+    1st, 2nd, 4th, 8th ... of a connection. Emitted by rpc_connection.
 
     Attributes:
         code: of the frame's header.
@@ -268,7 +272,7 @@ class RPCFrameRefused:
 
 @attrs.frozen(kw_only=True)
 class RPCPeerConnected:
-    """A connection to a peer was made. By rpc_peer."""
+    """A connection to a peer was made. Emitted by rpc_peer."""
 
     peer: str
     address: str
@@ -277,7 +281,7 @@ class RPCPeerConnected:
 @attrs.frozen(kw_only=True)
 class RPCPeerLost:
     """A connection to a peer has ended, or could not be made; of failures in a row the 1st, 2nd,
-    4th, 8th ... are told. By rpc_peer.
+    4th, 8th ... are told. Emitted by rpc_peer.
 
     Attributes:
         unanswered: calls that it took with it.
@@ -295,7 +299,7 @@ class RPCPeerLost:
 @attrs.frozen(kw_only=True)
 class RPCAnswerRefused:
     """What a peer sent is no answer: a failure of its remoting layer, junk, or to nobody's call.
-    Told for the 1st, 2nd, 4th, 8th ... of a connection. By rpc_peer."""
+    Told for the 1st, 2nd, 4th, 8th ... of a connection. Emitted by rpc_peer."""
 
     peer: str
     reason: str
@@ -304,7 +308,8 @@ class RPCAnswerRefused:
 
 @attrs.frozen(kw_only=True)
 class RPCCallRefused:
-    """A call could not be sent, by our own mistake: its request fits no frame. By rpc_peer."""
+    """A call could not be sent, by our own mistake: its request fits no frame. Emitted by rpc_peer.
+    """
 
     peer: str
     request: str

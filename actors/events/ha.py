@@ -12,7 +12,7 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class HAListening:
-    """The master takes connections of slaves. By accept_socket, at each start."""
+    """The master takes connections of slaves. Emitted by accept_socket, at each start."""
 
     address: str
     port: int
@@ -20,7 +20,8 @@ class HAListening:
 
 @attrs.frozen(kw_only=True)
 class HAConnectionRefused:
-    """A connection was closed unheard. By accept_socket, for the 1st, 2nd, 4th, 8th ... only.
+    """A connection was closed unheard. Emitted by accept_socket, for the 1st, 2nd, 4th, 8th ...
+    only.
 
     `count` is the number so far; `reason` is "unknown address" or "too many connections".
     """
@@ -32,7 +33,7 @@ class HAConnectionRefused:
 
 @attrs.frozen(kw_only=True)
 class HAConnectionOpened:
-    """A stream from a slave's address was accepted. By accept_socket."""
+    """A stream from a slave's address was accepted. Emitted by accept_socket."""
 
     slave: str
     connection: int
@@ -41,8 +42,8 @@ class HAConnectionOpened:
 
 @attrs.frozen(kw_only=True)
 class HATransferStarted:
-    """The first report of a connection was accepted. By read_socket. Checkers: the start lies in
-    the master's log.
+    """The first report of a connection was accepted. Emitted by read_socket. Checkers: the start
+    lies in the master's log.
     """
 
     slave: str
@@ -53,8 +54,8 @@ class HATransferStarted:
 
 @attrs.frozen(kw_only=True)
 class HAReportRefused:
-    """A report ended its connection, and no acknowledgement was touched. By read_socket (T2, T3,
-    T8).
+    """A report ended its connection, and no acknowledgement was touched. Emitted by read_socket
+    (T2, T3, T8).
     """
 
     slave: str
@@ -67,8 +68,8 @@ class HAReportRefused:
 
 @attrs.frozen(kw_only=True)
 class HAConnectionClosed:
-    """A slave's connection ended. By connection_state, once per HAConnectionOpened unless the node
-    crashed.
+    """A slave's connection ended. Emitted by connection_state, once per HAConnectionOpened unless
+    the node crashed.
     """
 
     slave: str
@@ -78,7 +79,7 @@ class HAConnectionClosed:
 
 @attrs.frozen(kw_only=True)
 class SlaveAcked:
-    """A slave's report was counted. By group_transfer, the newest per slave and batch.
+    """A slave's report was counted. Emitted by group_transfer, the newest per slave and batch.
 
     Checkers: never above what the slave's own events say that it holds; audit of acknowledged
     records.
@@ -91,7 +92,7 @@ class SlaveAcked:
 
 @attrs.frozen(kw_only=True)
 class AppendsAcknowledged:
-    """Appends were answered with success. By group_transfer, one event per batch.
+    """Appends were answered with success. Emitted by group_transfer, one event per batch.
 
     Checkers: every byte below `next_bytes` is held by `copies` nodes at this moment and is never
     lost afterwards.
@@ -105,8 +106,8 @@ class AppendsAcknowledged:
 
 @attrs.frozen(kw_only=True)
 class AppendsTimedOut:
-    """Appends were answered with FLUSH_SLAVE_TIMEOUT. By group_transfer, one event per batch. They
-    are in the log.
+    """Appends were answered with FLUSH_SLAVE_TIMEOUT. Emitted by group_transfer, one event per
+    batch. They are in the log.
 
     Attributes:
         held_bytes: what as many nodes as an append needs held then, the master among them; -1:
@@ -122,8 +123,8 @@ class AppendsTimedOut:
 
 @attrs.frozen(kw_only=True)
 class SlaveNotAvailable:
-    """Appends were answered with SLAVE_NOT_AVAILABLE. By group_transfer (`ack_policy = "4.x"`), one
-    event per batch. They are in the log.
+    """Appends were answered with SLAVE_NOT_AVAILABLE. Emitted by group_transfer (`ack_policy =
+    "4.x"`), one event per batch. They are in the log.
 
     Attributes:
         reason: of the last of them.
@@ -137,7 +138,7 @@ class SlaveNotAvailable:
 
 @attrs.frozen(kw_only=True)
 class MasterConnected:
-    """A slave reached its master. By ha_client."""
+    """A slave reached its master. Emitted by ha_client."""
 
     session: int
     master: str
@@ -145,7 +146,9 @@ class MasterConnected:
 
 @attrs.frozen(kw_only=True)
 class MasterLost:
-    """A slave's connection, or its attempt, ended. By ha_client. `pause_s`: to the next one."""
+    """A slave's connection, or its attempt, ended. Emitted by ha_client. `pause_s`: to the next
+    one.
+    """
 
     session: int
     reason: str
@@ -155,7 +158,7 @@ class MasterLost:
 
 @attrs.frozen(kw_only=True)
 class OffsetReported:
-    """A slave told its master what it holds. By ha_client, per report.
+    """A slave told its master what it holds. Emitted by ha_client, per report.
 
     Checkers: never lower than before in one session; in a `synced` group never above a finished
     sync.
@@ -167,8 +170,8 @@ class OffsetReported:
 
 @attrs.frozen(kw_only=True)
 class OffsetMismatched:
-    """The master sent another offset than the end of this slave's log. By ha_client; nothing was
-    appended (T1).
+    """The master sent another offset than the end of this slave's log. Emitted by ha_client;
+    nothing was appended (T1).
     """
 
     session: int
@@ -179,8 +182,8 @@ class OffsetMismatched:
 
 @attrs.frozen(kw_only=True)
 class SlaveDiverged:
-    """Offsets were refused so often that only a person can decide. By ha_client, when the state is
-    entered.
+    """Offsets were refused so often that only a person can decide. Emitted by ha_client, when the
+    state is entered.
     """
 
     session: int

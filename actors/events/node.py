@@ -7,7 +7,7 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class NodeStarted:
-    """The first event of every boot. By the event sink, when the node opens it.
+    """The first event of every boot. Emitted by the event sink, when the node opens it.
 
     Audits take it for the beginning of a boot: a seq below it is an error.
 
@@ -27,8 +27,8 @@ class NodeStarted:
 
 @attrs.frozen(kw_only=True)
 class GroupConfigured:
-    """What a group promises, by this node's cluster file. By the node, at its start, for each of
-    its groups.
+    """What a group promises, by this node's cluster file. Emitted by the node, at its start, for
+    each of its groups.
 
     Audits: what was acknowledged is on `sure_copies` members, and each has an event log.
 
@@ -54,7 +54,8 @@ class GroupConfigured:
 
 @attrs.frozen(kw_only=True)
 class NodeStopped:
-    """The last event of an ordered boot. By the event log, when everything else has stopped.
+    """The last event of an ordered boot. Emitted by the event log, when everything else has
+    stopped.
 
     Audits take a boot without it for one that ended by a crash, and its end as open.
 
@@ -67,7 +68,8 @@ class NodeStopped:
 
 @attrs.frozen(kw_only=True)
 class EventsDropped:
-    """Events that found no room in memory. By the event sink, as soon as there is room again.
+    """Events that found no room in memory. Emitted by the event sink, as soon as there is room
+    again.
 
     The completeness audit accepts exactly the holes in `seq` that these name.
 
@@ -82,7 +84,8 @@ class EventsDropped:
 
 @attrs.frozen(kw_only=True)
 class EventRefused:
-    """Something was emitted that is no event or cannot be encoded. By the sink, in its place.
+    """Something was emitted that is no event or cannot be encoded. Emitted by the sink, in its
+    place.
 
     A mistake in the program: tests demand that it never appears.
     """
@@ -93,7 +96,7 @@ class EventRefused:
 
 @attrs.frozen(kw_only=True)
 class EventFileRepaired:
-    """A file that a crash had left open was published. By the event log, when it starts.
+    """A file that a crash had left open was published. Emitted by the event log, when it starts.
 
     The completeness audit expects that the boot of that file ends with it.
 
@@ -110,8 +113,8 @@ class EventFileRepaired:
 
 @attrs.frozen(kw_only=True)
 class EventFilesExpired:
-    """Old files are not kept by the retention any more. By the event log, before it deletes them:
-    that is done once this event is published.
+    """Old files are not kept by the retention any more. Emitted by the event log, before it deletes
+    them: that is done once this event is published.
 
     Completeness audits take a range that is missing just before the oldest event that is left for
     one that expired before it was read.
@@ -132,7 +135,8 @@ class EventFilesExpired:
 
 @attrs.frozen(kw_only=True)
 class EventWriteFailed:
-    """The disk took no events. By the event log, once it takes them again; policy "drop" only.
+    """The disk took no events. Emitted by the event log, once it takes them again; policy "drop"
+    only.
 
     Attributes:
         error: the first error.

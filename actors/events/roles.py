@@ -11,7 +11,7 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class GroupOpened:
-    """A master takes appends from here on: its epoch is remembered. By role_keeper.
+    """A master takes appends from here on: its epoch is remembered. Emitted by role_keeper.
 
     Checkers: epochs of one number have one master; an epoch starts at or above the end of all that
     was acknowledged, unless it is `forced`.
@@ -30,7 +30,7 @@ class GroupOpened:
 
 @attrs.frozen(kw_only=True)
 class MasterFenced:
-    """A master takes no appends, and why. By role_keeper, when the reason changes.
+    """A master takes no appends, and why. Emitted by role_keeper, when the reason changes.
 
     `reason` is a name of `role_effects.Fence`.
     """
@@ -42,7 +42,7 @@ class MasterFenced:
 @attrs.frozen(kw_only=True)
 class RecordUnsaved:
     """The disk has no room for what the group must remember, and what rests on it waits; told when
-    that begins, and with `reason` "" when it is saved. By role_keeper.
+    that begins, and with `reason` "" when it is saved. Emitted by role_keeper.
     """
 
     reason: str
@@ -50,7 +50,8 @@ class RecordUnsaved:
 
 @attrs.frozen(kw_only=True)
 class PromotionRecorded:
-    """A later promotion was heard of and is remembered. By role_keeper, before it acts on it.
+    """A later promotion was heard of and is remembered. Emitted by role_keeper, before it acts on
+    it.
 
     Checkers: numbers rise, and one number has one master. `before`: who was master until then.
     """
@@ -63,7 +64,7 @@ class PromotionRecorded:
 @attrs.frozen(kw_only=True)
 class PromotionVoid:
     """A promotion whose coordinator fell silent has not taken place, and never will: who was to be
-    master by it has said so. By role_keeper.
+    master by it has said so. Emitted by role_keeper.
     """
 
     number: int
@@ -73,7 +74,8 @@ class PromotionVoid:
 
 @attrs.frozen(kw_only=True)
 class SlaveVerified:
-    """A slave's log is a part of its master's: it may report. By role_keeper, per connection.
+    """A slave's log is a part of its master's: it may report. Emitted by role_keeper, per
+    connection.
 
     Checkers: no report without it where the master is ours.
     """
@@ -86,7 +88,8 @@ class SlaveVerified:
 
 @attrs.frozen(kw_only=True)
 class LogDiverged:
-    """A slave's log is no part of its master's: it does not report. By role_keeper, once per cause.
+    """A slave's log is no part of its master's: it does not report. Emitted by role_keeper, once
+    per cause.
 
     `how` is a value of `epochs.Kind`; the two logs are equal up to `consistent_bytes`.
     """

@@ -10,8 +10,8 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class RecoveryFinished:
-    """A store was opened. By store, at each start; checkers: `end_bytes` is the end of a record or
-    of a file, and nothing synced lies behind it.
+    """A store was opened. Emitted by store, at each start; checkers: `end_bytes` is the end of a
+    record or of a file, and nothing synced lies behind it.
 
     Attributes:
         was_clean: the last stop was an ordered one.
@@ -32,7 +32,9 @@ class RecoveryFinished:
 
 @attrs.frozen(kw_only=True)
 class LogTruncated:
-    """Bytes at or behind `end_bytes` were cut and kept aside. By store, before anybody reads it."""
+    """Bytes at or behind `end_bytes` were cut and kept aside. Emitted by store, before anybody
+    reads it.
+    """
 
     end_bytes: int
     kept_bytes: int
@@ -40,7 +42,8 @@ class LogTruncated:
 
 @attrs.frozen(kw_only=True)
 class RecordsAppended:
-    """One write of a master: `appends` callers, `records` records. By store, when it is written.
+    """One write of a master: `appends` callers, `records` records. Emitted by store, when it is
+    written.
 
     Checkers and audits: these ranges and those of AppendsAcknowledged tile the master's log.
     """
@@ -53,7 +56,7 @@ class RecordsAppended:
 
 @attrs.frozen(kw_only=True)
 class BytesReceived:
-    """A slave wrote what it received in one batch. By store.
+    """A slave wrote what it received in one batch. Emitted by store.
 
     Checkers: the ranges of one session are contiguous.
     """
@@ -65,21 +68,23 @@ class BytesReceived:
 
 @attrs.frozen(kw_only=True)
 class LogSynced:
-    """All below `offset_bytes` is on the disk. By store. Checkers: a restart never ends below."""
+    """All below `offset_bytes` is on the disk. Emitted by store. Checkers: a restart never ends
+    below.
+    """
 
     offset_bytes: int
 
 
 @attrs.frozen(kw_only=True)
 class SegmentRolled:
-    """The log went on in the file that begins at `base_bytes`. By store."""
+    """The log went on in the file that begins at `base_bytes`. Emitted by store."""
 
     base_bytes: int
 
 
 @attrs.frozen(kw_only=True)
 class SegmentExpired:
-    """The oldest file was deleted. By store.
+    """The oldest file was deleted. Emitted by store.
 
     Attributes:
         min_bytes: the log's first offset now.
@@ -95,7 +100,7 @@ class SegmentExpired:
 
 @attrs.frozen(kw_only=True)
 class DiskUsageChanged:
-    """A log finds no room for what is appended or received, or does again. By store.
+    """A log finds no room for what is appended or received, or does again. Emitted by store.
 
     Attributes:
         is_full: no room, as more is used than `disk_full_ratio` or as a write found none.
@@ -110,7 +115,7 @@ class DiskUsageChanged:
 
 @attrs.frozen(kw_only=True)
 class WriteFailed:
-    """A write to the log failed, so its end is unknown: the node stops. By store."""
+    """A write to the log failed, so its end is unknown: the node stops. Emitted by store."""
 
     error: str
     offset_bytes: int
@@ -119,7 +124,7 @@ class WriteFailed:
 @attrs.frozen(kw_only=True)
 class PageSealed:
     """A slave synced the page that ends at `offset_bytes` before it wrote on, so that no power loss
-    leaves a hole in a record's head. By store.
+    leaves a hole in a record's head. Emitted by store.
     """
 
     offset_bytes: int
@@ -127,7 +132,7 @@ class PageSealed:
 
 @attrs.frozen(kw_only=True)
 class SyncFailed:
-    """A sync failed, which is final: the node stops. By syncer, dispatcher and store."""
+    """A sync failed, which is final: the node stops. Emitted by syncer, dispatcher and store."""
 
     error: str
     paths: tuple[str, ...]
@@ -135,7 +140,7 @@ class SyncFailed:
 
 @attrs.frozen(kw_only=True)
 class RawAppendRefused:
-    """Received bytes were not written, so the session ends. By store, once per session."""
+    """Received bytes were not written, so the session ends. Emitted by store, once per session."""
 
     session: int
     offset_bytes: int
@@ -145,7 +150,7 @@ class RawAppendRefused:
 @attrs.frozen(kw_only=True)
 class RotFound:
     """Bytes of the log are not what was written there, or cannot be read: this copy does not count
-    until they are mended. By scrubber, once per range and life; alarms: a copy is damaged.
+    until they are mended. Emitted by scrubber, once per range and life; alarms: a copy is damaged.
 
     Attributes:
         first_bytes, next_bytes: the range.
@@ -159,7 +164,8 @@ class RotFound:
 
 @attrs.frozen(kw_only=True)
 class RotMended:
-    """Damaged bytes are what was written again, or are gone with their file. By scrubber."""
+    """Damaged bytes are what was written again, or are gone with their file. Emitted by scrubber.
+    """
 
     first_bytes: int
     next_bytes: int
@@ -167,8 +173,8 @@ class RotMended:
 
 @attrs.frozen(kw_only=True)
 class RangeRepaired:
-    """A damaged range was written anew, as another member has it, and is on the disk. By scrubber,
-    for `repair`; RotMended comes with it.
+    """A damaged range was written anew, as another member has it, and is on the disk. Emitted by
+    scrubber, for `repair`; RotMended comes with it.
 
     Attributes:
         source: that member.
@@ -183,7 +189,7 @@ class RangeRepaired:
 class DispatchStarted:
     """The derived files are loaded; records from `from_bytes` on are dispatched (again).
 
-    By dispatcher, at each start.
+    Emitted by dispatcher, at each start.
     """
 
     from_bytes: int
@@ -193,8 +199,9 @@ class DispatchStarted:
 
 @attrs.frozen(kw_only=True)
 class DerivedAnew:
-    """All consume queues and the index are built anew from the whole log. By dispatcher, at a start
-    that finds something else than it left, or when the log was mended where they derive from it.
+    """All consume queues and the index are built anew from the whole log. Emitted by dispatcher, at
+    a start that finds something else than it left, or when the log was mended where they derive
+    from it.
 
     Attributes:
         reason: what it found.
@@ -205,7 +212,7 @@ class DerivedAnew:
 
 @attrs.frozen(kw_only=True)
 class QueueRebuilt:
-    """A consume queue lacked units and is built anew from the whole log. By dispatcher."""
+    """A consume queue lacked units and is built anew from the whole log. Emitted by dispatcher."""
 
     topic: str
     queue_id: int
@@ -214,8 +221,8 @@ class QueueRebuilt:
 @attrs.frozen(kw_only=True)
 class DispatchHalted:
     """Queues and index are derived no further: old bytes of the log that are needed for it are
-    damaged, or nobody can say. By dispatcher, once for each such place; it goes on by itself when
-    they are mended.
+    damaged, or nobody can say. Emitted by dispatcher, once for each such place; it goes on by
+    itself when they are mended.
 
     Attributes:
         at_bytes: all records that end at or below it can be looked up.
@@ -228,7 +235,7 @@ class DispatchHalted:
 
 @attrs.frozen(kw_only=True)
 class DispatchWentOn:
-    """The damage at which the dispatcher stood is mended. By dispatcher."""
+    """The damage at which the dispatcher stood is mended. Emitted by dispatcher."""
 
     at_bytes: int
 
@@ -249,7 +256,9 @@ class DerivedMended:
 
 @attrs.frozen(kw_only=True)
 class RecordsNotDispatched:
-    """Records that no queue can take (a topic that is no file name). By dispatcher, per batch."""
+    """Records that no queue can take (a topic that is no file name). Emitted by dispatcher, per
+    batch.
+    """
 
     first_bytes: int
     count: int
@@ -258,7 +267,7 @@ class RecordsNotDispatched:
 @attrs.frozen(kw_only=True)
 class QueuesBegunAnew:
     """Consume queues began anew at a lower queue offset, for their topic was deleted and made again
-    on a RocketMQ master. By dispatcher, per batch.
+    on a RocketMQ master. Emitted by dispatcher, per batch.
 
     Attributes:
         topic, queue_id, first_bytes: of the first of the records that queues began anew with.
@@ -276,8 +285,8 @@ class QueuesBegunAnew:
 @attrs.frozen(kw_only=True)
 class QueueOffsetsRepeated:
     """Records without a unit, for an older record of the queue has their queue offset, as a
-    RocketMQ master gives it that was started before its queues were complete. By dispatcher, per
-    batch.
+    RocketMQ master gives it that was started before its queues were complete. Emitted by
+    dispatcher, per batch.
     """
 
     first_bytes: int

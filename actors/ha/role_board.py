@@ -33,7 +33,7 @@ class RoleBoard:
     _changed: trio.Event = attrs.field(init=False, factory=trio.Event)
 
     def publish(self, view: RoleView, *, is_open: bool) -> None:
-        """By the role keeper."""
+        """Called by the role keeper: the newest view."""
         if (view, is_open) == (self.view, self.is_open):
             return
         self.view, self.is_open = view, is_open

@@ -9,4 +9,4 @@ from actors.node.kind import NodeKind
 from actors.node.ledger_groups import DLEDGER
 
 KINDS: Final[dict[str, NodeKind[Any]]] = {"classic": CLASSIC, "dledger": DLEDGER}
-"""By mode."""
+"""The kinds by the names of their modes."""

@@ -235,7 +235,9 @@ class LedgerPart(LedgerMember):
             raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
 
     async def _read_index(self) -> int:
-        """As leader. Raises: RequestRefused: it is none, or cannot prove it in time."""
+        """The read index as a leader has it. Raises: RequestRefused: it is none, or cannot prove it
+        in time.
+        """
         try:
             asked_index = await self.checker.ask(
                 ReadIndex,

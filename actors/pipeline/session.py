@@ -315,7 +315,9 @@ def _variables(profile: Profile) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """For what is started meanwhile. Other Javas of this process must not get ours."""
+    """Environment variables for processes that are started meanwhile. Other Javas of this process
+    must not get ours.
+    """
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:

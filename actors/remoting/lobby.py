@@ -98,7 +98,7 @@ class _SpokenHalf:
 
 @attrs.define
 class _Visitors:
-    """Of one address. `free`: so many need not wait, as of `at_s`."""
+    """The visitors of one address. `free`: so many need not wait, as of `at_s`."""
 
     at_s: float
     free: float = FREE_BURST

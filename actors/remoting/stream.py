@@ -57,7 +57,7 @@ class Received:
 
 @attrs.frozen(kw_only=True)
 class StreamEnded:
-    """No more frames will come, or none will leave. At least once for each stream."""
+    """No more frames will come, or none will leave. Sent at least once for each stream."""
 
     number: int
     reason: str

@@ -96,7 +96,7 @@ class Registry:
                 reply.fail(error or Unread(f"{path} is not running"))
 
     def flush_dead_letters(self) -> None:
-        """Tell what was counted and not yet told. At the end of the system."""
+        """Report dead letters that were counted and not yet reported, at the end of the system."""
         for (path, message_type), (_, count) in self._dead.items():
             self._tell_dead(path, message_type, count)
         self._dead.clear()

@@ -48,7 +48,7 @@ slaves = ["n1"]
 
 
 @attrs.define
-class Slot:
+class ServedAt:
     """A cluster's folder, in which n0 serves."""
 
     folder: Path
@@ -78,22 +78,22 @@ class Slot:
 
 
 @asynccontextmanager
-async def slot(
+async def served_at(
     folder: Path, node: MemoryNode, limits: ApiLimits | None = None
-) -> AsyncIterator[Slot]:
+) -> AsyncIterator[ServedAt]:
     (folder / "c.toml").write_text(FILE)
     (folder / "n0").mkdir()
     unix = UnixEndpoint(path=str(folder / "n0" / "api.sock"))
     spec = api_spec(TcpNetwork(), node, unix=unix, limits=limits)
     root = SupervisorSpec(children=(ChildSpec(name="api", start=spec),))
     async with open_system("n0", root, events=node.sink) as system:
-        yield Slot(folder, system)
+        yield ServedAt(folder, system)
 
 
 async def test_append_and_read_back(tmp_path: Path) -> None:
     node = MemoryNode()
     lines = b"".join(b"line %d\n" % number for number in range(5000))
-    async with slot(tmp_path, node) as at:
+    async with served_at(tmp_path, node) as at:
         code, out, error = await at.run(at.file, "append", stdin=lines + b"without newline")
         assert (code, error) == (0, "")
         assert out.startswith(b"5001 of 5001 lines acknowledged in orders by n0, ")
@@ -120,7 +120,7 @@ async def test_append_and_read_back(tmp_path: Path) -> None:
 async def test_read_from_a_node_that_was_told_nothing(tmp_path: Path) -> None:
     """A slave that has not reached its master holds records and may show none: not "no records"."""
     node = MemoryNode(stored=[b"a", b"b"], acknowledged=0, held_end=0)
-    async with slot(tmp_path, node) as at:
+    async with served_at(tmp_path, node) as at:
         code, out, error = await at.run(at.file, "read")
     assert (code, out) == (1, b"")
     assert error.startswith("triolog: n0 holds orders up to position 200, but does not know ")
@@ -129,7 +129,7 @@ async def test_read_from_a_node_that_was_told_nothing(tmp_path: Path) -> None:
 
 async def test_status_and_bench(tmp_path: Path) -> None:
     node = MemoryNode()
-    async with slot(tmp_path, node) as at:
+    async with served_at(tmp_path, node) as at:
         code, out, error = await at.run(at.file, "status", "--json")
         assert (code, error) == (0, "")
         assert json.loads(out) == STATUS
@@ -140,7 +140,7 @@ async def test_status_and_bench(tmp_path: Path) -> None:
         assert re.match(rb"window  appends/s .*\n +2 ", await bench(at, "--window", "2"))
 
 
-async def bench(at: Slot, *words: str) -> bytes:
+async def bench(at: ServedAt, *words: str) -> bytes:
     """What it prints once an append of each window was answered; it is given longer each time.
 
     On a busy machine none may be within 0.2 s, which its exit code tells.
@@ -157,7 +157,7 @@ async def bench(at: Slot, *words: str) -> bytes:
 async def test_a_full_node(tmp_path: Path) -> None:
     socket = str(tmp_path / "n0" / "api.sock")
     taken = "its only client slot is taken"
-    async with slot(tmp_path, MemoryNode(), ApiLimits(clients=1)) as at, connect(socket):
+    async with served_at(tmp_path, MemoryNode(), ApiLimits(clients=1)) as at, connect(socket):
         code, _, error = await at.run(socket, "append", "--wait", "0.1")
         assert (code, error) == (1, f"triolog: {socket}: {taken}; tried again for 0.1 s\n")
         code, _, error = await at.run(at.file, "read", "--wait", "0")
@@ -167,7 +167,7 @@ async def test_a_full_node(tmp_path: Path) -> None:
 
 async def test_tail_until_interrupted(tmp_path: Path) -> None:
     node = MemoryNode()
-    async with slot(tmp_path, node) as at, trio.open_nursery() as nursery:
+    async with served_at(tmp_path, node) as at, trio.open_nursery() as nursery:
         process = await trio.lowlevel.open_process(
             at.command(at.file, "tail", "--start", "0"), stdout=subprocess.PIPE, cwd=ROOT
         )
@@ -198,21 +198,21 @@ async def test_tail_until_interrupted(tmp_path: Path) -> None:
     ],
 )
 async def test_a_users_mistake(tmp_path: Path, words: tuple[str, ...], text: str) -> None:
-    slots = {
+    values = {
         "file": str(tmp_path / "c.toml"),
         "folder": str(tmp_path),
         "socket": str(tmp_path / "n0" / "api.sock"),
     }
-    async with slot(tmp_path, MemoryNode()) as at:
-        code, out, error = await at.run(*(word.format(**slots) for word in words))
+    async with served_at(tmp_path, MemoryNode()) as at:
+        code, out, error = await at.run(*(word.format(**values) for word in words))
     assert (code, out) == (2, b"")
     assert error.startswith("triolog: ")
-    assert text.format(**slots) in error
+    assert text.format(**values) in error
     assert error.count("\n") == 1
 
 
 async def test_nobody_is_there(tmp_path: Path) -> None:
-    async with slot(tmp_path, MemoryNode()) as at:
+    async with served_at(tmp_path, MemoryNode()) as at:
         for target, named in ((f"{at.file}:n1", "cannot reach n1: "), ("127.0.0.1:1", "127.0.0.1")):
             code, out, error = await at.run(target, "status")
             assert (code, out) == (1, b"")
@@ -260,7 +260,7 @@ async def test_appends_that_fail(
 ) -> None:
     # Lines so long that each is a batch: two were read before the second is refused, or more.
     stdin = b"".join(bytes([65 + number]) * 300_000 + b"\n" for number in range(3))
-    async with slot(tmp_path, Failing(failure=failure)) as at:
+    async with served_at(tmp_path, Failing(failure=failure)) as at:
         code, out, error = await at.run(f"{at.file}:n0", "append", "--json", stdin=stdin)
     assert code == 1
     told = error.splitlines()
@@ -298,7 +298,7 @@ class Heard(MemoryNode):
 
 async def test_a_node_that_goes_away(tmp_path: Path) -> None:
     node = Heard(hold=True)
-    async with slot(tmp_path, node) as at, trio.open_nursery() as nursery:
+    async with served_at(tmp_path, node) as at, trio.open_nursery() as nursery:
         results: list[tuple[int, bytes, str]] = []
 
         async def append() -> None:
@@ -318,7 +318,7 @@ async def test_a_node_that_goes_away(tmp_path: Path) -> None:
 
 async def test_an_interrupt_ends_the_reading_and_keeps_what_was_read(tmp_path: Path) -> None:
     node = Heard()
-    async with slot(tmp_path, node) as at:
+    async with served_at(tmp_path, node) as at:
         process = await trio.lowlevel.open_process(
             at.command(at.file, "append"),
             stdin=subprocess.PIPE,
@@ -338,7 +338,7 @@ async def test_an_interrupt_ends_the_reading_and_keeps_what_was_read(tmp_path: P
 
 async def test_a_reader_of_our_output_that_leaves(tmp_path: Path) -> None:
     node = MemoryNode(stored=[b"x" * 1000] * 3000, acknowledged=300_000)
-    async with slot(tmp_path, node) as at:
+    async with served_at(tmp_path, node) as at:
         process = await trio.lowlevel.open_process(
             at.command(at.file, "read"),
             stdout=subprocess.PIPE,
@@ -357,7 +357,7 @@ async def test_a_reader_of_our_output_that_leaves(tmp_path: Path) -> None:
 async def test_a_progress_bar_on_a_terminal_only(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     try:
-        async with slot(tmp_path, MemoryNode()) as at:
+        async with served_at(tmp_path, MemoryNode()) as at:
             (at.folder / "lines").write_bytes(b"x\n" * 1000)
             with trio.fail_after(TIMEOUT_S):
                 done = await trio.run_process(
@@ -388,7 +388,7 @@ class Ledger(MemoryNode):
 
 async def test_empty_lines_are_passed_over_where_a_group_takes_none(tmp_path: Path) -> None:
     node = Ledger()
-    async with slot(tmp_path, node) as at:
+    async with served_at(tmp_path, node) as at:
         code, out, error = await at.run(at.file, "append", stdin=b"a\n\nb\n")
         assert code == 0
         assert error == "triolog: an empty line was passed over: orders takes no empty records\n"

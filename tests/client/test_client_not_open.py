@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pytest
 from api_kit import MemoryNode
-from test_client_command_line import place
+from test_client_command_line import served_at
 
 from actors.client import reading
 from actors.group_status import group_status
@@ -48,7 +48,7 @@ class ClosedNode(MemoryNode):
 
 
 async def test_read_of_a_group_that_is_not_open(tmp_path: Path) -> None:
-    async with place(tmp_path, ClosedNode()) as at:
+    async with served_at(tmp_path, ClosedNode()) as at:
         code, out, error = await at.run(at.file, "read")
     assert (code, out) == (1, b"")
     assert error == (

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import trio
-from ha_cluster import NODES, Cluster, places
+from ha_cluster import NODES, Cluster, setups
 from ha_kit import SEGMENT, cluster, until
 
 from actors.env import Env
@@ -216,7 +216,7 @@ async def test_the_trees_as_printed(autojump_clock: object, name: str, picture: 
 
     async def look(env: Env, task_status: trio.TaskStatus[None]) -> None:
         def build(registry: Registry) -> SupervisorSpec:
-            spec = node_tree([classic_trees(places(cluster(), name, env, registry))])
+            spec = node_tree([classic_trees(setups(cluster(), name, env, registry))])
             seen.append(render_spec(spec, name))
             return SupervisorSpec()
 

@@ -36,7 +36,7 @@ class AskVotes:
 
 @attrs.frozen(kw_only=True)
 class SendHeartbeats:
-    """To every peer. An answer comes back with `number`."""
+    """Send a heartbeat to every peer. An answer comes back with `number`."""
 
     number: int
     term: int

@@ -49,7 +49,7 @@ class Pushed:
         return self.entries[-1].index if self.entries else INDEX_NONE
 
     def answer(self, code: ResponseCode, term: int, begin: int, end: int) -> PushAnswer:
-        """To it. Args: as in PushAnswer."""
+        """Answer it. Args: as in PushAnswer."""
         return PushAnswer(
             code=code,
             term=term,

@@ -102,7 +102,7 @@ class PeersHeard:
     _votes: dict[str, tuple[int, bool]] = attrs.field(factory=dict, init=False)
 
     def answered(self, peer: str, number: int, code: ResponseCode, *, joins: bool) -> None:
-        """To a round of this number. `joins`: see `HeartbeatAnswer`."""
+        """An answer to the round of this number. `joins`: see `HeartbeatAnswer`."""
         if code is ResponseCode.NETWORK_ERROR:
             self.silent.add(peer)
             self._votes.pop(peer, None)

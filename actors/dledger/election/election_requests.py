@@ -102,7 +102,8 @@ def _votes(
     settings: ElectionSettings,
     answer_to: ActorRef[Any],
 ) -> list[tuple[str, Call]]:
-    """To each peer. The round ends by its own deadline, which is before the calls'."""
+    """Ask each peer for its vote. The round ends by its own deadline, which is before the calls'.
+    """
     timeout_s = settings.heartbeat_interval_s + settings.vote_round_extra_s
     calls = []
     for peer in peers:
@@ -133,7 +134,7 @@ def _beats(
 
 
 def _transfer(sender: Sender, send: SendTransfer, answer_to: ActorRef[Any]) -> tuple[str, Call]:
-    """To the transferee."""
+    """Tell the transferee that it may be elected."""
     request = LeadershipTransferRequest(
         take_leadership_ledger_index=send.index,
         transfer_id=sender.self_id,

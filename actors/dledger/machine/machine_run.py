@@ -55,7 +55,9 @@ class Given(list[LogEntry]):
 
     @property
     def which(self) -> str:
-        """For people. A machine that goes through them one by one failed on the one taken last."""
+        """Which entries failed, as text for people. A machine that goes through them one by one
+        failed on the one taken last.
+        """
         first, last = self[0].index, self[-1].index
         if first == last:
             return f"entry {first}"

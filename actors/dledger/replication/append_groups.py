@@ -86,7 +86,8 @@ def together(answers: RPCAnswers, *, deadline_s: float, body_bytes_max: int) -> 
 def groups(
     taken: Iterable[Taken], *, room: int, bytes_left: int, body_bytes_max: int
 ) -> Iterator[AppendGroup]:
-    """In their order. What has no room is refused, so that one caller's fault is not another's.
+    """Groups of appends in their order. What has no room is refused, so that one caller's fault is
+    not another's.
 
     Args:
         room, bytes_left: appends and bytes that may still wait; what came together is taken as a

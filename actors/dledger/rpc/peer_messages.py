@@ -49,7 +49,7 @@ class Signs:
 
 @attrs.frozen(kw_only=True)
 class GetSigns:
-    """To the state maintainer."""
+    """Asks the state maintainer for the peers' signs."""
 
     reply_to: ReplyTo[Signs]
 
@@ -74,7 +74,7 @@ class Progress:
 
 @attrs.frozen(kw_only=True)
 class GetProgress:
-    """To an entry dispatcher."""
+    """Asks an entry dispatcher how far its peer is."""
 
     reply_to: ReplyTo[Progress]
 
@@ -111,6 +111,6 @@ class Taking:
 
 @attrs.frozen(kw_only=True)
 class GetTaking:
-    """To the entry handler."""
+    """Asks the entry handler whether it takes entries."""
 
     reply_to: ReplyTo[Taking]

@@ -124,8 +124,7 @@ COMMITTED_ON_QUORUM = EventAudit(
     query=without_quorum,
     unseen=leaders_unseen,
     note=(
-        "Only the leader says which members acknowledged: they log no event for entries they "
-        "store."
+        "Only the leader says which members acknowledged: they log no event for entries they store."
     ),
 )
 COMMITTED_STAYS = EventAudit(

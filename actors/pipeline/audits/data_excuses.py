@@ -75,7 +75,7 @@ class Excuses:
 
 
 def excuses_in(events: DataFrame, groups: Iterable[GroupStores]) -> dict[str, Excuses]:
-    """By group. Raises: PySparkException."""
+    """Excuses by group. Raises: PySparkException."""
     told = events.where(fn.col("kind").isin(*_KINDS)).select(*_COLUMNS).collect()
     rows = [row.asDict() for row in told]
     emptied = began_empty(rows)
@@ -184,7 +184,7 @@ def _committed_since(
 
 
 def _forced(events: DataFrame) -> dict[str, list[Forced]]:
-    """By group. Epochs are in order by their promotions' numbers."""
+    """Forced openings by group. Epochs are in order by their promotions' numbers."""
     epochs = in_eras(events, answered(events))
     begun = {(row["group"], row["number"]): 0 for row in unopened(events, epochs).collect()}
     told = [row.asDict() for row in epochs.collect()]

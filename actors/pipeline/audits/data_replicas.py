@@ -205,7 +205,7 @@ def _without_most(witness: Witness, have: Mapping[int, Sequence[Sequence[str]]])
 
 
 def torn(found: DataFrame, nodes: Sequence[str]) -> list[str]:
-    """Logs that end in something else than zeros: a write was under way. For people."""
+    """Logs that end in something else than zeros: a write was under way; as text for people."""
     tails = fn.filter("damages", _is_tail)
     rows = found.select("position", fn.explode(tails).alias("one")).limit(TORN_SHOWN_MAX)
     told = rows.select("position", "one.what", names_of(fn.col("one.nodes"), nodes)).collect()

@@ -38,7 +38,7 @@ class GivenUp:
 
     @classmethod
     def read(cls, disk: Disk, path: str) -> GivenUp:
-        """As the side file says it. Raises: CorruptLog: it cannot be read."""
+        """Read the side file. Raises: CorruptLog: it cannot be read."""
         try:
             return cls(*(read_side_file(disk, path, 2) or (0, 0)))
         except SideFileDamaged:

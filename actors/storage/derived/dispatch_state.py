@@ -115,7 +115,7 @@ class DispatchState:
         return cls(**dict(zip(names, values, strict=False)))
 
     def values(self) -> tuple[int, ...]:
-        """As the side file holds them."""
+        """The fields in the order of the side file."""
         found: tuple[int, ...] = attrs.astuple(self)
         return found
 

@@ -46,7 +46,7 @@ class MarkValues:
 
     @classmethod
     def of(cls, values: tuple[int, ...]) -> MarkValues:
-        """As the file has them."""
+        """The mark, of the values in its file."""
         end, whole, clean, *begin = values
         return cls(end, whole, clean == 1, *begin)
 

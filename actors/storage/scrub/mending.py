@@ -392,7 +392,7 @@ class Mender:
             return b""
 
     def _pieces(self, start: int, data: bytes) -> list[tuple[int, bytes]]:
-        """By range."""
+        """The pieces by range."""
         found, at = [], start
         while at < start + len(data):
             _, behind = self.check.digests.range_at(at)

@@ -24,7 +24,7 @@ class Scrubbed:
     whole_s: float | None
 
     def plain(self, now_s: float) -> dict[str, Any]:
-        """For JSON."""
+        """The fields as a dict for JSON."""
         age_s = None if self.whole_s is None else round(max(0.0, now_s - self.whole_s), 3)
         return {"unread_bytes": self.unread_bytes, "whole_age_s": age_s}
 

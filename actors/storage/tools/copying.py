@@ -61,7 +61,7 @@ class BackedUpGroup:
 
     @staticmethod
     def parse(found: Any) -> BackedUpGroup:
-        """As a manifest has it. Raises: what is in `identity.UNREADABLE`."""
+        """Parse a manifest's entry. Raises: what is in `identity.UNREADABLE`."""
         files = tuple(
             BackedUpFile(
                 base_bytes=int(each["base_bytes"]),

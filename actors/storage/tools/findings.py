@@ -120,7 +120,7 @@ class Report(ABC):
 
     @property
     def result(self) -> str:
-        """In one word."""
+        """The result as one word."""
         if self.findings.damage_count:
             return "DAMAGE"
         return "mends" if self.findings.mend_count else "good"

@@ -79,7 +79,7 @@ class Damaged:
 
 
 def damaged(group: ClassicGroup, observations: Iterable[Observation]) -> dict[str, Damaged]:
-    """By member."""
+    """Damage by member."""
     found = {name: Damaged() for name in group.members}
     for seen in observations:
         if not isinstance(seen, FaultInjected):

@@ -86,7 +86,7 @@ class VoteOnce:
 
 @attrs.define(kw_only=True)
 class LeaderIsElected:
-    """Who leads a term has the votes of a majority: by what the members' disks say. One that is in
+    """The leader of a term has the votes of a majority, by what the members' disks say. One that is in
     a later term by then may have voted, and so may one without a disk.
     """
 

@@ -93,7 +93,7 @@ class BackedUpLedger:
 
     @staticmethod
     def parse(found: Any) -> BackedUpLedger:
-        """As a manifest has it. Raises: what is in `identity.UNREADABLE`."""
+        """Parse a manifest's entry. Raises: what is in `identity.UNREADABLE`."""
         return BackedUpLedger(
             log=BackedUpGroup.parse(found["log"]),
             first_index=int(found["first_index"]),
