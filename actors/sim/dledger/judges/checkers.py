@@ -86,8 +86,8 @@ class VoteOnce:
 
 @attrs.define(kw_only=True)
 class LeaderIsElected:
-    """The leader of a term has the votes of a majority, by what the members' disks say. One that is in
-    a later term by then may have voted, and so may one without a disk.
+    """The leader of a term has the votes of a majority, by what the members' disks say. One that is
+    in a later term by then may have voted, and so may one without a disk.
     """
 
     group: DLedgerGroup
