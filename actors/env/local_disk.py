@@ -352,6 +352,9 @@ class LocalDisk:
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
 
+    def has_name(self, path: str) -> bool:
+        return os.path.lexists(path)
+
     def stat(self, path: str) -> FileStat:
         status = os.stat(path)
         modified_ms = status.st_mtime_ns // 1_000_000

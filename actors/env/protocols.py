@@ -152,6 +152,9 @@ class Disk(Protocol):
         """
 
     def exists(self, path: str) -> bool: ...
+    def has_name(self, path: str) -> bool:
+        """As `exists`, and true also of a link that leads nowhere."""
+
     def stat(self, path: str) -> FileStat: ...
     def listdir(self, path: str) -> list[str]:
         """Names in the folder, sorted, without LOST_AND_FOUND. Empty if there is no such folder."""

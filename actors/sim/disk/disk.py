@@ -258,6 +258,8 @@ class SimDisk:
     def exists(self, path: str) -> bool:
         return self._names.get(path) is not None
 
+    has_name = exists  # there are no links
+
     def stat(self, path: str) -> FileStat:
         node = self._names.get(path)
         if node is None:

@@ -34,6 +34,9 @@ class FencedDisk:
     def exists(self, path: str) -> bool:
         return self._disk(path).exists(path)
 
+    def has_name(self, path: str) -> bool:
+        return self._disk(path).has_name(path)
+
     def stat(self, path: str) -> FileStat:
         return self._disk(path).stat(path)
 

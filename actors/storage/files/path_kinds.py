@@ -46,8 +46,7 @@ def wrong_kinds(
 
 def _unseen(disk: Disk, path: str, wanted: str) -> str:
     """What is wrong where nothing was found; "": there is no such name, or by now it is right."""
-    folder, _, name = path.rpartition("/")
-    if name not in names_in(disk, folder):
+    if not disk.has_name(path):
         return ""
     found = kind_of(disk, path)  # again: a node that starts meanwhile makes its files
     if found == wanted:
