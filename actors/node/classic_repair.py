@@ -153,33 +153,40 @@ class ClassicRepair:
         for outvotes in (False, True) if all_asked else (False,):
             reasons.clear()
             for name in self.names:
-                refused = self.silent.get(name) or await self._mend_from(name, rot, outvotes)
+                who, refused = name, self.silent.get(name, "")
+                if not refused:
+                    who, refused = await self._mend_from(name, rot, outvotes)
                 if not refused:
                     return name, ""
+                if who == self.part.node:
+                    return "", f"{who}: {refused}"
                 reasons.append(f"{name}: {refused}")
         return "", "; ".join(reasons)
 
-    async def _mend_from(self, name: str, rot: Rot, outvotes: bool) -> str:
-        """Why it came to nothing; "" if the range is good now. `outvotes`: see `Mend`."""
+    async def _mend_from(self, name: str, rot: Rot, outvotes: bool) -> tuple[str, str]:
+        """Why it came to nothing, and with whom, this node itself or that member; "" if the range
+        is good now. `outvotes`: see `Mend`.
+        """
         until, data = rot.end, bytearray()
         while True:
             if self.shared[name] < until:
                 await self._meet_again(name)
             if self.shared[name] < until:
-                return f"its log is the same up to byte {self.shared[name]} only"
+                return name, f"its log is the same up to byte {self.shared[name]} only"
             while rot.start + len(data) < until:
                 try:
                     data += await self._range(name, rot.start + len(data), until)
                 except LOST as error:
-                    return lost_text(error)
+                    return name, lost_text(error)
             done = await self._give(name, rot.start, bytes(data), outvotes)
             if done.refused or done.wants_until <= until:
                 break
             until = done.wants_until
         if done.refused or done.wants_until:
-            return done.refused or "what came is damaged"
+            who = self.part.node if done.is_own else name
+            return who, done.refused or "what came is damaged"
         again = {each.start: each.reason for each in await self._damage()}
-        return again.get(rot.start, "")
+        return name, again.get(rot.start, "")
 
     async def _range(self, name: str, start: int, until: int) -> bytes:
         """A whole range, or what of it lies below `until`. Raises: one of LOST."""

@@ -198,7 +198,9 @@ async def test_a_full_disk_refuses_it_and_keeps_what_was_there(autojump_clock: o
         disk = on.world.node("n1").disk
         disk.faults.fill(60.0)
         found = await repaired(on, "n1")
-        assert "n0: no room: " in found["left"][0]["reason"]
+        (left,) = found["left"]
+        assert left["reason"].startswith("n1: no room: ")
+        assert left["reason"].count("no room") == 1, "nor would it take n2's"
         assert log_of(on, "n1") == before
         assert aside(on, "n1") == {}
         disk.faults.clear()

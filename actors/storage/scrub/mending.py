@@ -85,10 +85,12 @@ class Mended:
     Attributes:
         wants_until: nothing was written: give all ranges up to there; 0: they are not wanted.
         refused: why nothing was written, for people.
+        is_own: it lies here, so that nobody's bytes would be taken.
     """
 
     wants_until: int = 0
     refused: str = ""
+    is_own: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -246,7 +248,8 @@ class Mender:
         except OffsetGone:
             return Mended(refused="the file has been deleted for its age meanwhile")
         except OSError as error:
-            return Mended(refused=why_failed(self.disk, self.layout.root, error))
+            why = why_failed(self.disk, self.layout.root, error)
+            return Mended(refused=why, is_own=True)
         await answered(self.check.look_again(), self.run_beside)
         return Mended()
 
