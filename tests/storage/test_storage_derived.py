@@ -16,11 +16,12 @@ from actors.storage.derived.queue_files import (
     PROBE_UNITS,
     QUEUES_PER_STEP,
     QueueGap,
+    first_kept,
     is_safe_topic,
     list_queues,
     scan_queue,
 )
-from wire.files.consume_queue import FILLER_SIZE
+from wire.files.consume_queue import FILLER_SIZE, encode_unit
 
 FOLDER = LAYOUT.consume_queue
 
@@ -255,3 +256,24 @@ def test_scanning_reads_only_and_limits() -> None:
     nothing = scan_queue(disk, f"{FOLDER}/no/0", FILE, 35)
     assert nothing is not None
     assert nothing.end_bytes == -1
+
+
+@pytest.mark.parametrize("count", [1, 3, 7, 300, 1000])
+def test_one_damaged_unit_does_not_mislead_the_search_for_the_oldest_record(count: int) -> None:
+    """Beside the unit itself nobody can know."""
+    good = [100 * number for number in range(count)]
+    step = max(1, count // 40)
+    for boundary in range(0, count + 1, step):
+        for damaged in range(0, count, step):
+            for value in (0, 100 * count + 5):
+                offsets = list(good)
+                offsets[damaged] = value
+                units = [encode_unit(offset, 50, 0) for offset in offsets]
+                found = first_kept(
+                    lambda first, most, units=units: b"".join(units[first : first + most]),  # type: ignore[misc]
+                    0,
+                    count,
+                    100 * boundary,
+                )
+                is_near = -2 <= found - boundary <= 1 and abs(damaged - boundary) <= 2
+                assert found == boundary or is_near

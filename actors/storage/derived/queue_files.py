@@ -66,6 +66,8 @@ FILES_RECOVERED = 3
 PROBE_UNITS = 256
 """Units that one read takes, a little more than a page of them: a search for a queue's end needs
 one, and what stands right before the end is looked at in the same way."""
+ODD_UNITS_MAX = 8
+"""So many damaged units a search passes, of the dozen that it looks at."""
 QUEUES_PER_STEP = 8
 """After so many queues others get a turn: one costs some 0.1 ms to look at and 0.3 ms to make, and
 more where nothing is cached or the file system is busy."""
@@ -131,21 +133,42 @@ def queue_key(queue: Queue) -> QueueKey:
 
 def first_kept(read: Callable[[int, int], bytes], low: int, high: int, log_min_bytes: int) -> int:
     """Of the units from `low` to `high`, the first whose record lies at or behind `log_min_bytes`;
-    `high` if none does.
+    `high` if none does. A damaged unit that says otherwise than its neighbours hides no others.
 
     Args:
         read: gives units by the number of the first, and how many at most.
     """
-    while low < high:
-        middle = (low + high) // 2
-        units = decode_units(read(middle, min(PROBE_UNITS, high - middle)))
-        # A page of zeros says nothing: what follows it does.
-        at, unit = next((e for e in enumerate(units, middle) if is_used(*e[1][:2])), (0, None))
-        if unit is not None and (unit[0] < log_min_bytes or is_filler(*unit)):
-            low = at + 1
+    first, end, passed = low, high, set[int]()
+
+    def is_gone(number: int) -> bool | None:
+        if not first <= number < end or number in passed:
+            return None
+        (unit,) = decode_units(read(number, 1))
+        says = is_used(*unit[:2]) and not is_filler(*unit)
+        return unit[0] < log_min_bytes if says else None
+
+    while True:
+        while low < high:
+            middle = (low + high) // 2
+            units = enumerate(decode_units(read(middle, min(PROBE_UNITS, high - middle))), middle)
+            # A page of zeros says nothing: what follows it does.
+            used = (each for each in units if is_used(*each[1][:2]) and each[0] not in passed)
+            at, unit = next(used, (0, None))
+            if unit is not None and (unit[0] < log_min_bytes or is_filler(*unit)):
+                low = at + 1
+            else:
+                high = middle
+        found = low  # In doubt too low: that hides none.
+        if is_gone(found - 1) and is_gone(found - 2) is False:
+            odd = found - 1
+        elif is_gone(found) is False and is_gone(found + 1) and is_gone(found + 2):
+            odd = found
         else:
-            high = middle
-    return low
+            return found
+        if len(passed) == ODD_UNITS_MAX:
+            return found
+        passed.add(odd)
+        low, high = first, end
 
 
 def are_gone(units: bytes, log_min_bytes: int, least: int = 0) -> bool:
