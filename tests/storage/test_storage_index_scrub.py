@@ -118,6 +118,15 @@ async def test_a_field_that_became_negative(
         await is_found_and_mended(kit, path, negative(content(kit, path), at + field), at + field)
 
 
+@pytest.mark.parametrize("record", [0, 300, COUNT - 1])
+async def test_an_entry_that_says_another_time(autojump_clock: object, record: int) -> None:
+    """By which a broker passes it, where it is asked for what was stored then."""
+    async with filled() as kit:
+        path, at = place_of(kit, record, OWN)
+        seconds = content(kit, path)[at + 15]
+        await is_found_and_mended(kit, path, bytes([seconds ^ 1 << 6]), at + 15)
+
+
 @pytest.mark.parametrize("count", [2, 3, 50])
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
 async def test_an_entry_of_a_key_that_a_record_names_more_than_once(
@@ -203,8 +212,6 @@ async def test_damage_of_any_kind(autojump_clock: object, seed: int) -> None:
             match rng.randrange(3):
                 case 0:
                     part = bytes([data[at] ^ 1 << rng.randrange(8)])
-                    if (at - unit_position(1, SLOTS)) % INDEX_UNIT_BYTES in range(12, 16):
-                        continue  # seconds, which nobody asks for
                 case 1:
                     part = bytes(min(PAGE, used - at))
                 case _:

@@ -390,7 +390,11 @@ class IndexScrub:
         self._newest_head = at.last = due.head
         if at.unit == 1:
             at.first = due.head
-        if stored.entry != due.entry or stored.unit.seconds < 0:  # which no writer leaves
+        seconds = stored.unit.seconds
+        is_right = stored.entry == due.entry and seconds >= 0  # which no writer leaves
+        if is_right and at.first is not None:  # else a header says it, which may be damaged
+            is_right = seconds == seconds_since(at.first.store_ts, due.head.store_ts)
+        if not is_right:
             unit = self._wanted(at, due)
         else:
             unit = stored.unit
