@@ -26,6 +26,8 @@ from actors.api.handle import NodeIdentity
 from actors.api.server import api_child
 from actors.api.socket_file import api_socket_path
 from actors.config import ClusterConfig, Group
+from actors.control.member_link import link_child
+from actors.control.member_session import MemberAddress
 from actors.env import Env
 from actors.env.real import real_env
 from actors.errors import ConfigError, TriologError
@@ -281,10 +283,7 @@ def new_node(
     )
     identity = NodeIdentity(cluster=config.name, node=name, boot=boot, groups=groups)
     socket_path = api_socket_path(config.node_dir(name))
-    network = MemberNetwork(env.network, Credentials.of(config, env.secret_store))
-    context = NodeContext(
-        config=config, identity=identity, network=network, rng=env.rng, directory=directory
-    )
+    context = NodeContext(config=config, identity=identity, rng=env.rng, directory=directory)
     by_mode = {
         mode: kind.groups(context, found)
         for mode, kind in KINDS.items()
@@ -301,10 +300,26 @@ def build_tree(
     events = event_log.child_spec(
         sink, env.disk, events_path(folder), config.events, partial(_now_us, env)
     )
-    links = tuple(link for groups in node.groups.values() for link in groups.links())
-    api = api_child(node, env, config, folder, links)
+    api = api_child(node, env, config, folder, _links(node, env))
     trees = [groups.trees(env, registry, machines or {}) for groups in node.groups.values()]
     return node_tree(trees, before=(events,), after=(api,))
+
+
+def _links(node: Node, env: Env) -> tuple[ChildSpec, ...]:
+    """A link to each other node of ours that has a group with this one, and what asks over them."""
+    config, name, kinds = node.config, node.name, node.groups.values()
+    network = MemberNetwork(env.network, Credentials.of(config, env.secret_store))
+    links = (
+        link_child(
+            node=name,
+            member=member,
+            address=MemberAddress.of(config, member, name),
+            network=network,
+            groups=tuple(group for groups in kinds for group in groups.watched(member)),
+        )
+        for member in config.neighbours_of(name)
+    )
+    return (*links, *(watch for groups in kinds for watch in groups.watches()))
 
 
 def _now_us(env: Env) -> int:

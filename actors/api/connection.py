@@ -312,7 +312,10 @@ class Connection(Actor[_Inbox]):
         self._answered(request, failures.append_failed(request, error))
 
     async def _answer(self, request: Slow) -> None:
-        room = await self._answering.begin() if isinstance(request, api.Read) else None
+        # At the highest position there is nothing: who reads there, as another member does, wants
+        # to know what is committed, and waits for no room.
+        finds = isinstance(request, api.Read) and request.start < api.POSITION_MAX
+        room = await self._answering.begin() if finds else None
         try:
             answer = await answers.answer(self._handle, request, self._form)
             if room is not None and isinstance(answer, bytes | str):
@@ -335,8 +338,10 @@ class Connection(Actor[_Inbox]):
             self.ctx.self_ref.offer(_OutboxFilled())
 
     async def _subscribe(self, request: Subscribe) -> None:
-        if len(self._running) >= self._limits.subscriptions:
-            text = f"{self._limits.subscriptions} subscriptions run on this connection already"
+        limits = self._limits
+        most = limits.member_subscriptions if self._slot.is_member else limits.subscriptions
+        if len(self._running) >= most:
+            text = f"{most} subscriptions run on this connection already"
             await self._fail(request.id, RequestRefused(api.ERROR_BAD_REQUEST, text))
             return
         credit = subscription.credit_of(request)

@@ -31,7 +31,8 @@ class ApiLimits:
         silent: that have not said hello; if too many come, the oldest is closed.
         in_flight_requests: of one connection; further ones stay in its stream.
         in_flight_bytes: frames of unanswered requests of one connection, likewise.
-        subscriptions: running tails and watches of one connection.
+        subscriptions: running tails and watches of one connection; `member_subscriptions` of one
+            of a node of the cluster.
         hello_timeout_s: from the connection to its first request.
         send_timeout_s: for one message to a client that does not read, and for the rest of a large
             one from a client that stalls.
@@ -46,6 +47,7 @@ class ApiLimits:
     in_flight_requests: int = 256
     in_flight_bytes: int = 8 << 20
     subscriptions: int = 8
+    member_subscriptions: int = 8
     hello_timeout_s: float = 10.0
     send_timeout_s: float = 30.0
     received_bytes: int = 64 << 20
@@ -64,17 +66,22 @@ class ApiLimits:
         """
         silent = STREAM_BYTES + OWN_BYTES
         own = self.connections * silent
-        own += (self.clients + self.members) * OWN_BYTES * self.subscriptions
+        own += self.clients * OWN_BYTES * self.subscriptions
+        own += self.members * OWN_BYTES * self.member_subscriptions
         return self.received_bytes + self.read_bytes + own
 
 
 def limits_of(config: ClusterConfig, node: str) -> ApiLimits:
     """What this node allows: `api_clients`, and beside them what the cluster itself connects.
 
-    For each group these are a link from every other member of ours, and one that carries a
-    promotion out; and one feed, a client as others (any member may become master). Without room of
-    their own, many groups would leave none for clients, nor for each other.
+    These are a link from each other node of ours that has a group with it, twice: a connection may
+    be dead and not known to be, while the next one is there. The link watches what this node is in
+    each group, and its offsets. For each group there is one feed, a client as others (any member
+    may become master). Without room of their own, many groups would leave none for clients.
     """
     groups = config.groups_of(node)
-    members = sum(len(group.members) - len(group.java_nodes) for group in groups)
-    return ApiLimits(clients=config.api_clients + len(groups), members=members)
+    return ApiLimits(
+        clients=config.api_clients + len(groups),
+        members=2 * len(config.neighbours_of(node)),
+        member_subscriptions=2 * len(groups),
+    )

@@ -2,8 +2,8 @@
 
     /n0/api                     rest_for_one
       connections               dynamic, one temporary actor per client
-      links                     one_for_one, what the groups have there: per other member of ours a
-                                MemberLink, or in a synced DLedger group a DurabilityWatch
+      links                     one_for_one: for each node of ours that has a group with this one a
+                                MemberLink, and a DurabilityWatch for each of a synced DLedger group
       unix_socket               AcceptSocket on DATA_DIR/NODE/api.sock
       tcp_socket                AcceptSocket on api_port, if there is one
 
@@ -48,7 +48,7 @@ def api_child(
     Args:
         handle: the node itself.
         node_dir: the node's data directory, absolute; it exists.
-        links: what else runs here for the node's groups: connections to other members.
+        links: the node's own connections to other members, and what asks over them.
     """
     node = handle.identity.node
     address = config.nodes[node]
@@ -90,7 +90,7 @@ def api_spec(
         handle: the node itself.
         unix: its Unix socket; None: no such socket.
         tcp: address, port and who may connect; None: no TCP.
-        links: the node's own connections to other members.
+        links: see `api_child`.
         limits: the defaults if None.
         members: the addresses of the cluster's nodes, by name.
     """

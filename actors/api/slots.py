@@ -46,11 +46,13 @@ class Slot:
         end: closes the connection, for that reason.
         waits: whether something of it is unanswered, or it follows something.
         asked_s: when it asked last.
+        is_member: it is another node's of the cluster.
     """
 
     end: Callable[[str], None]
     waits: Callable[[], bool] = lambda: False
     asked_s: float = 0.0
+    is_member: bool = False
 
 
 @attrs.define
@@ -99,7 +101,7 @@ class Slots:
             self._end_quietest()
         if self._is_full(is_member=is_member):
             return False
-        self._greeted[slot] = is_member
+        self._greeted[slot] = slot.is_member = is_member
         return True
 
     def _is_full(self, *, is_member: bool) -> bool:

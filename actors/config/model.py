@@ -135,6 +135,11 @@ class ClusterConfig:
         """The groups that this node is a member of, in the file's order."""
         return tuple(group for group in self.groups.values() if node in group.members)
 
+    def neighbours_of(self, node: str) -> tuple[str, ...]:
+        """The other nodes that we run and that have a group with this one, in the file's order."""
+        members = {each for group in self.groups_of(node) for each in group.members}
+        return tuple(each for each in self.python_nodes if each in members and each != node)
+
     @property
     def classic_groups(self) -> Mapping[str, ClassicGroup]:
         """Those with a master and slaves."""

@@ -17,10 +17,9 @@ from typing import Any, Final
 import attrs
 import trio
 
-from actors.api.credentials import MemberNetwork
-from actors.api.frame_socket import SocketClosed
 from actors.config import DLedgerGroup
-from actors.control.member_session import LOST, MasterDoor, member_session
+from actors.control.member_session import LOST
+from actors.control.members import MemberLinks
 from actors.dledger.leader_board import LeaderBoard
 from actors.dledger.weaker import weaker_settings, weaker_text
 from actors.events.dledger import MemberWeaker
@@ -51,8 +50,7 @@ class DurabilityWatch(Actor[_Said]):
     _node: str
     _group: str
     _member: str
-    _door: MasterDoor
-    _network: MemberNetwork
+    _answer_timeout_s: float
     _board: LeaderBoard
     _warned_s: float = -REPEAT_S
 
@@ -88,14 +86,8 @@ class DurabilityWatch(Actor[_Said]):
 
     async def _status(self) -> dict[str, Any]:
         """Raises: one of LOST."""
-        with trio.fail_after(self._door.answer_timeout_s):
-            async with member_session(
-                self._network, self._door, node=self._node, master=self._member
-            ) as session:
-                await session.frames.send(frames.encode(frames.GetStatus(id=1)))
-                answer = await session.answer()
-        if not isinstance(answer, frames.Status):
-            raise SocketClosed(f"unexpected answer: {answer!r}")
+        links = MemberLinks(self._node, self.ctx.ref, self._answer_timeout_s)
+        answer = await links.ask(self._member, frames.GetStatus(id=0), frames.Status)
         return answer.value
 
 
@@ -104,15 +96,18 @@ def watch_child(
     node: str,
     group: str,
     member: str,
-    door: MasterDoor,
-    network: MemberNetwork,
+    answer_timeout_s: float,
     board: LeaderBoard,
 ) -> ChildSpec:
     """One watch. Args: node: this node. member: the other one. board: of this node."""
     return ChildSpec(
         name=f"{group}-{member}-durability",
         start=lambda: DurabilityWatch(
-            node=node, group=group, member=member, door=door, network=network, board=board
+            node=node,
+            group=group,
+            member=member,
+            answer_timeout_s=answer_timeout_s,
+            board=board,
         ),
         backoff=RESTART_BACKOFF,
     )

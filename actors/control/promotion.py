@@ -46,7 +46,7 @@ RENEW_S = 1.0
 
 
 class Asks(Protocol):
-    """How members are reached; `member_requests.Members`. All raise one of LOST."""
+    """How members are reached; `members.Members`. All raise one of LOST."""
 
     async def state(self, node: str) -> GroupState: ...
     async def fence(self, node: str, claim: Claim, on: bool) -> GroupState: ...

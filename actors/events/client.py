@@ -75,7 +75,8 @@ class APIFrameRefused:
 
 @attrs.frozen(kw_only=True)
 class MasterLinkOpened:
-    """A slave's node reached its master's API. Emitted by member_link, at each connection.
+    """A slave's node reached its master's API. Emitted by member_link, at each connection, and when
+    a master that could not say what it is in the group says it again.
 
     Attributes:
         group: whose acknowledged offset it asks for.
@@ -90,7 +91,8 @@ class MasterLinkOpened:
 
 @attrs.frozen(kw_only=True)
 class MasterLinkLost:
-    """A slave's connection to its master's API ended, or an attempt failed. Emitted by member_link.
+    """A slave's connection to its master's API ended, an attempt failed, or the master did not say
+    what it is in the group. Emitted by member_link.
 
     Until MasterLinkOpened the slave's readers see nothing newer. Told for the first failure in a
     row, and for the first at which another node or cluster answers there; `error` says what it was.

@@ -5,10 +5,10 @@ The decisions are in `core.role_rules`; this actor carries them out, in this ord
 loop), set the store's gate, restart the tree, ask, answer, emit,
 publish. So nobody hears of what would be forgotten.
 
-Messages: see `role_messages`. It tells the store SetGate, group_transfer Opened and GiveUp, the
-node's root RestartChild and the links AskMember; it asks nobody. A crash ends the node: what it has
-remembered is in doubt then, and a fresh start hears the members again. A disk without room for it
-is waited for, see `unsaved_record`.
+Messages: see `role_messages`. It tells the store SetGate, group_transfer Opened and GiveUp and the
+node's root RestartChild, and asks its `RoleAuthority`; it waits for no answer. A crash ends the
+node: what it has remembered is in doubt then, and a fresh start hears the members again. A disk
+without room for it is waited for, see `unsaved_record`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from actors.ha.core.role_rules import RoleRules
 from actors.ha.role_board import RoleBoard
 from actors.ha.role_messages import (
     AskFresh,
-    AskMember,
     Done,
     Fence,
     Fresh,
@@ -43,6 +42,7 @@ from actors.ha.role_messages import (
     Verified,
     Verify,
 )
+from actors.ha.role_parts import RoleAuthority
 from actors.ha.unsaved_record import NEWER, UnsavedRecord
 from actors.log_types import GroupRecord, Promotion
 from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo, StopReason, requests
@@ -83,7 +83,7 @@ class RoleKeeper(Actor[_Inbox]):
         remember: writes and syncs the record. Raises: NoRoom: the old one stays. OSError.
         note: the same beside the loop, of what nobody relies on yet.
         root: of the node.
-        link: the link to a member.
+        authority: who says which node is master.
         fresh: reads that wait to know what is fresh.
     """
 
@@ -98,7 +98,7 @@ class RoleKeeper(Actor[_Inbox]):
     root: ActorRef[requests.Message]
     store_ref: ActorRef[store_messages.Message]
     transfer_ref: ActorRef[group_transfer.Message]
-    link: Callable[[str], ActorRef[AskMember]]
+    authority: RoleAuthority
     fresh: FreshReads[ReplyTo[Fresh]]
     _life: int = 0
     _opening: str = ""  # why the group's tree waits for room
@@ -249,7 +249,7 @@ class RoleKeeper(Actor[_Inbox]):
             await self.root.tell(requests.RestartChild(name=self.group))
             self._opening = ""
         for member, number in effects.ask:
-            await self.link(member).tell(AskMember(number=number))
+            await self.authority.ask(member, number)
         if effects.verdict is not None:
             self._judged(effects.verdict)
         for event in effects.events:
@@ -291,7 +291,7 @@ class RoleKeeper(Actor[_Inbox]):
             else:
                 reply_to.send(Fresh(offset_bytes=found))
         for member, number in effects.ask:
-            await self.link(member).tell(AskMember(number=number))
+            await self.authority.ask(member, number)
         if effects.deadline_s is not None:
             self.ctx.timers.start_at("fresh", effects.deadline_s, _FreshTick())
 

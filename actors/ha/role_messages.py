@@ -63,25 +63,15 @@ class MasterLeft:
 
 @attrs.frozen(kw_only=True)
 class MemberTold:
-    """A member's link: what that member is in the group.
+    """The role authority: what a member is in the group.
 
     Attributes:
-        asked: number of the AskMember that this answers; 0: nobody asked.
+        asked: number of the question that this answers; 0: nobody asked.
     """
 
     member: str
     state: GroupState
     asked: int = 0
-
-
-@attrs.frozen(kw_only=True)
-class AskMember:
-    """To a member's link: ask it what it is at this moment, and tell MemberTold with this number.
-
-    Without a connection a new one is tried soon, and carries the question.
-    """
-
-    number: int
 
 
 @attrs.frozen(kw_only=True)

@@ -1,9 +1,12 @@
-"""What a group's role keeper is made of, outside of its tree: the memory, the board, the rules."""
+"""What a group's role keeper is made of, outside of its tree: the memory, the board, the rules, and
+who decides which node is master.
+"""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 import attrs
 
@@ -15,9 +18,26 @@ from actors.ha.core.role_rules import RoleRules
 from actors.ha.role_board import RoleBoard
 from actors.ha.role_messages import Fresh
 from actors.log_types import GroupRecord, Promotion
-from actors.runtime import ReplyTo
+from actors.runtime import Registry, ReplyTo
 
 TOKEN_MAX = 2**63 - 1
+
+
+class RoleAuthority(Protocol):
+    """Who decides which node is master of a group, as the group's role keeper on one node sees it.
+
+    It comes to the keeper's mailbox by itself: `Record` says who is master by which number, `Fence`
+    that this is about to change, and `MemberTold` what a member is, whenever that changes. What the
+    keeper does by these is its own matter: it remembers before it acts, never acts by a lower
+    number, and opens only what its rules allow.
+    """
+
+    async def ask(self, member: str, number: int) -> None:
+        """Have the member say what it is at this moment: `MemberTold` with this number, a later
+        one's, or nothing if it cannot be reached, in which case the keeper asks again.
+
+        Returns without waiting for it.
+        """
 
 
 @attrs.frozen(kw_only=True)
@@ -25,12 +45,14 @@ class RoleParts:
     """One group's.
 
     Attributes:
+        authority: who decides which node is master, on the node with these actors.
         record: what is remembered now.
         remember: writes and syncs it. Raises: OSError.
         note: the same beside the loop, of what nobody relies on yet.
     """
 
     file_master: str
+    authority: Callable[[Registry], RoleAuthority]
     record: Callable[[], GroupRecord]
     remember: Callable[[GroupRecord], None]
     note: Callable[[GroupRecord], Awaitable[None]]

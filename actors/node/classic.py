@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 import attrs
 import trio
 
-from actors.api.credentials import MemberNetwork
 from actors.api.failures import RequestRefused
 from actors.api.handle import AppendOutcome, NodeIdentity
 from actors.config import ClassicGroup, ClusterConfig
+from actors.control.members import MemberLinks
 from actors.errors import Closed, NotEnoughReplicas, NotMaster, NotStored
 from actors.group_status import GroupStatus, Scrub
 from actors.ha import connection_state, role_messages
@@ -67,7 +67,7 @@ class ClassicPart(ClassicMember):
     def of(
         config: ClusterConfig,
         identity: NodeIdentity,
-        network: MemberNetwork,
+        links: MemberLinks,
         rng: random.Random,
         group: ClassicGroup,
         board: RoleBoard,
@@ -77,7 +77,7 @@ class ClassicPart(ClassicMember):
         return ClassicPart(
             config=config,
             identity=identity,
-            network=network,
+            links=links,
             rng=rng,
             file_group=group,
             board=board,

@@ -1,4 +1,4 @@
-"""The classic groups of a node: their role keepers and boards, their trees, their links."""
+"""The classic groups of a node: their role keepers and boards, their trees, what links watch."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from actors.config import ClassicGroup, ClusterConfig
-from actors.control.member_link import link_child
-from actors.control.member_session import master_door
+from actors.control.member_link import WatchedGroup
+from actors.control.members import MemberAuthority
 from actors.env import Env
 from actors.errors import ConfigError
 from actors.ha.role_board import RoleBoard
@@ -42,7 +42,7 @@ class ClassicGroups:
             group.name: ClassicPart.of(
                 context.config,
                 context.identity,
-                context.network,
+                context.links(registry),
                 context.rng,
                 group,
                 self.roles[group.name].board,
@@ -62,24 +62,21 @@ class ClassicGroups:
         ]
         return classic_trees(setups, self.roles)
 
-    def links(self) -> tuple[ChildSpec, ...]:
-        """A link to each other member that can be asked."""
-        context = self._context
-        config, node = context.config, context.node
+    def watched(self, member: str) -> tuple[WatchedGroup, ...]:
+        """Each group that the other node, one of ours, is a member of."""
         return tuple(
-            link_child(
-                node=node,
-                group=group.name,
-                member=member,
-                door=master_door(config, member, config.nodes[node]),
-                network=context.network,
+            WatchedGroup(
+                name=group.name,
                 retry_s=group.reconnect_interval_s,
                 board=self.roles[group.name].board,
             )
             for group in self._groups
-            for member in group.members
-            if member != node and member not in group.java_nodes
+            if member in group.members
         )
+
+    def watches(self) -> tuple[ChildSpec, ...]:
+        """Nothing: the links do it."""
+        return ()
 
 
 def _role_parts(context: NodeContext, group: ClassicGroup) -> RoleParts:
@@ -99,6 +96,7 @@ def _role_parts(context: NodeContext, group: ClassicGroup) -> RoleParts:
     view = first_view(context.config, group, context.node, record())
     return RoleParts(
         file_master=group.master,
+        authority=lambda registry: MemberAuthority(context.links(registry), group.name),
         record=record,
         remember=remember,
         note=note,

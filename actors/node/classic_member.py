@@ -12,12 +12,11 @@ from typing import Any, ClassVar, Final, TypeVar
 import attrs
 import trio
 
-from actors.api.credentials import MemberNetwork
 from actors.api.failures import RequestRefused
 from actors.api.handle import NodeIdentity
 from actors.config import ClassicGroup, ClusterConfig
-from actors.control.member_session import LOST, ask_group, lost_text, master_door
-from actors.control.members import Members
+from actors.control.member_session import LOST, lost_text
+from actors.control.members import MemberLinks, Members
 from actors.control.promotion import Promotion
 from actors.epochs import Kind, compare
 from actors.errors import Closed
@@ -57,7 +56,7 @@ class ClassicMember(Part):
 
     config: ClusterConfig
     identity: NodeIdentity
-    network: MemberNetwork
+    links: MemberLinks
     rng: random.Random
     file_group: ClassicGroup
     board: RoleBoard
@@ -188,7 +187,7 @@ class ClassicMember(Part):
             node=node,
             force=force,
         )
-        members = Members(own=self, config=self.config, network=self.network, group=self.name)
+        members = Members(own=self, links=self.links, group=self.name)
         who, token = self.node, self.rng.randint(1, TOKEN_MAX)
         return await Promotion(wish, members, self.config.drain_timeout_s, who, token).run()
 
@@ -198,11 +197,8 @@ class ClassicMember(Part):
         if master in group.java_nodes:
             text = f"{master} is a Java broker: nobody knows what its log is"
             raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
-        door = master_door(self.config, master, self.config.nodes[self.node])
         try:
-            said = await ask_group(
-                self.network, door, node=self.node, master=master, group=group.name
-            )
+            said = await self.links.group_state(master, group.name)
         except LOST as error:
             text = f"{master} does not answer: {lost_text(error)}"
             raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text) from error

@@ -14,14 +14,7 @@ import attrs
 import trio
 
 from actors.api.failures import RequestRefused
-from actors.control.member_session import (
-    LOST,
-    MasterDoor,
-    ask_group,
-    ask_range,
-    lost_text,
-    master_door,
-)
+from actors.control.member_session import LOST, lost_text
 from actors.epochs import compare
 from actors.log_types import GroupState
 from actors.node.classic_member import ClassicMember
@@ -132,9 +125,7 @@ class ClassicRepair:
             self.silent[name] = "a Java broker cannot be asked"
             return
         try:
-            said = await ask_group(
-                self.part.network, self._door(name), node=part.node, master=name, group=part.name
-            )
+            said = await part.links.group_state(name, part.name)
         except LOST as error:
             self.silent[name] = f"does not answer: {lost_text(error)}"
             return
@@ -190,15 +181,7 @@ class ClassicRepair:
 
     async def _range(self, name: str, start: int, until: int) -> bytes:
         """A whole range, or what of it lies below `until`. Raises: one of LOST."""
-        part = self.part
-        found = await ask_range(
-            self.part.network,
-            self._door(name),
-            node=part.node,
-            master=name,
-            group=part.name,
-            start=start,
-        )
+        found = await self.part.links.log_range(name, self.part.name, start)
         size = self.part.file_group.segment_bytes
         due = min(RANGE_BYTES, size - start % size, until - start)
         if found.start != start or len(found.data) < due:
@@ -217,9 +200,6 @@ class ClassicRepair:
             ),
             Mended,
         )
-
-    def _door(self, name: str) -> MasterDoor:
-        return master_door(self.part.config, name, self.part.config.nodes[self.part.node])
 
 
 def _told(rot: Rot, what: str, text: str) -> dict[str, Any]:

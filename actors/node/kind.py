@@ -8,9 +8,10 @@ from typing import Generic, Protocol, TypeVar
 
 import attrs
 
-from actors.api.credentials import MemberNetwork
 from actors.api.handle import NodeIdentity
 from actors.config import ClusterConfig, Group
+from actors.control.member_link import WatchedGroup
+from actors.control.members import MemberLinks
 from actors.env import Env
 from actors.node.part import Part
 from actors.runtime import ChildSpec, Registry
@@ -31,13 +32,16 @@ class NodeContext:
 
     config: ClusterConfig
     identity: NodeIdentity
-    network: MemberNetwork
     rng: random.Random
     directory: NodeDirectory | None
 
     @property
     def node(self) -> str:
         return self.identity.node
+
+    def links(self, registry: Registry) -> MemberLinks:
+        """How the other nodes are asked, once the tree is about to start."""
+        return MemberLinks(self.node, registry.ref, self.config.answer_timeout_s)
 
 
 class NodeGroups(Protocol):
@@ -49,8 +53,11 @@ class NodeGroups(Protocol):
     def trees(self, env: Env, registry: Registry, machines: Machines) -> GroupTrees:
         """What runs for them."""
 
-    def links(self) -> tuple[ChildSpec, ...]:
-        """What runs beside the API for them: connections to other members."""
+    def watched(self, member: str) -> tuple[WatchedGroup, ...]:
+        """What the link to another node watches for them."""
+
+    def watches(self) -> tuple[ChildSpec, ...]:
+        """What runs beside the links for them, and asks over these."""
 
 
 @attrs.frozen(kw_only=True)

@@ -5,17 +5,18 @@ Positions of the log are indexes of entries. A record is an entry's body.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import attrs
 import trio
 
-from actors.api.credentials import MemberNetwork
 from actors.api.failures import RequestRefused
 from actors.api.handle import AppendOutcome
-from actors.config import ClusterConfig, DLedgerGroup
-from actors.control.member_session import LOST, ask_fresh, lost_text, master_door
+from actors.config import DLedgerGroup
+from actors.control.member_session import LOST, lost_text
+from actors.control.members import MemberLinks
 from actors.dledger.leader_board import LeaderBoard
 from actors.dledger.replication.append_messages import (
     Append,
@@ -74,16 +75,48 @@ class LedgerReply(AppendReply[Committed]):
         )
 
 
+@attrs.define(eq=False)
+class _Question:
+    """One question to the leader: what came of it, once something has."""
+
+    outcome: int | Exception | None = None
+
+
+@attrs.define(eq=False)
+class SharedQuestions:
+    """Fresh reads of a follower that ask its leader together, one question at a time, as etcd's
+    read loop does. A read joins the question after the one under way, because the answer must be
+    younger than the read.
+    """
+
+    _turn: trio.Lock = attrs.field(factory=trio.Lock)
+    _next: _Question = attrs.field(factory=_Question)
+
+    async def ask(self, leader_index: Callable[[], Awaitable[int]]) -> int:
+        """What `leader_index` gives, called by whichever read has its turn first. Raises: LOST."""
+        joined = self._next
+        async with self._turn:
+            if joined.outcome is None:
+                self._next = _Question()
+                try:
+                    joined.outcome = await leader_index()
+                except LOST as error:
+                    joined.outcome = error
+        if isinstance(joined.outcome, Exception):
+            raise joined.outcome
+        return joined.outcome
+
+
 @attrs.define(eq=False, kw_only=True)
 class LedgerPart(LedgerMember):
     """See the module's text."""
 
     _stopping: bool = False
+    _questions: SharedQuestions = attrs.field(factory=SharedQuestions)
 
     @staticmethod
     def of(
-        config: ClusterConfig,
-        network: MemberNetwork,
+        links: MemberLinks,
         group: DLedgerGroup,
         node: str,
         board: LeaderBoard,
@@ -91,8 +124,7 @@ class LedgerPart(LedgerMember):
     ) -> LedgerPart:
         paths = LedgerPaths(f"/{node}/{group.name}")
         return LedgerPart(
-            config=config,
-            network=network,
+            links=links,
             group=group,
             node=node,
             board=board,
@@ -259,11 +291,11 @@ class LedgerPart(LedgerMember):
 
     async def _ask_leader(self, leader: str) -> int:
         """As follower: the last index that the leader had committed. Raises: RequestRefused."""
-        door = master_door(self.config, leader, self.config.nodes[self.node])
         try:
-            following = await ask_fresh(
-                self.network, door, node=self.node, master=leader, group=self.group.name
-            )
+            with trio.fail_after(self.links.answer_timeout_s):
+                following = await self._questions.ask(
+                    partial(self.links.committed, leader, self.group.name)
+                )
         except LOST as error:
             # What it answers is about itself, who may have stopped leading since.
             answers = isinstance(error, TriologError)

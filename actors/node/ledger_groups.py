@@ -7,7 +7,7 @@ from typing import Final
 
 from actors.config import DLedgerGroup
 from actors.control import durability_watch
-from actors.control.member_session import master_door
+from actors.control.member_link import WatchedGroup
 from actors.dledger.leader_board import LeaderBoard
 from actors.env import Env
 from actors.node.kind import NodeContext, NodeKind
@@ -35,8 +35,7 @@ class LedgerGroups:
         context = self._context
         return {
             group.name: LedgerPart.of(
-                context.config,
-                context.network,
+                context.links(registry),
                 group,
                 context.node,
                 self.boards[group.name],
@@ -72,22 +71,24 @@ class LedgerGroups:
         ]
         return ledger_trees(setups)
 
-    def links(self) -> tuple[ChildSpec, ...]:
+    def watched(self, member: str) -> tuple[WatchedGroup, ...]:
+        """Nothing: members of a DLedger group hear of each other by its own protocol."""
+        return ()
+
+    def watches(self) -> tuple[ChildSpec, ...]:
         """A watch over the durability of each other member that can be asked."""
         context = self._context
-        config, node = context.config, context.node
         return tuple(
             durability_watch.watch_child(
-                node=node,
+                node=context.node,
                 group=group.name,
                 member=member,
-                door=master_door(config, member, config.nodes[node]),
-                network=context.network,
+                answer_timeout_s=context.config.answer_timeout_s,
                 board=self.boards[group.name],
             )
             for group in self._groups
             for member in group.members
-            if durability_watch.is_watched(group) and member != node
+            if durability_watch.is_watched(group) and member != context.node
             if member not in group.java_nodes
         )
 

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import attrs
 
-from actors.api.credentials import MemberNetwork
-from actors.config import ClusterConfig, DLedgerGroup
+from actors.config import DLedgerGroup
+from actors.control.members import MemberLinks
 from actors.dledger.leader_board import LeaderBoard
 from actors.dledger.reading.entry_reader import GetEntry, Inspect
 from actors.dledger.replication.append_messages import Append, GetReadIndex, GetWatermarks
@@ -33,8 +33,7 @@ class LedgerMember(Part):
         peers: says what the member knows of the others.
     """
 
-    config: ClusterConfig
-    network: MemberNetwork
+    links: MemberLinks
     group: DLedgerGroup
     node: str
     board: LeaderBoard

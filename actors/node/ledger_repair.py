@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from actors.api.failures import RequestRefused
-from actors.control.member_session import LOST, ask_range, lost_text, master_door
+from actors.control.member_session import LOST, lost_text
 from actors.dledger.reading.entry_reader import GetEntry, Inspect
 from actors.node.ledger_member import LedgerMember
 from actors.node.part import asked
@@ -105,9 +105,4 @@ class LedgerRepair:
 
     async def _given(self, name: str, index: int) -> bytes:
         """Raises: one of LOST."""
-        part = self.part
-        door = master_door(part.config, name, part.config.nodes[part.node])
-        found = await ask_range(
-            part.network, door, node=part.node, master=name, group=part.group.name, start=index
-        )
-        return found.data
+        return (await self.part.links.log_range(name, self.part.group.name, index)).data

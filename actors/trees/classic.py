@@ -369,6 +369,6 @@ def _role_keeper(setup: GroupSetup, parts: RoleParts) -> RoleKeeper:
         root=registry.ref(f"/{setup.node}"),
         store_ref=registry.ref(paths.store),
         transfer_ref=registry.ref(paths.group_transfer),
-        link=lambda member: registry.ref(paths.link(member)),
+        authority=parts.authority(registry),
         fresh=fresh_reads(group, setup.node),
     )

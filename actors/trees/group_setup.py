@@ -71,11 +71,6 @@ class GroupPaths:
         """Only on a slave."""
         return f"{self.base}/ha_client"
 
-    def link(self, member: str) -> str:
-        """The connection to another member's API."""
-        node, _, group = self.base.rpartition("/")
-        return f"{node}/api/links/{group}-{member}"
-
     @property
     def role(self) -> str:
         """The role keeper, which stands outside the group's tree."""

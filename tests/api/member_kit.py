@@ -1,4 +1,4 @@
-"""A node with one link to the API of another, and stand-ins for what the link tells."""
+"""A node with a link to the API of another, and stand-ins for what the link tells."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from api_kit import FOLLOWS, MEMBER, NODE, PORT, Served, sink_of
 from proof_kit import credentials
 
 from actors.api.credentials import MemberNetwork
-from actors.control.member_link import link_child
-from actors.control.member_session import MasterDoor
+from actors.control.member_link import AskMember, WatchedGroup, link_child, link_path
+from actors.control.member_session import MemberAddress
+from actors.control.members import MemberLinks
 from actors.env.protocols import Address
 from actors.events.codec import decode_line
 from actors.events.sink import EventSink
 from actors.ha.role_board import RoleBoard
-from actors.ha.role_messages import AskMember, MemberTold
+from actors.ha.role_messages import MemberTold
 from actors.runtime import Actor, ActorRef, ChildSpec, SupervisorSpec, open_system
 from actors.storage.commitlog import pull_service
 
-TCP = MasterDoor(address=Address(NODE, PORT), cluster="demo", local_host=MEMBER)
+TCP = MemberAddress(address=Address(NODE, PORT), cluster="demo", local_host=MEMBER)
 
 
 @attrs.define
@@ -50,6 +51,7 @@ class Slave:
     told: list[MemberTold] = attrs.Factory(list)
     board: RoleBoard = attrs.field(init=False)
     link: ActorRef[AskMember] = attrs.field(init=False)
+    links: MemberLinks = attrs.field(init=False)
 
     def acknowledged(self) -> list[int]:
         return [
@@ -64,32 +66,33 @@ class Slave:
 @asynccontextmanager
 async def slave(
     served: Served,
-    door: MasterDoor = TCP,
+    address: MemberAddress = TCP,
     group: str = "orders",
     master: str = "n0",
     retry_s: float = 5.0,
+    network: MemberNetwork | None = None,
+    more: tuple[str, ...] = (),
 ) -> AsyncIterator[Slave]:
-    """A node n1 with the link and something that takes what it tells."""
+    """A node n1 with the link, which watches `group` and `more`, and what takes what it tells."""
     found = Slave([], sink_of("n1"))
     found.board = RoleBoard(attrs.evolve(FOLLOWS, master=master))
+    names = (group, *more)
     link = link_child(
         node="n1",
-        group=group,
         member=master,
-        door=door,
-        network=MemberNetwork(served.member, credentials()),
-        retry_s=retry_s,
-        board=found.board,
+        address=address,
+        network=network or MemberNetwork(served.member, credentials()),
+        groups=tuple(WatchedGroup(name=name, retry_s=retry_s, board=found.board) for name in names),
     )
-    keeper = ChildSpec(name=group, start=lambda: Keeper(told=found.told))
-    roles = ChildSpec(name="roles", start=SupervisorSpec(children=(keeper,)))
+    links = ChildSpec(name="links", start=SupervisorSpec(children=(link,)))
+    api = ChildSpec(name="api", start=SupervisorSpec(children=(links,)))
+    keepers = tuple(ChildSpec(name=each, start=lambda: Keeper(told=found.told)) for each in names)
+    roles = ChildSpec(name="roles", start=SupervisorSpec(children=keepers))
     reader = ChildSpec(name="pull_service", start=lambda: Reader(got=found.got))
-    group_child = ChildSpec(name=group, start=SupervisorSpec(children=(reader,)))
-    spec = SupervisorSpec(children=(roles, group_child, link_named(link)))
+    readers = SupervisorSpec(children=(reader,))
+    groups = tuple(ChildSpec(name=each, start=readers) for each in names)
+    spec = SupervisorSpec(children=(roles, *groups, api))
     async with open_system("n1", spec, events=found.sink) as system:
-        found.link = system.ref("/n1/link")
+        found.link = system.ref(link_path("n1", master))
+        found.links = MemberLinks("n1", system.ref, address.answer_timeout_s)
         yield found
-
-
-def link_named(link: ChildSpec) -> ChildSpec:
-    return attrs.evolve(link, name="link")

@@ -14,7 +14,7 @@ import pytest
 import trio
 import trio_websocket
 from api_kit import MEMBER, NODE, PORT, SOCKET, BareClient, MemoryNode, Served, serving
-from member_kit import TCP, slave
+from member_kit import slave
 from proof_kit import N0, SECRET, SECRET_PATH, credentials, identity
 from trio.testing import MockClock
 
@@ -31,7 +31,6 @@ from actors.api.failures import RequestRefused
 from actors.api.frame_socket import SocketClosed
 from actors.client import Client, connect
 from actors.config import ClusterConfig
-from actors.control.member_session import ask_group
 from actors.env.local_secrets import LocalSecretStore
 from actors.env.protocols import Stream
 from actors.errors import ConfigError
@@ -276,17 +275,17 @@ async def test_a_member_with_the_secret_believes_nobody_without(
         async with slave(served) as found:
             await trio.sleep(5)
             assert (found.got, found.told, found.events()) == ([], [], ["MasterLinkLost"])
-        network = MemberNetwork(served.member, credentials())
-        with pytest.raises(Unproven, match="n0 has not proved that it is of cluster demo"):
-            await ask_group(network, TCP, node="n1", master="n0", group="orders")
+            with pytest.raises(Unproven, match="n0 has not proved that it is of cluster demo"):
+                await found.links.group_state("n0", "orders")
 
 
 async def test_a_member_without_believes_as_before(autojump_clock: MockClock) -> None:
     """Until an operator gives it the secret: it may be the first that was upgraded."""
     async with serving(MemoryNode(acknowledged=100)) as served:
         network = MemberNetwork(served.member, credentials(None))
-        state = await ask_group(network, TCP, node="n1", master="n0", group="orders")
-        assert state.node == "n0"
+        async with slave(served, network=network) as found:
+            state = await found.links.group_state("n0", "orders")
+            assert state.node == "n0"
 
 
 async def test_an_older_node_is_read_by_clients_and_not_believed_by_members(

@@ -26,8 +26,8 @@ from actors.api.server import api_child
 from actors.config import ClassicGroup, ClusterConfig
 from actors.config.bounds import API_CLIENTS as CLIENTS
 from actors.config.members import SlaveNode
-from actors.control.member_link import link_child
-from actors.control.member_session import MasterDoor, master_door
+from actors.control.member_link import WatchedGroup, link_child
+from actors.control.member_session import MemberAddress
 from actors.env.protocols import Address, Env, Network
 from actors.errors import ConfigError
 from actors.events.codec import decode_line
@@ -75,8 +75,8 @@ async def test_the_longest_pause_may_be_shorter_than_the_usual_first_one(
     autojump_clock: MockClock,
 ) -> None:
     """Attempts that fail at once: one that lasts makes the pauses begin again."""
-    door = MasterDoor(address=Address(NODE, PORT + 1), cluster="demo")
-    async with serving() as served, slave(served, door, retry_s=0.05) as found:
+    address = MemberAddress(address=Address(NODE, PORT + 1), cluster="demo")
+    async with serving() as served, slave(served, address, retry_s=0.05) as found:
         await trio.sleep(10)
         kinds = [decode_line(line).kind for line in found.sink.peek(10_000)]
         assert found.events() == ["MasterLinkLost"]
@@ -93,19 +93,19 @@ async def test_a_silent_master_is_noticed(autojump_clock: MockClock) -> None:
 
 
 @pytest.mark.parametrize(
-    ("door", "group", "master"),
+    ("address", "group", "master"),
     [
-        (MasterDoor(address=Address(NODE, PORT + 1), cluster="demo"), "orders", "n0"),
-        (MasterDoor(address=Address("/no/such.sock", 0), cluster="demo"), "orders", "n0"),
+        (MemberAddress(address=Address(NODE, PORT + 1), cluster="demo"), "orders", "n0"),
+        (MemberAddress(address=Address("/no/such.sock", 0), cluster="demo"), "orders", "n0"),
         (TCP, "other", "n0"),
         (TCP, "orders", "n7"),
     ],
     ids=["wrong port", "no socket", "unknown group", "another node"],
 )
 async def test_a_wrong_door_is_tried_again_and_told_once(
-    door: MasterDoor, group: str, master: str, autojump_clock: MockClock
+    address: MemberAddress, group: str, master: str, autojump_clock: MockClock
 ) -> None:
-    async with serving() as served, slave(served, door, group, master) as found:
+    async with serving() as served, slave(served, address, group, master) as found:
         await trio.sleep(100)
         assert found.got == []
         events = [kind for kind in found.events() if kind == "MasterLinkLost"]
@@ -113,7 +113,7 @@ async def test_a_wrong_door_is_tried_again_and_told_once(
 
 
 @pytest.mark.parametrize(
-    ("door", "master", "words"),
+    ("address", "master", "words"),
     [
         (attrs.evolve(TCP, cluster="other"), "n0", "expected node n0 of cluster other"),
         (TCP, "n7", "expected node n7 of cluster demo"),
@@ -121,7 +121,7 @@ async def test_a_wrong_door_is_tried_again_and_told_once(
     ids=["another cluster", "another node"],
 )
 async def test_a_foreign_master_is_refused_and_told_also_after_other_failures(
-    door: MasterDoor,
+    address: MemberAddress,
     master: str,
     words: str,
     autojump_clock: MockClock,
@@ -129,7 +129,7 @@ async def test_a_foreign_master_is_refused_and_told_also_after_other_failures(
 ) -> None:
     async with serving(MemoryNode(stored=[b"x"], acknowledged=100)) as served:
         served.network.isolate("n0")
-        async with slave(served, door, "orders", master) as found:
+        async with slave(served, address, "orders", master) as found:
             await trio.sleep(60)
             served.network.heal_all()
             await trio.sleep(100)
@@ -183,19 +183,19 @@ async def two_nodes(
             )
             disk.mkdir(f"/data/{name}")
             other = "n1" if name == "n0" else "n0"
-            links = tuple(
-                link_child(
-                    node=name,
-                    group=each.name,
-                    member=other,
-                    door=master_door(found, other, found.nodes[name]),
-                    network=MemberNetwork(env.network, Credentials.of(found, env.secret_store)),
-                    retry_s=each.reconnect_interval_s,
-                    board=node.role_board,
-                )
-                for each in found.classic_groups.values()
+            link = link_child(
+                node=name,
+                member=other,
+                address=MemberAddress.of(found, other, name),
+                network=MemberNetwork(env.network, Credentials.of(found, env.secret_store)),
+                groups=tuple(
+                    WatchedGroup(
+                        name=each.name, retry_s=each.reconnect_interval_s, board=node.role_board
+                    )
+                    for each in found.classic_groups.values()
+                ),
             )
-            child = api_child(node, env, found, f"/data/{name}", links)
+            child = api_child(node, env, found, f"/data/{name}", (link,))
             systems.append(open_system(name, SupervisorSpec(children=(group, child))))
         async with systems[0] as master, systems[1]:
             yield master, network.open("here")
@@ -218,10 +218,10 @@ async def test_two_nodes_find_each_other(api_port: int | None, autojump_clock: M
         assert names == ["connections", "links", *doors]
 
 
-async def test_links_and_feeds_of_many_groups_leave_clients_their_room(
+async def test_the_link_and_feeds_of_many_groups_leave_clients_their_room(
     autojump_clock: MockClock,
 ) -> None:
-    """The slave's links alone are as many as the clients that a node has room for."""
+    """The slave has one link, however many groups there are, and watches each over it."""
     orders = config().groups["orders"]
     groups = {f"g{n}": attrs.evolve(orders, name=f"g{n}", port=n + 1) for n in range(CLIENTS)}
     found = attrs.evolve(config(None), groups=groups)
@@ -234,7 +234,7 @@ async def test_links_and_feeds_of_many_groups_leave_clients_their_room(
             assert isinstance(welcome, frames.Welcome)
         connections = master.tree().find("/n0/api/connections")
         assert connections is not None
-        assert len(connections.children) == 3 * CLIENTS
+        assert len(connections.children) == 2 * CLIENTS + 1
 
 
 async def test_a_port_in_use_is_one_line(autojump_clock: MockClock) -> None:

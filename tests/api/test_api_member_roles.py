@@ -8,8 +8,9 @@ from api_kit import FOLLOWS, STATE, MemoryNode, serving
 from member_kit import slave
 from trio.testing import MockClock
 
+from actors.control.member_link import AskMember
 from actors.ha.core.role_effects import RoleState
-from actors.ha.role_messages import AskMember, MemberTold
+from actors.ha.role_messages import MemberTold
 from actors.storage.commitlog import pull_service
 
 
@@ -28,10 +29,10 @@ async def test_what_a_member_is_is_told_at_once_and_when_it_changes(
 
 async def test_a_question_has_an_answer_of_its_own(autojump_clock: MockClock) -> None:
     async with serving(MemoryNode()) as served, slave(served) as found:
-        await found.link.tell(AskMember(number=6))  # before there is a connection
+        await found.link.tell(AskMember(group="orders", number=6))  # before there is a connection
         await trio.sleep(1)
         for number in (7, 8):
-            await found.link.tell(AskMember(number=number))
+            await found.link.tell(AskMember(group="orders", number=number))
         await trio.sleep(1)
         assert [told.asked for told in found.told] == [0, 6, 7, 8]
 

@@ -54,6 +54,17 @@ class Neighbour(Actor[Any]):
 
 
 @attrs.define
+class Authority:
+    """Notes who is to be asked, with the number of the question."""
+
+    log: list[tuple[str, Any]]
+
+    async def ask(self, member: str, number: int) -> None:
+        await trio.lowlevel.checkpoint()
+        self.log.append((f"asked {member}", number))
+
+
+@attrs.define
 class Kit:
     """A keeper, and all that it did, in order."""
 
@@ -120,11 +131,11 @@ async def keeping(node: str = "n0", record: GroupRecord | None = None) -> AsyncI
                 root=registry.ref(f"/{node}/root"),
                 store_ref=registry.ref(f"/{node}/store"),
                 transfer_ref=registry.ref(f"/{node}/transfer"),
-                link=lambda member: registry.ref(f"/{node}/link-{member}"),
+                authority=Authority(kit.log),
                 fresh=fresh_reads(group, node),
             )
 
-        names = ("root", "store", "transfer", "link-n0", "link-n1", "link-n2")
+        names = ("root", "store", "transfer")
         neighbours = tuple(neighbour(name) for name in names)
         child = ChildSpec(name="keeper", start=keeper, restart=Restart.TEMPORARY, significant=True)
         return SupervisorSpec(
@@ -149,7 +160,7 @@ async def test_an_epoch_is_remembered_before_the_gate_opens_and_it_is_shown(
     async with keeping() as kit:
         await kit.started()
         await settle()
-        assert sorted(kit.names()) == ["link-n1 AskMember", "link-n2 AskMember", "store SetGate"]
+        assert sorted(kit.names()) == ["asked n1 int", "asked n2 int", "store SetGate"]
         assert not kit.board.is_open
         assert kit.board.view.state is RoleState.ASKING
         kit.log.clear()
@@ -305,7 +316,7 @@ async def test_a_slave_s_question_is_asked_of_its_master_and_answered(
             nursery.start_soon(verify, 2)
             await until(lambda: bool(verdicts))
             assert verdicts == [Verified(fits=False, detail="a newer connection asks")]
-            asked = [what.number for name, what in kit.log if name == "link-n0"]
+            asked = [what for name, what in kit.log if name == "asked n0"]
             assert asked == [1, 2]
             more = {"role": "master", "opened": True, "history": history, "written": 200}
             await kit.member("n0", asked=2, **more)

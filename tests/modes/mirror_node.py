@@ -22,6 +22,7 @@ from mirror_store import Layout
 
 from actors.api.failures import RequestRefused
 from actors.api.handle import AppendOutcome
+from actors.control.member_link import WatchedGroup
 from actors.env import Env
 from actors.errors import Closed, NotMaster
 from actors.group_status import GroupStatus, Peer
@@ -233,7 +234,10 @@ class MirrorGroups:
             )
         )
 
-    def links(self) -> tuple[ChildSpec, ...]:
+    def watched(self, member: str) -> tuple[WatchedGroup, ...]:
+        return ()
+
+    def watches(self) -> tuple[ChildSpec, ...]:
         return ()
 
     def _tree(self, env: Env, registry: Registry, group: MirrorGroup) -> SupervisorSpec:

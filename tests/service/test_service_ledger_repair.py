@@ -10,6 +10,7 @@ import trio
 
 from actors.api.failures import RequestRefused
 from actors.config import ClusterConfig, DLedgerGroup, validate
+from actors.control.members import MemberLinks
 from actors.events.store import RangeRepaired
 from actors.node.node import Node
 from actors.sim.cluster import SimCluster, classic_config
@@ -212,11 +213,11 @@ async def test_what_a_member_gives_is_not_believed(
     flip(cluster, name)
     before = data_of(cluster, name)
 
-    async def ask_range(*args: object, start: int, **more: object) -> GoodRange:
+    async def log_range(links: object, member: str, group: str, start: int) -> GoodRange:
         await trio.lowlevel.checkpoint()
         return GoodRange(start=start, data=data)
 
-    monkeypatch.setattr("actors.node.ledger_repair.ask_range", ask_range)
+    monkeypatch.setattr(MemberLinks, "log_range", log_range)
     _, (left,) = await repaired(cluster, name)
     assert reason in left["reason"]
     assert data_of(cluster, name) == before

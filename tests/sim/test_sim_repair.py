@@ -10,6 +10,7 @@ import trio
 from rot_kit import BODY, GROUP, HEAD, SCRUBBED_S, SEGMENT, Filled, filled
 
 from actors.api.failures import RequestRefused
+from actors.control.members import MemberLinks
 from actors.errors import Closed
 from actors.events import store as events
 from actors.ha.core.role_effects import RoleState
@@ -178,11 +179,11 @@ async def test_what_a_member_gives_is_not_believed(
         await trio.sleep(SCRUBBED_S)
         data = sent(log_of(on, "n0")[SEGMENT : 2 * SEGMENT])
 
-        async def ask_range(*args: object, start: int, **more: object) -> GoodRange:
+        async def log_range(links: object, member: str, group: str, start: int) -> GoodRange:
             await trio.lowlevel.checkpoint()
             return GoodRange(start=start, data=data)
 
-        monkeypatch.setattr("actors.node.classic_repair.ask_range", ask_range)
+        monkeypatch.setattr(MemberLinks, "log_range", log_range)
         found = await repaired(on, "n1")
         assert reason in found["left"][0]["reason"]
         assert log_of(on, "n1") == before

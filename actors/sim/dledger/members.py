@@ -12,8 +12,8 @@ from typing import Any, Final, TypeVar
 import attrs
 import trio
 
-from actors.api.credentials import Credentials, MemberNetwork
 from actors.config import ClusterConfig, DLedgerGroup, validate
+from actors.control.members import MemberLinks
 from actors.env.protocols import Env
 from actors.errors import Closed, NodeStopped, NotMaster, TriologError
 from actors.log_types import Batch, Offsets
@@ -197,9 +197,9 @@ class SimGroups(SimMachines[SimMember]):
             machines: dict[str, SimRegisters] = {}
             directory = self._directory(env, name)
             notes = member_notes(self.config, name, directory)
-            network = MemberNetwork(env.network, Credentials.of(self.config, env.secret_store))
 
             def build(registry: Registry) -> SupervisorSpec:
+                links = MemberLinks(name, registry.ref, self.config.answer_timeout_s)
                 for group in self.config.ledger_groups_of(name):
                     setup = setups[group.name] = LedgerSetup(
                         config=self.config,
@@ -210,9 +210,7 @@ class SimGroups(SimMachines[SimMember]):
                         member_note=notes[group.name],
                         machine=self._maker(name, group.name, machines),
                     )
-                    parts[group.name] = LedgerPart.of(
-                        self.config, network, group, name, setup.board, registry
-                    )
+                    parts[group.name] = LedgerPart.of(links, group, name, setup.board, registry)
                 return SupervisorSpec(
                     intensity=0,
                     children=tuple(
