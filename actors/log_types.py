@@ -254,7 +254,7 @@ class Offsets:
 
 @attrs.frozen
 class Promotion:
-    """The master of a group and the promotion that made it: number 0 is the cluster file's choice."""
+    """The master of a group and the promotion that made it: 0 is the cluster file's choice."""
 
     number: int
     master: str

@@ -308,7 +308,7 @@ class RPCAnswerRefused:
 
 @attrs.frozen(kw_only=True)
 class RPCCallRefused:
-    """A call could not be sent, by our own mistake: its request fits no frame. Emitted by rpc_peer."""
+    """A call could not be sent by our own fault: its request fits no frame. Emitted by rpc_peer."""
 
     peer: str
     request: str

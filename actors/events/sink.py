@@ -218,7 +218,7 @@ class EventSubscription:
         siblings.append(self)
 
     async def receive(self, count_max: int = SUBSCRIBER_LINES_MAX) -> EventLines:
-        """Wait for at least one line. Raises: trio.EndOfChannel when no more will come. One task."""
+        """Wait for at least one line. Raises: trio.EndOfChannel when no more come. One task."""
         await trio.lowlevel.checkpoint()
         while not self._lines:
             if self._ended:

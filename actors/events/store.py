@@ -164,7 +164,7 @@ class RotFound:
 
 @attrs.frozen(kw_only=True)
 class RotMended:
-    """Damaged bytes are what was written again, or are gone with their file. Emitted by scrubber."""
+    """Damaged bytes are what was written again, or gone with their file. Emitted by scrubber."""
 
     first_bytes: int
     next_bytes: int

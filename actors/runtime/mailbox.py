@@ -376,7 +376,7 @@ class Mailbox:
         self._append(lane, message, size_bytes)
 
     def _close_up(self) -> None:
-        """Close the gaps that replaced messages left, so that waiting senders bound their number."""
+        """Close the gaps of replaced messages, so that waiting senders bound their number."""
         lane = self.lane
         moved: dict[int, int] = {}
         kept: list[Any] = []

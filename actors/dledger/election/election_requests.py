@@ -102,7 +102,7 @@ def _votes(
     settings: ElectionSettings,
     answer_to: ActorRef[Any],
 ) -> list[tuple[str, Call]]:
-    """Ask each peer for its vote. The round ends by its own deadline, which is before the calls'."""
+    """Ask each peer for its vote. The round ends by its own deadline, before the calls'."""
     timeout_s = settings.heartbeat_interval_s + settings.vote_round_extra_s
     calls = []
     for peer in peers:
