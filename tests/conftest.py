@@ -59,7 +59,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> work_units.U
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: work_units.place_of(item.nodeid))
+    items.sort(key=lambda item: work_units.position_of(item.nodeid))
 
 
 def pytest_collection_finish() -> None:

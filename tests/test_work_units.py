@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import work_units
-from work_units import place_of, unit_of
+from work_units import position_of, unit_of
 
 TESTS = Path(__file__).parent
 SAMPLE = """
@@ -37,7 +37,7 @@ def test_the_rooms_are_there() -> None:
 
 def test_long_rooms_are_begun_first() -> None:
     found = ["tests/ha/test_a.py::b", "tests/sim/a.py::b", "tests/interop/a.py::b", "tests/a.py::b"]
-    assert sorted(found, key=place_of) == [found[2], found[1], found[0], found[3]]
+    assert sorted(found, key=position_of) == [found[2], found[1], found[0], found[3]]
 
 
 @pytest.mark.real_io

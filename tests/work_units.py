@@ -33,7 +33,7 @@ def unit_of(nodeid: str) -> str:
     return nodeid if nodeid.startswith(APART) else nodeid.partition("::")[0]
 
 
-def place_of(nodeid: str) -> int:
+def position_of(nodeid: str) -> int:
     """Where a test stands in the order; those of equal places stay as they were found."""
     places = (place for place, room in enumerate(FIRST) if nodeid.startswith(room))
     return next(places, len(FIRST))

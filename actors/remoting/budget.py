@@ -9,7 +9,7 @@ likewise.
 
 A connection that has asked what only members ask is a member's: it comes first, and the room of one
 largest frame is kept for such. That is no proof, as nothing is on a wire without a token; it holds
-against who connects and sends junk. So do the last places at the port: where they are all that is
+against who connects and sends junk. So do the last slots of the port: where they are all that is
 left, the client that has been quiet for the longest makes way for whoever comes.
 """
 

@@ -21,7 +21,7 @@ from actors.env.protocols import Address, Held, ReceiveHalf, SendHalf, Stream
 from wire.remoting.frame import Decoder
 
 FREE_BURST: Final = 256
-"""Connections of one address that need not speak first: as many as a port has places."""
+"""Connections of one address that need not speak first: as many as a port has slots."""
 FREE_PER_S: Final = 32.0
 """So many more each second: some hundredths of a processor."""
 WAITING_MAX: Final = 64

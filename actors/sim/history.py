@@ -110,7 +110,7 @@ class FaultInjected:
             "not promoted", "resync", "resynced", "damage found", "not checked" (NODE);
             "transferred" (NODE from NODE: leadership was handed over); "ended" (NODE while WHAT: a
             process was killed while a snapshot was taken, came or was loaded); "lost" (NODE, from:
-            a forced promotion opened the log here, and what was acknowledged behind that place
+            a forced promotion opened the log here, and what was acknowledged behind that position
             before is given up); LOST_DISK and LOST_LOGS (NODE: what it held, and in the first case
             all that it knew of itself, is gone, and may have been acknowledged).
         where: to whom, the node's name first.

@@ -250,13 +250,13 @@ async def test_a_crowd_of_clients_keeps_no_member_out(
             await member.ask(request(VoteRequest))
             await member.answer_of(RequestCode.VOTE)
         assert kit.seen(RPCConnectionRefused) == []
-        assert reasons(kit) == [MADE_WAY] * (62 - (40 - server.PLACES_KEPT))
+        assert reasons(kit) == [MADE_WAY] * (62 - (40 - server.SLOTS_KEPT))
 
 
 async def test_who_waits_for_an_answer_does_not_make_way(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "PLACES_KEPT", server.CONNECTIONS_MAX - 2)
+    monkeypatch.setattr(server, "SLOTS_KEPT", server.CONNECTIONS_MAX - 2)
     async with serving() as kit:
         kit.behave = keep
         busy = await kit.connect()

@@ -27,7 +27,7 @@ from script_words import split
 
 from actors.errors import NotStored, OutcomeUnknown
 from actors.records import decoded
-from actors.sim.dledger.ledger_bytes import SimLedgers, body_of, place_of
+from actors.sim.dledger.ledger_bytes import SimLedgers, body_of, position_of
 from actors.sim.dledger.members import SimGroups, committed_everywhere, ledger_config
 from actors.sim.world import World
 from actors.storage.log.commit_log import segment_path
@@ -95,7 +95,7 @@ class LedgerStage:
                 terms = {}
                 for name in groups.names:
                     member = groups.running(name)
-                    role = None if member is None else member.places[GROUP].board.role
+                    role = None if member is None else member.setups[GROUP].board.role
                     if role is not None and groups.leads(name, GROUP):
                         terms[role.term] = name
                 if terms:
@@ -169,7 +169,7 @@ class LedgerStage:
         raise AssertionError("a log without an end")
 
     def _durable(self, node: str, entry: bytes) -> bytes:
-        place, size = place_of(entry), self._logs.group.data_file_bytes
+        place, size = position_of(entry), self._logs.group.data_file_bytes
         path = segment_path(self._logs.layout(node).commit_log, place - place % size)
         return self._logs.disk(node).durable_range(path, place % size, place % size + len(entry))
 

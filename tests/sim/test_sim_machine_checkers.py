@@ -18,7 +18,7 @@ from actors.sim.disk import SimDisk
 from actors.sim.dledger.judges import machine as checkers
 from actors.sim.dledger.judges.checkers import Chosen
 from actors.sim.dledger.judges.machine import judge_registers, machines_equal, register_operations
-from actors.sim.dledger.ledger_bytes import body_of, place_of, term_of
+from actors.sim.dledger.ledger_bytes import body_of, position_of, term_of
 from actors.sim.dledger.machine import (
     MachineOptions,
     State,
@@ -312,7 +312,7 @@ def test_where_a_log_begins(judged: Judged) -> None:
     for begin in range(len(BODIES) + 1):
         judged.logs.begin["n1"] = begin
         assert checkers.log_begin(judged.chosen, judged.logs, "n1") == begin  # type: ignore[arg-type]
-    assert [place_of(each) for each in judged.chosen.entries] == [100 * at for at in range(6)]
+    assert [position_of(each) for each in judged.chosen.entries] == [100 * at for at in range(6)]
     assert {term_of(each) for each in judged.chosen.entries} == {1}
 
 

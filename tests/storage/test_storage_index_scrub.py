@@ -58,14 +58,14 @@ OWN, COMMON, TAG = range(KEYS)
 PAGE = 4096
 
 
-def place_of(kit: Kit, record: int, key: int) -> tuple[str, int]:
+def position_of(kit: Kit, record: int, key: int) -> tuple[str, int]:
     """File and position of an entry."""
     file, before = divmod(KEYS * record + key, UNITS - 1)
     return index_file(kit, file), unit_position(before + 1, SLOTS)
 
 
 def entry_of(kit: Kit, record: int, key: int) -> IndexUnit:
-    path, at = place_of(kit, record, key)
+    path, at = position_of(kit, record, key)
     return decode_index_unit(content(kit, path), at)
 
 
@@ -81,7 +81,7 @@ async def test_an_entry_that_another_record_could_have(
     autojump_clock: object, record: int, other: int, key: int
 ) -> None:
     async with filled() as kit:
-        path, at = place_of(kit, record, key)
+        path, at = position_of(kit, record, key)
         data = struct.pack(">q", entry_of(kit, other, key).physical_offset)
         found = await is_found_and_mended(kit, path, data, at + 4)
         assert {type(each) for each in found} == {EntryMend}
@@ -93,7 +93,7 @@ async def test_an_entry_that_says_another_key_of_its_record(
     autojump_clock: object, record: int, key: int, other: int
 ) -> None:
     async with filled() as kit:
-        path, at = place_of(kit, record, key)
+        path, at = position_of(kit, record, key)
         data = struct.pack(">i", entry_of(kit, record, other).key_hash)
         await is_found_and_mended(kit, path, data, at)
 
@@ -102,7 +102,7 @@ async def test_an_entry_that_says_another_key_of_its_record(
 async def test_zeros_that_begin_within_an_entry(autojump_clock: object, byte: int) -> None:
     """It has the tag of the log's first record, whose offset is zero."""
     async with filled() as kit:
-        path, at = place_of(kit, 400, TAG)
+        path, at = position_of(kit, 400, TAG)
         assert entry_of(kit, 400, TAG).key_hash == entry_of(kit, 0, TAG).key_hash
         await is_found_and_mended(kit, path, bytes(PAGE), at + byte)
 
@@ -114,7 +114,7 @@ async def test_a_field_that_became_negative(
 ) -> None:
     """Hash, offset, seconds and link of an entry."""
     async with filled() as kit:
-        path, at = place_of(kit, record, OWN)
+        path, at = position_of(kit, record, OWN)
         await is_found_and_mended(kit, path, negative(content(kit, path), at + field), at + field)
 
 
@@ -258,7 +258,7 @@ async def test_zeros_where_the_log_begins(
     """Entries of records that are gone are lost, and no others."""
     async with filled() as kit:
         min_bytes = entry_of(kit, begin, OWN).physical_offset
-        places = [place_of(kit, record, key) for record in range(COUNT) for key in range(KEYS)]
+        places = [position_of(kit, record, key) for record in range(COUNT) for key in range(KEYS)]
         before = [entry_of(kit, *divmod(number, KEYS))[:2] for number in range(KEYS * COUNT)]
         for path, at in places[KEYS * first : KEYS * end - 1]:
             damage(kit, path, bytes(INDEX_UNIT_BYTES), at + shift)
@@ -280,7 +280,7 @@ async def test_more_zeros_than_can_wait(
     monkeypatch.setattr(index_scrub, "AHEAD", 32)
     async with filled() as kit:
         min_bytes = entry_of(kit, min_record, OWN).physical_offset
-        places = [place_of(kit, record, key) for record in range(COUNT) for key in range(KEYS)]
+        places = [position_of(kit, record, key) for record in range(COUNT) for key in range(KEYS)]
         before = [decode_index_unit(content(kit, path), at)[:2] for path, at in places]
         for path, at in places[KEYS * 100 : KEYS * 600]:
             damage(kit, path, bytes(INDEX_UNIT_BYTES), at)
@@ -365,7 +365,7 @@ async def test_keys_that_are_not_due_any_more_and_keys_that_never_were(
         assert await found_by_a_round(kit, with_tag_keys=True) == []
     async with filled() as kit:
         assert await found_by_a_round(kit, with_tag_keys=False) == []
-        path, at = place_of(kit, 300, OWN)
+        path, at = position_of(kit, 300, OWN)
         damage(kit, path, bytes(INDEX_UNIT_BYTES), at)
         await mend(kit, await found_by_a_round(kit, with_tag_keys=False))
         assert await found_by_a_round(kit) == []

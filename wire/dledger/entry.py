@@ -73,13 +73,14 @@ INDEX_FILE_BYTES: Final = 5 * 1024 * 1024 * INDEX_BYTES
 FILE_NAME_DIGITS: Final = 20
 POS_MAX: Final = 1 << 62
 INDEX_MAX: Final = POS_MAX // INDEX_BYTES
-"""No log ever comes there. A single entry near the last long would leave no place for another."""
+"""No log ever comes there. A single entry near the last long would leave no position for another.
+"""
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Place: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 ENTRY_HEAD = struct.Struct(">iiqqqiiii")
-ENTRY_PLACE = struct.Struct(">4xiq")
+ENTRY_POSITION = struct.Struct(">4xiq")
 """The size and the index in a head."""
 INDEX_RECORD = struct.Struct(">iqiqq")
 _BLANK = struct.Struct(">ii")
@@ -95,7 +96,7 @@ class Entry(
         body_crc, chain_crc, channel: 0, see the module's table.
         index: its number, from 0.
         magic: MAGIC_NORMAL.
-        pos: its place in the leader's log, in bytes.
+        pos: its position in the leader's log, in bytes.
         size: 48 + the body's bytes, as the sender says; see `entry_problem`.
         term: of the leader that appended it.
     """
@@ -122,7 +123,7 @@ class IndexRecord(Struct, frozen=True, gc=False):
 
 
 def new_entry(*, index: int, term: int, pos: int, body: bytes) -> Entry:
-    """The entry that a leader of `term` makes of `body` at this index and place."""
+    """The entry that a leader of `term` makes of `body` at this index and position."""
     size = ENTRY_HEAD_BYTES + len(body)
     return Entry(body=body, index=index, magic=MAGIC_NORMAL, pos=pos, size=size, term=term)
 
@@ -137,7 +138,7 @@ def fits_in_file(entry_bytes: int, rest_bytes: int) -> bool:
     return entry_bytes + BLANK_BYTES <= rest_bytes
 
 
-def place(end: int, entry_bytes: int, file_bytes: int) -> int:
+def position(end: int, entry_bytes: int, file_bytes: int) -> int:
     """Where an entry of `entry_bytes` goes in a log that ends at `end`: there, or the next file.
 
     Args:
@@ -191,11 +192,11 @@ def encode_entries_into(out: bytearray, at: int, entries: Sequence[Entry]) -> in
 
     Args:
         out: with room for all of them: it is not made larger.
-        entries: each at the place where the one before ends.
+        entries: each at the position where the one before ends.
 
     Raises:
-        LocalProtocolError: an entry has a problem (`entry_problem`), is not at its place, holds a
-            number out of range, or does not fit. `out` behind `at` is undefined then.
+        LocalProtocolError: an entry has a problem (`entry_problem`), is not at its position, holds
+            a number out of range, or does not fit. `out` behind `at` is undefined then.
     """
     pack_into = ENTRY_HEAD.pack_into
     room_end = len(out)

@@ -70,7 +70,7 @@ def scan(
         buf: bytes of one data file.
         start: where an entry begins in it.
         end: nothing at or behind it is looked at; None for the end of `buf`.
-        pos: the offset in the log of the byte at `start`; None: places are not checked.
+        pos: the offset in the log of the byte at `start`; None: positions are not checked.
         index: the first entry's; None: whatever it says. The others follow it without a gap.
         term: no entry's is lower, nor lower than the one before.
 
@@ -126,7 +126,7 @@ def _why(buf: Buffer, at: int, limit: int, shift: int | None, wanted: int, term:
     elif entry.term < term:
         reason = f"term {entry.term} behind term {term}"
     else:
-        # DLedgerScanAgreesWithDecode: only the place can be wrong with what is left.
+        # DLedgerScanAgreesWithDecode: only the position can be wrong with what is left.
         assert shift is not None
         assert entry.pos != at + shift
         reason = f"pos {entry.pos} in an entry at {at + shift}"

@@ -14,7 +14,7 @@ for two IPv4 hosts. B, T, P: lengths of body, topic, properties. t: 1 in version
 | 12       | 4     | int   | queueId                   |                               |           |
 | 16       | 4     | int   | flag                      | the application's             |           |
 | 20       | 8     | long  | queueOffset               | number in its consume queue   |           |
-| 28       | 8     | long  | physicalOffset            | its own place in the log      | 0 ..      |
+| 28       | 8     | long  | physicalOffset            | its own position in the log   | 0 ..      |
 | 36       | 4     | int   | sysFlag                   | SYS_FLAG_... below            |           |
 | 40       | 8     | long  | bornTimestamp             | ms, the producer's clock      |           |
 | 48       | h     | host  | bornHost                  | the producer                  |           |

@@ -7,8 +7,8 @@ One pass, no object per record but one tuple. `scan` is for recovery and for ack
 received; `scan_heads` also gives what a dispatcher needs for consume queue and index. Both accept
 exactly the records that `decode_record` accepts.
 
-Differs: a physical offset that is not the record's place stops the scan (stale or displaced bytes),
-where the caller says what the place is. Upstream takes the field as it is.
+Differs: a physical offset that is not the record's position stops the scan (stale or displaced
+bytes), where the caller says what the position is. Upstream takes the field as it is.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class RecordHead(NamedTuple):
     """What a dispatcher needs of one record.
 
     Attributes:
-        physical_offset: its place in the log, in bytes.
+        physical_offset: its position in the log, in bytes.
         size: bytes of the record.
         topic, queue_id, queue_offset: its queue, and its number there.
         sys_flag: see `has_queue_unit`.
@@ -360,7 +360,7 @@ def _why(
         return Scanned(end=pos, stop=Stop.INCOMPLETE, missing_bytes=error.missing_bytes)
     except RemoteProtocolError as error:
         return Scanned(end=pos, stop=Stop.CORRUPT, reason=str(error))
-    # ScanAgreesWithDecode: only the place can be wrong with a record that decodes.
+    # ScanAgreesWithDecode: only the position can be wrong with a record that decodes.
     assert shift is not None
     assert record.physical_offset != pos + shift
     reason = f"physical offset {record.physical_offset} in a record at {pos + shift}"

@@ -21,7 +21,7 @@ Differs from upstream:
 - The committed index is capped by the session match index, not by the log's end (bug B14), and by
   what the store has still to take away: readers would be shown the old entries.
 - A duplicate is answered from the log at once; a newer duplicate of a push that waits takes its
-  place (bug V2). Every push that waits too long is answered, and forgotten.
+  position (bug V2). Every push that waits too long is answered, and forgotten.
 - What acknowledges an entry (a 200 to APPEND, COMPARE or TRUNCATE) is sent only once the log is
   stored up to it, and on the disk in a synced group.
 

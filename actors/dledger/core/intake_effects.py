@@ -82,7 +82,7 @@ class Pushed:
 class StoreChange:
     """What the store is asked to do, in one step and for `session` only.
 
-    The store refuses an entry whose place (`pos`) is not the one that its own log gives it.
+    The store refuses an entry whose position (`pos`) is not the one that its own log gives it.
 
     Attributes:
         number: comes back with what is stored then.

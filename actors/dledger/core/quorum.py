@@ -11,7 +11,7 @@ Differs from upstream:
   (bug B1, Figure 8); `count_older` (`compat`, or `term_entry = "none"`) is upstream's rule.
 - All appends that wait are answered when the leadership ends (bug V11), and at their deadline, and
   then leave the count that `waiting_max` bounds. With `CompatSettings.deposed_waits` they wait for
-  the next leadership of this member, and who timed out keeps its place until it is committed.
+  the next leadership of this member, and who timed out keeps its position until it is committed.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class CompatSettings:
         votes_beside_leader: a follower that has its vote still gives it away (V9).
         lead_without_disk: a full disk ends no leadership (V10).
         deposed_waits: a leader's appends that wait are left waiting when its leadership ends, and
-            those that timed out keep their places (V11).
+            those that timed out keep their positions (V11).
         compare_by_one: the search for the common part goes down by one (V12).
         shared_connection: heartbeats stand behind pushes (V14).
         transfer_unanswered: who asked for a transfer hears nothing if it fails after the leadership

@@ -70,16 +70,16 @@ def together(answers: RPCAnswers, *, deadline_s: float, body_bytes_max: int) -> 
     bodies = [request.body or b"" for request in answers.requests]
     found: list[Taken] = []
     first = 0
-    for place in range(len(bodies) + 1):
-        if place < len(bodies) and len(bodies[place]) <= body_bytes_max:
+    for position in range(len(bodies) + 1):
+        if position < len(bodies) and len(bodies[position]) <= body_bytes_max:
             continue
-        if place > first:
-            count = place - first
-            wait = AppendWait(answers.part(first, place), count, deadline_s, appends=count)
-            found.append((wait, tuple(bodies[first:place])))
-        if place < len(bodies):
-            answers.refuse(place, outcomes.too_large(len(bodies[place]), body_bytes_max))
-        first = place + 1
+        if position > first:
+            count = position - first
+            wait = AppendWait(answers.part(first, position), count, deadline_s, appends=count)
+            found.append((wait, tuple(bodies[first:position])))
+        if position < len(bodies):
+            answers.refuse(position, outcomes.too_large(len(bodies[position]), body_bytes_max))
+        first = position + 1
     return found
 
 

@@ -64,16 +64,16 @@ class RPCAnswers:
     reply_to: ReplyTo[tuple[Response, ...]]
     term: int
     leader: str
-    _responses: dict[int, Response] = attrs.field(factory=dict, init=False)  # by place
+    _responses: dict[int, Response] = attrs.field(factory=dict, init=False)  # by position
 
     def part(self, first: int, behind: int) -> RPCAnswersPart:
-        """To those that are one append; `first`, `behind`: their places."""
+        """To those that are one append; `first`, `behind`: their positions."""
         return RPCAnswersPart(self, first, behind)
 
-    def refuse(self, place: int, error: Exception) -> bool:
+    def refuse(self, position: int, error: Exception) -> bool:
         """Nothing of that one was written."""
-        response = _response(self, self.requests[place], outcomes.code_of(error), -1, -1)
-        return self.add({place: response})
+        response = _response(self, self.requests[position], outcomes.code_of(error), -1, -1)
+        return self.add({position: response})
 
     def add(self, responses: dict[int, Response]) -> bool:
         """False: nobody waits for them any more."""
@@ -81,7 +81,7 @@ class RPCAnswers:
         found.update(responses)
         if len(found) < len(self.requests):
             return not self.reply_to.answered
-        return self.reply_to.send(tuple(found[place] for place in range(len(found))))
+        return self.reply_to.send(tuple(found[position] for position in range(len(found))))
 
 
 @attrs.define
@@ -111,14 +111,14 @@ class RPCAnswersPart:
         to, code, index = self._all, outcomes.code_of(error), getattr(error, "first", None)
         return to.add(
             {
-                place: _response(
+                position: _response(
                     to,
-                    to.requests[place],
+                    to.requests[position],
                     code,
-                    -1 if index is None else index + place - self._first,
+                    -1 if index is None else index + position - self._first,
                     -1,
                 )
-                for place in range(self._first, self._behind)
+                for position in range(self._first, self._behind)
             }
         )
 

@@ -35,7 +35,7 @@ from actors.runtime.accepting import UNKNOWN_ADDRESS, UNOWNED_MAX, Accepting, Ad
 _LOGGER: Final = logging.getLogger("triolog.dledger")
 CONNECTIONS_MAX: Final = 256
 """Two from each peer, the others from clients: one of each client's process."""
-PLACES_KEPT: Final = 2 * UNOWNED_MAX
+SLOTS_KEPT: Final = 2 * UNOWNED_MAX
 """Places among those: who takes one of the last has a client's make way, so that no crowd of
 clients keeps a member out. As many as are accepted at once, and as many again that are about to
 end.
@@ -105,7 +105,7 @@ class RPCServer(Accepting):
     async def admit(self, stream: Stream) -> Admitted | None:
         if stream.remote.host not in self.settings.addresses:
             return None
-        if len(self.budget.shares) >= CONNECTIONS_MAX - PLACES_KEPT:
+        if len(self.budget.shares) >= CONNECTIONS_MAX - SLOTS_KEPT:
             self.budget.make_way()
         connection = self.settings.next_connection()
         child = ChildSpec(

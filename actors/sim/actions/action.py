@@ -1,6 +1,6 @@
 """What a script can do to a cluster: the base of every action.
 
-To add one: a subclass with a name, and its place in the `faults` of its mode. It draws its lines
+To add one: a subclass with a name, and its position in the `faults` of its mode. It draws its lines
 from a random stream of its own, so that it changes nothing in what the others do.
 """
 
@@ -34,14 +34,14 @@ class Ground:
         spare_power: nodes that keep their power: the master of a `written` group promises nothing
             after a power loss.
         expires: log files are deleted when they are old.
-        places: parts of paths, of which disk errors hit one.
+        path_parts: parts of paths, of which disk errors hit one.
     """
 
     names: tuple[str, ...]
     duration_s: float
     spare_power: tuple[str, ...] = ()
     expires: bool = False
-    places: tuple[str, ...] = ("",)
+    path_parts: tuple[str, ...] = ("",)
 
     @property
     def unsteady(self) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ class FailingDisk(Action[Runner]):
         return float(rng.choice([0, rng.randrange(SKIP_MAX)]))
 
     def where(self, rng: random.Random, ground: Ground) -> str:
-        return rng.choice(ground.places)
+        return rng.choice(ground.path_parts)
 
     @abstractmethod
     def arm(self, faults: DiskFaults, fault: Fault) -> None:

@@ -141,18 +141,18 @@ class FaultAtlas:
             if head is not None and self.may_damage(
                 node, head.physical_offset, head.physical_offset + head.size
             ):
-                place = head.physical_offset + rng.randrange(head.size)
-                if self._has_digest(node, base, place - base) or self._was_parsed(node, base):
-                    return self._flip_at(node, rng, base, place - base)
+                position = head.physical_offset + rng.randrange(head.size)
+                if self._has_digest(node, base, position - base) or self._was_parsed(node, base):
+                    return self._flip_at(node, rng, base, position - base)
         return None
 
-    def _has_digest(self, node: str, base: int, place: int) -> bool:
+    def _has_digest(self, node: str, base: int, position: int) -> bool:
         """Whether the node has written down what lies there."""
         disk, path = self._disk(node), segment_path(self._layout(node).digests, base)
         if not disk.exists(path):
             return False
         with disk.faults.spared(), closing(disk.open(path, "r")) as file:
-            return any(file.pread(place // RANGE_BYTES * ENTRY_BYTES, ENTRY_BYTES))
+            return any(file.pread(position // RANGE_BYTES * ENTRY_BYTES, ENTRY_BYTES))
 
     def _was_parsed(self, node: str, base: int) -> bool:
         """Whether the node runs, and its start has parsed that file, which was complete, so long
@@ -177,14 +177,16 @@ class FaultAtlas:
     ) -> str:
         body = decode_record(data, at).body
         body_at = data.find(body, at, at + size)
-        place = rng.choice([*range(at, at + GUARDED_BYTES), *range(body_at, body_at + len(body))])
-        return self._flip_at(node, rng, base, place)
+        position = rng.choice(
+            [*range(at, at + GUARDED_BYTES), *range(body_at, body_at + len(body))]
+        )
+        return self._flip_at(node, rng, base, position)
 
-    def _flip_at(self, node: str, rng: random.Random, base: int, place: int) -> str:
-        """Where: `place` bytes from the beginning of the file."""
-        start, disk = base + place, self._disk(node)
+    def _flip_at(self, node: str, rng: random.Random, base: int, position: int) -> str:
+        """Where: `position` bytes from the beginning of the file."""
+        start, disk = base + position, self._disk(node)
         damage = self._damage(node, start, start + 1)
-        disk.inode(self._path(node, base)).flip_bit(place, rng.randrange(8))
+        disk.inode(self._path(node, base)).flip_bit(position, rng.randrange(8))
         disk.faults.count("bit_rot")
         return self._note(node, damage)
 

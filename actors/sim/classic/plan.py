@@ -52,7 +52,7 @@ EXPIRY: Final[dict[str, Any]] = {
 """Groups of so many runs delete files of an hour's age, and have small ones."""
 WRITEBACK_SHARES: Final = (0.0, 0.1, 0.5)
 """How busy the machines' kernels are."""
-PLACES: Final = (
+PATH_PARTS: Final = (
     *("commitlog", "commitlog", "consumequeue", "index", "/events/", "synced", "checkpoint", ""),
 )
 """Parts of paths; the log counts twice."""
@@ -124,7 +124,7 @@ class ClassicPlan(Plan):
                     duration_s=FAULTS_S,
                     spare_power=names[:1] if durability == "written" else (),
                     expires=expires,
-                    places=PLACES,
+                    path_parts=PATH_PARTS,
                 ),
                 ACTIONS,
             ),

@@ -15,7 +15,7 @@ import attrs
 from actors.sim.classic.atlas import synced_mark
 from actors.sim.disk.pages import PAGE_BYTES
 from actors.sim.dledger.judges.checkers import Chosen
-from actors.sim.dledger.ledger_bytes import LedgerDamage, SimLedgers, index_of, place_of
+from actors.sim.dledger.ledger_bytes import LedgerDamage, SimLedgers, index_of, position_of
 from actors.storage.ledger.sums import SUM_BYTES, all_known, sums_file_bytes
 from actors.storage.log.commit_log import segment_bases, segment_path
 
@@ -44,7 +44,7 @@ class LedgerAtlas:
         entries = self.chosen[log.group.name].entries
         for _ in range(TRIES_MAX if entries else 0):
             entry = rng.choice(entries)
-            start = place_of(entry)
+            start = position_of(entry)
             if self._may_damage(log, node, [entry], start + len(entry)):
                 at = start + rng.randrange(len(entry))
                 size = log.group.data_file_bytes
@@ -76,10 +76,10 @@ class LedgerAtlas:
             touched = [
                 entry
                 for entry in self.chosen[log.group.name].entries
-                if start < place_of(entry) + len(entry) and place_of(entry) < end
+                if start < position_of(entry) + len(entry) and position_of(entry) < end
             ]
             covered = sum(
-                min(end, place_of(entry) + len(entry)) - max(start, place_of(entry))
+                min(end, position_of(entry) + len(entry)) - max(start, position_of(entry))
                 for entry in touched
             )
             if covered < end - start or not self._may_damage(log, node, touched, end):
@@ -122,7 +122,7 @@ class LedgerAtlas:
             return False
         if end > self._mark(log, node) or not entries:
             return False
-        first = place_of(entries[0])
+        first = position_of(entries[0])
         if not all(self.is_summed(log, node, index_of(entry)) for entry in entries):
             return False
         return not log.has_let_go(node, first) and all(

@@ -36,7 +36,7 @@ def term_of(entry: bytes) -> int:
     return int(ENTRY_HEAD.unpack_from(entry)[3])
 
 
-def place_of(entry: bytes) -> int:
+def position_of(entry: bytes) -> int:
     """Likewise: the offset of its first byte in the log."""
     return int(ENTRY_HEAD.unpack_from(entry)[4])
 
@@ -61,7 +61,7 @@ class LedgerDamage:
 
 
 class LedgerBytes(Protocol):
-    """Entries by member. An entry is its bytes in a data file, which name its place."""
+    """Entries by member. An entry is its bytes in a data file, which name its position."""
 
     def entry(self, node: str, index: int) -> bytes:
         """As the member's processes see it; b"" if it is not there."""
@@ -102,22 +102,22 @@ class SimLedgers:
         record = _written(disk, path, at % size, INDEX_BYTES)
         if len(record) < INDEX_BYTES:
             return b""
-        magic, place, length, found, _ = INDEX_RECORD.unpack(record)
+        magic, position, length, found, _ = INDEX_RECORD.unpack(record)
         if magic != MAGIC_NORMAL or found != index:
             return b""
-        entry = self.written(node, place, length)
+        entry = self.written(node, position, length)
         if len(entry) < max(length, ENTRY_HEAD_BYTES):
             return b""
         head = ENTRY_HEAD.unpack_from(entry)
-        return entry if head[:3] == (MAGIC_NORMAL, length, index) and head[4] == place else b""
+        return entry if head[:3] == (MAGIC_NORMAL, length, index) and head[4] == position else b""
 
     def first(self, node: str) -> int:
         if self.group.store == "memory":
             member = self.groups.running(node)
             held = None if member is None else member.setups[self.group.name].held
             return held.first if held is not None and held.entries else -1
-        place = self._begin(node)
-        head = b"" if place is None else self.written(node, place, ENTRY_HEAD_BYTES)
+        position = self._begin(node)
+        head = b"" if position is None else self.written(node, position, ENTRY_HEAD_BYTES)
         if len(head) < ENTRY_HEAD_BYTES:
             return -1
         magic, _, index, *_ = ENTRY_HEAD.unpack(head)
@@ -127,27 +127,27 @@ class SimLedgers:
         if self.group.store == "memory":
             held = self._in_memory(node, index_of(entry))
             return held == entry
-        place = place_of(entry)
+        position = position_of(entry)
         first = self._first_base(node)
-        if first is not None and place < first:
+        if first is not None and position < first:
             return True
         size = self.group.data_file_bytes
-        path = segment_path(self.layout(node).commit_log, place - place % size)
-        disk, at = self.disk(node), place % size
+        path = segment_path(self.layout(node).commit_log, position - position % size)
+        disk, at = self.disk(node), position % size
         if self.group.durability == "synced":
             held = disk.durable_range(path, at, at + len(entry))
         else:
             held = _written(disk, path, at, len(entry))
         if held != entry and node in self.damaged:
             held = self._undamaged(node, path, at, held)
-        return held == entry or self.has_let_go(node, place)
+        return held == entry or self.has_let_go(node, position)
 
-    def has_let_go(self, node: str, place: int) -> bool:
-        """Whether the member's log begins behind that place: what was there has expired, here or
+    def has_let_go(self, node: str, position: int) -> bool:
+        """Whether the member's log begins behind that position: what was there has expired, here or
         where it came from.
         """
         begin = self._begin(node)
-        return begin is not None and begin > place
+        return begin is not None and begin > position
 
     def vote(self, node: str) -> TermVote | None:
         if self.group.store == "memory":
@@ -158,12 +158,14 @@ class SimLedgers:
             known = self._votes[node] = found, _decode_vote(found)
         return known[1]
 
-    def written(self, node: str, place: int, length: int) -> bytes:
+    def written(self, node: str, position: int, length: int) -> bytes:
         """Bytes of one data file as the member's processes see them."""
-        base = place - place % self.group.data_file_bytes
+        base = position - position % self.group.data_file_bytes
         path = segment_path(self.layout(node).commit_log, base)
-        found = _written(self.disk(node), path, place - base, length)
-        return self._undamaged(node, path, place - base, found) if node in self.damaged else found
+        found = _written(self.disk(node), path, position - base, length)
+        return (
+            self._undamaged(node, path, position - base, found) if node in self.damaged else found
+        )
 
     def layout(self, node: str) -> LedgerLayout:
         """Where its store is."""

@@ -128,11 +128,11 @@ def _invariants(
 GROUPS: Final = ("g0", "g1", "g2")
 NODES: Final = (3, 3, 3, 3, 5, 5, 5, 4, 2, 1)
 """Three and five members most of all."""
-PLACES: Final = (
+PATH_PARTS: Final = (
     *("/data/0", "/data/0", "/index/", "/sums/", "/synced", "/checkpoint", "/currterm", ""),
 )
 """Parts of paths; the log counts twice."""
-MACHINE_PLACES: Final = (*PLACES, "/snapshot/", "/snapshot/")
+MACHINE_PATH_PARTS: Final = (*PATH_PARTS, "/snapshot/", "/snapshot/")
 STARVED: Final = (
     *("store", "syncer", "entry_handler", "quorum_ack_checker", "state_maintainer"),
     *("rpc_peers", "dispatchers", "rpc_server"),
@@ -204,7 +204,7 @@ class LedgerPlan(Plan):
             names=names,
             duration_s=FAULTS_S,
             spare_power=() if durable else names,
-            places=MACHINE_PLACES if machine else PLACES,
+            path_parts=MACHINE_PATH_PARTS if machine else PATH_PARTS,
         )
         network = draw_network(random.Random(f"{seed}:ledger:network"))
         if settings.get("machine"):  # a piece is to be there within its time

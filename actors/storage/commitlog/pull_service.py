@@ -347,9 +347,9 @@ class PullService(Actor[Message]):
             self._doubt(start, is_record=True)
             raise Unreadable(f"the record at {start} is damaged: {stopped.reason}")
 
-    def _doubt(self, place: int, *, is_record: bool) -> None:
+    def _doubt(self, position: int, *, is_record: bool) -> None:
         if self.scrubber is not None:
-            self.scrubber.offer(Doubt(place=place, is_record=is_record))
+            self.scrubber.offer(Doubt(position=position, is_record=is_record))
 
     def _check_damage(self, start: int) -> None:
         for first, end in self._damaged:

@@ -22,7 +22,7 @@ end X of some write up to the end P of X's page (or of a later one). What recove
 
 So before anything is written beyond P, the last row's X has P written and synced: then no state of
 the disk has that hole. Unsealed stays an X from which the bytes that follow begin a record, by
-their magic and place: the frames of our own masters to a slave that keeps up.
+their magic and position: the frames of our own masters to a slave that keeps up.
 
 What is taken for one piece: a page of 4 KiB (larger pages end where these do) by the disk, also by
 one with 512-byte sectors when its power goes; a write by the kernel, which may not write a page
@@ -142,7 +142,7 @@ PAGE_BYTES: Final = 4096
 """The disk has all of a page or nothing of it."""
 HEAD_BYTES_MAX: Final = max(layout.size for layout in HEAD_STRUCTS)
 """112: a longer hole cannot lie between the magic and the body's length."""
-_MAGIC_PLACE = struct.Struct(">4xI20xq")
+_MAGIC_POSITION = struct.Struct(">4xI20xq")
 
 
 def bytes_to_seal(end_bytes: int, segment_bytes: int, data: bytes | memoryview | Held) -> int:
@@ -161,12 +161,12 @@ def bytes_to_seal(end_bytes: int, segment_bytes: int, data: bytes | memoryview |
     return 0 if _begins_record(data, end_bytes) else rest
 
 
-def _begins_record(data: bytes | memoryview | Held, place: int) -> bool:
+def _begins_record(data: bytes | memoryview | Held, position: int) -> bool:
     """Whether `data` certainly begins with a record; held bytes cannot be looked at."""
-    if not isinstance(data, bytes | memoryview) or len(data) < _MAGIC_PLACE.size:
+    if not isinstance(data, bytes | memoryview) or len(data) < _MAGIC_POSITION.size:
         return False
-    magic, own_place = _MAGIC_PLACE.unpack_from(data)
-    return magic in (MAGIC_V1, MAGIC_V2) and own_place == place
+    magic, own_position = _MAGIC_POSITION.unpack_from(data)
+    return magic in (MAGIC_V1, MAGIC_V2) and own_position == position
 
 
 @attrs.define

@@ -7,8 +7,8 @@ Differs:
 - The synced mark: a record that lies below it was once on the disk, so damage there refuses the
   start and says where. Above it the log is cut at the first bad record, and what follows is kept
   aside. `compat` cuts always, as upstream.
-- A record at the wrong place (its physicalOffset is another) is bad: it is a stale byte range, not
-  a message.
+- A record at the wrong position (its physicalOffset is another) is bad: it is a stale byte range,
+  not a message.
 - A record above the mark (without a mark: the last one) that has zero bytes in its topic or
   properties is bad: its last bytes never came, which no CRC shows. Upstream keeps it, and its slave
   then differs from the master for good. Zeros in a record's head alone would pass: a slave never
@@ -385,9 +385,9 @@ def is_beginning(have: bytes, offset: int, rest: int, record_bytes_max: int) -> 
         return False
     if len(have) < _HEAD_BYTES_MIN:
         return True
-    size, place = struct.unpack_from(">i24xq", have)
+    size, position = struct.unpack_from(">i24xq", have)
     body_end, _, topic_end, end = _parts(have, 0)
-    return place == offset and max(body_end, topic_end) < size and end in (0, size)
+    return position == offset and max(body_end, topic_end) < size and end in (0, size)
 
 
 def _store_ts(data: bytes, at: int) -> int:

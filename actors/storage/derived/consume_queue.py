@@ -4,8 +4,9 @@ Upstream: apache/rocketmq store/.../ConsumeQueue.java, queue/ConsumeQueueStore.j
 specification section 4.9. Units and names: `wire.files.consume_queue`.
 
 Differs:
-- A unit's place is 20 times its queue offset. A gap before it means that units were lost: the queue
-  is reported (`QueueGap`) and built anew. Upstream logs a bug and appends at the wrong place.
+- A unit's position is 20 times its queue offset. A gap before it means that units were lost: the
+  queue is reported (`QueueGap`) and built anew. Upstream logs a bug and appends at the wrong
+  position.
 - Behind the last unit everything is zero after recovery.
 - A record with queue offset 0 behind others, as it follows from a topic that was deleted and made
   again, begins its queue anew. A slave of upstream drops it and those that follow.

@@ -1,4 +1,4 @@
-"""What a place in the log says of itself, for those who only have somebody's word for it."""
+"""What a position in the log says of itself, for those who only have somebody's word for it."""
 
 from __future__ import annotations
 

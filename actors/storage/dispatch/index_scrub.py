@@ -9,10 +9,10 @@ bytes for each slot of one file, and compared with the slots at the file's end.
 
 Damage is an entry that is not the one of a record that misses it, although it stands in its place;
 an entry out of its chain; a slot that does not lead to its newest entry. Entries of records that
-have expired are of no use: where the log begins, they are written over if the last places are
+have expired are of no use: where the log begins, they are written over if the last positions are
 missing. So these are no damage: entries that stand there twice, as a RocketMQ broker leaves them
 that was killed; those of keys that are not due any more; entries that are not there at all, which
-no place is left for.
+no position is left for.
 """
 
 from __future__ import annotations
@@ -56,31 +56,31 @@ EQUAL_MAX = 4
 entries: those are paired from both ends, for the time would grow with the square of their number.
 """
 ENTRIES_PER_STEP = 128
-"""Looked at between two turns of others: some 2 us each, with few places to try."""
+"""Looked at between two turns of others: some 2 us each, with few positions to try."""
 
 
 def anchors(
     due: Sequence[Entry], stored: Sequence[Entry]
 ) -> Generator[None, None, list[tuple[int, int]]]:
-    """The most pairs of places, ascending in both, at which the same entry is due and stored; among
-    more than EQUAL_MAX equal entries that are damaged in two places there may be fewer.
+    """The most pairs of positions, ascending in both, at which the same entry is due and stored;
+    among more than EQUAL_MAX equal entries that are damaged in two positions there may be fewer.
 
     The time that it takes grows little faster than the length. Yields after every few entries.
     """
-    places: dict[Entry, list[int]] = {}
+    positions: dict[Entry, list[int]] = {}
     for at, entry in enumerate(due, 1):
-        places.setdefault(entry, []).append(at - 1)
+        positions.setdefault(entry, []).append(at - 1)
         if at % ENTRIES_PER_STEP == 0:
             yield
     counts, seen = Counter(stored), Counter[Entry]()
     yield
-    ends: list[int] = []  # by length: the lowest place in `due` at which so many pairs can end
+    ends: list[int] = []  # by length: the lowest position in `due` at which so many pairs can end
     chains: list[_Chain] = []
     for at, entry in enumerate(stored):
-        for place in _candidates(places.get(entry, ()), seen[entry], counts[entry]):
-            length = bisect_left(ends, place)
-            chain = (place, at, chains[length - 1] if length else None)
-            ends[length : length + 1] = [place]
+        for position in _candidates(positions.get(entry, ()), seen[entry], counts[entry]):
+            length = bisect_left(ends, position)
+            chain = (position, at, chains[length - 1] if length else None)
+            ends[length : length + 1] = [position]
             chains[length : length + 1] = [chain]
         seen[entry] += 1
         if at % ENTRIES_PER_STEP == 0:
@@ -88,8 +88,8 @@ def anchors(
     found: list[tuple[int, int]] = []
     last = chains[-1] if chains else None
     while last is not None:
-        place, at, last = last
-        found.append((place, at))
+        position, at, last = last
+        found.append((position, at))
     return _spread(due, found[::-1])
 
 
@@ -99,26 +99,26 @@ def _spread(due: Sequence[Entry], pairs: list[tuple[int, int]]) -> list[tuple[in
     """
     number, before = 0, (-1, -1)
     while number < len(pairs):
-        place, at = pairs[number]
-        by, end = before[0] + at - before[1] - place, number + 1
+        position, at = pairs[number]
+        by, end = before[0] + at - before[1] - position, number + 1
         if by > 0:
-            while end < len(pairs) and due[pairs[end][0]] == due[place]:
+            while end < len(pairs) and due[pairs[end][0]] == due[position]:
                 end += 1
             behind = pairs[end][0] if end < len(pairs) else len(due)
             moved = [(each + by, where) for each, where in pairs[number:end]]
-            if moved[-1][0] < behind and all(due[each] == due[place] for each, _ in moved):
+            if moved[-1][0] < behind and all(due[each] == due[position] for each, _ in moved):
                 pairs[number:end] = moved
         number, before = end, pairs[end - 1]
     return pairs
 
 
-def _candidates(places: Sequence[int], number: int, count: int) -> Sequence[int]:
+def _candidates(positions: Sequence[int], number: int, count: int) -> Sequence[int]:
     """Where the equal entry `number` of `count` that are stored may be due, the last first."""
-    if len(places) <= EQUAL_MAX:
-        return places[::-1]
-    behind = len(places) - count + number
+    if len(positions) <= EQUAL_MAX:
+        return positions[::-1]
+    behind = len(positions) - count + number
     tried = sorted({number, behind}, reverse=True)
-    return [places[each] for each in tried if 0 <= each < len(places)]
+    return [positions[each] for each in tried if 0 <= each < len(positions)]
 
 
 RECORDS_PER_STEP = 32
@@ -323,66 +323,66 @@ class IndexScrub:
     def _judge(self, found: list[Mend]) -> Generator[None, None, None]:
         """All up to the last entry that is where it should be."""
         due, stored = self._due, self._stored
-        at, place = yield from self._same(0, 0, found)
+        at, position = yield from self._same(0, 0, found)
         if at < len(due):
             pairs = yield from anchors(
-                [each.entry for each in due[at:]], [each.entry for each in stored[place:]]
+                [each.entry for each in due[at:]], [each.entry for each in stored[position:]]
             )
-            for ahead, behind in [(at + one, place + other) for one, other in pairs]:
-                if ahead < at or behind < place:
+            for ahead, behind in [(at + one, position + other) for one, other in pairs]:
+                if ahead < at or behind < position:
                     continue  # an equal one came first
                 end = due[ahead].head.physical_offset
-                yield from self._gap(due[at:ahead], stored[place:behind], end, found)
-                at, place = yield from self._same(ahead, behind, found)
-        del due[:at], stored[:place]
+                yield from self._gap(due[at:ahead], stored[position:behind], end, found)
+                at, position = yield from self._same(ahead, behind, found)
+        del due[:at], stored[:position]
 
     def _same(
-        self, at: int, place: int, found: list[Mend]
+        self, at: int, position: int, found: list[Mend]
     ) -> Generator[None, None, tuple[int, int]]:
         """As long as the next entry is the one that is due. Gives where it is not."""
         due, stored = self._due, self._stored
-        while at < len(due) and place < len(stored) and due[at].entry == stored[place].entry:
-            yield from self._take(stored[place], due[at], found)
-            at, place = at + 1, place + 1
-        return at, place
+        while at < len(due) and position < len(stored) and due[at].entry == stored[position].entry:
+            yield from self._take(stored[position], due[at], found)
+            at, position = at + 1, position + 1
+        return at, position
 
     def _gap(
         self, due: Sequence[_Due], stored: Sequence[_Stored], end: int, found: list[Mend]
     ) -> Generator[None, None, None]:
         """What stands between two entries that are right. What is missing is written over what is
-        of no use, the last first: before the log's begin others stood in the first places.
+        of no use, the last first: before the log's begin others stood in the first positions.
         """
         missing, wanted = list(due), {}
-        for place in reversed(range(len(stored))):
+        for position in reversed(range(len(stored))):
             if not missing:
                 break
-            if not self._stays(stored[place].unit, end):
-                wanted[place] = missing.pop()
-            if place % ENTRIES_PER_STEP == 0:
+            if not self._stays(stored[position].unit, end):
+                wanted[position] = missing.pop()
+            if position % ENTRIES_PER_STEP == 0:
                 yield
-        for place, each in enumerate(stored):
-            if place in wanted:
-                yield from self._take(each, wanted[place], found)
+        for position, each in enumerate(stored):
+            if position in wanted:
+                yield from self._take(each, wanted[position], found)
             else:
                 yield from self._pass(each, found)
 
     def _judge_first(self, count: int, found: list[Mend]) -> Generator[None, None, None]:
-        """So many that are due stand in the first places, as far as something else may not."""
-        due, place = self._due, 0
+        """So many that are due stand in the first positions, as far as something else may not."""
+        due, position = self._due, 0
         for each in due[:count]:
             end = each.head.physical_offset
-            while place < len(self._stored) and self._stays(self._stored[place].unit, end):
-                yield from self._pass(self._stored[place], found)
-                place += 1
-            if place == len(self._stored):
+            while position < len(self._stored) and self._stays(self._stored[position].unit, end):
+                yield from self._pass(self._stored[position], found)
+                position += 1
+            if position == len(self._stored):
                 break
-            unit = self._stored[place].unit
+            unit = self._stored[position].unit
             is_later = unit.physical_offset > end and self._leads(unit) is not None
             if not is_later and not self._is_other(unit):
-                yield from self._take(self._stored[place], each, found)
-                place += 1
+                yield from self._take(self._stored[position], each, found)
+                position += 1
             yield
-        del due[:count], self._stored[:place]
+        del due[:count], self._stored[:position]
 
     def _take(self, stored: _Stored, due: _Due, found: list[Mend]) -> Generator[None, None, None]:
         """It is the entry that is due, or has to be, in its slot's chain."""

@@ -149,7 +149,7 @@ class QueueScrub:
         return len(before) == UNIT_BYTES and self.proof.leads(key, number - 1, decode_unit(before))
 
     def around(self, key: QueueKey, number: int) -> tuple[int, int]:
-        """Between which places in the log the record of a unit has to be, as the nearest units
+        """Between which positions in the log the record of a unit has to be, as the nearest units
         before and behind it say that lead to their records. Raises: OSError.
         """
         start, end = self.proof.min_bytes, self.proof.limit_bytes

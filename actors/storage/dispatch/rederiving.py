@@ -55,8 +55,8 @@ class MendedRanges:
             data = self.log.read(at, size, self.at_bytes)
             heads, stopped = scan_heads(data, physical_offset=at, size_max=self.record_bytes_max)
             for head in heads:
-                place = head.physical_offset
-                if place + head.size > start and place < end and not self._is_there(head):
+                position = head.physical_offset
+                if position + head.size > start and position < end and not self._is_there(head):
                     return True
             if not stopped.end and stopped.stop is not Stop.INCOMPLETE:
                 return False  # the file ends, or is damaged here: this is asked again when mended

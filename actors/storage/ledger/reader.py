@@ -27,7 +27,7 @@ from actors.storage.log.log_reader import LogReader, OffsetGone
 from wire.dledger.entry import (
     ENTRY_BYTES_MAX,
     ENTRY_HEAD_BYTES,
-    ENTRY_PLACE,
+    ENTRY_POSITION,
     INDEX_BYTES,
     MAGIC_NORMAL,
     IndexRecord,
@@ -228,7 +228,7 @@ def _head(data: bytes) -> tuple[int, ...]:
 
 
 def _place(log: LogReader, offset: int) -> str:
-    """A place in a file, for people."""
+    """A position in a file, for people."""
     at = offset % log.segment_bytes
     return f"{segment_path(log.folder, offset - at)}: byte {at} (offset {offset})"
 
@@ -242,6 +242,6 @@ def last_index(data: bytes) -> int:
     """The index of the last of whole entries that lie one after the other."""
     at = last = 0
     while at < len(data):
-        entry_bytes, last = ENTRY_PLACE.unpack_from(data, at)
+        entry_bytes, last = ENTRY_POSITION.unpack_from(data, at)
         at += entry_bytes
     return last

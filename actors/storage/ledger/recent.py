@@ -40,7 +40,7 @@ class RecentEntries:
     )
 
     def forget(self) -> None:
-        """A session begins: it may write other entries in the same places."""
+        """A session begins: it may write other entries in the same positions."""
         self._entries.clear()
         self._encoded.clear()
 

@@ -98,7 +98,7 @@ def first_base(disk: Disk, log: CommitLog, mark_bytes: int | None) -> int:
 def first_entry(disk: Disk, log: CommitLog, base: int) -> EntryHead | None:
     """The entry that a file begins with, behind a BLANK that is shorter than the file.
 
-    Its `at` is its place in the file. None: it begins with no entry.
+    Its `at` is its position in the file. None: it begins with no entry.
     """
     with closing(disk.open(segment_path(log.folder, base), "r")) as file:
         head = file.pread(0, ENTRY_HEAD_BYTES)

@@ -114,8 +114,8 @@ class Digests:
         raw = raw.ljust(count * ENTRY_BYTES, b"\0")
         starts = range(start, start + count * RANGE_BYTES, RANGE_BYTES)
         return [
-            self._unsaved.get(place, digest if guard == _guard(place, digest) else None)
-            for place, (digest, guard) in zip(starts, _ENTRY.iter_unpack(raw), strict=True)
+            self._unsaved.get(position, digest if guard == _guard(position, digest) else None)
+            for position, (digest, guard) in zip(starts, _ENTRY.iter_unpack(raw), strict=True)
         ]
 
     def put(self, start: int, digest: int) -> None:

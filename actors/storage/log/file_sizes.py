@@ -14,7 +14,7 @@ from actors.errors import ConfigError, CorruptLog
 from wire.files.commit_log import segment_name
 
 LOG_BYTES_MAX: Final = 1 << 62
-"""No log ever comes there. One that begins near the last long would soon have no place for a
+"""No log ever comes there. One that begins near the last long would soon have no position for a
 record, nor a name for a file."""
 
 

@@ -49,7 +49,7 @@ class LogReader:
         return file.pread(at, min(size, rest))
 
     def file_at(self, offset: int) -> tuple[File, int, int]:
-        """The file that holds `offset`, the place in it, and the bytes up to its end.
+        """The file that holds `offset`, the position in it, and the bytes up to its end.
 
         The handle stays this reader's; it is good until the next call. Raises: OffsetGone; OSError.
         """

@@ -224,9 +224,9 @@ class LogCheck:
             return
         if known is None and not self._is_in_rot(start):
             walk.add(start, end, digest)
-        for place, sure in walk.sure():
-            self.digests.put(place, sure)
-            self._reads_well(place)
+        for position, sure in walk.sure():
+            self.digests.put(position, sure)
+            self._reads_well(position)
 
     def _is_in_rot(self, start: int) -> bool:
         found = (self.rotten[each] for each in self.by_records)
@@ -322,18 +322,18 @@ class LogCheck:
             limit = self.digests.range_at(first + self.at_once_bytes)[0]
         while at < limit:
             end = min(limit, at - at % self.digests.segment_bytes + self.digests.segment_bytes)
-            place, reach, reason = yield from self._first_bad(at, end)
+            position, reach, reason = yield from self._first_bad(at, end)
             if reason:
-                start, behind = self.digests.range_at(place)
-                rot = Rot(start, behind, f"offset {place}: {reason}")
+                start, behind = self.digests.range_at(position)
+                rot = Rot(start, behind, f"offset {position}: {reason}")
                 while start < reach and self.digests.get(start) is not None:
                     start = self.digests.range_at(start)[1]
                 known_end = min(start, reach)  # so much of the record has digests
                 if start == rot.start:
-                    self._note_record(attrs.evolve(rot, end=end), place)
-                elif (yield from self.check(place, known_end)) == known_end:
-                    self._note_digested(rot, reach, place)
-                return place
+                    self._note_record(attrs.evolve(rot, end=end), position)
+                elif (yield from self.check(position, known_end)) == known_end:
+                    self._note_digested(rot, reach, position)
+                return position
             at = end
         return at
 
@@ -341,7 +341,7 @@ class LogCheck:
         at = self.by_records[rot.start]
         end = min(rot.end, at + max(parsed_max, self.at_once_bytes))
         try:
-            place, _, reason = yield from self._first_bad(at, end)
+            position, _, reason = yield from self._first_bad(at, end)
         except OffsetGone:
             self.forget(rot.start)
             return
@@ -349,12 +349,12 @@ class LogCheck:
             self.healed.add(rot.start)
         else:
             self.healed.discard(rot.start)
-            self.by_records[rot.start] = place
+            self.by_records[rot.start] = position
 
     def _first_bad(self, at: int, end: int) -> Steps[tuple[int, int, str]]:
         """Where the first bad record begins of those from `at` on, where one does, up to `end` in
         its file, where it ends at most, and what is wrong with it; "": none is, as far as they are
-        there, and the place is the last one's that may go on behind `end`.
+        there, and the position is the last one's that may go on behind `end`.
 
         Raises: OffsetGone.
         """
@@ -440,7 +440,7 @@ class LogCheck:
         Raises: OffsetGone: it was deleted for its age.
         """
         try:
-            file, place, _ = self.reader.file_at(spans[0][0])
+            file, position, _ = self.reader.file_at(spans[0][0])
         except OffsetGone:
             if not self._is_hole(spans[0][0]):
                 raise
@@ -448,7 +448,7 @@ class LogCheck:
         except OSError as error:
             problem = f"it cannot be read: {error.strerror or error}"
         else:
-            base = spans[0][0] - place
+            base = spans[0][0] - position
             if known is not None:
                 return (yield partial(read_changed, file, base, spans, known))
             return (yield partial(read_ranges, file, base, spans, keeps=keeps))
@@ -482,33 +482,33 @@ class LogCheck:
         reason = walk.parse(data, self.record_bytes_max)
         if not reason:
             return
-        walk.broken, place = True, walk.record_at
-        start, end = self.digests.range_at(place)
-        rot = Rot(start, end, f"offset {place}: {reason}")
+        walk.broken, position = True, walk.record_at
+        start, end = self.digests.range_at(position)
+        rot = Rot(start, end, f"offset {position}: {reason}")
         if self.digests.get(start) is None:
             self.note(rot)
             return
-        self._note_digested(rot, walk.reach(self.record_bytes_max), place)
+        self._note_digested(rot, walk.reach(self.record_bytes_max), position)
 
-    def _note_digested(self, rot: Rot, reach: int, place: int) -> None:
-        """The record at `place`, in that range, is bad up to `reach` at most, but the digests fit:
-        they were made of damaged bytes.
+    def _note_digested(self, rot: Rot, reach: int, position: int) -> None:
+        """The record at `position`, in that range, is bad up to `reach` at most, but the digests
+        fit: they were made of damaged bytes.
         """
         end = min(self.digests.range_at(reach - 1)[1], self.limit_bytes)
         if any(rot.start <= each < end for each in self.rotten):
             return  # one tells of it
-        self._note_record(attrs.evolve(rot, end=end), place)
+        self._note_record(attrs.evolve(rot, end=end), position)
         at = rot.start
         while at < end:
             self.digests.forget(at)
             at = self.digests.range_at(at)[1]
 
-    def _note_record(self, rot: Rot, place: int) -> None:
-        """The record at `place` is bad, and no digest says so."""
+    def _note_record(self, rot: Rot, position: int) -> None:
+        """The record at `position` is bad, and no digest says so."""
         is_new = rot.start not in self.rotten
         self.note(rot)
         if is_new and rot.start in self.rotten:
-            self.by_records[rot.start] = place
+            self.by_records[rot.start] = position
 
     def note(self, rot: Rot) -> None:
         """There is damage, whatever was read before."""

@@ -189,10 +189,10 @@ class Mender:
 
     # ---- giving ----
 
-    def _good_range(self, place: int) -> Steps[GoodRange]:
+    def _good_range(self, position: int) -> Steps[GoodRange]:
         check = self.check
-        start, end = check.digests.range_at(place)
-        if place >= check.limit_bytes:
+        start, end = check.digests.range_at(position)
+        if position >= check.limit_bytes:
             return GoodRange(start=start, refused="it has not synced these bytes")
         if end > check.limit_bytes:
             return (yield from self._good_end(start, check.limit_bytes))
@@ -287,29 +287,29 @@ class Mender:
         """No digest says what was written: each record that came is to be good, and those that
         differ are not good here. Two good ones that differ prove that one is damaged, not which.
         """
-        check, place = self.check, self.check.by_records[start]
-        if start - place > check.record_bytes_max:
-            raise _Refused(f"nothing behind damage can be checked: offset {place}")
-        before = check.reader.read(place, start - place, start)
-        same = max(0, place - start)
+        check, position = self.check, self.check.by_records[start]
+        if start - position > check.record_bytes_max:
+            raise _Refused(f"nothing behind damage can be checked: offset {position}")
+        before = check.reader.read(position, start - position, start)
+        same = max(0, position - start)
         if data[:same] != old[:same]:
-            raise _Refused(f"what came differs in front of byte {place}, where all is good here")
+            raise _Refused(f"what came differs in front of byte {position}, where all is good here")
         given, own = before + data[same:], before + old[same:]
-        records, stopped = scan(given, physical_offset=place, size_max=check.record_bytes_max)
+        records, stopped = scan(given, physical_offset=position, size_max=check.record_bytes_max)
         rest = given[stopped.end :]
-        if rest and not check.goes_on(rest, place + stopped.end):
+        if rest and not check.goes_on(rest, position + stopped.end):
             why = stopped.reason or "no record is there"
-            raise _Refused(f"what came is no log: offset {place + stopped.end}: {why}")
+            raise _Refused(f"what came is no log: offset {position + stopped.end}: {why}")
         for at, size in [*records, (stopped.end, len(rest))]:
             here = own[at : at + size]
-            if here != given[at : at + size] and self._is_good(here, place + at):
-                text = f"the record at {place + at} is good here, and what came is another one"
+            if here != given[at : at + size] and self._is_good(here, position + at):
+                text = f"the record at {position + at} is good here, and what came is another one"
                 raise _Refused(text)
 
-    def _is_good(self, data: bytes, place: int) -> bool:
+    def _is_good(self, data: bytes, position: int) -> bool:
         """Whether the own bytes are one record, or the beginning of one."""
-        found, _ = scan(data, physical_offset=place, size_max=self.check.record_bytes_max)
-        return found == [(0, len(data))] or self.check.goes_on(data, place)
+        found, _ = scan(data, physical_offset=position, size_max=self.check.record_bytes_max)
+        return found == [(0, len(data))] or self.check.goes_on(data, position)
 
     def _judge(self, start: int, data: bytes, *, outvotes: bool) -> Generator[None, None, int]:
         """0: the bytes are what was written there. Else up to where more have to be seen."""
@@ -344,15 +344,15 @@ class Mender:
 
     def _more(self, walk: Walk, start: int, end: int, reason: str) -> int:
         """A bad record that begins in what came and ends behind it may be bad only there."""
-        place = f"offset {walk.record_at}: {reason}"
+        position = f"offset {walk.record_at}: {reason}"
         if walk.record_at < start:
-            raise _Refused(f"nothing behind damage can be checked: {place}")
+            raise _Refused(f"nothing behind damage can be checked: {position}")
         size = int.from_bytes(walk.rest[:SIZE_BYTES], "big")
         reach = walk.record_at + (size if len(walk.rest) >= SIZE_BYTES else SIZE_BYTES)
         if walk.record_at >= end or not end < reach <= min(
             walk.end, start + self.check.at_once_bytes
         ):
-            raise _Refused(f"what came is no log: {place}")
+            raise _Refused(f"what came is no log: {position}")
         return self.check.digests.range_at(reach - 1)[1]
 
     async def _replace(self, message: Mend) -> None:

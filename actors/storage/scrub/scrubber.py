@@ -387,30 +387,34 @@ class Scrubber(Actor[_Inbox]):
         """Compare the record there, and parse what has no digest. Where its digests fit they may
         have been made of damaged bytes, as by a master of a range that was not full for long.
         """
-        place, check = message.place, self._check
-        if not self._min_bytes <= place < check.limit_bytes:
+        position, check = message.position, self._check
+        if not self._min_bytes <= position < check.limit_bytes:
             return
         size = self.group.record_bytes_max if message.is_record else RANGE_BYTES
-        limit = min(place + size, self._live.at)
+        limit = min(position + size, self._live.at)
         until = limit
         with suppress(OffsetGone):
-            until = await self._run(check.check(place, limit))
+            until = await self._run(check.check(position, limit))
             await self._look(message)
-        base = place - place % check.digests.segment_bytes
+        base = position - position % check.digests.segment_bytes
         if until < limit and check.is_unknown(until):
             self._have_digested(check.walk_anew(base))
-        elif message.is_record and check.undamaged(place, place + 1) > place and until >= limit:
+        elif (
+            message.is_record
+            and check.undamaged(position, position + 1) > position
+            and until >= limit
+        ):
             now_s = self.ctx.now_s()
-            if place < self._live.at and now_s >= self._parsed_s + PARSED_AGAIN_S:
+            if position < self._live.at and now_s >= self._parsed_s + PARSED_AGAIN_S:
                 self._parsed_s = now_s
                 self._have_digested(check.walk_anew(base))
 
     async def _look(self, message: Doubt) -> None:
-        """Parse what has no digest, if the place lies there. Where all has just been parsed, no
+        """Parse what has no digest, if the position lies there. Where all has just been parsed, no
         record begins that does not look like one.
         """
         at, is_record = self._undigested(), message.is_record
-        if message.place < at or (message.place < self._looked_bytes and not is_record):
+        if message.position < at or (message.position < self._looked_bytes and not is_record):
             return
         if not self.ctx.timers.active("look"):
             self.ctx.timers.start("look", LOOKED_AGAIN_S, _LookDue())

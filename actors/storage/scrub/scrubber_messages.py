@@ -40,13 +40,13 @@ class Check:
 
 @attrs.frozen(kw_only=True)
 class Doubt:
-    """By a reader: what lies at `place` is bad. Look at it, whatever the digests say.
+    """By a reader: what lies at `position` is bad. Look at it, whatever the digests say.
 
     Attributes:
         is_record: a record begins there, by its head; else it may be the asker's mistake.
     """
 
-    place: int
+    position: int
     is_record: bool
 
 

@@ -27,7 +27,7 @@ class Seeding:
     """How a node's directory gets a group from a backup.
 
     Attributes:
-        problems: where a cluster file has no place for it; given the file, the node, the group's
+        problems: where a cluster file has no position for it; given the file, the node, the group's
             name there, and what the backup has.
         copy: makes the store; given what the backup has, and its root there and here. Gives the
             bytes copied.

@@ -63,7 +63,7 @@ def _seeding_of(copied: Copied) -> Seeding:
 
 
 def check_fit(seed: Seed, config: ClusterConfig) -> None:
-    """Whether the cluster file has a place for it. Raises: ConfigError, one line per problem."""
+    """Whether the cluster file has a position for it. Raises: ConfigError, one line per problem."""
     problems = []
     for name, copied in seed.groups:
         problems += _seeding_of(copied).problems(config, seed.node, name, copied)

@@ -18,7 +18,7 @@ from actors.storage.layout import LedgerLayout
 from actors.storage.ledger.file_ledger import FileLedger, open_ledger
 from actors.storage.ledger.ledger import LedgerStore
 from actors.storage.ledger.settings import LedgerSettings
-from wire.dledger.entry import Entry, decode_entry, new_entry, place
+from wire.dledger.entry import Entry, decode_entry, new_entry, position
 
 GOLDEN = pathlib.Path(__file__).parents[2] / "golden" / "dledger"
 ROOT = "/data/n0/groups/ledger"
@@ -113,7 +113,7 @@ def chain(
     """Entries as a leader has them."""
     found = []
     for number, body in enumerate(bodies):
-        pos = place(pos, 48 + len(body), file_bytes)
+        pos = position(pos, 48 + len(body), file_bytes)
         found.append(new_entry(index=index + number, term=term, pos=pos, body=body))
         pos += 48 + len(body)
     return found

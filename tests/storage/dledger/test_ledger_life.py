@@ -12,7 +12,7 @@ from ledger_store_kit import Kit, running
 from store_tree import dying
 
 from actors.sim.disk import SimDisk
-from wire.dledger.entry import new_entry, place
+from wire.dledger.entry import new_entry, position
 
 FILE = 4096
 Log = list[tuple[int, int, bytes]]
@@ -63,7 +63,7 @@ class Writer:
         """Where the entry before that one ends; what comes from there on is about to change."""
         end = self.ends[-1] if self.ends else 0
         for _, _, body in self.log[len(self.ends) : index]:
-            end = place(end, 48 + len(body), FILE) + 48 + len(body)
+            end = position(end, 48 + len(body), FILE) + 48 + len(body)
             self.ends.append(end)
         del self.ends[index:]
         return self.ends[-1] if self.ends else 0
@@ -77,7 +77,7 @@ class Writer:
         self.term += 1
         entries, new = [], self.log[:at]
         for number, body in enumerate(self.bodies()):
-            end = place(end, 48 + len(body), FILE)
+            end = position(end, 48 + len(body), FILE)
             entries.append(new_entry(index=at + number, term=self.term, pos=end, body=body))
             new.append((at + number, self.term, body))
             end += 48 + len(body)

@@ -23,7 +23,7 @@ from actors.storage.ledger.ledger import BelowCommitted, LedgerStore, TermVote, 
 from actors.storage.ledger.memory_ledger import MemoryLedger
 from actors.storage.ledger.recovery import first_entry
 from actors.storage.log.expiry import HOUR_MS
-from wire.dledger.entry import decode_entry, new_entry, place
+from wire.dledger.entry import decode_entry, new_entry, position
 
 MACHINE = settings(max_examples=60, stateful_step_count=40, deadline=None)
 SIZES = [0, 1, 7, 40, 300, 464, 512, 900, 1500, 4040]
@@ -86,7 +86,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def append_as_follower(self, bodies: list[bytes]) -> None:
         pos, found = self.ledger.end_bytes, []
         for number, body in enumerate(bodies):
-            pos = place(pos, 48 + len(body), FILE)
+            pos = position(pos, 48 + len(body), FILE)
             found.append(new_entry(index=self.next + number, term=self.term, pos=pos, body=body))
             pos += 48 + len(body)
         self.ledger.append_as_follower(found)

@@ -192,15 +192,15 @@ def rot(
     if not files:
         return None
     path, used = rng.choice(files)
-    place = rng.randrange(used)
+    position = rng.randrange(used)
     inode = disk.inode(path)
     if whole_page:
-        first = place - place % PAGE_BYTES
+        first = position - position % PAGE_BYTES
         inode.patch(bytes(min(PAGE_BYTES, inode.size_bytes - first)), first)
-        place = first
+        position = first
     else:
-        inode.flip_bit(place, rng.randrange(8))
-    return f"{path}: byte {place}"
+        inode.flip_bit(position, rng.randrange(8))
+    return f"{path}: byte {position}"
 
 
 def _queues(disk: SimDisk, layout: StoreLayout) -> Iterator[tuple[str, int]]:

@@ -247,7 +247,9 @@ class AcknowledgedMonotonic:
                 now = offsets.acknowledged
             case _:
                 return
-        shown = self._shown.setdefault((seen.node, seen.boot), [])  # place and highest, ascending
+        shown = self._shown.setdefault(
+            (seen.node, seen.boot), []
+        )  # position and highest, ascending
         earlier = bisect_right(shown, seen.asked, key=lambda pair: pair[0])
         before = shown[earlier - 1][1] if earlier else 0
         if now < before and seen.node not in self._excused:

@@ -128,9 +128,9 @@ def first_lost(due: Sequence[Entry], got: Sequence[Entry], begin: int, lacks: in
     """
     known, at = set(due), 0
     due = [entry for entry in due if entry[1] >= max(begin, lacks)]
-    for place, entry in enumerate(got):
+    for position, entry in enumerate(got):
         if entry not in known and entry[1] >= begin:
-            return place
+            return position
         at += at < len(due) and entry == due[at]
     return None if at == len(due) else len(got)
 
@@ -141,13 +141,13 @@ def first_wrong(due: Sequence[Entry], got: Sequence[Entry], begin: int, lacks: i
     A record may have equal entries, and the file with the first of them may have gone.
     """
     at = 0
-    for place, entry in enumerate(got):
-        limit = lacks if place else begin
+    for position, entry in enumerate(got):
+        limit = lacks if position else begin
         while at < len(due) and due[at] != entry and due[at][1] < limit:
             at += 1
         if at == len(due) or due[at] != entry:
-            return place
-        if place == 0 and entry[1] < begin:
+            return position
+        if position == 0 and entry[1] < begin:
             at += max(0, _equal(due, at) - _equal(got, 0))
         at += 1
     limit = lacks if got else begin

@@ -1,11 +1,11 @@
 """What clients did to a classic group's log, for the judge of `linear`: fresh reads are strict, all
 others go on from what the same life of a node has shown.
 
-Times are places in the history. An entry's index is that of its record's last byte, so that a log
-that is acknowledged up to the middle of a record does not show it. A node that is promoted then may
-cut that off, so such an end counts as that of the last whole record that anybody has seen by then.
-Of a batch its receipt tells where the last record ends; the others stand before that, in whatever
-place they are read.
+Times are positions in the history. An entry's index is that of its record's last byte, so that a
+log that is acknowledged up to the middle of a record does not show it. A node that is promoted then
+may cut that off, so such an end counts as that of the last whole record that anybody has seen by
+then. Of a batch its receipt tells where the last record ends; the others stand before that, in
+whatever position they are read.
 """
 
 from __future__ import annotations
@@ -37,34 +37,34 @@ def client_operations(
 ) -> Iterator[Operation]:
     """All appends that may have been stored, and all reads."""
     cuts = [
-        (place, end)
-        for place, seen in enumerate(observations)
+        (position, end)
+        for position, seen in enumerate(observations)
         if (end := given_up(seen)) is not None
     ]
     asked: dict[int, tuple[int, AppendAsked]] = {}
     answered: set[int] = set()
     lives, ends = _Lives(group), [0]  # where records end, as far as anybody has seen
-    for place, seen in enumerate(observations):
-        lives.see(place, seen)
+    for position, seen in enumerate(observations):
+        lives.see(position, seen)
         match seen:
             case AppendAsked(operation=number):
-                asked[number] = place, seen
+                asked[number] = position, seen
             case AppendAnswered(operation=number, receipt=receipt):
-                kept = receipt is not None and receipt.next <= _kept_below(cuts, place)
+                kept = receipt is not None and receipt.next <= _kept_below(cuts, position)
                 if receipt is not None:
                     _note(ends, receipt.next)
                 called, append = asked[number]
                 answered.add(number)
                 end = receipt.next if receipt is not None and kept else None
-                yield from _appended(append, called, place, end)
+                yield from _appended(append, called, position, end)
             case AppendUnknown(operation=number):
                 called, append = asked[number]
                 answered.add(number)
-                yield from _appended(append, called, place, None)
+                yield from _appended(append, called, position, None)
             case RecordsRead(batch=batch):
                 for record in batch.records:
                     _note(ends, record.next_position)
-                yield _read(seen, place, lives, _kept_below(cuts, seen.asked), ends)
+                yield _read(seen, position, lives, _kept_below(cuts, seen.asked), ends)
             case _:
                 pass
     for number, (called, append) in asked.items():
@@ -72,15 +72,18 @@ def client_operations(
             yield from _appended(append, called, len(observations), None)
 
 
-def _kept_below(cuts: list[tuple[int, int]], place: int) -> float:
-    """What was known at that place stays true below there, whatever promotions were forced since.
+def _kept_below(cuts: list[tuple[int, int]], position: int) -> float:
+    """What was known at that position stays true below there, whatever promotions were forced
+    since.
 
     What lay above was given up: an append may be there all the same, and a read proves nothing.
     """
-    return min((end for at, end in cuts if at > place), default=float("inf"))
+    return min((end for at, end in cuts if at > position), default=float("inf"))
 
 
-def _appended(append: AppendAsked, called: int, place: int, end: int | None) -> Iterator[Operation]:
+def _appended(
+    append: AppendAsked, called: int, position: int, end: int | None
+) -> Iterator[Operation]:
     """One batch. `end`: where its last record ends, None if nobody knows."""
     *others, last = append.bodies
     for body in others:
@@ -92,7 +95,7 @@ def _appended(append: AppendAsked, called: int, place: int, end: int | None) -> 
             client=append.client,
             action=Append(last),
             called=called,
-            returned=place,
+            returned=position,
             result=end - 1,
         )
 
@@ -103,7 +106,7 @@ def _note(ends: list[int], end: int) -> None:
 
 
 def _read(
-    seen: RecordsRead, place: int, lives: _Lives, below: float, ends: Sequence[int]
+    seen: RecordsRead, position: int, lives: _Lives, below: float, ends: Sequence[int]
 ) -> Operation:
     batch = seen.batch
     start = seen.start
@@ -121,7 +124,7 @@ def _read(
         client=seen.node,
         action=ReadLog(start=start, fresh=seen.fresh, session=lives.of(seen)),
         called=seen.asked,
-        returned=place,
+        returned=position,
         result=Shown(entries=entries, next=shown_to, end=end),
     )
 
@@ -139,14 +142,14 @@ class _Lives:
     _numbers: dict[str, int] = attrs.field(factory=dict)
     _since: dict[str, int] = attrs.field(factory=dict)
 
-    def see(self, place: int, seen: Observation) -> None:
+    def see(self, position: int, seen: Observation) -> None:
         match seen:
             case SimEvent(event=store.SegmentExpired(min_bytes=begin)) if is_of(self.group, seen):
                 self.begin = max(self.begin, begin)
             case SimEvent(event=store.RecoveryFinished()) if is_of(self.group, seen):
-                self._next(seen.node, place)
+                self._next(seen.node, position)
             case FaultInjected(kind="felt", where=where):
-                self._next(where.partition(" ")[0], place)
+                self._next(where.partition(" ")[0], position)
             case _:
                 pass
 
@@ -156,6 +159,6 @@ class _Lives:
             return ""
         return f"{seen.node}#{seen.boot}.{self._numbers.get(seen.node, 0)}"
 
-    def _next(self, node: str, place: int) -> None:
+    def _next(self, node: str, position: int) -> None:
         self._numbers[node] = self._numbers.get(node, 0) + 1
-        self._since[node] = place
+        self._since[node] = position

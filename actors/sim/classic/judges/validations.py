@@ -51,7 +51,7 @@ from wire.files.record_scan import RecordHead
 
 @attrs.define(kw_only=True)
 class Operation:
-    """One append as its client saw it. `asked` and `answered` are places in the history."""
+    """One append as its client saw it. `asked` and `answered` are positions in the history."""
 
     client: str
     operation: int
@@ -127,14 +127,14 @@ def validate(cluster: SimCluster, group: ClassicGroup, history: History, logs: L
 def operations(observations: Iterable[Observation]) -> list[Operation]:
     """All appends, in the order in which they were asked."""
     found: dict[int, Operation] = {}
-    for place, seen in enumerate(observations):
+    for position, seen in enumerate(observations):
         match seen:
             case AppendAsked():
                 found[seen.operation] = Operation(
-                    client=seen.client, operation=seen.operation, bodies=seen.bodies, asked=place
+                    client=seen.client, operation=seen.operation, bodies=seen.bodies, asked=position
                 )
             case AppendAnswered() | AppendRefused() | AppendUnknown():
-                found[seen.operation].answered = place
+                found[seen.operation].answered = position
                 found[seen.operation].outcome = seen
     return list(found.values())
 
@@ -194,12 +194,12 @@ def decode_log(group: ClassicGroup, logs: LogBytes, node: str) -> StoredLog:
 
 def acknowledged_survives(done: Iterable[Operation], stored: StoredLog) -> Iterator[str]:
     """Every acknowledged record is there: where the receipt says, whole and in order."""
-    places = {record.body: number for number, record in enumerate(stored.records)}
+    positions = {record.body: number for number, record in enumerate(stored.records)}
     for each in done:
         outcome = each.outcome
         if not isinstance(outcome, AppendAnswered):
             continue
-        found = [places.get(body) for body in each.bodies]
+        found = [positions.get(body) for body in each.bodies]
         numbers = [number for number in found if number is not None]
         if len(numbers) < len(found):
             lost = len(found) - len(numbers)
@@ -233,8 +233,8 @@ def nothing_twice(done: Iterable[Operation], stored: StoredLog) -> Iterator[str]
 
 
 def reads_survive(observations: Iterable[Observation], stored: StoredLog) -> Iterator[str]:
-    """What any node ever showed is there in the end, at its place, unless a forced promotion gave
-    it up after that.
+    """What any node ever showed is there in the end, at its position, unless a forced promotion
+    gave it up after that.
     """
     bodies = {record.physical_offset: record.body for record in stored.records}
     shown: dict[tuple[int, bytes], str] = {}
@@ -273,8 +273,8 @@ def logs_equal(logs: Mapping[str, bytes]) -> Iterator[str]:
         if one == other:
             continue
         pairs = enumerate(zip(one, other, strict=False))
-        place = next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
-        yield f"{names[0]} and {name} differ at {place} (sizes {len(one)}, {len(other)})"
+        position = next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+        yield f"{names[0]} and {name} differ at {position} (sizes {len(one)}, {len(other)})"
 
 
 def queues_fit(
@@ -301,9 +301,10 @@ def queues_fit(
     for topic, queue_id in sorted({**expected, **queues}):
         want, got = expected.get((topic, queue_id), []), list(queues.get((topic, queue_id), []))
         is_damaged = (topic, queue_id) in rotten
-        place = first_unfit(want, got, begin, lacks, is_damaged=is_damaged)
-        if place is not None:
-            yield f"{topic}/{queue_id}: unit {place} is wrong ({len(got)} units, {len(want)} due)"
+        position = first_unfit(want, got, begin, lacks, is_damaged=is_damaged)
+        if position is not None:
+            counts = f"{len(got)} units, {len(want)} due"
+            yield f"{topic}/{queue_id}: unit {position} is wrong ({counts})"
 
 
 def index_fits(
@@ -324,9 +325,9 @@ def index_fits(
     ]
     got = [(unit.key_hash, unit.physical_offset) for file in files for unit in file.units]
     first = first_lost if is_damaged and begin else first_wrong
-    place = first(expected, got, begin, lacks)
-    if place is not None:
-        yield f"index: entry {place} is wrong ({len(got)} entries, {len(expected)} due)"
+    position = first(expected, got, begin, lacks)
+    if position is not None:
+        yield f"index: entry {position} is wrong ({len(got)} entries, {len(expected)} due)"
     for file in files:
         newest = dict.fromkeys(range(len(file.slots)), 0)
         for number, unit in enumerate(file.units, 1):

@@ -20,7 +20,7 @@ from actors.events.dledger import CommittedRose, SnapshotLoaded, SnapshotSaved
 from actors.sim.disk import SimDisk
 from actors.sim.disk.pages import Inode
 from actors.sim.dledger.judges.checkers import LOOKED_AT, Chosen
-from actors.sim.dledger.ledger_bytes import SimLedgers, body_of, place_of, term_of
+from actors.sim.dledger.ledger_bytes import SimLedgers, body_of, position_of, term_of
 from actors.sim.dledger.machine import (
     COUNTERS,
     MachineOptions,
@@ -288,7 +288,7 @@ class GoneIsInSnapshot:
 def log_begin(chosen: Chosen, logs: SimLedgers, node: str) -> int:
     """The first committed entry that the member has not let go of."""
     return bisect.bisect_left(
-        chosen.entries, True, key=lambda entry: not logs.has_let_go(node, place_of(entry))
+        chosen.entries, True, key=lambda entry: not logs.has_let_go(node, position_of(entry))
     )
 
 
@@ -378,19 +378,19 @@ def judge_registers(operations: Sequence[Operation]) -> list[str]:
 
 
 def register_operations(observations: Sequence[Observation], group: str) -> list[Operation]:
-    """What clients did to a group's registers and counters, for the judge; times are places in the
-    history.
+    """What clients did to a group's registers and counters, for the judge; times are positions in
+    the history.
     """
     asked: dict[int, tuple[int, AppendAsked]] = {}
     found: list[Operation] = []
-    for place, seen in enumerate(observations):
+    for position, seen in enumerate(observations):
         match seen:
             case AppendAsked() if seen.group == group:
-                asked[seen.operation] = place, seen
+                asked[seen.operation] = position, seen
             case AppendAnswered(receipt=receipt) if seen.operation in asked:
                 assert receipt is not None
                 called, append = asked[seen.operation]
-                found += _commands(called, append, place, receipt.results)
+                found += _commands(called, append, position, receipt.results)
             case AppendUnknown() if seen.operation in asked:
                 called, append = asked[seen.operation]
                 found += _commands(called, append, None, (None,) * len(append.bodies))
@@ -400,7 +400,7 @@ def register_operations(observations: Sequence[Observation], group: str) -> list
                         client=seen.node,
                         action=Read(),
                         called=seen.asked,
-                        returned=place,
+                        returned=position,
                         result=seen.value,
                         key=seen.key,
                     )

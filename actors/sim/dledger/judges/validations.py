@@ -72,13 +72,13 @@ def validate_ledger(logs: SimLedgers, chosen: Chosen, history: History, *, stopp
 
 
 def client_operations(observations: Sequence[Observation], group: str) -> list[Operation]:
-    """What clients did to a group's log, for the judge; times are places in the history."""
+    """What clients did to a group's log, for the judge; times are positions in the history."""
     asked: dict[int, tuple[int, AppendAsked]] = {}
     found: list[Operation] = []
-    for place, seen in enumerate(observations):
+    for position, seen in enumerate(observations):
         match seen:
             case AppendAsked() if seen.group == group:
-                asked[seen.operation] = place, seen
+                asked[seen.operation] = position, seen
             case AppendAnswered(receipt=receipt) if seen.operation in asked:
                 assert receipt is not None
                 called, append = asked[seen.operation]
@@ -87,7 +87,7 @@ def client_operations(observations: Sequence[Observation], group: str) -> list[O
                         client=seen.client,
                         action=Append(body),
                         called=called,
-                        returned=place,
+                        returned=position,
                         result=index,
                     )
                     for index, body in enumerate(append.bodies, receipt.first)
@@ -99,17 +99,17 @@ def client_operations(observations: Sequence[Observation], group: str) -> list[O
                     for body in append.bodies
                 ]
             case RecordsRead() if seen.group == group:
-                found.append(_read(place, seen))
+                found.append(_read(position, seen))
     return found
 
 
-def _read(place: int, seen: RecordsRead) -> Operation:
+def _read(position: int, seen: RecordsRead) -> Operation:
     batch = seen.batch
     return Operation(
         client=seen.node,
         action=ReadLog(start=seen.start, fresh=seen.fresh, session=f"{seen.node}#{seen.boot}"),
         called=seen.asked,
-        returned=place,
+        returned=position,
         result=Shown(
             entries=tuple((record.position, record.body) for record in batch.records),
             next=batch.next,
@@ -178,7 +178,7 @@ def holds(stored: StoredLedger, chosen: Sequence[bytes]) -> Iterator[str]:
 
 
 def ledgers_equal(members: Mapping[str, Mapping[int, bytes]]) -> Iterator[str]:
-    """Where two members both have an entry it is the same, byte for byte, at the same place; and
+    """Where two members both have an entry it is the same, byte for byte, at the same position; and
     all end at the same one.
     """
     first, *others = members

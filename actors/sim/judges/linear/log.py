@@ -225,13 +225,13 @@ class _Moment:
     """Something that happened between a call and a return.
 
     Attributes:
-        place: 2i + 1 for the moment when the end passed i, 2e for one at which it was e.
+        position: 2i + 1 for the moment when the end passed i, 2e for one at which it was e.
         called: BEFORE_ALL for reads that are not fresh.
         returned: None: never.
         what: for people.
     """
 
-    place: int
+    position: int
     called: float
     returned: float | None
     what: str
@@ -249,9 +249,9 @@ def _in_time(log: dict[int, _Entry], reads: _Reads) -> None:
         called = read.called if read.action.fresh else BEFORE_ALL
         what = f"a read that found the end {shown.end}"
         moments.append(_Moment(2 * shown.end, called, read.returned, what))
-    moments.sort(key=lambda each: each.place)
+    moments.sort(key=lambda each: each.position)
     latest: _Moment | None = None
-    for _, group in groupby(moments, key=lambda each: each.place):
+    for _, group in groupby(moments, key=lambda each: each.position):
         here = list(group)
         for each in here:
             if latest is not None and each.returned is not None and each.returned < latest.called:

@@ -1,6 +1,6 @@
 """What clients did to one object, and what they saw of it.
 
-Times are places in the order in which everything was seen, not seconds: in a simulated world
+Times are positions in the order in which everything was seen, not seconds: in a simulated world
 virtual time stands still while much happens, and two operations at one time would count as
 overlapping although the first had returned before the second was called.
 """

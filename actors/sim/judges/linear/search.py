@@ -2,14 +2,14 @@
 
 Wing and Gong (1993): take operations one after the other, each only when nothing that has not been
 taken had returned before it was called; go back when a result does not fit. Lowe (2017): remember
-the places already reached (what was taken, and the state), and take an operation that has not
+the positions already reached (what was taken, and the state), and take an operation that has not
 returned yet only when the one that returns next has not found its turn ("just in time").
 
 An operation of unknown outcome may be left out for ever, which makes the search hard: with n of
 them 2**n sets may have been taken. Three rules keep it small; each leaves an order if there is one:
 
-- A place is dead if the same place was dead with fewer unknown operations taken: what is not taken
-  can still be.
+- A position is dead if the same position was dead with fewer unknown operations taken: what is not
+  taken can still be.
 - Of unknown operations that ask for the same, the one that was called first is taken first.
 - An unknown operation is not taken if it changes nothing, if no result can tell (`simplify`), or
   if what comes next hides it (`hides`): leaving it out does as well.
@@ -66,7 +66,7 @@ class Model(Protocol[S]):
         self, known: Sequence[Operation], open_ones: Sequence[Operation]
     ) -> Mapping[S, Sequence[int]]:
         """States that never come again once they are left, each with the known operations, by their
-        place in `known`, that fit only there. May leave out any.
+        position in `known`, that fit only there. May leave out any.
         """
 
 
@@ -108,7 +108,7 @@ def search(
 
 
 @attrs.frozen
-class _Place(Generic[S]):
+class _Position(Generic[S]):
     """How far an order has come.
 
     Attributes:
@@ -148,33 +148,35 @@ class _Search(Generic[S]):
     def run(self) -> Verdict:
         if not self._known:
             return Verdict(outcome=Outcome.ORDERED, steps=0)
-        path = [self._next(_Place(0, 0, self._model.initial, -1, 0))]
+        path = [self._next(_Position(0, 0, self._model.initial, -1, 0))]
         while path:
-            place = next(path[-1], None)
+            position = next(path[-1], None)
             if self._steps > self._steps_max:
                 return Verdict(outcome=Outcome.GAVE_UP, steps=self._steps)
-            if place is None:
+            if position is None:
                 path.pop()
                 continue
-            if place.turn == len(self._known):
+            if position.turn == len(self._known):
                 return Verdict(outcome=Outcome.ORDERED, steps=self._steps)
-            if self._is_new(place):
-                path.append(self._next(place))
+            if self._is_new(position):
+                path.append(self._next(position))
         return Verdict(outcome=Outcome.NO_ORDER, steps=self._steps)
 
-    def _is_new(self, place: _Place[S]) -> bool:
+    def _is_new(self, position: _Position[S]) -> bool:
         """Whether nothing as good was tried; notes it."""
-        tried = self._tried.setdefault((place.turn, place.ahead, place.state, place.last), [])
-        if any(less & ~place.taken == 0 for less in tried):
+        tried = self._tried.setdefault(
+            (position.turn, position.ahead, position.state, position.last), []
+        )
+        if any(less & ~position.taken == 0 for less in tried):
             return False
-        tried.append(place.taken)
+        tried.append(position.taken)
         return True
 
-    def _next(self, place: _Place[S]) -> Iterator[_Place[S]]:
+    def _next(self, position: _Position[S]) -> Iterator[_Position[S]]:
         """Where one more operation leads: the one that returns next, those that overlap it, and
         the unknown ones that were called before it returned.
         """
-        turn, ahead = place.turn, place.ahead
+        turn, ahead = position.turn, position.ahead
         changing = []
         for number in self._near[turn]:
             if ahead >> (number - turn) & 1:
@@ -182,47 +184,49 @@ class _Search(Generic[S]):
             if not self._looks[number]:
                 changing.append(number)
                 continue
-            for after in self._take_known(place, number):
+            for after in self._take_known(position, number):
                 # It can as well come now as later, and is in nobody's way.
                 yield after
                 return
         for number in changing:
-            yield from self._take_known(place, number)
+            yield from self._take_known(position, number)
         for number, operation in enumerate(self._open):
             if operation.called > self._returns[turn]:
                 return
             twin = self._twins[number]
-            if place.taken >> number & 1 or not (twin < 0 or place.taken >> twin & 1):
+            if position.taken >> number & 1 or not (twin < 0 or position.taken >> twin & 1):
                 continue
-            yield from self._take_open(place, number)
+            yield from self._take_open(position, number)
 
-    def _take_known(self, place: _Place[S], number: int) -> Iterator[_Place[S]]:
+    def _take_known(self, position: _Position[S], number: int) -> Iterator[_Position[S]]:
         operation = self._known[number]
-        if place.last >= 0 and self._model.hides(operation):
+        if position.last >= 0 and self._model.hides(operation):
             return
-        turn, ahead = place.turn, place.ahead | 1 << (number - place.turn)
+        turn, ahead = position.turn, position.ahead | 1 << (number - position.turn)
         while ahead & 1:
             turn, ahead = turn + 1, ahead >> 1
         self._steps += 1
-        for state in self._model.step(place.state, operation):
-            after = _Place(turn, ahead, state, -1, place.taken)
-            if state == place.state or not self._missing(place.state, after):
+        for state in self._model.step(position.state, operation):
+            after = _Position(turn, ahead, state, -1, position.taken)
+            if state == position.state or not self._missing(position.state, after):
                 yield after
 
-    def _take_open(self, place: _Place[S], number: int) -> Iterator[_Place[S]]:
+    def _take_open(self, position: _Position[S], number: int) -> Iterator[_Position[S]]:
         operation = self._open[number]
-        if place.last >= 0 and self._model.hides(operation):
+        if position.last >= 0 and self._model.hides(operation):
             return
         self._steps += 1
-        for state in self._model.step(place.state, operation):
-            after = _Place(place.turn, place.ahead, state, number, place.taken | 1 << number)
-            if state != place.state and not self._missing(place.state, after):
+        for state in self._model.step(position.state, operation):
+            after = _Position(
+                position.turn, position.ahead, state, number, position.taken | 1 << number
+            )
+            if state != position.state and not self._missing(position.state, after):
                 yield after
 
-    def _missing(self, left: S, place: _Place[S]) -> bool:
+    def _missing(self, left: S, position: _Position[S]) -> bool:
         """Whether somebody has not been there yet who fits only into the state that was left."""
         return any(
-            number >= place.turn and not place.ahead >> (number - place.turn) & 1
+            number >= position.turn and not position.ahead >> (number - position.turn) & 1
             for number in self._once.get(left, ())
         )
 

@@ -162,7 +162,7 @@ class _Copying:
 
 
 def seed_problems(config: ClusterConfig, node: str, name: str, group: BackedUpGroup) -> list[str]:
-    """Where the cluster file has no place for it as the group `name`, a line each."""
+    """Where the cluster file has no position for it as the group `name`, a line each."""
     found, key = config.classic_groups.get(name), f"{config.path}: key groups.{name}"
     if found is None:
         return [f"{key}: expected the group of the backup (or --group), found none"]

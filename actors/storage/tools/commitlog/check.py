@@ -450,7 +450,7 @@ class EndCheck:
     record_bytes_max: int
 
     def name_all(self) -> None:
-        """Every place that is bad."""
+        """Every position that is bad."""
         for stop in self.stops:
             if stop.ending is Ending.BAD:
                 self._hurt(stop)
@@ -531,15 +531,15 @@ class EndCheck:
 
     def _is_stale(self, first: FileEnd, used: int) -> bool:
         """Whether it is the rest of a buffer, which a broker with writeWithoutMmap (since 5.4.0)
-        writes behind its last message, up to the page's end: no record has its place there.
+        writes behind its last message, up to the page's end: no record has its position there.
         """
         at = first.at_bytes
         if self.report.mark_bytes is not None or self.records_after or used > at + -at % PAGE_BYTES:
             return False
         path = segment_path(self.store.layout.commit_log, first.base)
         with closing(self.disk.open(path, "r")) as file:
-            place = file.pread(at - first.base + PLACE_AT, PLACE_BYTES)
-        return place != at.to_bytes(PLACE_BYTES, "big")
+            position = file.pread(at - first.base + PLACE_AT, PLACE_BYTES)
+        return position != at.to_bytes(PLACE_BYTES, "big")
 
     def _is_passed(self, first: FileEnd, used: int) -> bool:
         """Whether the next start goes on behind damage, without a mark and so without looking."""

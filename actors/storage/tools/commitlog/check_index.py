@@ -179,8 +179,8 @@ class IndexCheck:
         """A node puts due entries in the place of those that are wrong, or there twice, as one is
         that says another record; for others none is left.
         """
-        places = self._wrong.count + self._repeats + self._gone_wrong
-        if self._missing.count > places:
+        positions = self._wrong.count + self._repeats + self._gone_wrong
+        if self._missing.count > positions:
             self._findings.hurt(
                 f"index: {self._missing.count} keys have no entry, {self._wrong.count} entries are"
                 f" wrong; the first is {self._missing.first}"

@@ -76,13 +76,13 @@ class QueueRange:
 
 @attrs.define
 class Summed:
-    """Sums many places up: the first, and how many there are."""
+    """Sums many positions up: the first, and how many there are."""
 
     count: int = 0
     first: str = ""
 
-    def add(self, place: str, count: int = 1) -> None:
-        self.first = self.first or place
+    def add(self, position: str, count: int = 1) -> None:
+        self.first = self.first or position
         self.count += count
 
 

@@ -176,7 +176,7 @@ def _unfinished(disk: Disk, store: GroupStore) -> int | None:
 
 
 def _check_boundary(disk: Disk, store: GroupStore, bases: list[int], offset: int) -> Work[None]:
-    """Raises: ConfigError, with the nearest places where a record ends."""
+    """Raises: ConfigError, with the nearest positions where a record ends."""
     size = store.segment_bytes
     end = bases[-1] + size
     if not bases[0] <= offset <= end:

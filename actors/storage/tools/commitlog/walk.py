@@ -28,7 +28,7 @@ class Piece:
     Attributes:
         offset: of the first byte of `data` in the log.
         data: it begins with a record; behind the last one bytes of another may follow.
-        found: place in `data` and size of each record.
+        found: position in `data` and size of each record.
     """
 
     offset: int
@@ -98,7 +98,7 @@ def _at_limit(have: bytes, base: int, at: int, file_end: int, record_bytes_max: 
 
 
 def used_bytes(disk: Disk, path: str, start: int, size_bytes: int) -> Generator[None, None, int]:
-    """Where the last byte that is not zero ends in a file, `start` if none is behind that place.
+    """Where the last byte that is not zero ends in a file, `start` if none is behind that position.
 
     Room that was never written is not read.
 

@@ -5,8 +5,8 @@ and at most a few seconds old. What is damaged there is looked at twice, for the
 go of it in between: files expire, and a log may begin anew behind a snapshot.
 
 Where the entries of a stopped member do not go on, that may be damage, or an end that a start cuts.
-What the next start would do, refuse the log, cut it or go on behind the place, is asked of recovery
-itself, so that both say the same.
+What the next start would do, refuse the log, cut it or go on behind it, is asked of
+recovery itself, so that both say the same.
 
 Of the checksums those are named that were written and say nothing. None at all, zeros, is what
 another program's entries have, and what a start has yet to make.
@@ -176,7 +176,7 @@ class _LedgerCheck:
     # ---- entries ----
 
     def _walk(self, bases: list[int]) -> Work[None]:
-        """From the oldest file on, to the first place where the entries do not go on."""
+        """From the oldest file on, to the first position where the entries do not go on."""
         log, report = self._files.log, self._report
         for base in bases:
             if self._limit is not None and report.end_index >= self._limit:
@@ -366,7 +366,7 @@ class LedgerEnd:
     do: str
 
     def hurt(self, stop: FileEnd, more: str = "") -> None:
-        """Name a place where the entries do not go on."""
+        """Name a position where the entries do not go on."""
         log, at = self.files.log, stop.at_bytes
         base = at - at % log.segment_bytes
         entry = self.report.end_index + 1
