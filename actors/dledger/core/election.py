@@ -228,7 +228,7 @@ class Election(Roles):
         return self.effects()
 
     def lead_allowed(self, now_s: float, allowed: bool) -> Effects:
-        """Whether the store takes appends. A member that cannot append does not lead or campaign."""
+        """Whether the store takes appends. A member that cannot append neither leads nor runs."""
         self.now_s = now_s
         allowed = allowed or self.compat.lead_without_disk
         self.may_lead = allowed
