@@ -5,7 +5,7 @@ wire does not say whether that is on the peer's disk. Each machine has a cluster
 one that says less there weakens what all others promise. A member asks the others' APIs, warns of
 such a one again and again while it is there, and shows it in its status.
 
-Messages: only its feeder's. Tells nobody; writes `LeaderBoard.weaker`.
+Messages: only its feeder's. Tells nobody; writes `LeaderStatus.weaker`.
 There is no upstream.
 """
 
@@ -20,7 +20,7 @@ import trio
 from actors.config import DLedgerGroup
 from actors.control.member_session import LOST
 from actors.control.members import MemberLinks
-from actors.dledger.leader_board import LeaderBoard
+from actors.dledger.leader_status import LeaderStatus
 from actors.dledger.weaker import weaker_settings, weaker_text
 from actors.events.dledger import MemberWeaker
 from actors.runtime import Actor, Backoff, ChildSpec
@@ -45,25 +45,25 @@ class _Said:
 
 @attrs.define
 class DurabilityWatch(Actor[_Said]):
-    """See the module's text. Of one group and one member; its board is this node's."""
+    """See the module's text. Of one group and one member; its role status is this node's."""
 
     _node: str
     _group: str
     _member: str
     _answer_timeout_s: float
-    _board: LeaderBoard
+    _role_status: LeaderStatus
     _warned_s: float = -REPEAT_S
 
     async def on_start(self) -> None:
         self.ctx.spawn(self._look_again)
 
     async def handle(self, message: _Said) -> None:
-        known, now_s = self._board.weaker.get(self._member, ""), self.ctx.now_s()
+        known, now_s = self._role_status.weaker.get(self._member, ""), self.ctx.now_s()
         if message.weaker != known:
-            self._board.weaker = dict(self._board.weaker)
-            self._board.weaker.pop(self._member, None)
+            self._role_status.weaker = dict(self._role_status.weaker)
+            self._role_status.weaker.pop(self._member, None)
             if message.weaker:
-                self._board.weaker[self._member] = message.weaker
+                self._role_status.weaker[self._member] = message.weaker
             event = MemberWeaker(group=self._group, member=self._member, settings=message.weaker)
             self.ctx.emit(event)
             self._warned_s = -REPEAT_S
@@ -97,9 +97,9 @@ def watch_child(
     group: str,
     member: str,
     answer_timeout_s: float,
-    board: LeaderBoard,
+    role_status: LeaderStatus,
 ) -> ChildSpec:
-    """One watch. Args: node: this node. member: the other one. board: of this node."""
+    """One watch. Args: node: this node. member: the other one. role_status: of this node."""
     return ChildSpec(
         name=f"{group}-{member}-durability",
         start=lambda: DurabilityWatch(
@@ -107,7 +107,7 @@ def watch_child(
             group=group,
             member=member,
             answer_timeout_s=answer_timeout_s,
-            board=board,
+            role_status=role_status,
         ),
         backoff=RESTART_BACKOFF,
     )

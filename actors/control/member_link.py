@@ -60,8 +60,8 @@ from actors.control.member_session import (
 from actors.errors import Overloaded
 from actors.events import client as events
 from actors.ha.core.role_effects import RoleState
-from actors.ha.role_board import RoleBoard
 from actors.ha.role_messages import MemberTold
+from actors.ha.role_status import RoleStatus
 from actors.runtime import Actor, ActorRef, Backoff, ChildSpec, ReplyTo
 from actors.storage.commitlog import pull_service
 from actors.trees.group_setup import GroupPaths
@@ -131,12 +131,12 @@ class WatchedGroup:
 
     Attributes:
         retry_s: the longest pause between two attempts.
-        board: what this node itself is in the group.
+        role_status: what this node itself is in the group.
     """
 
     name: str
     retry_s: float
-    board: RoleBoard
+    role_status: RoleStatus
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -174,7 +174,7 @@ class _Watch:
 
     @property
     def is_asking(self) -> bool:
-        return self.group.board.view.state is RoleState.ASKING
+        return self.group.role_status.view.state is RoleState.ASKING
 
     def due_s(self, answer_timeout_s: float) -> float:
         """When it is to be asked, or to have answered."""
@@ -282,7 +282,7 @@ class MemberLink(Actor[_Inbox]):
                 reader=self.ctx.ref(paths.pull_service),
                 keeper=self.ctx.ref(paths.role),
             )
-            self.ctx.spawn(self._watch_board, watch)
+            self.ctx.spawn(self._watch_role_status, watch)
         self.ctx.spawn(self._keep)
 
     async def handle(self, message: _Inbox) -> None:
@@ -429,7 +429,7 @@ class MemberLink(Actor[_Inbox]):
         offsets = watch.offsets
         if offsets is None or not self._is_master(watch):
             return
-        if watch.group.board.view.state is RoleState.FOLLOWING:
+        if watch.group.role_status.view.state is RoleState.FOLLOWING:
             await watch.reader.tell(pull_service.Acknowledged(offset_bytes=offsets.acknowledged))
             await watch.reader.tell(pull_service.MasterChanged(master=offsets.master))
 
@@ -463,7 +463,7 @@ class MemberLink(Actor[_Inbox]):
 
     def _is_master(self, watch: _Watch) -> bool:
         """Whether the member is master, as far as this node acts."""
-        return watch.group.board.view.master == self._member
+        return watch.group.role_status.view.master == self._member
 
     def _tell_opened(self, watch: _Watch) -> None:
         watch.lost = watch.foreign = False
@@ -482,11 +482,11 @@ class MemberLink(Actor[_Inbox]):
             watch.lost = True
             self.ctx.emit(events.MasterLinkLost(group=name, master=self._member, error=error))
 
-    async def _watch_board(self, watch: _Watch) -> None:
+    async def _watch_role_status(self, watch: _Watch) -> None:
         """Feeder: this node's own part."""
-        known = watch.group.board.view
+        known = watch.group.role_status.view
         while True:
-            known = await watch.group.board.wait_changed(known)
+            known = await watch.group.role_status.wait_changed(known)
             await self.ctx.self_ref.tell(_RoleChanged(watch=watch))
 
     # The connection.

@@ -28,8 +28,8 @@ from actors.errors import (
 from actors.events import ha as events
 from actors.ha.core.extent import LogExtent
 from actors.ha.core.transfer_wait import TransferWait
-from actors.ha.role_board import RoleBoard
 from actors.ha.role_messages import HIGH_WATER_S, HighWater
+from actors.ha.role_status import RoleStatus
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage.commitlog import pull_service, store_messages
 
@@ -77,7 +77,7 @@ class GiveUp:
 
 @attrs.frozen(kw_only=True)
 class Opened:
-    """The epoch has begun, as the board says."""
+    """The epoch has begun, as the role status says."""
 
 
 @attrs.frozen(kw_only=True)
@@ -124,7 +124,7 @@ class GroupTransfer(Actor[_Inbox]):
     _store: ActorRef[store_messages.Message]
     _readers: ActorRef[pull_service.Acknowledged]
     _keeper: ActorRef[HighWater] | None = None
-    _board: RoleBoard | None = None  # None: nobody decides who is master
+    _role_status: RoleStatus | None = None  # None: nobody decides who is master
     _begun: bool = False
     _refusal: str = ""
     _lost: GiveUp | None = None
@@ -160,7 +160,7 @@ class GroupTransfer(Actor[_Inbox]):
                 case _DeadlineCame():
                     pass  # what is due is looked at behind every batch
                 case Opened():
-                    pass  # the board says it
+                    pass  # the role status says it
                 case GiveUp():
                     self._lost = message
                 case _HighWaterDue():
@@ -202,7 +202,7 @@ class GroupTransfer(Actor[_Inbox]):
 
     async def _settle(self) -> None:
         """Carry the effects out: readers first, so that an answered append can be read at once."""
-        self._begun = self._begun or self._board is None or self._board.view.opened
+        self._begun = self._begun or self._role_status is None or self._role_status.view.opened
         if not self._begun:
             await self._tell_admission()
             return

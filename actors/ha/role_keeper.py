@@ -26,7 +26,6 @@ from actors.ha.core.extent import LogExtent
 from actors.ha.core.freshness import FRESH_READS_MAX, FreshReads, Refused
 from actors.ha.core.role_effects import Effects, Gate, Role, RoleState, Verdict
 from actors.ha.core.role_rules import RoleRules
-from actors.ha.role_board import RoleBoard
 from actors.ha.role_messages import (
     AskFresh,
     Done,
@@ -43,6 +42,7 @@ from actors.ha.role_messages import (
     Verify,
 )
 from actors.ha.role_parts import RoleAuthority
+from actors.ha.role_status import RoleStatus
 from actors.ha.unsaved_record import NEWER, UnsavedRecord
 from actors.log_types import GroupRecord, Promotion
 from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo, StopReason, requests
@@ -92,7 +92,7 @@ class RoleKeeper(Actor[_Inbox]):
     )
     group: str
     rules: RoleRules
-    board: RoleBoard
+    role_status: RoleStatus
     remember: Callable[[GroupRecord], None]
     note: Callable[[GroupRecord], Awaitable[None]]
     root: ActorRef[requests.Message]
@@ -132,7 +132,7 @@ class RoleKeeper(Actor[_Inbox]):
             case MasterLeft():
                 effects = rules.left(message.session)
             case MemberTold():
-                self.board.note(message.member, message.state)
+                self.role_status.note(message.member, message.state)
                 self.fresh.heard(message.member, message.state, message.asked)
                 effects = rules.heard(message.member, message.state, now_s, message.asked)
             case AskFresh():
@@ -188,8 +188,8 @@ class RoleKeeper(Actor[_Inbox]):
                 self.ctx.emit(events.RecordUnsaved(reason=unsaved.reason))
                 text = "%s: %s: promotions and fences wait: %s"
                 _LOGGER.warning(text, self.rules.node, self.group, unsaved.reason)
-                view = attrs.evolve(self.board.view, reason=unsaved.reason)
-                self.board.publish(view, is_open=self.board.is_open)
+                view = attrs.evolve(self.role_status.view, reason=unsaved.reason)
+                self.role_status.publish(view, is_open=self.role_status.is_open)
             return False
         if unsaved.reason and unsaved.waits is None:
             unsaved.released()
@@ -273,7 +273,7 @@ class RoleKeeper(Actor[_Inbox]):
         if reason := self._unsaved.reason or self._opening:
             view = attrs.evolve(view, reason=reason)
         is_open = view.role is Role.MASTER and view.state is RoleState.OPEN
-        self.board.publish(view, is_open=is_open)
+        self.role_status.publish(view, is_open=is_open)
 
     # Fresh reads.
 

@@ -1,5 +1,5 @@
-"""What a group's role keeper is made of, outside of its tree: the memory, the board, the rules, and
-who decides which node is master.
+"""What a group's role keeper is made of, outside of its tree: the memory, the role status, the
+rules, and who decides which node is master.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from actors.config.fresh_reads import can_be_asked, others_of
 from actors.ha.core.freshness import FreshReads
 from actors.ha.core.role_effects import RoleView
 from actors.ha.core.role_rules import RoleRules
-from actors.ha.role_board import RoleBoard
 from actors.ha.role_messages import Fresh
+from actors.ha.role_status import RoleStatus
 from actors.log_types import GroupRecord, Promotion
 from actors.runtime import Registry, ReplyTo
 
@@ -56,7 +56,7 @@ class RoleParts:
     record: Callable[[], GroupRecord]
     remember: Callable[[GroupRecord], None]
     note: Callable[[GroupRecord], Awaitable[None]]
-    board: RoleBoard
+    role_status: RoleStatus
 
     @property
     def promotion(self) -> Promotion:

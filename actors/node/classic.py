@@ -18,7 +18,7 @@ from actors.group_status import GroupStatus, Scrub
 from actors.ha import connection_state, role_messages
 from actors.ha.core.role_effects import PASSING, Role, RoleState, RoleView
 from actors.ha.core.states import HAConnectionState
-from actors.ha.role_board import RoleBoard
+from actors.ha.role_status import RoleStatus
 from actors.log_types import BEHIND_FAILED, Chain, NewRecord, Offsets, Receipt, StoredBatch
 from actors.node.append import AppendReply
 from actors.node.classic_member import NOT_LOOKED, ClassicMember
@@ -70,7 +70,7 @@ class ClassicPart(ClassicMember):
         links: MemberLinks,
         rng: random.Random,
         group: ClassicGroup,
-        board: RoleBoard,
+        role_status: RoleStatus,
         registry: Registry,
     ) -> ClassicPart:
         paths = GroupPaths(f"/{identity.node}/{group.name}")
@@ -80,7 +80,7 @@ class ClassicPart(ClassicMember):
             links=links,
             rng=rng,
             file_group=group,
-            board=board,
+            role_status=role_status,
             store=registry.ref(paths.store),
             derived_scrubber=registry.ref(paths.derived_scrubber),
             pull=registry.ref(paths.pull_service),
@@ -93,7 +93,7 @@ class ClassicPart(ClassicMember):
     @property
     def group(self) -> ClassicGroup:
         """The group as led by its present master; every append and read looks at it."""
-        master = self.board.view.master
+        master = self.role_status.view.master
         led = self._led.get(master)
         if led is None:
             led = self._led[master] = self.file_group.led_by(master)
@@ -110,14 +110,14 @@ class ClassicPart(ClassicMember):
         """See `NodeHandle.submit`."""
         if chain is not None and chain.broken:
             raise NotStored(BEHIND_FAILED)  # at once: each of many would wait in vain
-        if not self.board.is_open or self._stopping or not self.store.alive:
+        if not self.role_status.is_open or self._stopping or not self.store.alive:
             await self._wait_appendable()
         reply = ClassicReply(self.counts, self.store, len(records), self.node, on_done)
         await reply.handed_over(self._tell_append(records, reply, chain))
 
     async def append(self, records: tuple[NewRecord, ...]) -> Receipt:
         """See `NodeHandle.append`."""
-        if not self.board.is_open or self._stopping or not self.store.alive:
+        if not self.role_status.is_open or self._stopping or not self.store.alive:
             await self._wait_appendable()
         reply = ClassicReply(self.counts, self.store, len(records), self.node)
         return await reply.carried_by(self._tell_append(records, reply))
@@ -142,27 +142,27 @@ class ClassicPart(ClassicMember):
 
         Raises: NotMaster, NotEnoughReplicas, Closed. Nothing was written.
         """
-        name, board = self.name, self.board
-        found = board.view
-        if board.is_open and not self.store.alive:
+        name, role_status = self.name, self.role_status
+        found = role_status.view
+        if role_status.is_open and not self.store.alive:
             raise Closed(f"{self.node} has no log of {name} open")
         with trio.move_on_after(self.file_group.slave_timeout_s):
-            while not board.is_open:
-                view = board.view
+            while not role_status.is_open:
+                view = role_status.view
                 if view.role is Role.SLAVE:
                     raise NotMaster(f"{self.node} is a slave of {name}", hint=view.master)
                 if view.state is RoleState.FENCED and view.fence not in PASSING:
                     raise NotEnoughReplicas(f"{self.node} is fenced in {name}: {view.reason}")
                 if view == self._in_vain:
                     break
-                await board.wait_changed(view)
+                await role_status.wait_changed(view)
             else:
                 return
-        if board.view == found:
+        if role_status.view == found:
             self._in_vain = found
-        reason = board.view.reason or "has not opened it yet"
+        reason = role_status.view.reason or "has not opened it yet"
         text = f"{self.node} takes no appends of {name}: {reason}"
-        if board.view.fence in PASSING and board.view.fence is not None:
+        if role_status.view.fence in PASSING and role_status.view.fence is not None:
             raise NotMaster(text)  # who is about to be is looked for
         raise NotEnoughReplicas(text)
 
@@ -259,7 +259,7 @@ class ClassicPart(ClassicMember):
         """What `NodeHandle.status` says of the group."""
         ha, offsets = await self._looked_at()
         held = None if ha is None else await self._held()
-        view, mended = self.board.view, "" if ha is None else await self._mended()
+        view, mended = self.role_status.view, "" if ha is None else await self._mended()
         return classic_status(
             self.group,
             ha,
@@ -270,7 +270,7 @@ class ClassicPart(ClassicMember):
             mended=mended,
             no_room="" if held is None else held.no_room,
             scrub=None if ha is None else await self._scrub(),
-            said=self.board.said(),
+            said=self.role_status.said(),
         )
 
     async def _scrub(self) -> Scrub | None:

@@ -1,4 +1,6 @@
-"""The classic groups of a node: their role keepers and boards, their trees, what links watch."""
+"""The classic groups of a node: their role keepers and role statuses, their trees, what links
+watch.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from actors.control.member_link import WatchedGroup
 from actors.control.members import MemberAuthority
 from actors.env import Env
 from actors.errors import ConfigError
-from actors.ha.role_board import RoleBoard
 from actors.ha.role_parts import RoleParts, first_view
+from actors.ha.role_status import RoleStatus
 from actors.log_types import GroupRecord
 from actors.node.classic import ClassicPart
 from actors.node.kind import NodeContext, NodeKind
@@ -45,7 +47,7 @@ class ClassicGroups:
                 context.links(registry),
                 context.rng,
                 group,
-                self.roles[group.name].board,
+                self.roles[group.name].role_status,
                 registry,
             )
             for group in self._groups
@@ -68,7 +70,7 @@ class ClassicGroups:
             WatchedGroup(
                 name=group.name,
                 retry_s=group.reconnect_interval_s,
-                board=self.roles[group.name].board,
+                role_status=self.roles[group.name].role_status,
             )
             for group in self._groups
             if member in group.members
@@ -100,7 +102,7 @@ def _role_parts(context: NodeContext, group: ClassicGroup) -> RoleParts:
         record=record,
         remember=remember,
         note=note,
-        board=RoleBoard(view),
+        role_status=RoleStatus(view),
     )
 
 

@@ -23,8 +23,8 @@ from actors.errors import Closed
 from actors.ha import connection_state, role_messages
 from actors.ha.core.promotion import Wish
 from actors.ha.core.role_effects import Role, RoleView
-from actors.ha.role_board import RoleBoard
 from actors.ha.role_parts import TOKEN_MAX
+from actors.ha.role_status import RoleStatus
 from actors.log_types import Claim, GroupState, Offsets
 from actors.node.part import STATE_LOOK_S, GroupCounts, Part, asked
 from actors.runtime import ActorRef, ReplyTo
@@ -50,7 +50,7 @@ class ClassicMember(Part):
 
     Attributes:
         file_group: as the cluster file has it.
-        board: what this node is in the group.
+        role_status: what this node is in the group.
         repairing: somebody mends its log now.
     """
 
@@ -59,7 +59,7 @@ class ClassicMember(Part):
     links: MemberLinks
     rng: random.Random
     file_group: ClassicGroup
-    board: RoleBoard
+    role_status: RoleStatus
     store: ActorRef[store_messages.Message]
     pull: ActorRef[pull_service.Message]
     state: ActorRef[connection_state.Message]
@@ -80,7 +80,7 @@ class ClassicMember(Part):
     @property
     def is_open(self) -> bool:
         """See `Part`."""
-        return self.board.is_open
+        return self.role_status.is_open
 
     @property
     def name(self) -> str:
@@ -89,17 +89,17 @@ class ClassicMember(Part):
     @property
     def is_master(self) -> bool:
         """Whether this node is the group's master, open or not."""
-        return self.board.view.role is Role.MASTER
+        return self.role_status.view.role is Role.MASTER
 
     @property
     def master(self) -> str:
         """The group's master, as far as this node acts."""
-        return self.board.view.master
+        return self.role_status.view.master
 
     @property
     def leader(self) -> str:
         """See `Part`."""
-        return self.board.view.master
+        return self.role_status.view.master
 
     # ---- its part, and what changes it ----
 
@@ -107,7 +107,7 @@ class ClassicMember(Part):
         """See `NodeHandle.group_state`."""
         deadline_s = trio.current_time() + STATE_TIMEOUT_S
         while True:
-            view = self.board.view
+            view = self.role_status.view
             try:
                 offsets = await self.wait_offsets(None)
                 held = await asked(
@@ -120,15 +120,15 @@ class ClassicMember(Part):
                 if trio.current_time() >= deadline_s:
                     raise
             else:
-                if _same(self.board.view, view):  # else the range may be older than the part
+                if _same(self.role_status.view, view):  # else the range may be older than the part
                     return self._state(held, offsets)
             await trio.sleep(STATE_LOOK_S)
 
     async def wait_group_state(self, known: GroupState | None) -> GroupState:
         """See `NodeHandle.wait_group_state`."""
-        board = self.board
-        while known is not None and _is_as_known(board.view, known):
-            await board.wait_changed(board.view)
+        role_status = self.role_status
+        while known is not None and _is_as_known(role_status.view, known):
+            await role_status.wait_changed(role_status.view)
         return await self.group_state()
 
     async def fence(self, claim: Claim, on: bool) -> GroupState:
@@ -202,8 +202,10 @@ class ClassicMember(Part):
         except LOST as error:
             text = f"{master} does not answer: {lost_text(error)}"
             raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text) from error
-        if not said.opened or said.number != self.board.view.number:
-            text = f"{master} has not opened {group.name} by promotion {self.board.view.number}"
+        if not said.opened or said.number != self.role_status.view.number:
+            text = (
+                f"{master} has not opened {group.name} by promotion {self.role_status.view.number}"
+            )
             raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
         return said
 
@@ -213,7 +215,7 @@ class ClassicMember(Part):
             raise RequestRefused(frames.ERROR_BAD_REQUEST, f"{self.node}: {done.refused}")
 
     def _state(self, held: LogRange, offsets: Offsets) -> GroupState:
-        identity, view = self.identity, self.board.view
+        identity, view = self.identity, self.role_status.view
         return GroupState(
             cluster=identity.cluster,
             node=identity.node,
@@ -262,12 +264,16 @@ class ClassicMember(Part):
         except Closed as error:
             if not self.waits_for_room:
                 raise
-            raise Closed(f"{self.node}: {self.name} opens: {self.board.view.reason}") from error
+            raise Closed(
+                f"{self.node}: {self.name} opens: {self.role_status.view.reason}"
+            ) from error
 
     @property
     def waits_for_room(self) -> bool:
-        """Whether that is what `board` gives as the reason; the group's tree may wait for it."""
-        return self.board.view.reason.startswith(NO_ROOM)
+        """Whether that is what `role_status` gives as the reason; the group's tree may wait for
+        it.
+        """
+        return self.role_status.view.reason.startswith(NO_ROOM)
 
 
 def _same(view: RoleView, other: RoleView) -> bool:

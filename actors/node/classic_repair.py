@@ -105,10 +105,10 @@ class ClassicRepair:
 
     async def _counts_again(self) -> None:
         """Wait a moment for the role keeper to have heard of it."""
-        board = self.part.board
+        role_status = self.part.role_status
         with trio.move_on_after(HEARD_S):
-            while board.view.damage:
-                await board.wait_changed(board.view)
+            while role_status.view.damage:
+                await role_status.wait_changed(role_status.view)
 
     async def _damage(self) -> tuple[Rot, ...]:
         """What is damaged now: all of it is read again."""

@@ -17,7 +17,7 @@ from actors.api.handle import AppendOutcome
 from actors.config import DLedgerGroup
 from actors.control.member_session import LOST, lost_text
 from actors.control.members import MemberLinks
-from actors.dledger.leader_board import LeaderBoard
+from actors.dledger.leader_status import LeaderStatus
 from actors.dledger.replication.append_messages import (
     Append,
     Committed,
@@ -119,7 +119,7 @@ class LedgerPart(LedgerMember):
         links: MemberLinks,
         group: DLedgerGroup,
         node: str,
-        board: LeaderBoard,
+        role_status: LeaderStatus,
         registry: Registry,
     ) -> LedgerPart:
         paths = LedgerPaths(f"/{node}/{group.name}")
@@ -127,7 +127,7 @@ class LedgerPart(LedgerMember):
             links=links,
             group=group,
             node=node,
-            board=board,
+            role_status=role_status,
             checker=registry.ref(paths.quorum_ack_checker),
             maintainer=registry.ref(paths.state_maintainer),
             reader=registry.ref(paths.entry_reader),
@@ -147,7 +147,7 @@ class LedgerPart(LedgerMember):
         bodies = self._bodies(records)
         if chain is not None and chain.broken:
             raise NotStored(BEHIND_FAILED)  # at once: each of many would wait in vain
-        if not self.board.is_open or self._stopping:
+        if not self.role_status.is_open or self._stopping:
             await self._wait_leading()
         reply = self._reply(len(bodies), on_done)
         await reply.handed_over(self._tell_append(bodies, reply, chain))
@@ -155,7 +155,7 @@ class LedgerPart(LedgerMember):
     async def append(self, records: tuple[NewRecord, ...]) -> Receipt:
         """See `NodeHandle.append`."""
         bodies = self._bodies(records)
-        if not self.board.is_open or self._stopping:
+        if not self.role_status.is_open or self._stopping:
             await self._wait_leading()
         reply = self._reply(len(bodies), None)
         return await reply.carried_by(self._tell_append(bodies, reply))
@@ -198,16 +198,16 @@ class LedgerPart(LedgerMember):
 
         Raises: NotMaster: another member leads, or none; Closed. Nothing was written.
         """
-        name, board = self.group.name, self.board
+        name, role_status = self.group.name, self.role_status
         with trio.move_on_after(self.group.append_timeout_s):
-            while not board.is_open and not self._stopping:
-                if board.leader not in ("", self.node):
-                    text = f"{self.node} does not lead {name}: {board.leader} does"
-                    raise NotMaster(text, hint=board.leader)
-                await board.wait_changed()
+            while not role_status.is_open and not self._stopping:
+                if role_status.leader not in ("", self.node):
+                    text = f"{self.node} does not lead {name}: {role_status.leader} does"
+                    raise NotMaster(text, hint=role_status.leader)
+                await role_status.wait_changed()
         if self._stopping:
             raise Closed(f"{self.node} is stopping")
-        if not board.is_open:
+        if not role_status.is_open:
             raise NotMaster(f"{name} has no leader that {self.node} knows")
 
     async def _tell_append(
@@ -247,9 +247,9 @@ class LedgerPart(LedgerMember):
         Raises: RequestRefused: nobody says what that is, or it has not come in time; Overloaded.
         """
         with trio.move_on_after(self.group.append_timeout_s):
-            while not self.board.is_open and self.board.leader in ("", self.node):
-                await self.board.wait_changed()
-        leader = self.board.leader
+            while not self.role_status.is_open and self.role_status.leader in ("", self.node):
+                await self.role_status.wait_changed()
+        leader = self.role_status.leader
         if leader == self.node:
             index = await self._read_index()
         elif leader in self.group.java_nodes or not leader:
@@ -332,15 +332,15 @@ class LedgerPart(LedgerMember):
 
     async def status(self) -> GroupStatus:
         """What `NodeHandle.status` says of the group."""
-        offsets, board = await self.wait_offsets(None), self.board
-        known = await self.peers.known(board.role)
-        non_members = board.non_members.lately(trio.current_time())
+        offsets, role_status = await self.wait_offsets(None), self.role_status
+        known = await self.peers.known(role_status.role)
+        non_members = role_status.non_members.lately(trio.current_time())
         counts = attrs.asdict(self.counts)
-        return ledger_status(self.group, offsets, board, known, counts, non_members)
+        return ledger_status(self.group, offsets, role_status, known, counts, non_members)
 
     async def unsent(self) -> str:
         """Until all that this leader wrote is committed; a follower waits for nobody."""
-        if not (self.board.is_open and self.reader.alive):
+        if not (self.role_status.is_open and self.reader.alive):
             return ""
         offsets = await self.wait_offsets(None)
         left = offsets.written - offsets.acknowledged

@@ -1,4 +1,4 @@
-"""The DLedger groups of a node: their boards and notes, their trees, their watches."""
+"""The DLedger groups of a node: their role statuses and notes, their trees, their watches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from actors.config import DLedgerGroup
 from actors.control import durability_watch
 from actors.control.member_link import WatchedGroup
-from actors.dledger.leader_board import LeaderBoard
+from actors.dledger.leader_status import LeaderStatus
 from actors.env import Env
 from actors.node.kind import NodeContext, NodeKind
 from actors.node.ledger import LedgerPart
@@ -22,13 +22,13 @@ class LedgerGroups:
     """See the module's text; a `kind.NodeGroups`.
 
     Attributes:
-        boards: what this node is in each group.
+        role_statuses: what this node is in each group.
     """
 
     def __init__(self, context: NodeContext, groups: tuple[DLedgerGroup, ...]) -> None:
         self._context = context
         self._groups = groups
-        self.boards = {group.name: LeaderBoard() for group in groups}
+        self.role_statuses = {group.name: LeaderStatus() for group in groups}
 
     def parts(self, registry: Registry) -> Mapping[str, LedgerPart]:
         """See `NodeGroups`."""
@@ -38,7 +38,7 @@ class LedgerGroups:
                 context.links(registry),
                 group,
                 context.node,
-                self.boards[group.name],
+                self.role_statuses[group.name],
                 registry,
             )
             for group in self._groups
@@ -63,7 +63,7 @@ class LedgerGroups:
                 group=group,
                 env=env,
                 registry=registry,
-                board=self.boards[group.name],
+                role_status=self.role_statuses[group.name],
                 machine=machines.get(group.name),
                 member_note=notes.get(group.name),
             )
@@ -84,7 +84,7 @@ class LedgerGroups:
                 group=group.name,
                 member=member,
                 answer_timeout_s=context.config.answer_timeout_s,
-                board=self.boards[group.name],
+                role_status=self.role_statuses[group.name],
             )
             for group in self._groups
             for member in group.members

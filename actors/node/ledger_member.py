@@ -8,7 +8,7 @@ import attrs
 
 from actors.config import DLedgerGroup
 from actors.control.members import MemberLinks
-from actors.dledger.leader_board import LeaderBoard
+from actors.dledger.leader_status import LeaderStatus
 from actors.dledger.reading.entry_reader import GetEntry, Inspect
 from actors.dledger.replication.append_messages import Append, GetReadIndex, GetWatermarks
 from actors.dledger.rpc.rpc_messages import Asked
@@ -25,7 +25,7 @@ class LedgerMember(Part):
     """See the module's text.
 
     Attributes:
-        board: what this member is in the group.
+        role_status: what this member is in the group.
         checker: takes appends.
         maintainer: knows whether this member leads, and hands over.
         reader: takes reads.
@@ -36,7 +36,7 @@ class LedgerMember(Part):
     links: MemberLinks
     group: DLedgerGroup
     node: str
-    board: LeaderBoard
+    role_status: LeaderStatus
     checker: ActorRef[Append | GetWatermarks | GetReadIndex]
     maintainer: ActorRef[ProveLeader | Asked]
     reader: ActorRef[Read | WatchOffsets | Inspect | GetEntry]
@@ -57,9 +57,9 @@ class LedgerMember(Part):
     @property
     def is_open(self) -> bool:
         """See `Part`."""
-        return self.board.is_open
+        return self.role_status.is_open
 
     @property
     def leader(self) -> str:
         """See `Part`."""
-        return self.board.leader
+        return self.role_status.leader

@@ -17,7 +17,7 @@ from actors.config.fresh_reads import can_be_asked, others_of
 from actors.config.kinds import kind_of
 from actors.dledger.core.election_effects import RoleChanged
 from actors.dledger.core.member_state import Role as LedgerRole
-from actors.dledger.leader_board import LeaderBoard
+from actors.dledger.leader_status import LeaderStatus
 from actors.dledger.weaker import weaker_text
 from actors.group_status import (
     DAMAGED,
@@ -201,7 +201,7 @@ def _link(client: ClientChanged, now_s: float) -> Link:
 def ledger_status(
     group: DLedgerGroup,
     offsets: Offsets,
-    board: LeaderBoard,
+    role_status: LeaderStatus,
     known: Known,
     counts: Mapping[str, int],
     non_members: Iterable[str],
@@ -209,16 +209,16 @@ def ledger_status(
     """One DLedger group on one node.
 
     Args:
-        board: what this member is in the group.
+        role_status: what this member is in the group.
         known: what it knows of the others.
         non_members: addresses of no member that came lately, and were turned away.
     """
-    role: RoleChanged | None = board.role
+    role: RoleChanged | None = role_status.role
     leads = role is not None and role.role is LedgerRole.LEADER
     # What the reader hears of each is a few milliseconds old, and not of one moment.
     ends = (peer.end or 0 for peer in known.peers)
     written = max(offsets.written, offsets.acknowledged, *ends)
-    closed = "takes no appends yet" if leads and not board.is_open else ""
+    closed = "takes no appends yet" if leads and not role_status.is_open else ""
     refusal = f"takes no entries: {known.refusal}" if known.refusal else ""
     is_candidate = role is None or role.role is LedgerRole.CANDIDATE
     lacks = without_majority(len(group.members), known) if is_candidate else ""
@@ -228,9 +228,9 @@ def ledger_status(
         terms=kind_of(group).terms,
         role="candidate" if role is None else role.role.name.lower(),
         leads=leads,
-        leader=board.leader,
+        leader=role_status.leader,
         epoch=-1 if role is None else role.term,
-        is_open=board.is_open,
+        is_open=role_status.is_open,
         first=offsets.min,
         written=written,
         synced=offsets.synced,
@@ -246,7 +246,7 @@ def ledger_status(
         counts=counts,
         troubles=tuple(filter(None, (closed, known.unsaved_vote, refusal, lacks, known.joining))),
         others=(
-            *(weaker_text(*pair) for pair in board.weaker.items()),
+            *(weaker_text(*pair) for pair in role_status.weaker.items()),
             *(
                 f"turned away {address}: the cluster file names no member at that address"
                 for address in non_members
@@ -258,7 +258,7 @@ def ledger_status(
             "unsaved_vote": known.unsaved_vote,
             "joining": known.joining,
             "non_members": list(non_members),
-            "weaker": dict(board.weaker),
+            "weaker": dict(role_status.weaker),
         },
     )
 

@@ -35,9 +35,9 @@ async def transfer_leader(part: LedgerMember, node: str | None) -> dict[str, Any
             member leads on.
         OutcomeUnknown: the other member did not say that it leads; it may, or a third one does.
     """
-    name, role = part.group.name, part.board.role
-    if not part.board.is_open or role is None:
-        leader = part.board.leader
+    name, role = part.group.name, part.role_status.role
+    if not part.role_status.is_open or role is None:
+        leader = part.role_status.leader
         known = f"{leader} does" if leader not in ("", part.node) else "it knows no leader"
         hint = leader if leader != part.node else ""
         raise NotMaster(f"{part.node} does not lead {name}: {known}", hint=hint or None)
@@ -109,7 +109,7 @@ async def _furthest(part: LedgerMember) -> str:
 def _refusal(part: LedgerMember, node: str, code: ResponseCode) -> Exception:
     name = part.group.name
     if code in _NOT_LEADING:
-        leader = part.board.leader
+        leader = part.role_status.leader
         text = f"{part.node} does not lead {name} any more"
         return NotMaster(text, hint=leader if leader not in ("", part.node) else None)
     match code:

@@ -274,7 +274,7 @@ def _group_transfer(setup: GroupSetup) -> GroupTransfer:
         store=registry.ref(setup.paths.store),
         readers=registry.ref(setup.paths.pull_service),
         keeper=setup.keeper if group.compat is None else None,  # upstream keeps no mark (T30)
-        board=setup.board,
+        role_status=setup.role_status,
     )
 
 
@@ -334,7 +334,7 @@ def _group_now(setup: GroupSetup, roles: Mapping[str, RoleParts] | None) -> Supe
     if roles is None:
         return group_tree(setup)
     parts = roles[setup.group.name]
-    return group_tree(setup.led_by(parts.promotion, parts.record().cut_bytes, parts.board))
+    return group_tree(setup.led_by(parts.promotion, parts.record().cut_bytes, parts.role_status))
 
 
 def _role_keepers(setups: Sequence[GroupSetup], roles: Mapping[str, RoleParts]) -> ChildSpec:
@@ -363,7 +363,7 @@ def _role_keeper(setup: GroupSetup, parts: RoleParts) -> RoleKeeper:
     return RoleKeeper(
         group=group.name,
         rules=role_rules(setup.config, group, setup.node, parts.record(), setup.env.rng),
-        board=parts.board,
+        role_status=parts.role_status,
         remember=parts.remember,
         note=parts.note,
         root=registry.ref(f"/{setup.node}"),

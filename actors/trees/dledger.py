@@ -324,7 +324,7 @@ def _state_maintainer(setup: LedgerSetup) -> StateMaintainer:
         settings=election_settings(group, setup.node),
         compat=setup.compat,
         synced=setup.synced,
-        board=setup.board,
+        role_status=setup.role_status,
         store_ref=registry.ref(paths.store),
         checker=registry.ref(paths.quorum_ack_checker),
         parts={path: registry.ref(path) for path in parts},
@@ -340,7 +340,7 @@ def services(setup: LedgerSetup) -> Services:
     return Services(
         group=setup.group.name,
         member=setup.node,
-        board=setup.board,
+        role_status=setup.role_status,
         state_maintainer=registry.ref(paths.state_maintainer),
         entry_handler=registry.ref(paths.entry_handler),
         quorum_ack_checker=registry.ref(paths.quorum_ack_checker),

@@ -11,7 +11,7 @@ import attrs
 from actors.config import ClassicGroup, ClusterConfig
 from actors.env import Env
 from actors.ha import role_messages
-from actors.ha.role_board import RoleBoard
+from actors.ha.role_status import RoleStatus
 from actors.log_types import Promotion
 from actors.runtime import ActorRef, Registry
 from actors.storage.commitlog import store_messages
@@ -86,7 +86,7 @@ class GroupSetup:
         group: as led by its present master.
         guard: decides whether appends are taken and whom a slave may follow; None: the cluster file
             alone.
-        board: what the guard publishes.
+        role_status: what the guard publishes.
         connections, sessions: numbers that outlive restarts of the tree.
     """
 
@@ -96,7 +96,7 @@ class GroupSetup:
     env: Env
     registry: Registry
     guard: store_messages.Guard | None = None
-    board: RoleBoard | None = None
+    role_status: RoleStatus | None = None
     connections: Iterator[int] = attrs.field(factory=partial(itertools.count, 1))
     sessions: Iterator[int] = attrs.field(factory=partial(itertools.count, 1))
 
@@ -120,10 +120,10 @@ class GroupSetup:
         return self.config.nodes[node]
 
     def led_by(
-        self, promotion: Promotion, cut_bytes: int | None, board: RoleBoard | None = None
+        self, promotion: Promotion, cut_bytes: int | None, role_status: RoleStatus | None = None
     ) -> GroupSetup:
         """The same with the master of that promotion, guarded by its role keeper."""
         guard = store_messages.Guard(self.registry.ref(self.paths.role), promotion, cut_bytes)
         return attrs.evolve(
-            self, group=self.group.led_by(promotion.master), guard=guard, board=board
+            self, group=self.group.led_by(promotion.master), guard=guard, role_status=role_status
         )

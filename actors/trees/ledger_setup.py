@@ -11,7 +11,7 @@ import attrs
 
 from actors.config import ClusterConfig, DLedgerGroup
 from actors.dledger.core.settings import STRICT, CompatSettings, ElectionSettings, PushSettings
-from actors.dledger.leader_board import LeaderBoard
+from actors.dledger.leader_status import LeaderStatus
 from actors.dledger.rpc.rpc_messages import Sender
 from actors.env import Env
 from actors.runtime import ActorRef, Registry
@@ -77,7 +77,7 @@ class LedgerSetup:
     """One group on one of its members: what every part of its tree is built from.
 
     Attributes:
-        board: where refusals find the leader.
+        role_status: where refusals find the leader.
         held: of a memory store: what it holds.
         recent: what this member has appended last.
         member_note: what is known of this member beside its store; None: nothing that its
@@ -91,7 +91,7 @@ class LedgerSetup:
     group: DLedgerGroup
     env: Env
     registry: Registry
-    board: LeaderBoard = attrs.field(factory=LeaderBoard)
+    role_status: LeaderStatus = attrs.field(factory=LeaderStatus)
     held: MemoryEntries = attrs.field(factory=MemoryEntries)
     recent: RecentEntries = attrs.field(factory=RecentEntries)
     member_note: MemberNote | None = None

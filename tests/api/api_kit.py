@@ -26,7 +26,7 @@ from actors.events.codec import decode_line
 from actors.events.node import NodeStarted
 from actors.events.sink import EventSink, EventSubscription
 from actors.ha.core.role_effects import Role, RoleState, RoleView
-from actors.ha.role_board import RoleBoard
+from actors.ha.role_status import RoleStatus
 from actors.log_types import (
     BEHIND_FAILED,
     Batch,
@@ -123,7 +123,7 @@ class MemoryNode:
     held_end: int | None = None
     state: GroupState = STATE
     calls: list[tuple[object, ...]] = attrs.Factory(list)
-    role_board: RoleBoard = attrs.field(factory=lambda: RoleBoard(FOLLOWS))
+    role_status: RoleStatus = attrs.field(factory=lambda: RoleStatus(FOLLOWS))
     reads: int = 0
     may_read: trio.Event = attrs.Factory(trio.Event)
     may_submit: trio.Event = attrs.Factory(trio.Event)

@@ -16,8 +16,8 @@ from actors.control.members import MemberLinks
 from actors.env.protocols import Address
 from actors.events.codec import decode_line
 from actors.events.sink import EventSink
-from actors.ha.role_board import RoleBoard
 from actors.ha.role_messages import MemberTold
+from actors.ha.role_status import RoleStatus
 from actors.runtime import Actor, ActorRef, ChildSpec, SupervisorSpec, open_system
 from actors.storage.commitlog import pull_service
 
@@ -49,7 +49,7 @@ class Slave:
     got: list[object]
     sink: EventSink
     told: list[MemberTold] = attrs.Factory(list)
-    board: RoleBoard = attrs.field(init=False)
+    role_status: RoleStatus = attrs.field(init=False)
     link: ActorRef[AskMember] = attrs.field(init=False)
     links: MemberLinks = attrs.field(init=False)
 
@@ -75,14 +75,17 @@ async def slave(
 ) -> AsyncIterator[Slave]:
     """A node n1 with the link, which watches `group` and `more`, and what takes what it tells."""
     found = Slave([], sink_of("n1"))
-    found.board = RoleBoard(attrs.evolve(FOLLOWS, master=master))
+    found.role_status = RoleStatus(attrs.evolve(FOLLOWS, master=master))
     names = (group, *more)
     link = link_child(
         node="n1",
         member=master,
         address=address,
         network=network or MemberNetwork(served.member, credentials()),
-        groups=tuple(WatchedGroup(name=name, retry_s=retry_s, board=found.board) for name in names),
+        groups=tuple(
+            WatchedGroup(name=name, retry_s=retry_s, role_status=found.role_status)
+            for name in names
+        ),
     )
     links = ChildSpec(name="links", start=SupervisorSpec(children=(link,)))
     api = ChildSpec(name="api", start=SupervisorSpec(children=(links,)))

@@ -190,7 +190,9 @@ async def two_nodes(
                 network=MemberNetwork(env.network, Credentials.of(found, env.secret_store)),
                 groups=tuple(
                     WatchedGroup(
-                        name=each.name, retry_s=each.reconnect_interval_s, board=node.role_board
+                        name=each.name,
+                        retry_s=each.reconnect_interval_s,
+                        role_status=node.role_status,
                     )
                     for each in found.classic_groups.values()
                 ),

@@ -42,13 +42,13 @@ async def test_a_slave_that_is_not_known_to_fit_shows_nothing_new(
 ) -> None:
     node = MemoryNode(stored=[b"x"] * 9, acknowledged=100)
     async with serving(node) as served, slave(served) as found:
-        found.board.publish(attrs.evolve(FOLLOWS, state=RoleState.DIVERGED), is_open=False)
+        found.role_status.publish(attrs.evolve(FOLLOWS, state=RoleState.DIVERGED), is_open=False)
         await trio.sleep(1)
         assert found.got == []
-        found.board.publish(FOLLOWS, is_open=False)
+        found.role_status.publish(FOLLOWS, is_open=False)
         await trio.sleep(1)
         assert found.acknowledged() == [100], "known before, shown now"
-        found.board.publish(attrs.evolve(FOLLOWS, state=RoleState.CONNECTING), is_open=False)
+        found.role_status.publish(attrs.evolve(FOLLOWS, state=RoleState.CONNECTING), is_open=False)
         node.acknowledged = 200
         node.stir()
         await trio.sleep(1)
@@ -60,7 +60,7 @@ async def test_the_offsets_of_the_master_alone_are_watched(autojump_clock: MockC
     async with serving(node) as served, slave(served) as found:
         await trio.sleep(1)
         assert found.acknowledged() == [100]
-        found.board.publish(attrs.evolve(FOLLOWS, master="n2"), is_open=False)
+        found.role_status.publish(attrs.evolve(FOLLOWS, master="n2"), is_open=False)
         node.acknowledged = 300
         node.stir()
         await trio.sleep(1)
@@ -69,7 +69,7 @@ async def test_the_offsets_of_the_master_alone_are_watched(autojump_clock: MockC
         node.stir()
         await trio.sleep(1)
         assert found.told[-1].state.state == "following", "but it is still a member"
-        found.board.publish(FOLLOWS, is_open=False)
+        found.role_status.publish(FOLLOWS, is_open=False)
         await trio.sleep(1)
         assert found.acknowledged()[-1] == 300
         assert all(

@@ -11,7 +11,7 @@ import attrs
 from actors.config import DLedgerGroup
 from actors.dledger.core.election_effects import RoleChanged
 from actors.dledger.core.member_state import Role as LedgerRole
-from actors.dledger.leader_board import LeaderBoard
+from actors.dledger.leader_status import LeaderStatus
 from actors.group_status import GroupStatus, Peer
 from actors.ha.connection_state import ClientChanged, HaStatus
 from actors.ha.core.role_effects import Fence, Role, RoleState, RoleView
@@ -93,11 +93,11 @@ def _client(facts: dict[str, Any]) -> ClientChanged:
 
 
 def _ledger(facts: dict[str, Any]) -> GroupStatus:
-    board = LeaderBoard()
+    role_status = LeaderStatus()
     role = LedgerRole[facts["role"].upper()]
     changed = RoleChanged(session=1, role=role, term=facts["term"], leader=facts["leader"])
-    board.publish(changed, is_open=facts["open"])
-    board.weaker = facts.get("weaker", {})
+    role_status.publish(changed, is_open=facts["open"])
+    role_status.weaker = facts.get("weaker", {})
     ends = {name: facts[f"{name}_index"] + 1 for name in ("written", "synced", "committed")}
     return ledger_status(
         DLedgerGroup(name="ledger", members=tuple(facts["members"])),
@@ -108,7 +108,7 @@ def _ledger(facts: dict[str, Any]) -> GroupStatus:
             acknowledged=ends["committed"],
             master=None,
         ),
-        board,
+        role_status,
         Known(
             **{key: facts.get(key, "") for key in ("refusal", "unsaved_vote", "joining")},
             peers=tuple(_peer(peer, facts["written_index"]) for peer in facts["peers"]),

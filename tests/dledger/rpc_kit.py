@@ -13,7 +13,7 @@ import trio
 
 from actors.dledger.core.election_effects import RoleChanged
 from actors.dledger.core.member_state import Role
-from actors.dledger.leader_board import LeaderBoard
+from actors.dledger.leader_status import LeaderStatus
 from actors.dledger.rpc.peer import RPCPeer
 from actors.dledger.rpc.refusal_log import RefusalLog
 from actors.dledger.rpc.rpc_messages import Answered, Asked, Call, Services
@@ -121,11 +121,11 @@ class ServerKit:
     Attributes:
         asked: what the parts were asked, with their names, in order.
         behave: what a part does with a request.
-        board: of the first member.
+        role_status: of the first member.
     """
 
     network: SimNetwork
-    board: LeaderBoard = attrs.field(factory=LeaderBoard)
+    role_status: LeaderStatus = attrs.field(factory=LeaderStatus)
     asked: list[tuple[str, Asked]] = attrs.field(factory=list)
     events: list[Any] = attrs.field(factory=list)
     behave: Any = answer_at_once
@@ -234,13 +234,13 @@ async def lan(**options: Any) -> AsyncIterator[SimNetwork]:
 
 
 def services_of(
-    registry: Registry, board: LeaderBoard, *, group: str = "g", member: str = "n0"
+    registry: Registry, role_status: LeaderStatus, *, group: str = "g", member: str = "n0"
 ) -> Services:
     """All parts of one member, served by the same stand-ins."""
     return Services(
         group=group,
         member=member,
-        board=board,
+        role_status=role_status,
         **{part: registry.ref(f"/n0/{part}") for part in dict.fromkeys(PARTS.values())},
     )
 
@@ -254,7 +254,7 @@ async def serving(
     port: int = PORT,
     **options: Any,
 ) -> AsyncIterator[ServerKit]:
-    """Members (group, id) at the port of n0; of several the first has the kit's board.
+    """Members (group, id) at the port of n0; of several the first has the kit's role status.
 
     Args:
         network: to listen in; None: the simulated one, made with `options`.
@@ -263,7 +263,7 @@ async def serving(
         kit = ServerKit(sim)
 
         def build(registry: Registry) -> SupervisorSpec:
-            boards = [kit.board, *(LeaderBoard() for _ in members[1:])]
+            role_statuses = [kit.role_status, *(LeaderStatus() for _ in members[1:])]
             settings = RPCServerSettings(
                 network=network or sim.open("n0"),
                 host=ADDRESSES["n0"],
@@ -271,8 +271,8 @@ async def serving(
                 where="groups.g.port",
                 addresses=frozenset(ADDRESSES.values()),
                 services=tuple(
-                    services_of(registry, board, group=group, member=member)
-                    for board, (group, member) in zip(boards, members, strict=True)
+                    services_of(registry, role_status, group=group, member=member)
+                    for role_status, (group, member) in zip(role_statuses, members, strict=True)
                 ),
                 next_connection=itertools.count(1).__next__,
             )

@@ -12,7 +12,7 @@ import trio
 from group_kit import opened, run_member
 from rpc_kit import ADDRESSES, STRANGER, Client, answer_frame, calling, serving
 
-from actors.dledger.leader_board import LATELY_S, NON_MEMBERS_MAX, NonMembers
+from actors.dledger.leader_status import LATELY_S, NON_MEMBERS_MAX, NonMembers
 from actors.dledger.rpc.peer import UNHEARD_TOLD
 from actors.dledger.rpc.peer_messages import GetLink, Link
 from wire.dledger.rpc import HeartBeatResponse
@@ -43,7 +43,7 @@ async def test_the_server_says_once_whom_it_turns_away(
     async with serving(members=(("g", "n0"), ("h", "n0"))) as kit:
         for _ in range(5):
             assert await kit.turned_away("stranger")
-        assert kit.board.non_members.lately(trio.current_time()) == (STRANGER,)
+        assert kit.role_status.non_members.lately(trio.current_time()) == (STRANGER,)
     assert caplog.messages == [
         f"{group}: n0 turned away {STRANGER}: the cluster file names no member at that address"
         for group in ("g", "h")

@@ -107,7 +107,7 @@ async def test_refusals_are_those_of_java(autojump_clock: object) -> None:
     """04-refusals: what needs no part of the member, beside a member n1 that leads."""
     seen = []
     async with serving(members=(("g", "n1"),)) as kit:
-        kit.board.publish(led_by("n1"))
+        kit.role_status.publish(led_by("n1"))
         client = await kit.connect()
         for name, asked, reply in pairs("04-refusals"):
             java = decoded(reply)

@@ -140,7 +140,7 @@ async def test_a_wrong_addressee_is_told_so(
     cls: type[Request], group: str | None, member: str | None, code: int, autojump_clock: object
 ) -> None:
     async with serving() as kit:
-        kit.board.publish(led_by("n2"))
+        kit.role_status.publish(led_by("n2"))
         client = await kit.connect()
         asked = request(cls, group=group, remote_id=member, local_id="n1", term=5)
         await client.ask(asked)
@@ -153,7 +153,7 @@ async def test_a_wrong_addressee_is_told_so(
 async def test_groups_share_a_port(autojump_clock: object) -> None:
     members = (("g", "n0"), ("h", "n0"), ("h", "n5"))
     async with serving(members=members) as kit:
-        kit.board.publish(led_by("n1"))
+        kit.role_status.publish(led_by("n1"))
         client = await kit.connect()
         await client.ask(*(request(group=group, remote_id=member) for group, member in members))
         for _ in members:

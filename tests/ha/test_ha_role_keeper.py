@@ -18,10 +18,10 @@ from ha_kit import cluster, until
 from actors.epochs import Epoch
 from actors.ha import group_transfer, role_messages
 from actors.ha.core.role_effects import RoleState
-from actors.ha.role_board import RoleBoard
 from actors.ha.role_keeper import RoleKeeper
 from actors.ha.role_messages import Done, Verified
 from actors.ha.role_parts import first_view, fresh_reads, role_rules
+from actors.ha.role_status import RoleStatus
 from actors.log_types import GroupRecord, Promotion
 from actors.runtime import (
     Actor,
@@ -68,7 +68,7 @@ class Authority:
 class Kit:
     """A keeper, and all that it did, in order."""
 
-    board: RoleBoard
+    role_status: RoleStatus
     log: list[tuple[str, Any]] = attrs.Factory(list)
     records: list[GroupRecord] = attrs.Factory(list)
     failing: bool = False
@@ -113,7 +113,7 @@ class Kit:
 async def keeping(node: str = "n0", record: GroupRecord | None = None) -> AsyncIterator[Kit]:
     config = cluster()
     group, known = config.groups["orders"], record or GroupRecord()
-    kit = Kit(RoleBoard(first_view(config, group, node, known)))
+    kit = Kit(RoleStatus(first_view(config, group, node, known)))
 
     def neighbour(name: str) -> ChildSpec:
         return ChildSpec(name=name, start=lambda: Neighbour(name, kit.log))
@@ -125,7 +125,7 @@ async def keeping(node: str = "n0", record: GroupRecord | None = None) -> AsyncI
             return RoleKeeper(
                 group="orders",
                 rules=role_rules(config, group, node, known, random.Random(1)),
-                board=kit.board,
+                role_status=kit.role_status,
                 remember=kit.remember,
                 note=kit.note,
                 root=registry.ref(f"/{node}/root"),
@@ -161,8 +161,8 @@ async def test_an_epoch_is_remembered_before_the_gate_opens_and_it_is_shown(
         await kit.started()
         await settle()
         assert sorted(kit.names()) == ["asked n1 int", "asked n2 int", "store SetGate"]
-        assert not kit.board.is_open
-        assert kit.board.view.state is RoleState.ASKING
+        assert not kit.role_status.is_open
+        assert kit.role_status.view.state is RoleState.ASKING
         kit.log.clear()
         await kit.member("n1")
         await kit.member("n2")
@@ -172,7 +172,7 @@ async def test_an_epoch_is_remembered_before_the_gate_opens_and_it_is_shown(
         (gate,) = [what for name, what in kit.log if name == "store" and what.closed is None]
         assert gate.life == 1
         assert kit.names().index("remembered GroupRecord") < kit.log.index(("store", gate))
-        assert kit.board.is_open
+        assert kit.role_status.is_open
 
 
 async def test_a_master_that_hears_one_member_opens_after_its_grace(autojump_clock: object) -> None:
@@ -180,9 +180,9 @@ async def test_a_master_that_hears_one_member_opens_after_its_grace(autojump_clo
         await kit.started()
         await kit.member("n2")
         await trio.sleep(1.9)
-        assert not kit.board.is_open
+        assert not kit.role_status.is_open
         await trio.sleep(0.2)
-        assert kit.board.is_open
+        assert kit.role_status.is_open
 
 
 async def test_a_record_that_cannot_be_written_ends_the_keeper_before_anybody_hears(
@@ -222,13 +222,13 @@ async def test_a_promotion_is_answered_when_the_tree_acts_by_it(autojump_clock: 
             ) in kit.log
             assert ("root", runtime_requests.RestartChild(name="orders")) in kit.log
             assert answers == []
-            assert not kit.board.is_open
+            assert not kit.role_status.is_open
             await kit.started(Promotion(0, "n0"), life=2)
             await settle()
             assert answers == [], "that tree was built before"
             await kit.started(Promotion(1, "n1"), life=3)
         assert answers == [Done()]
-        assert kit.board.view.number == 1
+        assert kit.role_status.view.number == 1
 
 
 async def test_a_tree_that_waits_for_room_is_told_of_and_not_waited_for(
@@ -251,7 +251,7 @@ async def test_a_tree_that_waits_for_room_is_told_of_and_not_waited_for(
             assert answers == []
             kit.keeper.offer(OpeningWaits(why))
         assert answers == [Done(refused=why)]
-        assert kit.board.view.reason == why
+        assert kit.role_status.view.reason == why
         async with trio.open_nursery() as nursery:
             nursery.start_soon(
                 ask,
@@ -261,17 +261,17 @@ async def test_a_tree_that_waits_for_room_is_told_of_and_not_waited_for(
             )
             await settle()
             assert len(answers) == 1, "its tree is made anew, and may find room"
-            assert kit.board.view.reason != why
+            assert kit.role_status.view.reason != why
             kit.keeper.offer(OpeningWaits(why))
         assert answers[1:] == [Done()]
-        assert kit.board.view.reason == why
+        assert kit.role_status.view.reason == why
         kit.keeper.offer(OpeningWaits(""))
         await settle()
-        assert kit.board.view.reason != why
+        assert kit.role_status.view.reason != why
         kit.keeper.offer(OpeningWaits(why))
         await kit.started(Promotion(1, "n1"), life=2)
         await settle()
-        assert (kit.board.view.reason, kit.board.view.number) == ("", 1)
+        assert (kit.role_status.view.reason, kit.role_status.view.number) == ("", 1)
 
 
 async def test_a_promotion_that_is_overtaken_is_refused(autojump_clock: object) -> None:
@@ -321,10 +321,10 @@ async def test_a_slave_s_question_is_asked_of_its_master_and_answered(
             more = {"role": "master", "opened": True, "history": history, "written": 200}
             await kit.member("n0", asked=2, **more)
         assert verdicts[1] == Verified(fits=True)
-        assert kit.board.view.state is RoleState.FOLLOWING
+        assert kit.role_status.view.state is RoleState.FOLLOWING
         await kit.keeper.tell(role_messages.MasterLeft(session=2))
         await settle()
-        assert kit.board.view.state is RoleState.CONNECTING
+        assert kit.role_status.view.state is RoleState.CONNECTING
 
 
 async def test_a_mark_is_remembered_as_it_grows(autojump_clock: object) -> None:
@@ -346,7 +346,7 @@ async def test_a_promotion_waits_for_room_and_who_asks_meanwhile_is_refused(
         await kit.member("n1")
         await kit.member("n2")
         await settle()
-        assert kit.board.is_open
+        assert kit.role_status.is_open
         kit.full = True
         before = len(kit.log)
         async with trio.open_nursery() as nursery:
@@ -358,8 +358,8 @@ async def test_a_promotion_waits_for_room_and_who_asks_meanwhile_is_refused(
             nursery.start_soon(record)
             await settle()
             assert kit.names()[before:] == ["emitted RecordUnsaved"]
-            assert kit.board.view.number == 0
-            assert kit.board.view.reason.startswith("no room: ")
+            assert kit.role_status.view.number == 0
+            assert kit.role_status.view.reason.startswith("no room: ")
             refused = await kit.record(2, "n2")
             assert refused.refused.startswith("no room: ")
             await kit.started(Promotion(1, "n1"), life=2)  # held, and not forgotten
@@ -376,7 +376,7 @@ async def test_a_promotion_waits_for_room_and_who_asks_meanwhile_is_refused(
             "emitted RecordUnsaved",
         ]
         assert {"store SetGate", "root RestartChild"} <= set(after)
-        assert (kit.board.view.number, kit.board.view.reason) == (1, "")
+        assert (kit.role_status.view.number, kit.role_status.view.reason) == (1, "")
 
 
 async def test_a_high_water_mark_without_room_holds_nothing_up(autojump_clock: object) -> None:
@@ -388,8 +388,8 @@ async def test_a_high_water_mark_without_room_holds_nothing_up(autojump_clock: o
         kit.full = True
         await kit.keeper.tell(role_messages.HighWater(offset_bytes=50))
         await settle()
-        assert kit.board.is_open
-        assert kit.board.view.reason.startswith("no room: ")
+        assert kit.role_status.is_open
+        assert kit.role_status.view.reason.startswith("no room: ")
         await kit.keeper.tell(role_messages.HighWater(offset_bytes=70))
         await trio.sleep(3)
         assert kit.names().count("emitted RecordUnsaved") == 1
@@ -398,4 +398,4 @@ async def test_a_high_water_mark_without_room_holds_nothing_up(autojump_clock: o
         name, record = kit.log[-2]
         assert (name, record.high_water_bytes) == ("remembered", 70)
         assert kit.names()[-1] == "emitted RecordUnsaved"
-        assert kit.board.view.reason == ""
+        assert kit.role_status.view.reason == ""

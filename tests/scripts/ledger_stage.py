@@ -95,7 +95,7 @@ class LedgerStage:
                 terms = {}
                 for name in groups.names:
                     member = groups.running(name)
-                    role = None if member is None else member.setups[GROUP].board.role
+                    role = None if member is None else member.setups[GROUP].role_status.role
                     if role is not None and groups.leads(name, GROUP):
                         terms[role.term] = name
                 if terms:

@@ -44,14 +44,14 @@ async def test_what_was_waited_for_in_vain_is_not_waited_for_again(cluster: SimC
     await alone(cluster)
     log, part = cluster.log(GROUP), cluster.node("n0").part(GROUP)
     assert isinstance(part, ClassicPart)
-    board = part.board
+    role_status = part.role_status
     with pytest.raises(NotEnoughReplicas, match="has not heard n1, n2"):
         await log.append([b"nobody is there"])
-    asked_s, known = trio.current_time(), board.view
+    asked_s, known = trio.current_time(), role_status.view
     with pytest.raises(NotEnoughReplicas, match="has not heard n1, n2"):
         await log.append([b"still nobody"])
     assert trio.current_time() == asked_s
     async with trio.open_nursery() as nursery:
         nursery.start_soon(cluster.start, "n1")
-        await board.wait_changed(known)
+        await role_status.wait_changed(known)
         assert (await log.append([b"somebody"])).count == 1

@@ -11,7 +11,7 @@ import trio
 from service_kit import GROUP, ledger_alone
 
 from actors.config import ClusterConfig
-from actors.dledger.leader_board import LATELY_S
+from actors.dledger.leader_status import LATELY_S
 from actors.sim.cluster import SimCluster
 
 pytest_plugins = ["actors.sim.plugin"]

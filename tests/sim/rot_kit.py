@@ -55,7 +55,7 @@ class Filled:
         assert running is not None
         part = running.part(GROUP)
         assert isinstance(part, ClassicPart)
-        return part.board.view
+        return part.role_status.view
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ from actors.events import store as events
 from actors.group_status import group_statuses
 from actors.ha.core.role_effects import RoleState
 from actors.ha.ha_client import VERIFY_TIMEOUT_S
-from actors.ha.role_board import SAID_HOLDS_S
+from actors.ha.role_status import SAID_HOLDS_S
 from actors.sim.classic.atlas import DIGESTED_S
 from actors.sim.classic.judges.checkers import NoDamagedCopyCounts
 from actors.sim.history import FaultInjected

@@ -122,7 +122,7 @@ async def test_a_field_that_became_negative(
 async def test_an_entry_that_says_another_time(autojump_clock: object, record: int) -> None:
     """By which a broker passes it, where it is asked for what was stored then."""
     async with filled() as kit:
-        path, at = place_of(kit, record, OWN)
+        path, at = position_of(kit, record, OWN)
         seconds = content(kit, path)[at + 15]
         await is_found_and_mended(kit, path, bytes([seconds ^ 1 << 6]), at + 15)
 

@@ -36,7 +36,7 @@ from actors.dledger.election.joining import Joining
 from actors.dledger.election.open_questions import OpenQuestions
 from actors.dledger.election.peer_signs import PeerSigns
 from actors.dledger.election.session_telling import SessionTelling
-from actors.dledger.leader_board import LeaderBoard
+from actors.dledger.leader_status import LeaderStatus
 from actors.dledger.replication.append_messages import GetWatermarks, Held, HoldAppends, Watermarks
 from actors.dledger.rpc.peer_messages import GetSigns
 from actors.dledger.rpc.refusal_log import RefusalLog
@@ -209,7 +209,7 @@ class StateMaintainer(Actor[_Inbox]):
         compat: upstream's looser rules.
         addresses: of each member, as clients reach it: "host:port".
         synced: the log is what is on the disk.
-        board: where refusals find the leader.
+        role_status: where refusals find the leader.
         parts: all that are told sessions, by path.
         peers: the connection to each peer that nothing large goes through.
         joining: what is noted, and told, of this member's vote.
@@ -223,7 +223,7 @@ class StateMaintainer(Actor[_Inbox]):
     settings: ElectionSettings
     compat: CompatSettings
     synced: bool
-    board: LeaderBoard
+    role_status: LeaderStatus
     store_ref: ActorRef[store_messages.Message]
     checker: ActorRef[HoldAppends | GetWatermarks]
     parts: dict[str, ActorRef[Told]]
@@ -279,7 +279,7 @@ class StateMaintainer(Actor[_Inbox]):
         self._want_news()
 
     async def on_stop(self, reason: StopReason) -> None:
-        self.board.publish(None)
+        self.role_status.publish(None)
         await self.store_ref.tell(store_messages.Unsubscribe(name=self.ctx.path))
 
     # ---- messages ----
@@ -368,7 +368,7 @@ class StateMaintainer(Actor[_Inbox]):
         self._signs.grew(log.end_index)
         await self._carry_out(self._election.grew(self.ctx.now_s(), log.session, kept))
         await self._telling.grew(log)
-        self.board.publish(self._telling.role, is_open=self._telling.leads)
+        self.role_status.publish(self._telling.role, is_open=self._telling.leads)
 
     async def _store_takes(self, message: StoreTakes) -> None:
         self._signs.full = message.refusal
@@ -420,7 +420,7 @@ class StateMaintainer(Actor[_Inbox]):
     async def _do(self, job: Job) -> None:
         effects, asked, sender = job.effects, job.asked, self.sender
         if effects.role is not None:
-            self.board.publish(effects.role)
+            self.role_status.publish(effects.role)
             self._signs.took(self.ctx.now_s(), effects.role)
             await self._telling.rest(effects.role)
             self._open(effects.role)
@@ -468,7 +468,7 @@ class StateMaintainer(Actor[_Inbox]):
             await self._carry_out(effects)
             if role is self._telling.role:
                 await self._telling.opened(end)
-                self.board.publish(role, is_open=self._telling.leads)
+                self.role_status.publish(role, is_open=self._telling.leads)
 
     async def _rejoin(self, rejoin: Rejoin) -> None:
         before = self._telling.role

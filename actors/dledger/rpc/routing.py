@@ -58,13 +58,13 @@ class Directory:
         if (request.group, request.remote_id) in self._found:
             code = ResponseCode.UNEXPECTED_ARGUMENT
         near = [each for each in self._services if each.group == request.group] or self._services
-        leader = near[0].board.leader if len(near) == 1 else ""
+        leader = near[0].role_status.leader if len(near) == 1 else ""
         return refusal(request, code, leader)
 
 
 def no_room(services: Services, request: Request) -> Response:
     """The answer to a request whose answer the port has no room for."""
-    return refusal(request, ResponseCode.LEADER_PENDING_FULL, services.board.leader)
+    return refusal(request, ResponseCode.LEADER_PENDING_FULL, services.role_status.leader)
 
 
 def server_of(services: Services, request: Request) -> ActorRef[Any]:

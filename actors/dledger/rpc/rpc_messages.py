@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 import attrs
 from msgspec import Raw
 
-from actors.dledger.leader_board import LeaderBoard
+from actors.dledger.leader_status import LeaderStatus
 from actors.runtime import ActorRef, ReplyTo
 from wire.dledger.rpc import AppendEntryRequest, Request, Response
 
@@ -114,7 +114,7 @@ class Services:
     Attributes:
         group: the group's name on the wire.
         member: the member's own id in it.
-        board: see there.
+        role_status: see there.
         state_maintainer: serves VOTE, HEART_BEAT, METADATA, LEADERSHIP_TRANSFER.
         entry_handler: serves PUSH, and refuses INSTALL_SNAPSHOT without a state machine.
         quorum_ack_checker: serves APPEND.
@@ -124,7 +124,7 @@ class Services:
 
     group: str
     member: str
-    board: LeaderBoard
+    role_status: LeaderStatus
     state_maintainer: ActorRef[Any]
     entry_handler: ActorRef[Any]
     quorum_ack_checker: ActorRef[Any]

@@ -131,7 +131,7 @@ class RPCServer(Accepting):
         """Note it for each group at this port, as nobody knows which one was meant."""
         now_s = self.ctx.now_s()
         for services in self.settings.services:
-            if services.board.non_members.came(host, now_s):
+            if services.role_status.non_members.came(host, now_s):
                 _LOGGER.warning(
                     "%s: %s turned away %s: the cluster file names no member at that address",
                     services.group,

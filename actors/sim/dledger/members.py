@@ -98,9 +98,9 @@ class SimMember:
 
     async def fresh_read(self, group: str, start: int, max_bytes: int) -> Batch:
         """Read from a leader, which proves that it is one. Raises: NotMaster."""
-        board = self.setups[group].board
-        if not board.is_open:
-            raise NotMaster(f"{self.name} does not lead {group}", hint=board.leader or None)
+        role_status = self.setups[group].role_status
+        if not role_status.is_open:
+            raise NotMaster(f"{self.name} does not lead {group}", hint=role_status.leader or None)
         return decoded(await self.parts[group].read(start, max_bytes, True))
 
     async def fresh_value(self, group: str, key: str) -> int | None:
@@ -168,7 +168,7 @@ class SimGroups(SimMachines[SimMember]):
     def leads(self, name: str, group: str) -> bool:
         """Whether a running member takes appends as leader."""
         member = self.running(name)
-        return member is not None and member.setups[group].board.is_open
+        return member is not None and member.setups[group].role_status.is_open
 
     def leader(self, group: str) -> str | None:
         """Some running member that believes to lead; None: none does."""
@@ -210,7 +210,9 @@ class SimGroups(SimMachines[SimMember]):
                         member_note=notes[group.name],
                         machine=self._maker(name, group.name, machines),
                     )
-                    parts[group.name] = LedgerPart.of(links, group, name, setup.board, registry)
+                    parts[group.name] = LedgerPart.of(
+                        links, group, name, setup.role_status, registry
+                    )
                 return SupervisorSpec(
                     intensity=0,
                     children=tuple(

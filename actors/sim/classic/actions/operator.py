@@ -123,7 +123,7 @@ def view_of(runner: FaultRunner, name: str) -> RoleView | None:
         return None
     part = node.part(runner.group.name)
     assert isinstance(part, ClassicPart)
-    return part.board.view
+    return part.role_status.view
 
 
 async def resync(runner: FaultRunner, name: str) -> None:

@@ -19,7 +19,7 @@ SAID_HOLDS_S: Final = 20.0
 
 
 @attrs.define(eq=False)
-class RoleBoard:
+class RoleStatus:
     """The newest view of one group.
 
     Attributes:

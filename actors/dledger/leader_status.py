@@ -24,7 +24,7 @@ NON_MEMBERS_MAX: Final = 8
 class NonMembers:
     """Addresses of no member that connected to a DLedger port lately, and were turned away.
 
-    Written by the port's server; others look, as at a `LeaderBoard`.
+    Written by the port's server; others look, as at a `LeaderStatus`.
     """
 
     _came_s: dict[str, float] = attrs.field(factory=dict, init=False)  # address -> last
@@ -45,7 +45,7 @@ class NonMembers:
 
 
 @attrs.define(eq=False)
-class LeaderBoard:
+class LeaderStatus:
     """The newest role of one member, and who came to its port.
 
     Attributes:
