@@ -13,6 +13,8 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator
+from cProfile import Profile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ from actors.collector import collect_less
 from actors.env.real import real_env
 from actors.events import ha, store
 from actors.node.node import Node
+from actors.runtime.process import ActorProcess
 from actors.storage.dispatch.dispatcher_messages import Dispatched, GetDispatched
 from actors.trees.classic import GroupPaths
 
@@ -94,6 +97,33 @@ class Turns(trio.abc.Instrument):
         return found
 
 
+@attrs.frozen
+class Counts:
+    """What Python does in the thread of the loop, while it is counted."""
+
+    _profile: Profile = attrs.field(factory=partial(Profile, builtins=False))
+
+    def start(self) -> None:
+        self._profile.enable()
+
+    def take(self) -> dict[str, int]:
+        """What there was since it was started; nothing is counted any more.
+
+        `calls`: frames that were entered, or resumed. `wakes`: actors that had parked and went on.
+        `objects`: of attrs classes, that were made.
+        """
+        self._profile.disable()
+        found = dict.fromkeys(("calls", "wakes", "objects"), 0)
+        for entry in self._profile.getstats():
+            code, count = entry.code, entry.callcount
+            assert not isinstance(code, str), "builtins are not counted"
+            made = code.co_name == "__init__" and code.co_filename.startswith("<attrs generated")
+            found["calls"] += count
+            found["wakes"] += count if code is ActorProcess._woken.__code__ else 0
+            found["objects"] += count if made else 0
+        return found
+
+
 async def commands() -> AsyncIterator[dict[str, Any]]:
     stream, waiting = trio.lowlevel.FdStream(os.dup(0)), b""
     while data := await stream.receive_some():
@@ -125,7 +155,9 @@ async def dispatched(node: Node, end: int) -> float:
         await trio.sleep(LOOK_S)
 
 
-async def obey(node: Node, watch: Watch, turns: Turns, command: dict[str, Any]) -> Any:
+async def obey(
+    node: Node, watch: Watch, turns: Turns, counts: Counts, command: dict[str, Any]
+) -> Any:
     do = command.pop("do")
     log = node.log(GROUP)
     match do:
@@ -153,18 +185,23 @@ async def obey(node: Node, watch: Watch, turns: Turns, command: dict[str, Any]) 
             return await load_topics(log, **command)
         case "turns":
             return turns.take()
+        case "count":
+            counts.start()
+            return True
+        case "counted":
+            return counts.take()
         case _:
             raise ValueError(f"unknown command {do!r}")
 
 
 async def main(cluster: str, name: str, turns: Turns) -> None:
-    watch = Watch()
+    watch, counts = Watch(), Counts()
     env = attrs.evolve(real_env(), events=watch)
     began_s = time.monotonic()
     async with open_node(cluster, name, env=env) as node:
         print(json.dumps({"ready_s": time.monotonic() - began_s}), flush=True)
         async for command in commands():
-            print(json.dumps(await obey(node, watch, turns, command)), flush=True)
+            print(json.dumps(await obey(node, watch, turns, counts, command)), flush=True)
         turns.take()
     print(json.dumps(turns.take()), flush=True)
 
