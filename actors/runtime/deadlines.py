@@ -73,9 +73,8 @@ class Deadlines:
         self._parker.wake()
 
     def _expire(self, now_s: float) -> None:
-        heap = self._heap
-        while heap and (heap[0][0] <= now_s or heap[0][2].answered):
-            heapq.heappop(heap)[2].expire()
+        while (heap := self._heap) and (heap[0][0] <= now_s or heap[0][2].answered):
+            heapq.heappop(heap)[2].expire()  # an alarm may be set again by that
 
     def _rebuild(self) -> list[tuple[float, int, Expiring]]:
         self._heap = heap = [entry for entry in self._heap if not entry[2].answered]

@@ -128,6 +128,7 @@ class Mailbox:
         alarm: wakes the receiver at a time.
         deferred: messages queued without waking the actor, newest last, behind the main lane's.
         deferred_s: when they are to be read at the latest; inf: nobody waits for them.
+        timer_s: when the next timer of the actor is due, as of when it parked.
         delay_max_s: the longest delay that the actor itself allows them; inf: as their senders say.
     """
 
@@ -153,6 +154,7 @@ class Mailbox:
         "refused",
         "replies",
         "stopping",
+        "timer_s",
         "urgent",
         "waits",
     )
@@ -178,6 +180,7 @@ class Mailbox:
         self.alarm = Alarm(deadlines or Deadlines(), self._rung)
         self.deferred: dict[Hashable, Any] = {}
         self.deferred_s = math.inf
+        self.timer_s = math.inf
         self.delay_max_s = math.inf
 
     def offer(self, message: object) -> bool:
@@ -339,9 +342,13 @@ class Mailbox:
             self.alarm.set(due_s)
 
     def _rung(self) -> None:
-        """A timer or a deferred message is due; else the receive loop looks up for nothing."""
-        if trio.current_time() >= self.deferred_s:
+        """A timer or a deferred message is due; else what the alarm was set for has been read."""
+        now_s = trio.current_time()
+        if now_s >= self.deferred_s:
             self._append_deferred()
+        elif now_s < self.timer_s:
+            self.alarm.set(min(self.deferred_s, self.timer_s))
+            return
         self.receiver.wake()
 
     def _append_deferred(self) -> None:

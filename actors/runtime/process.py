@@ -78,14 +78,18 @@ class ActorProcess:
         ready = False
         crash: Exception | None = None
         self._ref.attach(self._mailbox)
-        self._mailbox.receiver_task = trio.lowlevel.current_task()
+        task = self._mailbox.receiver_task = trio.lowlevel.current_task()
         try:
             async with trio.open_nursery() as nursery:
                 self._ctx.open(nursery)
                 await self._actor.on_start()
                 ready = True
                 started()
-                self.stopped_as = await self._receive()
+                self._registry.receivers[task] = self.path
+                try:
+                    self.stopped_as = await self._receive()
+                finally:
+                    del self._registry.receivers[task]
                 self._close()
                 nursery.cancel_scope.cancel()
         except Exception as exc:  # noqa: BLE001 - raised again after on_stop
@@ -136,14 +140,6 @@ class ActorProcess:
     # The receive loop. Nothing here may yield between finding both lanes empty and parking.
 
     async def _receive(self) -> StopReason:
-        task = trio.lowlevel.current_task()
-        self._registry.receivers[task] = self.path
-        try:
-            return await self._loop()
-        finally:
-            del self._registry.receivers[task]
-
-    async def _loop(self) -> StopReason:
         mailbox = self._mailbox
         lane = mailbox.lane
         timers = self._ctx.timers
@@ -162,6 +158,7 @@ class ActorProcess:
             elif batch:
                 await deal(batch)
             else:
+                mailbox.timer_s = timers.next_s
                 wakes_s = min(timers.next_s, mailbox.deferred_s)
                 if wakes_s < mailbox.alarm.at_s:
                     mailbox.alarm.set(wakes_s)

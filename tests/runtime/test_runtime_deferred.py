@@ -13,6 +13,7 @@ from actors.events import runtime as events
 from actors.runtime import Actor, ChildSpec, MailboxSpec, SupervisorSpec, open_system
 from actors.runtime.deadlines import STALE_MIN, Alarm, Deadlines
 from actors.runtime.mailbox import DEFERRED_MAX, Mailbox
+from actors.runtime.process import ActorProcess
 
 
 @attrs.frozen
@@ -126,6 +127,36 @@ async def test_a_control_message_and_a_timer_read_no_deferred_messages(autojump_
         await ref.tell(7)
         await trio.sleep(10.0)
     assert batches == [(0.0, ["timer"]), (0.0, [7]), (1.0, ["tick"]), (3.0, [Grew("a")])]
+
+
+async def test_an_actor_is_not_woken_for_messages_that_it_has_read(autojump_clock, monkeypatch):
+    batches: Batches = []
+    woken: list[float] = []
+    real = ActorProcess._woken
+
+    def look(process: ActorProcess) -> None:
+        if process.path == "/n0/a":
+            woken.append(round(trio.current_time(), 3))
+        real(process)
+
+    monkeypatch.setattr(ActorProcess, "_woken", look)
+    async with open_system("n0", reader(batches)) as system:
+        ref = system.ref("/n0/a")
+        ref.defer(Grew("a"), within_s=3.0)
+        await trio.sleep(1.0)
+        await ref.tell("mail")
+        await trio.sleep(1.5)
+        ref.defer(Grew("b"), within_s=4.0)  # the alarm rings for nothing at 3.0
+        await trio.sleep(2.5)
+        await ref.tell("timer")
+        await trio.sleep(10.0)
+    assert woken == [1.0, 4.0, 5.0, 6.0, 15.0]
+    assert batches == [
+        (1.0, [Grew("a"), "mail"]),
+        (4.0, [Grew("b")]),
+        (5.0, ["timer"]),
+        (6.0, ["tick"]),
+    ]
 
 
 async def test_a_deferred_message_for_a_busy_actor_is_read_in_time(autojump_clock):
