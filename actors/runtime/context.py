@@ -126,6 +126,7 @@ class ActorContext(Generic[M]):
         *,
         timeout_s: float,
         on_reply: Callable[[R | Exception], M],
+        within_s: float = 0.0,
     ) -> None: ...
     @overload
     def ask_later(
@@ -136,6 +137,7 @@ class ActorContext(Generic[M]):
         *,
         timeout_s: float,
         on_reply: Callable[[R1 | R2 | Exception], M],
+        within_s: float = 0.0,
     ) -> None: ...
     def ask_later(
         self,
@@ -145,12 +147,14 @@ class ActorContext(Generic[M]):
         *,
         timeout_s: float,
         on_reply: Callable[[Any], M],
+        within_s: float = 0.0,
     ) -> None:
         """Ask without waiting: `on_reply` makes the answer a private message to oneself.
 
         `on_reply` gets the answer, or AskTimeout, ActorDown, MailboxFull or the error the other
         answered with. The question waits for room in the other's mailbox in line with other
-        senders; `timeout_s` includes that.
+        senders; `timeout_s` includes that. With `within_s` an answer that is no error is deferred
+        as by `ActorRef.defer`, for an actor that is woken by what follows on the answer.
         Raises: ActorError above `Actor.asks_max` unanswered questions.
         """
         if len(self._asks) >= self._asks_max:
@@ -158,8 +162,11 @@ class ActorContext(Generic[M]):
 
         def done(reply: LaterReply, outcome: Any) -> None:
             self._asks.pop(reply, None)
+            mailbox, is_late = self._mailbox, within_s and not isinstance(outcome, Exception)
             try:
-                self._mailbox.push(on_reply(outcome))
+                message = on_reply(outcome)
+                if not (is_late and mailbox.open and mailbox.defer(message, within_s)):
+                    mailbox.push(message)
             except Exception as exc:  # noqa: BLE001 - raised in the asker's own loop
                 self._fail(exc)
 

@@ -10,7 +10,7 @@ import attrs
 import trio
 
 from actors.events import runtime as events
-from actors.runtime import Actor, ChildSpec, MailboxSpec, SupervisorSpec, open_system
+from actors.runtime import Actor, ChildSpec, MailboxSpec, ReplyTo, SupervisorSpec, open_system
 from actors.runtime.deadlines import STALE_MIN, Alarm, Deadlines
 from actors.runtime.mailbox import DEFERRED_MAX, Mailbox
 from actors.runtime.process import ActorProcess
@@ -259,6 +259,52 @@ async def test_deferred_messages_count_their_bytes_once_they_are_mail(autojump_c
     assert mailbox.statistics().size_bytes == 30
     assert mailbox.take() == [Grew("a", 1), Grew("b", 1), "mail"]
     assert mailbox.statistics().size_bytes == 0
+
+
+async def test_an_answer_is_deferred_if_its_asker_says_so_and_an_error_is_not(autojump_clock):
+    batches: Batches = []
+
+    @attrs.frozen
+    class Question:
+        reply_to: ReplyTo[str]
+        error: str
+
+    class Answering(Actor[Question]):
+        async def handle(self, message: Question) -> None:
+            if message.error:
+                message.reply_to.fail(KeyError(message.error))
+            else:
+                message.reply_to.send("answer")
+
+    class Asking(Actor[Any]):
+        async def handle_batch(self, messages: list[Any]) -> None:
+            batches.append((round(self.ctx.now_s(), 3), messages))
+            for message in messages:
+                if isinstance(message, Grew):
+                    self.ctx.ask_later(
+                        self.ctx.ref("/n0/answering"),
+                        str,
+                        lambda reply_to, error=message.name: Question(reply_to, error),
+                        timeout_s=1.0,
+                        on_reply=str,
+                        within_s=math.inf,
+                    )
+
+    children = (ChildSpec(name="answering", start=Answering), ChildSpec(name="a", start=Asking))
+    async with open_system("n0", SupervisorSpec(children=children)) as system:
+        ref = system.ref("/n0/a")
+        await ref.tell(Grew(""))
+        await trio.sleep(5.0)
+        await ref.tell("mail")
+        await trio.sleep(1.0)
+        await ref.tell(Grew("wrong"))
+        await trio.sleep(1.0)
+    assert batches == [
+        (0.0, [Grew("")]),
+        (5.0, ["answer", "mail"]),
+        (6.0, [Grew("wrong")]),
+        (6.0, ["'wrong'"]),
+    ]
 
 
 async def test_an_alarm_rings_once_and_at_the_earliest_time(autojump_clock):

@@ -139,7 +139,7 @@ class Quorum(Generic[W]):
         """This member leads from now on; its log ends there, and is stored as a whole."""
         lost = self._drop_all()  # what an earlier leadership left waiting, with `deposed_waits`
         self.leading, self._session = True, session
-        self._indexes = {self.self_id: end}
+        self._indexes = {self.self_id: end, **dict.fromkeys(self.peers, INDEX_NONE)}
         self._first, self._led_from = end if end_term == term else end + 1, end
         return attrs.evolve(self._settle(), lost=lost)
 
@@ -217,8 +217,7 @@ class Quorum(Generic[W]):
     def _commit(self) -> int | None:
         if not self.leading:
             return None
-        indexes = (self._indexes[self.self_id], *self.watermarks.values())
-        index = quorum_index(indexes)
+        index = quorum_index(tuple(self._indexes.values()))
         if index <= self.committed or (index < self._first and not self.count_older):
             return None
         self.committed = index

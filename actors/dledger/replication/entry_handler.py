@@ -16,6 +16,7 @@ has the session renewed.
 from __future__ import annotations
 
 import logging
+import math
 from typing import Final, TypeAlias, assert_never
 
 import attrs
@@ -317,16 +318,14 @@ class EntryHandler(Actor[_Inbox]):
             self._catching_up.follow(told.leader, told.term)
             self.ledger.reset(told.end)
             self._answered = self._given
-            # What is committed it has said itself.
-            minor = (
-                store_messages.COMMITS
-                if self.synced
-                else store_messages.COMMITS | store_messages.SYNCS
+            # What is committed it has said itself; in a synced group each end is synced soon.
+            wanted = store_messages.Subscribe(
+                subscriber=self.ctx.self_ref,
+                name=self.ctx.path,
+                minor=store_messages.SYNCS if not self.synced else frozenset(),
+                idle=store_messages.COMMITS | (store_messages.ENDS if self.synced else frozenset()),
             )
-            me, name = self.ctx.self_ref, self.ctx.path
-            await self.store_ref.tell(
-                store_messages.Subscribe(subscriber=me, name=name, minor=minor)
-            )
+            await self.store_ref.tell(wanted)
             await self._carry_out(
                 self.intake.follow(
                     session=told.session,
@@ -405,6 +404,7 @@ class EntryHandler(Actor[_Inbox]):
             on_reply=lambda outcome: _ChangeAnswered(
                 session=session, number=number, first=entries[0].index, outcome=outcome
             ),
+            within_s=math.inf,  # LedgerGrew follows on it
         )
 
     async def _change_answered(self, answered: _ChangeAnswered) -> None:

@@ -68,9 +68,12 @@ class _Stored:
     outcome: store_messages.AppendedAt | Exception
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class _DeadlineCame:
     """Timer: an append's deadline."""
+
+
+_DEADLINE_CAME: Final = _DeadlineCame()
 
 
 @attrs.frozen(kw_only=True)
@@ -129,8 +132,8 @@ class QuorumAckChecker(Actor[_Inbox]):
     _at_store: int = attrs.field(default=0, init=False)  # appends that it has not answered
     _at_store_bytes: int = attrs.field(default=0, init=False)
     _last: int = attrs.field(default=-1, init=False)  # the last index that the store has said
+    _last_term: int = attrs.field(default=-1, init=False)
     _results: AppliedResults = attrs.field(factory=AppliedResults, init=False)
-    _log: store_messages.LedgerGrew | None = attrs.field(default=None, init=False)
     _reads: OpenReads = attrs.field(factory=OpenReads, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -241,17 +244,18 @@ class QuorumAckChecker(Actor[_Inbox]):
         """The term's own entry goes first; what follows it is committed with it."""
         quorum = self.quorum
         quorum.followed(told.committed)
-        # What is committed it has said itself.
-        minor = (
-            store_messages.COMMITS if self.synced else store_messages.COMMITS | store_messages.SYNCS
-        )
+        # What is committed it has said itself, and what is written the store answers.
+        idle = store_messages.COMMITS | store_messages.ENDS
+        if not self.synced:
+            idle |= store_messages.SYNCS
         me, name = self.ctx.self_ref, self.ctx.path
-        await self.store_ref.tell(store_messages.Subscribe(subscriber=me, name=name, minor=minor))
+        await self.store_ref.tell(store_messages.Subscribe(subscriber=me, name=name, idle=idle))
         if quorum.committed > told.committed:  # said in a session that was over for the store
             await self.store_ref.tell(
                 store_messages.Commit(session=told.session, index=quorum.committed)
             )
-        self._leader, self._holding, self._last = quorum.self_id, False, told.end
+        self._leader, self._holding = quorum.self_id, False
+        self._last, self._last_term = told.end, told.end_term
         effects = quorum.lead(
             session=told.session, term=told.term, end=told.end, end_term=told.end_term
         )
@@ -277,13 +281,10 @@ class QuorumAckChecker(Actor[_Inbox]):
             await self._tell_held()
 
     async def _tell_held(self) -> None:
-        """Once the store has answered all, and has said the log's end behind it."""
-        log = self._log
-        if not self._holding or self._held_told or self._at_store or log is None:
-            return
-        if log.session == self._session and log.end_index >= self._last:
+        """Once the store has answered all."""
+        if self._holding and not self._held_told and not self._at_store:
             self._held_told = True
-            end = LedgerEnd(index=log.end_index, term=log.end_term)
+            end = LedgerEnd(index=self._last, term=self._last_term)
             await self.maintainer.tell(Held(session=self._session, end=end))
 
     # ---- appends ----
@@ -343,9 +344,11 @@ class QuorumAckChecker(Actor[_Inbox]):
             for wait in group.waits:
                 wait.answer_to.fail(outcomes.leadership_lost(wait.first, wait.last))
         else:
-            self._last = outcome.last_index
+            self._last, self._last_term = outcome.last_index, self._term
+            if not self.synced:
+                await self._carry_out(self.quorum.stored(stored.session, self._last))
             await self._carry_out(self.quorum.waiting(*group.waits))
-            await self._tell_held()
+        await self._tell_held()
 
     async def _not_stored(self, stored: _Stored, outcome: Exception) -> None:
         for wait in stored.group.waits:
@@ -371,10 +374,8 @@ class QuorumAckChecker(Actor[_Inbox]):
     # ---- what is committed ----
 
     async def _grew(self, log: store_messages.LedgerGrew) -> None:
-        self._log = log
         held = log.synced_index if self.synced else log.end_index
         await self._carry_out(self.quorum.stored(log.session, held))
-        await self._tell_held()
 
     async def _carry_out(self, effects: QuorumEffects[AppendWait]) -> None:
         """Readers first, so that an answered append can be read at once."""
@@ -399,4 +400,4 @@ class QuorumAckChecker(Actor[_Inbox]):
             error = outcomes.timed_out(wait.first, wait.last, self.quorum.committed)
             wait.answer_to.fail(error)
         if effects.deadline_s is not None:
-            self.ctx.timers.start_by("deadline", effects.deadline_s, _DeadlineCame())
+            self.ctx.timers.start_by("deadline", effects.deadline_s, _DEADLINE_CAME)

@@ -254,7 +254,8 @@ class LedgerGrew:
 
 COMMITS: Final = frozenset({"committed_index"})
 SYNCS: Final = frozenset({"synced_index"})
-"""For `Subscribe.minor`."""
+ENDS: Final = frozenset({"end_index", "end_term"})
+"""For `Subscribe.minor` and `Subscribe.idle`."""
 MINOR_WITHIN_S: Final = 0.005
 _GREW_FIELDS: Final = frozenset(field.name for field in attrs.fields(LedgerGrew))
 
@@ -263,7 +264,9 @@ def changes(older: LedgerGrew | None, newer: LedgerGrew) -> frozenset[str]:
     """The fields in which they differ: all of them if there is no older one."""
     if older is None:
         return _GREW_FIELDS
-    return frozenset(name for name in _GREW_FIELDS if getattr(older, name) != getattr(newer, name))
+    return frozenset(
+        [name for name in _GREW_FIELDS if getattr(older, name) != getattr(newer, name)]
+    )
 
 
 def _fields_of_grew(_: object, __: object, names: frozenset[str]) -> None:
@@ -280,15 +283,20 @@ class Subscribe:
         minor: fields of LedgerGrew; where nothing else has changed, it comes within
             MINOR_WITHIN_S, as with `within_s`. Each is a wake-up less for every append that is
             alone.
+        idle: where only these have changed, they come with what is told next.
     """
 
     subscriber: ActorRef[LedgerGrew]
     name: str
     within_s: float = 0.0
     minor: frozenset[str] = attrs.field(default=frozenset(), validator=_fields_of_grew)
+    idle: frozenset[str] = attrs.field(default=frozenset(), validator=_fields_of_grew)
 
     async def tell(self, grew: LedgerGrew, changed: frozenset[str]) -> None:
         """Tell the subscriber; `changed` says in what it is news."""
+        changed -= self.idle
+        if not changed:
+            return
         within_s = self.within_s or (MINOR_WITHIN_S if changed <= self.minor else 0.0)
         if within_s:
             self.subscriber.defer(grew, within_s=within_s)

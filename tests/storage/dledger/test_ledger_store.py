@@ -246,6 +246,31 @@ async def test_where_only_what_is_minor_has_changed_nobody_is_woken() -> None:
     ]  # fmt: skip
 
 
+async def test_where_only_what_is_idle_has_changed_nobody_is_told() -> None:
+    told = Told()
+    listener = store_messages.Subscribe(
+        subscriber=cast("Any", told),
+        name="listener",
+        minor=store_messages.COMMITS,
+        idle=store_messages.SYNCS | store_messages.ENDS,
+    )
+    news = store_messages.LedgerGrew(
+        session=1,
+        begin_index=0,
+        end_index=5,
+        end_term=1,
+        synced_index=4,
+        committed_index=3,
+        cuts=0,
+    )
+    for changed in ("end_index", "synced_index"):
+        await listener.tell(news, frozenset({changed}))
+    assert told.ways == []
+    await listener.tell(news, frozenset({"end_index", "committed_index"}))
+    await listener.tell(news, frozenset({"end_index", "cuts"}))
+    assert told.ways == [("later", 3), ("at once", 3)]
+
+
 async def test_a_commit_is_heard_of_a_little_later_where_it_is_minor(autojump_clock: Any) -> None:
     async with running(sim_disk()) as kit:
         await kit.open(1)
