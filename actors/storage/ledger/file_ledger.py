@@ -14,8 +14,8 @@ After an error of the disk, a failed read is one answer, and a failed change the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Generator, Iterable
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -88,25 +88,12 @@ class DiskGuard:
         except OSError as error:
             raise StorageError(f"{self.root}: a read failed: {error}") from error
 
-    @contextmanager
-    def changing(self, what: str) -> Iterator[None]:
+    def changing(self, what: str) -> _Change:
         """A disk's error in here is final: what the disk holds is unknown afterwards.
 
         Raises: StorageError: this change failed, or one did before.
         """
-        if self.failed:
-            raise StorageError(f"{self.root}: not used after a failure: {self.failed}")
-        try:
-            yield
-        except FileNotFoundError as error:
-            self.failed = lost_text(self.disk, str(error.filename))
-            raise StorageError(self.failed) from None
-        except StorageError as error:
-            self.failed = str(error)
-            raise
-        except OSError as error:
-            self.failed = f"{what} failed: {error}"
-            raise StorageError(f"{self.root}: {self.failed}") from error
+        return _Change(self, what)
 
     def close(self, files: Iterable[Closable], *, remove_spare: bool) -> None:
         """Release all of them, in this order. What is spare stays after a failure.
@@ -119,6 +106,33 @@ class DiskGuard:
                 stack.enter_context(self.changing("the stop"))
             for each in reversed(tuple(files)):
                 stack.callback(each.close, remove_spare=removes)
+
+
+@attrs.define
+class _Change:
+    """See `DiskGuard.changing`. A class, as every append makes some: a generator costs four times
+    as much.
+    """
+
+    _guard: DiskGuard
+    _what: str
+
+    def __enter__(self) -> None:
+        guard = self._guard
+        if guard.failed:
+            raise StorageError(f"{guard.root}: not used after a failure: {guard.failed}")
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        guard = self._guard
+        match error:
+            case FileNotFoundError():
+                guard.failed = lost_text(guard.disk, str(error.filename))
+                raise StorageError(guard.failed) from None
+            case StorageError():
+                guard.failed = str(error)
+            case OSError():
+                guard.failed = f"{self._what} failed: {error}"
+                raise StorageError(f"{guard.root}: {guard.failed}") from error
 
 
 def open_ledger(
@@ -179,7 +193,7 @@ class FileLedger(LedgerStore):
         self.next_index = self.end_index + 1
         self.committed_index, self._synced_bytes = opened.committed_index, opened.log.written_bytes
         self._sync: SyncWork | None = None
-        self._risky = self._mark_dirty = False
+        self._risky = self._mark_dirty = self._is_synced = False
         self._guard = DiskGuard(layout.root, env.disk)
         self._changing, self._reading = self._guard.changing, self._guard.reading
         file = Replaced(env.disk, layout.checkpoint)
@@ -202,6 +216,7 @@ class FileLedger(LedgerStore):
         """Effects order: room for all of it, entries, index records; synced by `begin_sync`."""
         if self._cleaner.is_full:
             raise LogFull(self._cleaner.full_text())
+        self._is_synced = False
         with self._changing("the append"):
             if self.end_index < 0 and batch.runs[0][0] != self._log.written_bytes:
                 self._log.restart_at(batch.runs[0][0])  # A log's first file begins with an entry.
@@ -241,6 +256,7 @@ class FileLedger(LedgerStore):
         if cuts_all:
             self._drop_all(index, record.pos)
             return
+        self._is_synced = False
         with self._changing(f"the truncation at {index}"):
             self._mark.lower(end)
             self._reader.forget()
@@ -267,6 +283,7 @@ class FileLedger(LedgerStore):
         head_bytes = pos_bytes % self._log.segment_bytes
         if 0 < head_bytes < ENTRY_HEAD_BYTES:
             raise WrongPlace(f"entry {index} cannot lie at {pos_bytes}")
+        self._is_synced = False
         with self._changing(f"going on at {index}"):
             self._mark.lower(0)
             self._reader.forget()
@@ -298,6 +315,7 @@ class FileLedger(LedgerStore):
             why = "snapshot" if snapshot else None
             reason = self._cleaner.due(min(pos, self._synced_bytes), reason=why)
             if reason is not None:
+                self._is_synced = False
                 self._mark.begin_at(self._log.bases()[1])
                 self._log.delete_first()
                 head = need_first_of_log(self._disk, self._log)
@@ -328,6 +346,10 @@ class FileLedger(LedgerStore):
 
     # ---- durability ----
 
+    @property
+    def is_synced(self) -> bool:
+        return self._is_synced
+
     def begin_sync(self, *, whole: bool = False) -> SyncWork:
         assert self._sync is None, "one sync at a time"
         paths = self._log.take_dirty()
@@ -344,7 +366,7 @@ class FileLedger(LedgerStore):
             whole=whole,
             risky=self._risky,
         )
-        self._risky, self._sync = False, work
+        self._risky, self._sync, self._is_synced = False, work, True
         return work
 
     def end_sync(self, work: SyncWork) -> bool:

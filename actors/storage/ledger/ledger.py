@@ -492,6 +492,11 @@ class LedgerStore(ABC):
 
     # ---- durability ----
 
+    @property
+    @abstractmethod
+    def is_synced(self) -> bool:
+        """Nothing was written, cut or deleted since the last sync began."""
+
     @abstractmethod
     def begin_sync(self, *, whole: bool = False) -> SyncWork:
         """What is to be synced now. One at a time, and each is given to `end_sync`.

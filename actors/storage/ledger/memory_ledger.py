@@ -231,6 +231,10 @@ class MemoryLedger(LedgerStore):
     async def save_checkpoint_beside(self) -> None:
         """As `save_checkpoint`."""
 
+    @property
+    def is_synced(self) -> bool:
+        return True
+
     def begin_sync(self, *, whole: bool = False) -> SyncWork:
         return SyncWork(paths=(), index=self.end_index, end_bytes=self._end_bytes, whole=whole)
 

@@ -162,7 +162,8 @@ class Store(Actor[_Inbox]):
                 self._append_all(appends)
                 appends = []
             await self._other(message)
-        self._append_all(appends)
+        if appends:
+            self._append_all(appends)
         await self._sync_on()
 
     async def _other(self, message: _Inbox) -> None:
@@ -350,7 +351,7 @@ class Store(Actor[_Inbox]):
 
     async def _sync_on(self) -> None:
         """Tell what there is, and hand the syncer what is not synced: one sync at a time."""
-        if self._work is None:
+        if self._work is None and (self._whole_due or not self._ledger.is_synced):
             work = self._ledger.begin_sync(whole=self._whole_due)
             self._whole_due = False
             self._sync_number += 1
