@@ -141,7 +141,12 @@ class HAClient(Actor[Inbox]):
         interval_s = self._settings.reconnect_interval_s
         self._reconnect = Reconnect(interval_s=interval_s, upstream=upstream)
         await self._store.tell(
-            store_messages.Subscribe(subscriber=self.ctx.self_ref, name=self.ctx.path)
+            store_messages.Subscribe(
+                subscriber=self.ctx.self_ref,
+                name=self.ctx.path,
+                # Records are looked at as soon as they are written.
+                synced_only=self._settings.synced and self._settings.verifier is None,
+            )
         )
         await self._scrubber.tell(scrubber_messages.Watch(subscriber=self.ctx.self_ref))
         self.ctx.timers.start("tick", 0.0, Tick())

@@ -17,6 +17,7 @@ from actors.env import Address, Listener
 from actors.events import ha as events
 from actors.ha import ha_client
 from actors.ha.core.states import HAConnectionState, Lost
+from actors.storage.commitlog.store_messages import LogGrew
 from wire.ha.classic import FRAME_BODY_MAX, encode_frame_header
 
 LOG = bytes(range(250)) * 40
@@ -93,7 +94,7 @@ async def test_a_synced_slave_reports_first_when_a_sync_has_ended(
     autojump_clock: object,
 ) -> None:
     async with slave_of_test(SYNCED, LOG[:500]) as master:
-        master.kit.synced_bytes = 200
+        await master.kit.became(synced_bytes=200)
         peer = await master.accept()
         await nothing_from(peer, 3.0)
         await master.kit.became(synced_bytes=500)
@@ -242,6 +243,29 @@ async def test_synced_reports_each_sync_and_repeats_while_one_hangs(
         assert await peer.next_report() == 200
         await master.kit.became(synced_bytes=300)
         assert await peer.next_report() == 300
+
+
+async def test_a_synced_slave_hears_of_its_log_once_it_is_synced(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[tuple[int, int]] = []
+    real = ha_client.HAClient._grew
+
+    async def grew(client: ha_client.HAClient, log: LogGrew) -> None:
+        heard.append((log.written_bytes, log.synced_bytes))
+        await real(client, log)
+
+    monkeypatch.setattr(ha_client.HAClient, "_grew", grew)
+    async with slave_of_test(SYNCED) as master:
+        peer = await master.accept()
+        assert await peer.next_report() == 0
+        master.kit.sync_hangs = True
+        await peer.frame(0, LOG[:300])
+        await trio.sleep(1.0)
+        assert heard == [(0, 0)]
+        await master.kit.became(synced_bytes=300)
+        assert await peer.next_report() == 300
+        assert heard == [(0, 0), (300, 300)]
 
 
 @pytest.mark.checklist(22)
