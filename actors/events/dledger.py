@@ -272,7 +272,7 @@ class RPCFrameRefused:
 
 @attrs.frozen(kw_only=True)
 class RPCPeerConnected:
-    """A connection to a peer was made. Emitted by rpc_peer."""
+    """A connection to a peer was made. Emitted by rpc_peers and dispatchers."""
 
     peer: str
     address: str
@@ -281,7 +281,7 @@ class RPCPeerConnected:
 @attrs.frozen(kw_only=True)
 class RPCPeerLost:
     """A connection to a peer has ended, or could not be made; of failures in a row the 1st, 2nd,
-    4th, 8th ... are told. Emitted by rpc_peer.
+    4th, 8th ... are told. Emitted by rpc_peers and dispatchers.
 
     Attributes:
         unanswered: calls that it took with it.
@@ -299,7 +299,7 @@ class RPCPeerLost:
 @attrs.frozen(kw_only=True)
 class RPCAnswerRefused:
     """What a peer sent is no answer: a failure of its remoting layer, junk, or to nobody's call.
-    Told for the 1st, 2nd, 4th, 8th ... of a connection. Emitted by rpc_peer."""
+    Told for the 1st, 2nd, 4th, 8th ... of a connection. Emitted by rpc_peers and dispatchers."""
 
     peer: str
     reason: str
@@ -308,7 +308,10 @@ class RPCAnswerRefused:
 
 @attrs.frozen(kw_only=True)
 class RPCCallRefused:
-    """A call could not be sent by our own fault: its request fits no frame. Emitted by rpc_peer."""
+    """A call could not be sent by our own fault: its request fits no frame.
+
+    Emitted by rpc_peers and dispatchers.
+    """
 
     peer: str
     request: str

@@ -89,12 +89,12 @@ class LedgerPeers:
     def of(group: DLedgerGroup, node: str, registry: Registry) -> LedgerPeers:
         paths = LedgerPaths(f"/{node}/{group.name}")
         peers = [name for name in group.members if name != node]
-        control = not compat_settings(group).shared_connection
+        shared = compat_settings(group).shared_connection
         return LedgerPeers(
             maintainer=registry.ref(paths.state_maintainer),
             handler=registry.ref(paths.entry_handler),
             dispatchers={peer: registry.ref(paths.dispatcher(peer)) for peer in peers},
-            links={peer: registry.ref(paths.peer(peer, control=control)) for peer in peers},
+            links={peer: registry.ref(paths.peer(peer, shared=shared)) for peer in peers},
         )
 
     async def known(self, role: RoleChanged | None) -> Known:

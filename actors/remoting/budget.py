@@ -130,9 +130,12 @@ class Share:
     def settle(self) -> None:
         """Give back what is needed no more."""
         over_bytes = self._taken_bytes - self._needed_bytes()
-        if over_bytes >= 0:
-            self._taken_bytes -= over_bytes
+        if over_bytes < 0:
+            return
+        if self._waits is not None:
             self._look_again()
+        if over_bytes:
+            self._taken_bytes -= over_bytes
             self._budget.received.give_back(over_bytes)
 
     def _needed_bytes(self) -> int:

@@ -6,8 +6,8 @@ state_maintainer, rpc_server.
 
 - `storage` is store and syncer, one_for_all and significant: if either crashes, the group ends, and
   with it the node.
-- `rpc_peers` has two connections to each peer: `n1` for what is pushed, `n1-control` for votes and
-  heartbeats, which nothing large delays (V14).
+- `rpc_peers` has a connection to each peer for votes and heartbeats, which nothing large delays
+  (V14): what is pushed has another one inside its dispatcher.
 - `entry_pusher` is rest_for_one: quorum_ack_checker, entry_handler, dispatchers. A crash of one
   dispatcher concerns no other; one of the two before them has the session renewed.
 - a crash of the state machine's caller leaves its state in doubt: the group ends, and the node. It
@@ -41,7 +41,7 @@ from actors.dledger.replication.entry_dispatcher import EntryDispatcher
 from actors.dledger.replication.entry_handler import WAITING_MAX, EntryHandler
 from actors.dledger.replication.pending_ledger import PendingLedger
 from actors.dledger.replication.quorum_ack_checker import QuorumAckChecker
-from actors.dledger.rpc.peer import RPCPeer
+from actors.dledger.rpc.peer import PeerConnection, RPCPeer
 from actors.dledger.rpc.refusal_log import RefusalLog
 from actors.dledger.rpc.rpc_messages import Services
 from actors.dledger.rpc.server import RPCServerSettings, rpc_server
@@ -165,24 +165,22 @@ def _storage(setup: LedgerSetup) -> ChildSpec:
 
 
 def _rpc_peers(setup: LedgerSetup) -> SupervisorSpec:
-    def child(peer: str, name: str) -> ChildSpec:
-        start = partial(
-            RPCPeer,
-            peer=peer,
-            address=Address(setup.address_of(peer), setup.group.port),
-            local_host=setup.address_of(setup.node),
-            network=setup.env.network,
-            log=RefusalLog(setup.group.name) if name == of_votes(peer) else None,
-        )
-        return ChildSpec(name=name, start=start)
+    def child(peer: str) -> ChildSpec:
+        return ChildSpec(name=peer, start=lambda: RPCPeer(_connection(setup, peer, votes=True)))
 
-    def of_votes(peer: str) -> str:
-        return peer if setup.compat.shared_connection else f"{peer}-control"
+    own = () if setup.compat.shared_connection else setup.peers
+    return SupervisorSpec(children=tuple(map(child, own)))
 
-    names = [(peer, peer) for peer in setup.peers]
-    if not setup.compat.shared_connection:
-        names += [(peer, f"{peer}-control") for peer in setup.peers]
-    return SupervisorSpec(children=tuple(child(peer, name) for peer, name in names))
+
+def _connection(setup: LedgerSetup, peer: str, *, votes: bool) -> PeerConnection:
+    """Args: votes: it is for votes and heartbeats, perhaps among others; warnings come from it."""
+    return PeerConnection(
+        peer=peer,
+        address=Address(setup.address_of(peer), setup.group.port),
+        local_host=setup.address_of(setup.node),
+        network=setup.env.network,
+        log=RefusalLog(setup.group.name) if votes else None,
+    )
 
 
 def _entry_pusher(setup: LedgerSetup, term_body: bytes | None) -> SupervisorSpec:
@@ -253,10 +251,10 @@ def _entry_dispatcher(setup: LedgerSetup, peer: str) -> EntryDispatcher:
     window = EntryWindow(setup.source(), recent=setup.recent)
     return EntryDispatcher(
         sender=setup.sender,
+        connection=_connection(setup, peer, votes=setup.compat.shared_connection),
         dispatch=Dispatch(peer=peer, settings=settings, sizes=window, compat=setup.compat),
         window=window,
         timeout_s=settings.reply_timeout_s,
-        peer_ref=registry.ref(paths.peer(peer)),
         store_ref=registry.ref(paths.store),
         checker=registry.ref(paths.quorum_ack_checker),
         maintainer=registry.ref(paths.state_maintainer),
@@ -307,7 +305,7 @@ def _entry_reader(setup: LedgerSetup) -> EntryReader:
 
 def _state_maintainer(setup: LedgerSetup) -> StateMaintainer:
     registry, paths, group = setup.registry, setup.paths, setup.group
-    control = not setup.compat.shared_connection
+    shared = setup.compat.shared_connection
     parts = (
         # First: its machine hears that it leads before it gets what is appended then.
         *(() if setup.machine is None else (paths.state_machine_caller,)),
@@ -328,7 +326,7 @@ def _state_maintainer(setup: LedgerSetup) -> StateMaintainer:
         store_ref=registry.ref(paths.store),
         checker=registry.ref(paths.quorum_ack_checker),
         parts={path: registry.ref(path) for path in parts},
-        peers={peer: registry.ref(paths.peer(peer, control=control)) for peer in setup.peers},
+        peers={peer: registry.ref(paths.peer(peer, shared=shared)) for peer in setup.peers},
         joining=Joining(setup.sender, setup.note),
     )
 

@@ -45,8 +45,9 @@ class LedgerPaths:
     def syncer(self) -> str:
         return f"{self.base}/storage/syncer"
 
-    def peer(self, name: str, *, control: bool = False) -> str:
-        return f"{self.base}/rpc_peers/{name}{'-control' if control else ''}"
+    def peer(self, name: str, *, shared: bool = False) -> str:
+        """What sends votes and heartbeats; `shared`: over the connection of pushes."""
+        return self.dispatcher(name) if shared else f"{self.base}/rpc_peers/{name}"
 
     @property
     def quorum_ack_checker(self) -> str:

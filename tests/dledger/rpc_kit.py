@@ -14,7 +14,7 @@ import trio
 from actors.dledger.core.election_effects import RoleChanged
 from actors.dledger.core.member_state import Role
 from actors.dledger.leader_status import LeaderStatus
-from actors.dledger.rpc.peer import RPCPeer
+from actors.dledger.rpc.peer import PeerConnection, RPCPeer
 from actors.dledger.rpc.refusal_log import RefusalLog
 from actors.dledger.rpc.rpc_messages import Answered, Asked, Call, Services
 from actors.dledger.rpc.server import RPCServerSettings, rpc_server
@@ -364,12 +364,14 @@ async def calling(
 
         def peer() -> RPCPeer:
             return RPCPeer(
-                peer="n0",
-                address=Address(ADDRESSES["n0"], port),
-                local_host=ADDRESSES["n1"],
-                network=network or sim.open("n1"),
-                log=RefusalLog(warns) if warns else None,
-                calls=OpenCalls(limit=open_max),
+                PeerConnection(
+                    peer="n0",
+                    address=Address(ADDRESSES["n0"], port),
+                    local_host=ADDRESSES["n1"],
+                    network=network or sim.open("n1"),
+                    log=RefusalLog(warns) if warns else None,
+                    calls=OpenCalls(limit=open_max),
+                )
             )
 
         root = SupervisorSpec(

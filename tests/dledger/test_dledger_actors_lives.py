@@ -9,12 +9,9 @@ import trio
 from group_kit import Group, opened
 
 from actors.dledger.election import election_requests
-from actors.dledger.replication import entry_dispatcher
-from actors.dledger.replication.append_messages import GetWatermarks, Watermarks
 from actors.dledger.rpc.rpc_messages import Answered, Call
-from actors.errors import OutcomeUnknown
-from wire.dledger.codes import PushType, ResponseCode, VoteResult
-from wire.dledger.rpc import PushEntryRequest, PushEntryResponse, VoteRequest, VoteResponse
+from wire.dledger.codes import VoteResult
+from wire.dledger.rpc import VoteRequest, VoteResponse
 
 
 async def isolated(group: Group, name: str) -> None:
@@ -52,49 +49,3 @@ async def test_a_vote_for_an_earlier_life_of_a_candidate_does_not_count(
         role = group.role(leader)
         assert role is not None
         assert (role.role, role.term) == ("CANDIDATE", 1)
-
-
-async def test_an_answer_to_an_earlier_life_of_a_dispatcher_acknowledges_nothing(
-    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It was to a comparison of another entry."""
-    sent: list[Call] = []
-
-    def compared(**given: Any) -> Call:
-        call = Call(**given)
-        assert isinstance(call.request, PushEntryRequest)
-        if call.request.type is PushType.COMPARE:
-            sent.append(call)
-        return call
-
-    monkeypatch.setattr(entry_dispatcher, "Call", compared)
-    async with opened() as group:
-        leader = await group.leader()
-        peer = next(name for name in group.names if name != leader)
-        done = await group.append(leader, b"before")
-        old = [call for call in sent if call.request.remote_id == peer]
-        assert old
-        await isolated(group, leader)
-        with pytest.raises(OutcomeUnknown):
-            await group.append(leader, b"in doubt", timeout_s=0.5)
-        sent.clear()
-        path = group.paths(leader).dispatcher(peer)
-        await group.crash(leader, path)
-        await group.until(lambda: bool(sent))
-        answer = PushEntryResponse(
-            code=ResponseCode.SUCCESS,
-            term=0,
-            index=done.last_index,
-            count=1,
-            begin_index=0,
-            end_index=done.last_index + 1,  # with what an older leader had left there
-        )
-        for call in old:
-            told = Answered(peer=peer, token=call.token, response=answer)
-            await group.systems[leader].ref(path).tell(told)
-        await trio.sleep(0.01)
-        marks = await group.ref(leader, "quorum_ack_checker").ask(
-            Watermarks, lambda reply_to: GetWatermarks(reply_to=reply_to), timeout_s=1.0
-        )
-        assert dict(marks.indexes)[peer] <= done.last_index
-        assert (await group.offsets(leader)).acknowledged == done.last_index + 1

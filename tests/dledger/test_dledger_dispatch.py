@@ -335,6 +335,20 @@ def test_a_new_session_knows_nothing_of_the_peer() -> None:
     assert kit.one(P.COMPARE, 12).commit_index == 5
 
 
+def test_an_answer_to_a_push_of_an_earlier_session_counts_for_nothing() -> None:
+    kit = Kit()
+    compared = kit.one(P.COMPARE, 9)
+    kit.answer(compared)
+    kit.grow()
+    pushed = kit.one(P.APPEND, 10)
+    kit.did(kit.dispatch.rest())
+    kit.did(kit.dispatch.lead(kit.now_s, term=5, begin=0, end=10, committed=-1))
+    kit.one(P.COMPARE, 10)
+    for old in (pushed, compared):
+        kit.answer(old)
+        assert (kit.state, kit.dispatch.matched) == (COMPARE, -1)
+
+
 def test_a_larger_term_is_told() -> None:
     kit = Kit()
     effects = kit.answer(kit.one(P.COMPARE, 9), C.EXPIRED_TERM, term=8)

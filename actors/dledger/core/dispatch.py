@@ -7,8 +7,8 @@ INSTALL_SNAPSHOT is dialect N's (0.4.0), between our own members: a peer that ha
 with a log whose beginning is gone gets a snapshot, and then the entry at its index by TRUNCATE.
 
 Inputs: `lead`, `rest`, `grew`, `committed`, `answered`, `unreadable`, `installed`,
-`install_failed`, `tick`. Each gives DispatchEffects. An answer to a push of an earlier session is
-not given in.
+`install_failed`, `tick`. Each gives DispatchEffects. An answer to a push of an earlier session
+counts for nothing.
 
 Differs from upstream:
 - Pushes follow the log's growth, nothing polls.
@@ -180,7 +180,7 @@ class Dispatch:
         return self._effects(now_s, None)
 
     def answered(self, now_s: float, push: Push, answer: PushAnswer | None) -> DispatchEffects:
-        """The answer to a push of this session; None: there will be none."""
+        """The answer to a push; None: there will be none."""
         if not self.leading:
             return DispatchEffects()
         if answer is not None and answer.term > self._term:

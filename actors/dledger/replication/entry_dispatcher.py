@@ -6,15 +6,18 @@ and their differences are in `core.dispatch`.
 Differs: entries are read by the hundred and sent as they are asked for; a peer that takes batches
 gets one push for all that has grown.
 
-Messages: LedgerGrew, Answered, GetProgress, and sessions. It calls its peer by rpc_peers, tells the
-checker Matched, the maintainer SawTerm and Rejoin; with a state machine it asks the caller
-GetSnapshot and tells it ReleaseSnapshot. A restart forgets what the peer has, and begins in COMPARE
-as soon as the maintainer has told the session again; its siblings notice nothing.
+Messages: LedgerGrew, GetProgress, its connection's, and sessions; with `shared_connection` of
+`compat` also Call and GetLink, as an RPCPeer. It calls its peer over a connection of its own, tells
+the checker Matched, the maintainer SawTerm and Rejoin; with a state machine it asks the caller
+GetSnapshot and tells it ReleaseSnapshot. A restart ends the connection, forgets what the peer has,
+and begins in COMPARE as soon as the maintainer has told the session again; its siblings notice
+nothing.
 """
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias, assert_never
+from collections import deque
+from typing import Any, Final, TypeAlias, assert_never
 
 import attrs
 from msgspec import Raw
@@ -24,20 +27,35 @@ from actors.dledger.core.push_effects import DispatchEffects, Push
 from actors.dledger.machine.machine_messages import GetSnapshot, NoSnapshot, ReleaseSnapshot
 from actors.dledger.replication.append_messages import Matched
 from actors.dledger.replication.push_bodies import push_answer
-from actors.dledger.rpc.peer_messages import GetProgress, Progress
+from actors.dledger.rpc.peer import (
+    PENDING_BYTES,
+    WORK_BYTES,
+    CallsDue,
+    Connected,
+    IdleDue,
+    News,
+    PeerConnection,
+)
+from actors.dledger.rpc.peer_messages import GetLink, GetProgress, Progress
 from actors.dledger.rpc.refusal_log import RefusalLog
-from actors.dledger.rpc.rpc_messages import Answered, Base, Call, Sender
+from actors.dledger.rpc.rpc_messages import Base, Call, Sender
 from actors.dledger.session_messages import CONTROL, Following, Leading, Rejoin, Resting, SawTerm
 from actors.env.protocols import Disk
 from actors.errors import StorageError
 from actors.events import dledger as events
+from actors.remoting.stream import Received, StreamEnded
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage.ledger import store_messages
 from actors.storage.ledger.entry_window import EntryWindow
 from actors.storage.ledger.ledger import IndexGone
 from actors.storage.ledger.snapshots import CHUNK_BYTES, Reader, Snapshot
 from wire.dledger.codes import PushType, ResponseCode, response_code
-from wire.dledger.rpc import InstallSnapshotRequest, InstallSnapshotResponse, PushEntryRequest
+from wire.dledger.rpc import (
+    InstallSnapshotRequest,
+    InstallSnapshotResponse,
+    PushEntryRequest,
+    Response,
+)
 
 MAILBOX_CAPACITY: Final = 4096
 """Answers, most of them: one to each push that is under way."""
@@ -110,17 +128,8 @@ class SnapshotSending:
 
 
 @attrs.frozen
-class _Sent:
-    """A push under way; comes back with its answer, perhaps to a later life of the dispatcher."""
-
-    life: int
-    session: int
-    push: Push
-
-
-@attrs.frozen
-class _SentPiece:
-    """A piece of a snapshot under way; comes back with its answer."""
+class _Piece:
+    """The token of a piece of a snapshot that was sent; that of a push is the Push."""
 
     number: int
 
@@ -134,21 +143,21 @@ class _SnapshotSaid:
 
 
 @attrs.frozen(kw_only=True)
-class _PieceDue:
-    """Timer: the answer to a piece is not to be waited for any more."""
-
-    number: int
-
-
-@attrs.frozen(kw_only=True)
 class _TickDue:
     """Timer: `DispatchEffects.deadline_s`."""
 
 
+_TICK_DUE: Final = _TickDue()
+
+
 Message: TypeAlias = (
-    store_messages.LedgerGrew | Answered | GetProgress | Resting | Following | Leading
+    store_messages.LedgerGrew | GetProgress | Call | GetLink | Resting | Following | Leading
 )
-_Inbox: TypeAlias = Message | _TickDue | _PieceDue | _SnapshotSaid
+_Inbox: TypeAlias = Message | News | _TickDue | _SnapshotSaid
+
+
+def _size_of(message: _Inbox) -> int:
+    return message.size_bytes if isinstance(message, Received) else 0
 
 
 @attrs.define(kw_only=True)
@@ -156,6 +165,7 @@ class EntryDispatcher(Actor[_Inbox]):
     """See the module's text.
 
     Attributes:
+        connection: to the peer.
         dispatch: decides; its sizes are `window`.
         timeout_s: a push without an answer so long has none.
         caller: of a group with a state machine.
@@ -163,14 +173,16 @@ class EntryDispatcher(Actor[_Inbox]):
 
     mailbox = MailboxSpec(
         capacity=MAILBOX_CAPACITY,
+        capacity_bytes=PENDING_BYTES,
+        size_of=_size_of,
         conflate={store_messages.LedgerGrew: lambda message: None},
         control=CONTROL,
     )
     sender: Sender
+    connection: PeerConnection
     dispatch: Dispatch
     window: EntryWindow
     timeout_s: float
-    peer_ref: ActorRef[Call]
     store_ref: ActorRef[store_messages.Message]
     checker: ActorRef[Matched]
     maintainer: ActorRef[SawTerm | Rejoin]
@@ -180,6 +192,7 @@ class EntryDispatcher(Actor[_Inbox]):
     _term: int = attrs.field(default=-1, init=False)
     _cuts: int = attrs.field(default=-1, init=False)
     _matched: int | None = attrs.field(default=None, init=False)  # not told yet
+    _ended: deque[tuple[Push | _Piece, Response | None]] = attrs.field(factory=deque, init=False)
     _sending: SnapshotSending | None = attrs.field(default=None, init=False)
     _log: RefusalLog = attrs.field(
         default=attrs.Factory(lambda part: RefusalLog(part.sender.group), takes_self=True),
@@ -191,6 +204,7 @@ class EntryDispatcher(Actor[_Inbox]):
     # ---- life ----
 
     async def on_start(self) -> None:
+        self.connection.open(self.ctx, self._call_ended)
         if self.ctx.incarnation > 1:
             self._holds = self.caller is not None  # perhaps, from the life before
             await self._release()
@@ -198,24 +212,23 @@ class EntryDispatcher(Actor[_Inbox]):
 
     async def on_stop(self, reason: StopReason) -> None:
         await self.store_ref.tell(store_messages.Unsubscribe(name=self.ctx.path))
+        self.connection.close()
         self.window.forget()
         await self._release()
 
     # ---- messages ----
 
     async def handle_batch(self, messages: list[_Inbox]) -> None:
+        """All pushes of a batch leave together."""
+        connection = self.connection
         for message in messages:
             match message:
-                case Answered(token=_SentPiece()):
-                    await self._piece_answered(message)
-                case Answered():
-                    await self._answered(message)
-                case _SnapshotSaid():
-                    await self._snapshot_said(message)
-                case _PieceDue():
-                    await self._piece_ended(message.number, None)
                 case store_messages.LedgerGrew():
                     await self._grew(message)
+                case Received() | Connected() | StreamEnded() | CallsDue() | IdleDue():
+                    await connection.take(message)
+                case _SnapshotSaid():
+                    await self._snapshot_said(message)
                 case _TickDue():
                     await self._carry_out(self.dispatch.tick(self.ctx.now_s()))
                 case Leading():
@@ -224,8 +237,17 @@ class EntryDispatcher(Actor[_Inbox]):
                     await self._rest(message.session)
                 case GetProgress():
                     message.reply_to.send(self._progress())
+                case Call():
+                    connection.call(message.request, message, timeout_s=message.timeout_s)
+                case GetLink():
+                    message.reply_to.send(connection.link)
                 case _:
                     assert_never(message)
+            while self._ended:
+                await self._answered(*self._ended.popleft())
+            if connection.work_bytes >= WORK_BYTES:
+                await connection.breathe()
+        connection.flush()
         installs = (DispatcherState.INSTALL_SNAPSHOT, DispatcherState.TRUNCATE)
         if self._holds and not (self.dispatch.leading and self.dispatch.state in installs):
             await self._release()
@@ -265,12 +287,13 @@ class EntryDispatcher(Actor[_Inbox]):
         self.window.forget()  # what this member had as a follower may have been cut
         self.window.end = told.end
         # Entries leave as soon as they are written; commits wait for them anyway.
-        me, name, minor = (
-            self.ctx.self_ref,
-            self.ctx.path,
-            store_messages.COMMITS | store_messages.SYNCS,
+        wanted = store_messages.Subscribe(
+            subscriber=self.ctx.self_ref,
+            name=self.ctx.path,
+            minor=store_messages.COMMITS,
+            idle=store_messages.SYNCS,
         )
-        await self.store_ref.tell(store_messages.Subscribe(subscriber=me, name=name, minor=minor))
+        await self.store_ref.tell(wanted)
         await self._carry_out(
             self.dispatch.lead(
                 self.ctx.now_s(),
@@ -293,13 +316,18 @@ class EntryDispatcher(Actor[_Inbox]):
         begin, end, committed = log.begin_index, log.end_index, log.committed_index
         await self._carry_out(self.dispatch.grew(self.ctx.now_s(), begin, end, committed))
 
-    async def _answered(self, answered: Answered) -> None:
-        sent = answered.token
-        assert isinstance(sent, _Sent)
-        if (sent.life, sent.session) == (self.ctx.incarnation, self._session):
-            answer = push_answer(answered.response)
-            effects = self.dispatch.answered(self.ctx.now_s(), sent.push, answer)
-            await self._carry_out(effects)
+    def _call_ended(self, token: Any, response: Response | None) -> None:
+        if isinstance(token, Call):
+            token.answer(self.dispatch.peer, response)
+        else:
+            self._ended.append((token, response))
+
+    async def _answered(self, token: Push | _Piece, response: Response | None) -> None:
+        if isinstance(token, _Piece):
+            await self._piece_answered(token.number, response)
+        else:
+            answer = push_answer(response)
+            await self._carry_out(self.dispatch.answered(self.ctx.now_s(), token, answer))
 
     # ---- what is sent ----
 
@@ -316,16 +344,10 @@ class EntryDispatcher(Actor[_Inbox]):
             if made is None:
                 gone = push
                 break
-            call = Call(
-                request=made[0],
-                batch=made[1],
-                timeout_s=self.timeout_s,
-                token=_Sent(self.ctx.incarnation, self._session, push),
-                answer_to=self.ctx.self_ref,
-            )
-            await self.peer_ref.tell(call)
+            request, batch = made
+            self.connection.call(request, push, timeout_s=self.timeout_s, batch=batch)
         if effects.deadline_s is not None:
-            self.ctx.timers.start_by("tick", effects.deadline_s, _TickDue())
+            self.ctx.timers.start_by("tick", effects.deadline_s, _TICK_DUE)
         if effects.install:
             self._get_snapshot()
         if gone is not None:
@@ -387,28 +409,14 @@ class EntryDispatcher(Actor[_Inbox]):
         except (StorageError, OSError) as error:
             await self._install_failed(sending.snapshot.index, error)
         else:
-            await self._call_piece(request)
+            self._call_piece(request)
 
-    async def _call_piece(self, request: InstallSnapshotRequest) -> None:
+    def _call_piece(self, request: InstallSnapshotRequest) -> None:
         self._piece += 1
-        call = Call(
-            request=request,
-            timeout_s=PIECE_TIMEOUT_S,
-            token=_SentPiece(self._piece),
-            answer_to=self.ctx.self_ref,
-        )
-        # The connection's actor may forget the call: it may restart.
-        self.ctx.timers.start("piece", PIECE_TIMEOUT_S + 1.0, _PieceDue(number=self._piece))
-        await self.peer_ref.tell(call)
+        self.connection.call(request, _Piece(self._piece), timeout_s=PIECE_TIMEOUT_S)
 
-    async def _piece_answered(self, answered: Answered) -> None:
-        assert isinstance(answered.token, _SentPiece)
-        response = answered.response
-        if not isinstance(response, InstallSnapshotResponse):
-            response = None
-        await self._piece_ended(answered.token.number, response)
-
-    async def _piece_ended(self, number: int, response: InstallSnapshotResponse | None) -> None:
+    async def _piece_answered(self, number: int, said: Response | None) -> None:
+        response = said if isinstance(said, InstallSnapshotResponse) else None
         sending = self._sending
         if number != self._piece or sending is None:
             return
@@ -424,7 +432,7 @@ class EntryDispatcher(Actor[_Inbox]):
             now_s, index = self.ctx.now_s(), sending.snapshot.index
             await self._carry_out(self.dispatch.installed(now_s, index))
         elif response is None and (again := sending.again(self.ctx.now_s())) is not None:
-            await self._call_piece(again)
+            self._call_piece(again)
         else:
             error = StorageError(f"{self.dispatch.peer} answered {code.name}")
             await self._install_failed(sending.snapshot.index, error, tells=False)
@@ -437,7 +445,6 @@ class EntryDispatcher(Actor[_Inbox]):
         await self._carry_out(self.dispatch.install_failed(self.ctx.now_s(), why))
 
     def _close_sending(self) -> None:
-        self.ctx.timers.cancel("piece")
         self._piece += 1  # an answer that still comes is to nothing
         if self._sending is not None:
             self._sending.close()

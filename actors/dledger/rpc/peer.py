@@ -1,28 +1,31 @@
-"""RPCPeer: one connection to one peer, over which this member's parts call it.
+"""One connection to one peer, over which this member's parts call it, and RPCPeer, an actor around
+one.
 
 Upstream: openmessaging/dledger, DLedgerRpcNettyService (vote, heartBeat, push ...),
 dledger-all-0.3.1.2; apache/rocketmq, remoting/netty/NettyRemotingClient.java, 4.9.4.
 
-Differs: a connection for each purpose (`n1` for pushes, `n1-control` for heartbeats and votes), so
-that a large push delays no heartbeat (V14); it comes from the member's own address; a peer that was
-just lost is left alone for 0.1 to 1 s, and calls meanwhile fail at once.
+Differs: a connection for each purpose, so that a large push delays no heartbeat (V14): pushes have
+one inside their dispatcher, votes and heartbeats one inside an RPCPeer. It comes from the member's
+own address; a peer that was just lost is left alone for 0.1 to 1 s, and calls meanwhile fail at
+once.
 
-Messages: Call, GetLink, and its feeders'. It tells each caller Answered. Nothing here waits: what
-the system has no room for is kept up to UNSENT_BYTES_MAX, and calls beyond it fail at once. Its end
-is the end of all open calls.
+Messages of RPCPeer: Call, GetLink, and its connection's. It tells each caller Answered. Nothing
+here waits: what the system has no room for is kept up to UNSENT_BYTES_MAX, and calls beyond it fail
+at once. The end of a connection is the end of all open calls.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from typing import Final, TypeAlias, assert_never
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias, assert_never
 
 import attrs
 import trio
+from msgspec import Raw
 
 from actors.dledger.core.member_state import TERM_MAX
-from actors.dledger.replication.push_bodies import entries_bytes
 from actors.dledger.rpc.peer_messages import GetLink, Link
 from actors.dledger.rpc.refusal_log import RefusalLog
 from actors.dledger.rpc.rpc_messages import Answered as Answered
@@ -37,12 +40,9 @@ from actors.remoting.stream import (
     Received,
     StreamEnded,
 )
-from actors.runtime import Actor, MailboxSpec, StopReason
+from actors.runtime import Actor, ActorContext, MailboxSpec, StopReason
 from wire.dledger.codes import RequestCode
 from wire.dledger.rpc import (
-    AppendEntryRequest,
-    InstallSnapshotRequest,
-    PushEntryRequest,
     Request,
     Response,
     decode_response,
@@ -58,15 +58,15 @@ RECONNECT_FIRST_S: Final = 0.1
 RECONNECT_MAX_S: Final = 1.0
 """Pauses after a connection was lost or could not be made; doubled until a call is answered."""
 PENDING_BYTES: Final = 16 << 20
-"""Bytes of requests that wait for this actor."""
+"""Bytes of what was received and waits for the actor that holds the connection."""
 UNSENT_BYTES_MAX: Final = 64 << 20
 """Bytes of frames that the system has no room for. A dispatcher's window is 4 MiB, as Base64 a
 third more; so only calls that nobody bounds get here.
 """
 WORK_BYTES: Final = 4 << 20
 """Encoded or decoded without a checkpoint: some 10 ms."""
-CALL_OVERHEAD_BYTES: Final = 256
-"""What a call without an entry is counted as."""
+CALL_BYTES: Final = 256
+"""What a call to an RPCPeer is counted as: a vote or a heartbeat."""
 IDLE: Final = "idle"
 UNHEARD_TOLD: Final = 3
 """Connections in a row that end without a byte: one or two may be of a peer that stops."""
@@ -75,50 +75,36 @@ REASON_CHARS_MAX: Final = 500
 
 
 @attrs.frozen(kw_only=True)
-class _Connected:
+class Connected:
     """Feeder: the stream of that number is in `_arrived`."""
 
     number: int
 
 
-@attrs.frozen(kw_only=True)
-class _CallsDue:
+@attrs.frozen
+class CallsDue:
     """Timer: the time of some call is over."""
 
 
-@attrs.frozen(kw_only=True)
-class _IdleDue:
+@attrs.frozen
+class IdleDue:
     """Timer: the connection may have been idle for long enough."""
 
 
-Message: TypeAlias = Call | GetLink
-_Inbox: TypeAlias = Message | _Connected | Received | StreamEnded | _CallsDue | _IdleDue
+News: TypeAlias = Connected | Received | StreamEnded | CallsDue | IdleDue
+"""What a connection tells the actor that holds it, and is given by that in turn."""
+CALLS_DUE: Final = CallsDue()
+IDLE_DUE: Final = IdleDue()
 
 
 @attrs.frozen
 class _Open:
     """A call under way, and how to read its answer."""
 
-    call: Call
+    request: Request
     code: RequestCode
-
-
-def _size_of(message: _Inbox) -> int:
-    if isinstance(message, Received):
-        return message.size_bytes
-    if not isinstance(message, Call):
-        return 0
-    request = message.request
-    match request:
-        case PushEntryRequest():
-            data_bytes = entries_bytes(request)
-        case AppendEntryRequest():
-            data_bytes = len(request.body or b"")
-        case InstallSnapshotRequest():
-            data_bytes = len(request.data or b"") + len(request.piece or b"")
-        case _:
-            data_bytes = 0
-    return data_bytes + CALL_OVERHEAD_BYTES
+    timeout_s: float
+    token: object
 
 
 def _not_to(request: Request, response: Response) -> str:
@@ -135,96 +121,114 @@ def _not_to(request: Request, response: Response) -> str:
     return ""
 
 
-@attrs.define
-class RPCPeer(Actor[_Inbox]):
-    """See the module's text.
+@attrs.define(kw_only=True)
+class PeerConnection:
+    """See the module's text. Of one life of the actor that holds it.
+
+    The actor gives it each of its `News`, and calls `flush` at the end of each batch. A call ends
+    once, with the response or None, which stands for what upstream calls NETWORK_ERROR: there is no
+    connection, or it broke; the time is over; the reply has no body (a failure of the remoting
+    layer), or one that is no such response.
 
     Attributes:
-        peer: its name, as it stands in Answered.
+        peer: its name.
         local_host: the own member's address, from which to connect.
         log: takes a warning when the peer turns this member away; None: another connection's does.
+        work_bytes: encoded or decoded since the last checkpoint; at WORK_BYTES `breathe` is due.
     """
 
-    mailbox = MailboxSpec(capacity_bytes=PENDING_BYTES, size_of=_size_of)
-    _peer: str
-    _address: Address
-    _local_host: str
-    _network: Network
-    _log: RefusalLog | None = None
+    peer: str
+    address: Address
+    local_host: str
+    network: Network
+    log: RefusalLog | None = None
+    work_bytes: int = attrs.field(default=0, init=False)
     _calls: OpenCalls[_Open] = attrs.field(factory=OpenCalls)
-    _number: int = 0
-    _connecting: bool = False
-    _arrived: Stream | None = None  # connected, not yet taken over
-    _frames: FrameStream | None = None
-    _early: list[tuple[int, bytes]] = attrs.field(factory=list)  # to send once it is connected
-    _early_bytes: int = 0
-    _failures: int = 0
-    _unheard: int = 0  # connections in a row that ended before a byte came
-    _connect_at_s: float = 0.0
-    _answers_refused: int = 0
-    _error: str = ""  # why a call had no answer, the last that had none
-    _work_bytes: int = 0
+    _ctx: ActorContext[Any] = attrs.field(init=False)
+    _ended: Callable[[Any, Response | None], None] = attrs.field(init=False)
+    _number: int = attrs.field(default=0, init=False)
+    _connecting: bool = attrs.field(default=False, init=False)
+    _arrived: Stream | None = attrs.field(default=None, init=False)  # connected, not taken over
+    _frames: FrameStream | None = attrs.field(default=None, init=False)
+    _early: list[tuple[int, bytes]] = attrs.field(factory=list, init=False)  # until it is connected
+    _early_bytes: int = attrs.field(default=0, init=False)
+    _failures: int = attrs.field(default=0, init=False)
+    _unheard: int = attrs.field(default=0, init=False)  # in a row, that ended before a byte came
+    _connect_at_s: float = attrs.field(default=0.0, init=False)
+    _answers_refused: int = attrs.field(default=0, init=False)
+    _error: str = attrs.field(default="", init=False)  # why a call had no answer, the last
 
-    async def handle_batch(self, messages: list[_Inbox]) -> None:
-        """All calls of a batch leave together."""
-        for message in messages:
-            match message:
-                case Call():
-                    self._called(message)
-                case Received():
-                    await self._received(message)
-                case _Connected():
-                    self._connected(message.number)
-                case StreamEnded():
-                    if message.number == self._number:
-                        self._lose(message.reason)
-                case _CallsDue():
-                    for each in self._calls.expire(self.ctx.now_s()):
-                        self._error = f"no answer within {each.call.timeout_s:g} s"
-                        self._answer(each, None)
-                case _IdleDue():
-                    self._look_at_idleness()
-                case GetLink():
-                    is_up = self._frames is not None
-                    message.reply_to.send(Link(connected=is_up, error=self._error))
-                case _:
-                    assert_never(message)
-            if self._work_bytes >= WORK_BYTES:
-                await self._breathe()
-        self._flush()
-        self._arm()
+    @property
+    def link(self) -> Link:
+        """For the node's status."""
+        return Link(connected=self._frames is not None, error=self._error)
 
-    async def on_stop(self, reason: StopReason) -> None:
+    def open(self, ctx: ActorContext[Any], on_end: Callable[[Any, Response | None], None]) -> None:
+        """To be called by the actor as it starts.
+
+        Args:
+            on_end: takes the token of a call that has ended, and the response.
+        """
+        self._ctx, self._ended = ctx, on_end
+
+    async def take(self, news: News) -> None:
+        match news:
+            case Received():
+                await self._received(news)
+            case Connected():
+                self._connected(news.number)
+            case StreamEnded():
+                if news.number == self._number:
+                    self._lose(news.reason)
+            case CallsDue():
+                for each in self._calls.expire(self._ctx.now_s()):
+                    self._error = f"no answer within {each.timeout_s:g} s"
+                    self._ended(each.token, None)
+            case IdleDue():
+                self._look_at_idleness()
+            case _:
+                assert_never(news)
+
+    def flush(self) -> None:
+        """Have all calls of a batch leave together."""
+        if self._frames is not None:
+            self._frames.flush()
+        if self._calls:  # one timer for all; it may come for nothing
+            self._ctx.timers.start_by("calls", self._calls.deadline_s, CALLS_DUE)
+
+    def close(self) -> None:
+        """To be called by the actor as it stops. All open calls end."""
         if self._arrived is not None:
             self._arrived.abort()
         if self._frames is not None:
             self._frames.abort()
         for each in self._calls.clear():
-            self._answer(each, None)
+            self._ended(each.token, None)
 
-    def _called(self, call: Call) -> None:
-        now_s = self.ctx.now_s()
-        code = request_code_of(call.request)
+    def call(
+        self, request: Request, token: object, *, timeout_s: float, batch: Raw | None = None
+    ) -> None:
+        """Send a request. Args: see `rpc_messages.Call`."""
+        now_s = self._ctx.now_s()
+        code = request_code_of(request)
         frames = self._frames
         unsent_bytes = frames.unsent_bytes if frames is not None else self._early_bytes
         if unsent_bytes >= UNSENT_BYTES_MAX or not self._may_call(now_s):
-            self._answer(_Open(call, code), None)
+            self._ended(token, None)
             return
-        opaque = self._calls.add(_Open(call, code), now_s + call.timeout_s)
+        opaque = self._calls.add(_Open(request, code, timeout_s, token), now_s + timeout_s)
         if opaque is None:
-            self._answer(_Open(call, code), None)
+            self._ended(token, None)
             return
         try:
-            body = encode_body(call.request, call.batch)
-            frame = encode_frame(Header(code=code, opaque=opaque), body)
+            frame = encode_frame(Header(code=code, opaque=opaque), encode_body(request, batch))
         except LocalProtocolError as error:
             self._calls.take(opaque)
-            self.ctx.emit(
-                events.RPCCallRefused(peer=self._peer, request=code.name, reason=str(error))
-            )
-            self._answer(_Open(call, code), None)
+            refused = events.RPCCallRefused(peer=self.peer, request=code.name, reason=str(error))
+            self._ctx.emit(refused)
+            self._ended(token, None)
             return
-        self._work_bytes += len(frame)
+        self.work_bytes += len(frame)
         if frames is not None:
             frames.put(frame)
         else:
@@ -239,24 +243,24 @@ class RPCPeer(Actor[_Inbox]):
             return False
         self._number += 1
         self._connecting = True
-        self.ctx.spawn(self._connect, self._number)
+        self._ctx.spawn(self._connect, self._number)
         return True
 
     async def _connect(self, number: int) -> None:
-        address = self._address
+        address = self.address
         try:
             with trio.fail_after(CONNECT_TIMEOUT_S):
-                self._arrived = await self._network.connect(
-                    address.host, address.port, local_host=self._local_host
+                self._arrived = await self.network.connect(
+                    address.host, address.port, local_host=self.local_host
                 )
         except trio.TooSlowError:
             reason = f"no connection within {CONNECT_TIMEOUT_S:g} s"
         except (OSError, trio.BrokenResourceError) as error:
             reason = str(error)
         else:
-            await self.ctx.self_ref.tell(_Connected(number=number))
+            await self._ctx.self_ref.tell(Connected(number=number))
             return
-        await self.ctx.self_ref.tell(StreamEnded(number=number, reason=reason))
+        await self._ctx.self_ref.tell(StreamEnded(number=number, reason=reason))
 
     def _connected(self, number: int) -> None:
         # OneAttemptAtATime
@@ -266,26 +270,26 @@ class RPCPeer(Actor[_Inbox]):
         stream, self._arrived = self._arrived, None
         self._connecting = False
         self._answers_refused = 0
-        self.ctx.emit(events.RPCPeerConnected(peer=self._peer, address=str(self._address)))
+        self._ctx.emit(events.RPCPeerConnected(peer=self.peer, address=str(self.address)))
         frames = self._frames = FrameStream(
-            number, stream, self.ctx.now_s(), self.ctx.self_ref.tell
+            number, stream, self._ctx.now_s(), self._ctx.self_ref.tell
         )
         for opaque, frame in self._early:
             if opaque in self._calls:  # else its time was over before it could leave
                 frames.put(frame)
         self._forget_early()
-        self.ctx.spawn(frames.receive)
-        self.ctx.spawn(frames.send)
-        self.ctx.timers.start("idle", IDLE_S, _IdleDue())
+        self._ctx.spawn(frames.receive)
+        self._ctx.spawn(frames.send)
+        self._ctx.timers.start("idle", IDLE_S, IDLE_DUE)
 
     async def _received(self, message: Received) -> None:
         for frame in message.frames:
             if message.number != self._number:
                 return  # of a connection that is over
-            self._work_bytes += len(frame.body)
+            self.work_bytes += len(frame.body)
             self._read_answer(frame)
-            if self._work_bytes >= WORK_BYTES:
-                await self._breathe()
+            if self.work_bytes >= WORK_BYTES:
+                await self.breathe()
 
     def _read_answer(self, frame: Frame) -> None:
         header = frame.header
@@ -303,23 +307,19 @@ class RPCPeer(Actor[_Inbox]):
                 self._refused(str(error))
             else:
                 self._failures = 0
-            if response is not None and (why := _not_to(found.call.request, response)):
+            if response is not None and (why := _not_to(found.request, response)):
                 self._refused(f"{found.code.name}: {why}")
                 response = None
         else:
             self._refused(f"remoting code {header.code} to {found.code.name}: {header.remark}")
-        self._answer(found, response)
-
-    def _answer(self, found: _Open, response: Response | None) -> None:
-        call = found.call
-        call.answer_to.post(Answered(peer=self._peer, token=call.token, response=response))
+        self._ended(found.token, response)
 
     def _refused(self, reason: str) -> None:
         self._answers_refused += 1
         self._error = reason[:REASON_CHARS_MAX]
         count = self._answers_refused
         if count & (count - 1) == 0:
-            self.ctx.emit(events.RPCAnswerRefused(peer=self._peer, reason=self._error, count=count))
+            self._ctx.emit(events.RPCAnswerRefused(peer=self.peer, reason=self._error, count=count))
 
     def _lose(self, reason: str) -> None:
         """The connection or the attempt is over, and all calls with it."""
@@ -331,18 +331,18 @@ class RPCPeer(Actor[_Inbox]):
         self._frames = None
         self._connecting = False
         self._forget_early()
-        self.ctx.timers.cancel("idle")
+        self._ctx.timers.cancel("idle")
         pause_s = 0.0
         if reason != IDLE:  # else nothing is wrong with the peer
             self._error = self._turned_away(reason, frames) or reason[:REASON_CHARS_MAX]
             pause_s = min(RECONNECT_MAX_S, RECONNECT_FIRST_S * float(1 << min(self._failures, 16)))
             self._failures += 1
-        self._connect_at_s = self.ctx.now_s() + pause_s
+        self._connect_at_s = self._ctx.now_s() + pause_s
         left = self._calls.clear()
         if was_connected or self._failures & (self._failures - 1) == 0:
-            self.ctx.emit(
+            self._ctx.emit(
                 events.RPCPeerLost(
-                    peer=self._peer,
+                    peer=self.peer,
                     reason=reason,
                     unanswered=len(left),
                     failures=self._failures,
@@ -350,7 +350,7 @@ class RPCPeer(Actor[_Inbox]):
                 )
             )
         for each in left:
-            self._answer(each, None)
+            self._ended(each.token, None)
 
     def _turned_away(self, reason: str, frames: FrameStream | None) -> str:
         """What it means that the peer ends one connection after the other without a word; "": it
@@ -361,11 +361,9 @@ class RPCPeer(Actor[_Inbox]):
         self._unheard = self._unheard + 1 if was_reset or is_mute else 0
         found = ""
         if self._unheard >= UNHEARD_TOLD:
-            found = (
-                f"ends each connection at once: its cluster file may not name {self._local_host}"
-            )
-        if self._log is not None:
-            self._log.say(self._peer, found and f"{self._peer} {found}")
+            found = f"ends each connection at once: its cluster file may not name {self.local_host}"
+        if self.log is not None:
+            self.log.say(self.peer, found and f"{self.peer} {found}")
         return found
 
     def _forget_early(self) -> None:
@@ -376,22 +374,53 @@ class RPCPeer(Actor[_Inbox]):
         frames = self._frames
         if frames is None:
             return
-        if self.ctx.now_s() >= frames.active_s + IDLE_S:
+        if self._ctx.now_s() >= frames.active_s + IDLE_S:
             self._lose(IDLE)
         else:
-            self.ctx.timers.start_at("idle", frames.active_s + IDLE_S, _IdleDue())
+            self._ctx.timers.start_at("idle", frames.active_s + IDLE_S, IDLE_DUE)
 
-    def _flush(self) -> None:
+    async def breathe(self) -> None:
+        """Let others work; what is ready leaves meanwhile."""
+        self.work_bytes = 0
         if self._frames is not None:
             self._frames.flush()
-
-    async def _breathe(self) -> None:
-        """Let others work; what is ready leaves meanwhile."""
-        self._work_bytes = 0
-        self._flush()
         await trio.lowlevel.checkpoint()
 
-    def _arm(self) -> None:
-        """One timer for all calls; it may come for nothing."""
-        if self._calls:
-            self.ctx.timers.start_by("calls", self._calls.deadline_s, _CallsDue())
+
+Message: TypeAlias = Call | GetLink
+_Inbox: TypeAlias = Message | News
+
+
+def _size_of(message: _Inbox) -> int:
+    return message.size_bytes if isinstance(message, Received) else CALL_BYTES
+
+
+@attrs.define
+class RPCPeer(Actor[_Inbox]):
+    """See the module's text."""
+
+    mailbox = MailboxSpec(capacity_bytes=PENDING_BYTES, size_of=_size_of)
+    connection: PeerConnection
+
+    async def on_start(self) -> None:
+        self.connection.open(self.ctx, self._ended)
+
+    async def handle_batch(self, messages: list[_Inbox]) -> None:
+        connection = self.connection
+        for message in messages:
+            match message:
+                case Call():
+                    connection.call(message.request, message, timeout_s=message.timeout_s)
+                case GetLink():
+                    message.reply_to.send(connection.link)
+                case _:
+                    await connection.take(message)
+            if connection.work_bytes >= WORK_BYTES:
+                await connection.breathe()
+        connection.flush()
+
+    async def on_stop(self, reason: StopReason) -> None:
+        self.connection.close()
+
+    def _ended(self, call: Call, response: Response | None) -> None:
+        call.answer(self.connection.peer, response)

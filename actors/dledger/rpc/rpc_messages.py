@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any, TypedDict
 
 import attrs
-from msgspec import Raw
 
 from actors.dledger.leader_status import LeaderStatus
 from actors.runtime import ActorRef, ReplyTo
@@ -45,37 +44,37 @@ class Sender:
 
 
 @attrs.frozen(kw_only=True)
-class Call:
-    """To rpc_peers/PEER: send `request`, and tell `answer_to` what came back.
+class Answered:
+    """A call has ended. Once for each Call that was read.
 
     Attributes:
-        timeout_s: seconds from when the peer's actor reads this to the answer at the latest.
-        batch: the JSON of a push's entries, where it is known.
+        response: None: see `rpc.peer.PeerConnection`.
+    """
+
+    peer: str
+    token: object
+    response: Response | None
+
+
+@attrs.frozen(kw_only=True)
+class Call:
+    """To who holds a connection to a peer: send `request`, and tell `answer_to` what came back.
+
+    Attributes:
+        timeout_s: seconds from when this is read to the answer at the latest.
         token: comes back as it is; the caller knows its call by it.
         answer_to: takes Answered among others. A caller bounds its own calls, and has a deadline of
-            its own for when the peer's actor restarts.
+            its own for when the connection's actor restarts.
     """
 
     request: Request
     timeout_s: float
     token: object
     answer_to: ActorRef[Any]
-    batch: Raw | None = None
 
-
-@attrs.frozen(kw_only=True)
-class Answered:
-    """A call has ended. Once for each Call that the peer's actor has read.
-
-    Attributes:
-        response: None for what upstream calls NETWORK_ERROR: there is no connection, or it broke;
-            the time is over; the reply has no body (a failure of the remoting layer), or one that
-            is no such response.
-    """
-
-    peer: str
-    token: object
-    response: Response | None
+    def answer(self, peer: str, response: Response | None) -> None:
+        """Tell the caller that it has ended."""
+        self.answer_to.post(Answered(peer=peer, token=self.token, response=response))
 
 
 @attrs.frozen(kw_only=True)
