@@ -84,6 +84,9 @@ class ActorRef(Generic[M_contra]):
         if 0 < len(items) < lane.limit and type(message) not in lane.special:
             items.append(message)
             return _SENT
+        mailbox = self.mailbox
+        if mailbox is not None and self.registry.tell_hook is None and mailbox.offer(message):
+            return _SENT
         return self._tell(message)
 
     def offer(self, message: M_contra) -> bool:
