@@ -1,4 +1,4 @@
-"""Entries, index records and BLANKs: golden bytes both ways, places, limits, scans, damage."""
+"""Entries, index records and BLANKs: golden bytes both ways, positions, limits, scans, damage."""
 
 import hashlib
 import struct
@@ -31,7 +31,7 @@ from wire.dledger.entry import (
     file_name,
     fits_in_file,
     new_entry,
-    place,
+    position,
 )
 from wire.dledger.scan import EntryHead, Stop, index_record, scan
 from wire.errors import IncompleteData, LocalProtocolError, RemoteProtocolError
@@ -72,7 +72,7 @@ def test_bytes_of_the_specification() -> None:
     assert decode_entry(VECTOR) == FIRST
     assert encode_index((FIRST,)) == INDEX_VECTOR
     assert decode_index(INDEX_VECTOR) == [IndexRecord(1, 0, 52, 0, 1)]
-    assert place(FIRST.size, 52, DATA_FILE_BYTES) == 52
+    assert position(FIRST.size, 52, DATA_FILE_BYTES) == 52
     assert encode_blank(213) == bytes.fromhex("ffffffff 000000d5")
     assert (ENTRY_HEAD_BYTES, INDEX_BYTES, BLANK_BYTES) == (48, 32, 8)
     assert (ENTRY_BYTES_MAX, BODY_BYTES_MAX) == (4_194_304, 4_194_256)
@@ -137,27 +137,27 @@ def test_index_files_of_java_are_what_the_data_says(store: str) -> None:
 def test_java_placed_every_entry_by_the_same_rule(store: str) -> None:
     end = 0
     for entry in read_store(store)[0]:
-        assert entry.pos == place(end, entry.size, golden.DATA_FILE_BYTES)
+        assert entry.pos == position(end, entry.size, golden.DATA_FILE_BYTES)
         end = entry.pos + entry.size
 
 
-# --- places and limits ----------------------------------------------------------------------------
+# --- positions and limits -----------------------------------------------------------------------
 
 
 def test_an_entry_keeps_eight_bytes_for_the_blank() -> None:
     assert fits_in_file(92, 100)
     assert not fits_in_file(93, 100)
-    assert place(4096 - 100, 92, 4096) == 4096 - 100
-    assert place(4096 - 100, 93, 4096) == 4096
-    assert place(0, 4088, 4096) == 0
-    assert place(4096, 4088, 4096) == 4096
-    assert place(8191, 48, 4096) == 8192  # fewer than 8 bytes left: not even a BLANK fits
+    assert position(4096 - 100, 92, 4096) == 4096 - 100
+    assert position(4096 - 100, 93, 4096) == 4096
+    assert position(0, 4088, 4096) == 0
+    assert position(4096, 4088, 4096) == 4096
+    assert position(8191, 48, 4096) == 8192  # fewer than 8 bytes left: not even a BLANK fits
     with pytest.raises(LocalProtocolError, match="entry of 4089 bytes, at most 4088"):
-        place(0, 4089, 4096)
+        position(0, 4089, 4096)
     assert entry_bytes_max(4096) == 4088
     assert entry_bytes_max(DATA_FILE_BYTES) == ENTRY_BYTES_MAX
     with pytest.raises(LocalProtocolError, match="at most 4194304"):
-        place(0, ENTRY_BYTES_MAX + 1, DATA_FILE_BYTES)
+        position(0, ENTRY_BYTES_MAX + 1, DATA_FILE_BYTES)
 
 
 @pytest.mark.parametrize("rest", [7, 0, -1, 2**31])

@@ -218,7 +218,7 @@ class Told:
     async def tell(self, news: store_messages.LedgerGrew) -> None:
         self.ways.append(("at once", news.committed_index))
 
-    def leave(self, news: store_messages.LedgerGrew, *, within_s: float) -> None:
+    def defer(self, news: store_messages.LedgerGrew, *, within_s: float) -> None:
         assert within_s == MINOR_WITHIN_S
         self.ways.append(("later", news.committed_index))
 
