@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 
 class Checklist(NamedTuple):
-    """One specification's list.
+    """The list of one document of `wire/spec`.
 
     Attributes:
         items: number and what it says, short.

@@ -74,7 +74,7 @@ _WITHOUT: dict[int, str] = {
     32: "the list has one owner, an actor; nothing is shared",
 }
 TRAPS = {f"T{number}": title for number, title in _CLASSIC.items()} | dledger_bugs.BUGS
-"""Numbers and subjects as in the specifications' lists."""
+"""Numbers and subjects as in classic-ha.md 7 and dledger.md 11."""
 WITHOUT = {f"T{number}": why for number, why in _WITHOUT.items()} | dledger_bugs.WITHOUT
 """Traps without a script, and why."""
 

@@ -52,8 +52,8 @@ class ClassicGroup:
             only.
         port: where the master listens for slaves. Upstream: haListenPort, 10912.
         compat: "upstream" turns on RocketMQ 5.3.3's looser rules, for comparison and to see its
-            known bugs run (`python tests/traps.py`; in brackets the specification's traps): bytes
-            leave the master before its sync, slaves and Java slaves count by what they have
+            known bugs run (`python tests/traps.py`; in brackets the traps of classic-ha.md 7):
+            bytes leave the master before its sync, slaves and Java slaves count by what they have
             written, and report bytes when they hand them to the store, not when it has them (T4,
             T6); a failed sync is told as an event only and counts as done (T26); every report that
             is not negative is believed (T2, T3, T8), and a master keeps no mark of what it

@@ -1,7 +1,7 @@
 """AcceptSocket: takes the slaves' connections.
 
-Source: apache/rocketmq store/ha/DefaultHAService.AcceptSocketService (5.3.3); specification
-sections 1.1, 1.3 and traps T8, T20.
+Source: apache/rocketmq store/ha/DefaultHAService.AcceptSocketService (5.3.3);
+classic-ha.md 1.1, 1.3 and T8, T20.
 
 Differs from upstream: listens on the node's own address only; an address that is no slave's is
 closed and counted; the number of open connections is bounded.

@@ -2,7 +2,7 @@
 end.
 
 Source: apache/rocketmq store/ha/DefaultHAService.getRuntimeInfo, HARuntimeInfo and
-HAConnectionStateNotificationService (5.3.3); specification sections 1.5, 5.4 and trap T12.
+HAConnectionStateNotificationService (5.3.3); classic-ha.md 1.5, 5.4 and T12.
 
 Messages: ConnectionOpened and Refused from accept_socket, ReportAccepted and Ending from
 read_socket, Sent and Ending from write_socket, Ended from the connection's supervisor,

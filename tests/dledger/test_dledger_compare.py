@@ -1,4 +1,4 @@
-"""Specification 6.2: the table of COMPARE, row by row, and the search made of it."""
+"""dledger.md 6.2: the table of COMPARE, row by row, and the search made of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Specification 6.1 and 6.2: what a leader sends to one peer once the search is over, and when."""
+"""dledger.md 6.1 and 6.2: what a leader sends to one peer once the search is over, and when."""
 
 from __future__ import annotations
 

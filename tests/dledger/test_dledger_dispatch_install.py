@@ -112,7 +112,7 @@ def test_the_end_of_the_leadership_ends_it() -> None:
 
 
 def test_a_java_member_is_refused_by_name_and_seldom() -> None:
-    """Specification 11.4; V3: no spin."""
+    """dledger.md 11.4; V3: no spin."""
     kit = needy(snapshots="refuse")
     refused = [each for each in kit.last.events if isinstance(each, events.SnapshotRefused)]
     assert [(each.peer, each.index) for each in refused] == [("n1", 50)]

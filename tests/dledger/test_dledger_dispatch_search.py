@@ -1,4 +1,4 @@
-"""Specification 6.2, doCompare and doTruncate: the search for where two logs part."""
+"""dledger.md 6.2, doCompare and doTruncate: the search for where two logs part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Specification 4.1 to 4.4: how a member campaigns, follows, leads and leaves its role."""
+"""dledger.md 4.1 to 4.4: how a member campaigns, follows, leads and leaves its role."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Specification 7 and 11.4: what a follower makes of each push, and what it answers."""
+"""dledger.md 7 and 11.4: what a follower makes of each push, and what it answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Specification 8 and 5: what a leader commits, and which appends it answers."""
+"""dledger.md 8 and 5: what a leader commits, and which appends it answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Specification 6.2: how many bytes a peer that is far behind gets in a second."""
+"""dledger.md 6.2: how many bytes a peer that is far behind gets in a second."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Specification 4.5: leadership handed over on request, or to a preferred leader."""
+"""dledger.md 4.5: leadership handed over on request, or to a preferred leader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Specification 4.2 and 4.3: the table that gives a vote, and what a round of votes comes to."""
+"""dledger.md 4.2 and 4.3: the table that gives a vote, and what a round of votes comes to."""
 
 from __future__ import annotations
 

@@ -280,7 +280,7 @@ def request(group: Group, leader: str, **fields: Any) -> InstallSnapshotRequest:
 async def test_a_request_that_does_not_fit_is_refused(
     autojump_clock: Any, fields: dict[str, Any], code: ResponseCode
 ) -> None:
-    """Specification 11.4, item 1; bug B4."""
+    """dledger.md 11.4, item 1; bug B4."""
     shelf = Shelf()
     async with opened(machine=shelf) as group:
         leader = await group.leader()

@@ -1,5 +1,5 @@
-"""Upstream's acknowledgement policies beside ours: one test per row of the specification's section
-3.3, on the pure rules, in the waits that use them, and on whole nodes.
+"""Upstream's acknowledgement policies beside ours: one test per row of classic-ha.md 3.3, on
+the pure rules, in the waits that use them, and on whole nodes.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 What they wrote down is judged by `actors.sim.judges.linear`, which takes no part in the group.
 Reads count from members of ours alone: a Java leader answers GET with entries that are not
-committed (bug B13 of the specification).
+committed (bug B13).
 """
 
 from __future__ import annotations

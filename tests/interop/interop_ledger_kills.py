@@ -9,10 +9,10 @@ at once, and started again; in the first stretch of each kind the leader is amon
 all data files are the same bytes; and what the clients heard, with a read of all that lies in the
 files, is the history of one log.
 
-A Java leader commits entries of earlier terms by counting copies (bug B1 of the specification), so
-a failure may be upstream's: the command prints who led when. And it looks at no larger term while a
-majority answers it (V1): a member that took the next term, on the word of a majority, just when the
-old leader was elected again in the old one, is shut out until that leader ends. It is ended then,
+A Java leader commits entries of earlier terms by counting copies (bug B1), so a failure may be
+upstream's: the command prints who led when. And it looks at no larger term while a majority
+answers it (V1): a member that took the next term, on the word of a majority, just when the old
+leader was elected again in the old one, is shut out until that leader ends. It is ended then,
 and the report counts that. So it does for entries that a killed Java leader wrote the beginning of
 (`interop_ledger_torn.py`): they are judged as what they are in the log.
 """
@@ -188,7 +188,7 @@ def seeing(group: MixedGroup, report: Report, wanted: Callable[[], T]) -> T:
 
 
 def _shutting_out(group: MixedGroup) -> str | None:
-    """The Java member that leads while one of ours has a larger term: bug V1 of the specification.
+    """The Java member that leads while one of ours has a larger term: bug V1.
 
     One of ours would step down.
     """

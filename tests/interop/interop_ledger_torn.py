@@ -2,8 +2,8 @@
 
 Java copies an entry into a mapped file, and a kill that finds it at that, in a page fault or
 while others have the processor, leaves zeros from there on. A start looks at no body
-(specification section 3.3 step 5), so the member leads or follows with that entry as if a client
-had asked for it. One of some hundred kills does so. The append had no answer.
+(dledger.md 3.5, step 5), so the member leads or follows with that entry as if a client had asked
+for it. One of some hundred kills does so. The append had no answer.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""DLedger's known bugs, numbered as in the specification (section 11): B can lose or fork what is
-committed, V stops a group or a member. `traps` prints and plays them.
+"""DLedger's known bugs, numbered as in dledger.md 11: B can lose or fork what is committed, V
+stops a group or a member. `traps` prints and plays them.
 """
 
 from __future__ import annotations

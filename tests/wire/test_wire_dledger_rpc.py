@@ -116,7 +116,7 @@ def test_other_codes_are_nobodys(code: int) -> None:
     assert request_code(code) is None
 
 
-# --- samples of the specification -----------------------------------------------------------------
+# --- samples of dledger.md 2.3 --------------------------------------------------------------------
 
 ENTRY = Entry(body=b"hello", index=6, magic=1, pos=533, size=53, term=2)
 SAMPLES: list[tuple[RequestCode, bytes, Request | Response]] = [

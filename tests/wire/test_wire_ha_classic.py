@@ -57,7 +57,7 @@ def encode_frames(frames: list[Frame]) -> bytes:
     return b"".join(encode_frame_header(offset, len(body)) + body for offset, body in frames)
 
 
-# --- samples from the specification ---------------------------------------------------------------
+# --- samples of classic-ha.md 2.2 -----------------------------------------------------------------
 
 
 def test_bytes_of_the_specification() -> None:

@@ -1,7 +1,7 @@
 """Where a leader's log and a follower's part: the search by COMPARE.
 
 Source: openmessaging/dledger, DLedgerEntryPusher.java (EntryDispatcher.doCompare), 0.3.1.2;
-specification 6.2, whose table is `judge`; bug V12.
+dledger.md 6.2, whose table is `judge`; bug V12.
 
 Differs from upstream:
 - After a first step down by one the steps double, but never past the lower end of what both logs

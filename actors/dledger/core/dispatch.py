@@ -1,7 +1,7 @@
 """How a leader brings one peer's log to its own: COMPARE, TRUNCATE, APPEND, COMMIT.
 
 Source: openmessaging/dledger, DLedgerEntryPusher.java (EntryDispatcher), 0.3.1.2, dialect L;
-specification 6.1 and 6.2.
+dledger.md 6.1 and 6.2.
 
 INSTALL_SNAPSHOT is dialect N's (0.4.0), between our own members: a peer that has nothing in common
 with a log whose beginning is gone gets a snapshot, and then the entry at its index by TRUNCATE.
@@ -48,7 +48,7 @@ class Quota:
     others are not affected.
 
     Source: openmessaging/dledger, DLedgerEntryPusher.java (EntryDispatcher.checkQuotaAndWait) and
-    utils/Quota.java, 0.3.1.2; specification 6.2.
+    utils/Quota.java, 0.3.1.2; dledger.md 6.2.
 
     Differs: no thread sleeps until the next second, and batches count, too.
     """

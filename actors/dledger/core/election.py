@@ -1,6 +1,6 @@
 """A member's role: it campaigns, votes, follows, leads and hands its leadership over.
 
-Source: openmessaging/dledger, DLedgerLeaderElector.java, 0.3.1.2; specification sections 4.1 to
+Source: openmessaging/dledger, DLedgerLeaderElector.java, 0.3.1.2; dledger.md 4.1 to
 4.5; Raft sections 5.1 and 5.2. What single requests and rounds come to is decided in `votes`,
 `heartbeats` and `transfer`; `roles` has the steps from one role to another.
 

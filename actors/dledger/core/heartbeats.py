@@ -1,7 +1,7 @@
 """A leader's rounds of heartbeats, and what a member answers to one.
 
 Source: openmessaging/dledger, DLedgerLeaderElector.java (sendHeartbeats, handleHeartBeat), 0.3.1.2;
-specification 4.4.
+dledger.md 4.4.
 
 Differs from upstream:
 - A larger term in any answer ends the leadership, also when a quorum is happy (bug V1: a member
@@ -40,7 +40,7 @@ class HeartbeatVerdict:
 
 
 def judge_heartbeat(state: MemberState, leader: str, term: int) -> HeartbeatVerdict:
-    """The receiver's side of specification 4.4."""
+    """The receiver's side of dledger.md 4.4."""
     if leader not in state.members:
         code = ResponseCode.UNKNOWN_MEMBER
         return HeartbeatVerdict(heard=Heard.NOTHING, code=code, term=state.term)

@@ -1,7 +1,7 @@
 """How a follower takes pushes: in index order, cutting only what conflicts.
 
 Source: openmessaging/dledger, DLedgerEntryPusher.java (EntryHandler), 0.3.1.2, dialect L;
-specification section 7 and 11.4, items 1 to 3 and 8; Raft section 5.3.
+dledger.md 7 and 11.4, items 1 to 3 and 8; Raft section 5.3.
 
 The session match index (`matched`) is the highest entry that is known to equal the leader's in this
 session. A COMPARE that finds the entry, or a TRUNCATE, sets it; appends that follow on it raise it.
@@ -238,7 +238,7 @@ class Intake:
     # ---- kinds ----
 
     def _gate(self, pushed: Pushed) -> ResponseCode | None:
-        """Why a push is not looked at; None if it is (specification 11.4, item 1)."""
+        """Why a push is not looked at; None if it is (dledger.md 11.4, item 1)."""
         if pushed.term < self._term:
             return ResponseCode.EXPIRED_TERM
         if pushed.term > self._term or not self._following:

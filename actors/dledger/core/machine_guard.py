@@ -1,6 +1,6 @@
 """Whether a follower's state machine can go on with a log that begins anew.
 
-Source: specification 9 and 11.4, items 14 and 15; dialect L has no such question, for its members
+Source: dledger.md 9 and 11.4, items 14 and 15; dialect L has no such question, for its members
 have no machine that could lack an entry.
 """
 

@@ -1,6 +1,6 @@
 """What a member of a group is: its role, its term and vote, its leader, the end of its log.
 
-Source: openmessaging/dledger, MemberState.java 0.3.1.2; specification sections 1 and 4.1.
+Source: openmessaging/dledger, MemberState.java 0.3.1.2; dledger.md 1 and 4.1.
 
 Differs from upstream:
 - It has one owner, the state maintainer. Others hold copies that came with a session's number, and

@@ -1,7 +1,7 @@
 """Which preferred leader a leader hands over to, and which ones it lets alone for now.
 
-Source: openmessaging/dledger, DLedgerServer.java (checkPreferredLeader), 0.3.1.2; specification
-4.5.
+Source: openmessaging/dledger, DLedgerServer.java (checkPreferredLeader), 0.3.1.2;
+dledger.md 4.5.
 
 Differs from upstream: one that did not take over is asked again after a pause that doubles,
 whatever `CompatSettings` says. Upstream asks each second, and holds appends each time.

@@ -1,7 +1,7 @@
 """The pushes to one peer that it has not acknowledged, bounded in number and in bytes.
 
 Source: openmessaging/dledger, DLedgerEntryPusher.java (EntryDispatcher.pendingMap,
-batchPendingMap, doCheckAppendResponse), 0.3.1.2; specification 6.1 and 6.2.
+batchPendingMap, doCheckAppendResponse), 0.3.1.2; dledger.md 6.1 and 6.2.
 
 Differs: a peer that refuses what follows on the same entry again is sent less at once, until that
 has gone well for a while. Heartbeats share its way: behind all that a long log has to give it would

@@ -1,7 +1,7 @@
 """What a leader may commit, and which appends are answered.
 
 Source: openmessaging/dledger, DLedgerEntryPusher.java (QuorumAckChecker, waitAck), 0.3.1.2;
-specification section 8; Raft sections 5.3 and 5.4.2; etcd-io/raft quorum/majority.go for the idea
+dledger.md 8; Raft sections 5.3 and 5.4.2; etcd-io/raft quorum/majority.go for the idea
 of the sorted indexes.
 
 Inputs: `lead`, `rest`, `stored`, `matched`, `waiting`, `applied`, `tick`. Each gives QuorumEffects.

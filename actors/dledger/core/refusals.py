@@ -1,7 +1,7 @@
 """How a request is refused: the answer of its class, with the base fields of the request.
 
 Source: openmessaging/dledger, DLedgerServer.handle... and RequestOrResponse.copyBaseInfo,
-dledger-all-0.3.1.2; specification sections 2.3 and 2.4.
+dledger-all-0.3.1.2; dledger.md 2.3 and 2.4.
 """
 
 from __future__ import annotations

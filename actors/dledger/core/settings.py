@@ -1,7 +1,7 @@
 """The numbers of DLedger's protocol, under our names and with upstream's defaults.
 
 Source: openmessaging/dledger, DLedgerConfig.java and DLedgerEntryPusher.java, 0.3.1.2;
-specification section 10.
+dledger.md 10.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ REVOTE_PAUSE_S: Final = 0.05
 """Between two rounds of a candidate whom others answered that they are about to raise their term.
 
 Upstream asks again at once, every 17 ms while the other waits out a round of its own: 94 requests
-in 1.6 s were seen (specification 4.2).
+in 1.6 s were seen (dledger.md 4.2).
 """
 LEADER_SEEN_LEAKS: Final = 3
 """Heartbeat intervals that a candidate adds to its pause when somebody reports a leader."""
@@ -38,7 +38,7 @@ hold appends for TRANSFER_TIMEOUT_S."""
 class CompatSettings:
     """Which of upstream's looser rules hold, each by itself; none by default.
 
-    The names in brackets are those of the known bugs (specification, section 11), each of which a
+    The names in brackets are those of the known bugs (dledger.md 11), each of which a
     script under `tests/scripts/upstream/` shows. `upstream` has them all.
 
     Attributes:

@@ -1,7 +1,7 @@
 """Leadership that is handed over on purpose: the leader's part and the transferee's.
 
 Source: openmessaging/dledger, DLedgerLeaderElector.java (handleLeadershipTransfer,
-handleTakeLeadership, TakeLeadershipTask), 0.3.1.2; specification 4.5. `preferred` has the leader's
+handleTakeLeadership, TakeLeadershipTask), 0.3.1.2; dledger.md 4.5. `preferred` has the leader's
 own reason to.
 
 Differs from upstream:

@@ -1,7 +1,7 @@
 """Votes: which candidate gets this member's, and what a round of votes comes to.
 
 Source: openmessaging/dledger, DLedgerLeaderElector.java (handleVote, maintainAsCandidate), 0.3.1.2;
-specification 4.2 and 4.3, whose rows and lines are named below. Raft section 5.2 and 5.4.1.
+dledger.md 4.2 and 4.3, whose rows and lines are named below. Raft section 5.2 and 5.4.1.
 
 Differs from upstream:
 - Row 6 also holds where this member has not voted in the term but follows its leader: upstream
@@ -91,7 +91,7 @@ def judge(
     taking_leadership: bool,
     beside_leader: bool = False,
 ) -> Judgement:
-    """The table of specification 4.2, first matching row.
+    """The table of dledger.md 4.2, first matching row.
 
     Args:
         internal: this member asks itself, in memory.
@@ -286,7 +286,7 @@ class VoteRound:
         return asked.end != state.end or asked.candidate < state.self_id
 
     def result(self, now_s: float) -> RoundResult:
-        """The lines of specification 4.3, first match; unless a leader that is seen is denied."""
+        """The lines of dledger.md 4.3, first match; unless a leader that is seen is denied."""
         known = [a for a in self._answers.values() if a is not None]
         valid = sum(a.result is not VoteResult.UNKNOWN for a in known)
         bigger = self._count(

@@ -1,7 +1,7 @@
 """A follower's pushes that wait for the entries before them, by their first index.
 
 Source: openmessaging/dledger, DLedgerEntryPusher.java (EntryHandler.writeRequestMap,
-checkAbnormalFuture), 0.3.1.2; specification section 7.
+checkAbnormalFuture), 0.3.1.2; dledger.md 7.
 
 Differs: a newer one of the same index takes the place of the older; who waits too long is answered
 and forgotten. With `sticks` (`CompatSettings.pushes_stick`) neither (bug V2).

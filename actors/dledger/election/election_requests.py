@@ -1,6 +1,6 @@
 """The requests of elections and transfers, and what their answers mean: bodies to values and back.
 
-Upstream: openmessaging/dledger, DLedgerLeaderElector.java, 0.3.1.2; specification 2.3.
+Upstream: openmessaging/dledger, DLedgerLeaderElector.java, 0.3.1.2; dledger.md 2.3.
 """
 
 from __future__ import annotations

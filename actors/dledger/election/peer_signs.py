@@ -1,7 +1,7 @@
 """Whether each peer answers votes and heartbeats, and refuses this member, or says no sound term.
 
 Source: the codes 400 to 402 of openmessaging/dledger, DLedgerServer.handle..., 0.3.1.2, where
-upstream's caller drops them without a word; specification sections 2.4, 4.2 and 4.4.
+upstream's caller drops them without a word; dledger.md 2.4, 4.2 and 4.4.
 """
 
 from __future__ import annotations

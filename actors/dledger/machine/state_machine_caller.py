@@ -1,7 +1,7 @@
 """StateMachineCaller: gives a user's state machine what is committed, and takes snapshots.
 
 Upstream: openmessaging/dledger, statemachine/StateMachineCaller.java and
-snapshot/SnapshotManager.java, tag 0.4.0; specification section 9.
+snapshot/SnapshotManager.java, tag 0.4.0; dledger.md 9.
 
 Differs: entries go in batches; a snapshot is written beside the loop, in steps; one that a leader
 sends is taken from that leader alone, in its term (11.4, item 1).

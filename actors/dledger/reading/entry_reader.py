@@ -1,6 +1,6 @@
 """EntryReader: answers reads of the log up to what is committed, holds who waits.
 
-Upstream: openmessaging/dledger, DLedgerServer.java (handleGet), 0.3.1.2; specification section 5.
+Upstream: openmessaging/dledger, DLedgerServer.java (handleGet), 0.3.1.2; dledger.md 5.
 
 Differs: reads end at what is committed (bug B13), on every member alike; `uncommitted` (`compat`)
 is upstream's view. Over the wire the leader alone answers, as upstream's does.

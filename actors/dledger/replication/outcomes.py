@@ -1,7 +1,7 @@
 """How an append ends: our errors under upstream's names, and the codes of both.
 
 Upstream: openmessaging/dledger, DLedgerServer.java (handleAppend), DLedgerEntryPusher.java
-(waitAck), 0.3.1.2; specification section 5.
+(waitAck), 0.3.1.2; dledger.md 5.
 
 Differs: an append whose leader leads no more ends with EXPIRED_TERM at once; upstream's waits until
 the same node leads again, and ends with TERM_CHANGED then.

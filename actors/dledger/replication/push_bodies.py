@@ -1,7 +1,7 @@
 """Pushes and their answers: bodies to values and back.
 
 Upstream: openmessaging/dledger, DLedgerEntryPusher.java (buildResponse, buildBatchAppendResponse),
-0.3.1.2; specification 2.3.
+0.3.1.2; dledger.md 2.3.
 """
 
 from __future__ import annotations

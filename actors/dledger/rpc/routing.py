@@ -1,7 +1,7 @@
 """Whom a request is for: the member and its part, among those that share one port.
 
 Source: openmessaging/dledger, DLedgerServer.handle... (the checks that begin each of them),
-proxy/DLedgerProxy.java, dledger-all-0.3.1.2; specification section 2.4.
+proxy/DLedgerProxy.java, dledger-all-0.3.1.2; dledger.md 2.4.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which addresses may connect: the slaves'; and bounded notice of all others.
 
-Nothing on this wire identifies a slave, so its address must (specification T8, T12; design section
+Nothing on this wire identifies a slave, so its address must (classic-ha.md T8, T12; design section
 3).
 """
 

@@ -2,7 +2,7 @@
 
 Source: apache/rocketmq store/ha/HAService.isSlaveOK and CommitLog.submitReplicaRequest (4.9.8);
 store/CommitLog.asyncPutMessage, calcNeedAckNums, DefaultHAService.inSyncReplicasNums (5.3.3);
-specification sections 3.2 and 3.3. A policy holds no state. It judges by the replicas that count
+classic-ha.md 3.2 and 3.3. A policy holds no state. It judges by the replicas that count
 (of each: name, where its log ends, when that was heard) and by where the master's own log ends.
 
 Differs from upstream:

@@ -46,7 +46,7 @@ class Dialect(Protocol):
 
 @attrs.frozen
 class ClassicDialect:
-    """RocketMQ's classic HA, unchanged from 3.x to 5.3.3 (specification section 2)."""
+    """RocketMQ's classic HA, unchanged from 3.x to 5.3.3 (classic-ha.md 2)."""
 
     start_rule: StartRule = attrs.field(factory=FirstByte)
     upstream: bool = False

@@ -1,6 +1,6 @@
 """Flow control in ticks of one second, and the meter behind "bytes per second".
 
-Source: apache/rocketmq store/ha/FlowMonitor.java (5.0.0-5.3.3); specification section 2.7.
+Source: apache/rocketmq store/ha/FlowMonitor.java (5.0.0-5.3.3); classic-ha.md 2.7.
 
 Differs from upstream: header and body are counted (upstream: headers only, so that its limit never
 bites), and an exhausted budget means "wait for the next tick" (upstream sends empty frames in a

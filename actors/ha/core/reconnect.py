@@ -1,6 +1,6 @@
 """When a slave tries its master again, and how it calls its own condition.
 
-Source: apache/rocketmq store/ha/DefaultHAClient.run (5.3.3), specification section 1.4 and trap T1.
+Source: apache/rocketmq store/ha/DefaultHAClient.run (5.3.3), classic-ha.md 1.4 and T1.
 
 Differs from upstream: a master that was just lost, or is not there yet, is tried again after 0.2 s,
 then after twice as long each time, up to the interval (upstream waits 5 s at once, in which a group

@@ -1,7 +1,7 @@
 """The reports of one slave connection, as the master judges them.
 
 Source: apache/rocketmq store/ha/DefaultHAConnection.ReadSocketService.processReadEvent (4.9.8 with
-the check, 5.3.3 without); specification sections 1.3, 2.3 and traps T2, T3, T8.
+the check, 5.3.3 without); classic-ha.md 1.3, 2.3 and T2, T3, T8.
 
 Differs from upstream:
 - Every report is checked before it touches any state, the first one included: below zero or above

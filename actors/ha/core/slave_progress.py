@@ -1,7 +1,7 @@
 """One connection of a slave to its master: frames in, bytes for the store and reports out.
 
 Source: apache/rocketmq store/ha/DefaultHAClient.java (5.3.3), dispatchReadRequest and
-reportSlaveMaxOffsetPlus; specification sections 1.4, 2.1, 2.5 and traps T1, T4, T5, T6, T9.
+reportSlaveMaxOffsetPlus; classic-ha.md 1.4, 2.1, 2.5 and T1, T4, T5, T6, T9.
 
 Differs from upstream:
 - The first report leaves at once (up to 4.9.8 after 5 s).

@@ -1,7 +1,7 @@
 """What the master knows of its slaves and their connections: the state behind the status answer.
 
 Source: apache/rocketmq store/ha/DefaultHAService.getRuntimeInfo and HARuntimeInfo (5.3.3);
-specification section 5.4 and trap T12.
+classic-ha.md 5.4 and T12.
 
 Differs from upstream: rows are configured slaves, so a slave that is not there is seen; each row
 says why its last connection ended; the newest identified connection of a slave replaces the older

@@ -1,7 +1,7 @@
 """Where the master starts to send to a slave, from the slave's first report.
 
 Source: apache/rocketmq store/ha/DefaultHAConnection.WriteSocketService.run (5.3.3), step
-"nextTransferFromWhere == -1"; specification section 2.4 and trap T14.
+"nextTransferFromWhere == -1"; classic-ha.md 2.4 and T14.
 
 Differs from upstream:
 - The default for an empty slave is the master's first byte instead of the start of its last file,

@@ -1,7 +1,7 @@
 """States of a replication connection, with upstream's names and ordinals, and their transitions as
 data.
 
-Source: apache/rocketmq store/ha/HAConnectionState.java (5.3.3); specification section 1.4.
+Source: apache/rocketmq store/ha/HAConnectionState.java (5.3.3); classic-ha.md 1.4.
 HANDSHAKE and SUSPEND are never entered by the classic dialect. They are members because the
 ordinals travel in status answers.
 

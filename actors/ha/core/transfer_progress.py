@@ -1,7 +1,7 @@
 """What the master sends next on one connection: frames, heartbeats, or nothing until a time.
 
-Source: apache/rocketmq store/ha/DefaultHAConnection.WriteSocketService.run (5.3.3); specification
-section 2.4.
+Source: apache/rocketmq store/ha/DefaultHAConnection.WriteSocketService.run (5.3.3);
+classic-ha.md 2.4.
 
 Differs from upstream: woken by every growth of the log (upstream polls every 100 ms on an
 ASYNC_MASTER, T19); the frame size is clamped to what a Java slave can take (T10); a slave whose

@@ -1,7 +1,7 @@
 """Which appends are replicated far enough, and what readers may see.
 
-Source: apache/rocketmq store/ha/GroupTransferService.java (4.9.8, 5.3.3); specification section 3
-and traps T7, T11, T12.
+Source: apache/rocketmq store/ha/GroupTransferService.java (4.9.8, 5.3.3);
+classic-ha.md 3 and T7, T11, T12.
 
 Differs from upstream:
 - Copies are counted by node, not by socket, from the newest live connection of each, and fall when

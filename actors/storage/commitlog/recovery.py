@@ -1,7 +1,7 @@
 """Finding the end of a commit log at start, and deciding what may be cut.
 
 Upstream: apache/rocketmq store/.../CommitLog.java, recoverNormally, recoverAbnormally,
-isMappedFileMatchedRecover (5.3.3); specification section 4.7.
+isMappedFileMatchedRecover (5.3.3); classic-ha.md 4.7.
 
 Differs:
 - The synced mark: a record that lies below it was once on the disk, so damage there refuses the

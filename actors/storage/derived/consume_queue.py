@@ -1,7 +1,7 @@
 """The consume queues of a store: for each queue of each topic, where its n-th record is in the log.
 
 Upstream: apache/rocketmq store/.../ConsumeQueue.java, queue/ConsumeQueueStore.java (5.3.3);
-specification section 4.9. Units and names: `wire.files.consume_queue`.
+classic-ha.md 4.9. Units and names: `wire.files.consume_queue`.
 
 Differs:
 - A unit's position is 20 times its queue offset. A gap before it means that units were lost: the

@@ -1,7 +1,7 @@
 """The index files of a store: from a message key to the records that have it.
 
-Upstream: apache/rocketmq store/.../index/IndexService.java, IndexFile.java (5.3.3); specification
-section 4.10. Layout: `wire.files.index_file`.
+Upstream: apache/rocketmq store/.../index/IndexService.java, IndexFile.java (5.3.3);
+classic-ha.md 4.10. Layout: `wire.files.index_file`.
 
 Differs:
 - After a crash the newest file is cut back to what the last flush covers; upstream deletes every

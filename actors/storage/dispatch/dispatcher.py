@@ -1,7 +1,7 @@
 """Dispatcher: derives consume queues and index from the log, behind its writer, and looks there.
 
 Upstream: apache/rocketmq store/.../DefaultMessageStore.java, ReputMessageService,
-FlushConsumeQueueService; index/IndexService.java (5.3.3); specification section 4.8.
+FlushConsumeQueueService; index/IndexService.java (5.3.3); classic-ha.md 4.8.
 
 Differs:
 - A record that is cut, as it is normal on a slave, is waited for on masters too; upstream's master

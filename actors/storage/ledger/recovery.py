@@ -1,7 +1,7 @@
 """Finding the end of a DLedger log at start, and judging what may be cut.
 
 Upstream: openmessaging/dledger, store/file/DLedgerMmapFileStore.java, recover (0.3.1.2);
-specification section 3.5.
+dledger.md 3.5.
 
 Differs:
 - The synced mark, if there is one: the scan begins in the file that holds it, and damage below it

@@ -1,6 +1,6 @@
 """The numbers of a DLedger store, under our names and with upstream's defaults.
 
-Source: openmessaging/dledger, DLedgerConfig.java (0.3.1.2); specification section 10.
+Source: openmessaging/dledger, DLedgerConfig.java (0.3.1.2); dledger.md 10.
 """
 
 from __future__ import annotations

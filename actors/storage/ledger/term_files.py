@@ -1,7 +1,7 @@
 """Term and vote (`currterm`), and the committed index (`checkpoint`), as Java's nodes keep them.
 
 Upstream: openmessaging/dledger, MemberState.java (persistTerm, loadTerm), DLedgerMmapFileStore.java
-(persistCheckPoint), IOUtils.java (0.3.1.2); specification section 3.4.
+(persistCheckPoint), IOUtils.java (0.3.1.2); dledger.md 3.4.
 
 The texts themselves: `wire.dledger.files`.
 

@@ -1,7 +1,7 @@
 """When the oldest file of a log may go.
 
 Upstream: apache/rocketmq store/.../DefaultMessageStore.java, CleanCommitLogService (5.3.3);
-specification section 4.11.
+classic-ha.md 4.11.
 
 Differs: a disk that is too full at the start is cleaned at once, and one that fills up between two
 looks as soon as a write finds no room; the disk is looked at before each deletion, so that forced
