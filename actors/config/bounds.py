@@ -19,48 +19,16 @@ NODES_MAX = 64
 GROUPS_MAX = 64
 NAME_CHARS_MAX = 64
 PATH_CHARS_MAX = 4096
-PORT_MIN, PORT_MAX = 1, 65_535
+PORT_MAX = 65_535
 
-FRAME_BYTES_MIN = 1024
-FRAME_BYTES_MAX = 4_194_292
-"""A Java slave's read buffer of 4 MiB less the header of 12 bytes; more hangs it (T10)."""
-SEGMENT_BYTES_MIN = 4096
 SEGMENT_BYTES_MAX = (1 << 31) - 4096
 """Java maps a segment through an int size."""
-SEGMENT_STEP_BYTES = 4096
 CONSUME_QUEUE_UNIT_BYTES = 20
-CONSUME_QUEUE_BYTES_MIN = 20
-CONSUME_QUEUE_BYTES_MAX = 1_000_000_000
-INDEX_COUNT_MIN = 2
-INDEX_COUNT_MAX = 100_000_000
-"""Units of 20 bytes in one mapped file: Java's int size ends a little above this."""
-MESSAGE_BYTES_MIN = 1
-MESSAGE_BYTES_MAX = 64 << 20
-PENDING_BYTES_MIN = 64 << 10
-PENDING_BYTES_MAX = 16 << 30
-RATE_BYTES_MAX = 1 << 40
-RATE_RECORDS_MAX = 100_000_000
-GAP_BYTES_MAX = 1 << 62
-ENTRIES_MAX = 1_000_000
-"""Entries of a DLedger group that wait for something; each costs some hundred bytes."""
-SNAPSHOT_ENTRIES_MAX = 1 << 40
-SNAPSHOTS_MAX = 100
-LEAKS_MAX = 1000
-
-INTERVAL_S_MIN = 0.001
-INTERVAL_S_MAX = 86_400.0
 RECONNECT_FIRST_S = 0.2
 """A slave's first pause after a lost master: short for a person, long for a machine."""
-HOURS_MAX = 24 * 366 * 10
-RATIO_MIN, RATIO_MAX = 0.10, 0.99
-"""Upstream clamps diskMaxUsedSpaceRatio to 10-95 %; ours refuses what is outside."""
+EVENT_BYTES_MIN = 4096
 API_CLIENTS = 64
 """Clients of one node, beside the connections that the cluster makes itself."""
-API_CLIENTS_MAX = 10_000
-EVENT_BYTES_MIN = 4096
-EVENT_BYTES_MAX = 1 << 50
-EVENTS_MAX = 10_000_000
-DAYS_MAX = 36_500
 
 FOUND_CHARS_MAX = 60
 """A found value is quoted up to here, so that a problem stays one line."""
@@ -157,8 +125,33 @@ STORE_VERSION = Text(
     r"[1-9][0-9]?\.[0-9]{1,2}\.[0-9]{1,2}", "a RocketMQ version of three numbers, such as 5.5.0"
 )
 PATH = Text(rf"[^\x00-\x1f\x7f]{{1,{PATH_CHARS_MAX}}}", "a path without control characters")
-PORT = Within(PORT_MIN, PORT_MAX)
-INTERVAL = Within(INTERVAL_S_MIN, INTERVAL_S_MAX)
+PORT = Within(1, PORT_MAX)
+NODES = Within(1, NODES_MAX)
+INTERVAL = Within(0.001, 86_400.0)
+FRAME = Within(1024, 4_194_292)
+"""A Java slave's read buffer of 4 MiB less the header of 12 bytes; more hangs it (T10)."""
+SEGMENT = Within(4096, SEGMENT_BYTES_MAX, 4096)
+CONSUME_QUEUE = Within(CONSUME_QUEUE_UNIT_BYTES, 1_000_000_000, CONSUME_QUEUE_UNIT_BYTES)
+INDEX_COUNT = Within(2, 100_000_000)
+"""Units of 20 bytes in one mapped file: Java's int size ends a little above this."""
+MESSAGE = Within(1, 64 << 20)
+PENDING = Within(64 << 10, 16 << 30)
+RATE = Within(0, 1 << 40)
+RATE_RECORDS = Within(0, 100_000_000)
+GAP = Within(1, 1 << 62)
+ENTRIES = Within(1, 1_000_000)
+"""Entries of a DLedger group that wait for something; each costs some hundred bytes."""
+SNAPSHOT_ENTRIES = Within(1, 1 << 40)
+SNAPSHOTS = Within(1, 100)
+LEAKS = Within(1, 1000)
+HOURS = Within(1, 24 * 366 * 10)
+RATIO = Within(0.10, 0.99)
+"""Upstream clamps diskMaxUsedSpaceRatio to 10-95 %; ours refuses what is outside."""
+CLIENTS = Within(1, 10_000)
+EVENT_BYTES = Within(EVENT_BYTES_MIN, 1 << 50)
+EVENTS = Within(1, 10_000_000)
+DAYS = Within(1, 36_500)
+
 ADDRESS_EXPECTED = "an IP address of one host, such as 127.0.0.1"
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 import attrs
 
 from actors.config import bounds
-from actors.config.bounds import INTERVAL, PORT, EachWithin, Within
+from actors.config.bounds import INTERVAL, PORT, EachWithin
 from actors.config.group import Durability, LargestFile, Role, StoreType
 from actors.config.members import MasterNode, SlaveNode, master_node, slave_nodes
 from wire.files.message_record import RECORD_BYTES_MAX, RECORD_OVERHEAD_MAX
@@ -137,91 +137,55 @@ class ClassicGroup:
     slaves: tuple[SlaveNode, ...] = attrs.field(default=(), converter=slave_nodes)
     copies: int = attrs.field(
         default=attrs.Factory(_default_copies, takes_self=True),
-        validator=Within(1, bounds.NODES_MAX),
+        validator=bounds.NODES,
     )
     durability: Durability = "synced"
     port: int = attrs.field(default=10_912, validator=PORT)
     compat: Literal["upstream"] | None = None
 
     ack_policy: AckPolicyName = "copies"
-    ha_slave_fallbehind_max_bytes: int = attrs.field(
-        default=256 * MIB, validator=Within(1, bounds.GAP_BYTES_MAX)
-    )
-    in_sync_replicas: int = attrs.field(default=1, validator=Within(1, bounds.NODES_MAX))
-    min_in_sync_replicas: int = attrs.field(default=1, validator=Within(1, bounds.NODES_MAX))
+    ha_slave_fallbehind_max_bytes: int = attrs.field(default=256 * MIB, validator=bounds.GAP)
+    in_sync_replicas: int = attrs.field(default=1, validator=bounds.NODES)
+    min_in_sync_replicas: int = attrs.field(default=1, validator=bounds.NODES)
     enable_slave_acting_master: bool = False
     enable_auto_in_sync_replicas: bool = False
     all_ack_in_sync_state_set: bool = False
 
-    frame_bytes: int = attrs.field(
-        default=1 << 20, validator=Within(bounds.FRAME_BYTES_MIN, bounds.FRAME_BYTES_MAX)
-    )
+    frame_bytes: int = attrs.field(default=1 << 20, validator=bounds.FRAME)
     ha_send_heartbeat_interval_s: float = attrs.field(default=5.0, validator=INTERVAL)
     ha_housekeeping_interval_s: float = attrs.field(default=20.0, validator=INTERVAL)
     slave_timeout_s: float = attrs.field(default=3.0, validator=INTERVAL)
     reconnect_interval_s: float = attrs.field(default=5.0, validator=INTERVAL)
     connect_timeout_s: float = attrs.field(default=5.0, validator=INTERVAL)
-    ha_max_gap_not_in_sync_bytes: int = attrs.field(
-        default=256 * MIB, validator=Within(1, bounds.GAP_BYTES_MAX)
-    )
-    max_ha_transfer_bytes_per_s: int = attrs.field(
-        default=0, validator=Within(0, bounds.RATE_BYTES_MAX)
-    )
+    ha_max_gap_not_in_sync_bytes: int = attrs.field(default=256 * MIB, validator=bounds.GAP)
+    max_ha_transfer_bytes_per_s: int = attrs.field(default=0, validator=bounds.RATE)
 
-    segment_bytes: int = attrs.field(
-        default=1 << 30,
-        validator=Within(
-            bounds.SEGMENT_BYTES_MIN, bounds.SEGMENT_BYTES_MAX, bounds.SEGMENT_STEP_BYTES
-        ),
-    )
-    consume_queue_bytes: int = attrs.field(
-        default=6_000_000,
-        validator=Within(
-            bounds.CONSUME_QUEUE_BYTES_MIN,
-            bounds.CONSUME_QUEUE_BYTES_MAX,
-            bounds.CONSUME_QUEUE_UNIT_BYTES,
-        ),
-    )
-    index_slots_count: int = attrs.field(
-        default=5_000_000, validator=Within(bounds.INDEX_COUNT_MIN, bounds.INDEX_COUNT_MAX)
-    )
-    index_units_count: int = attrs.field(
-        default=20_000_000, validator=Within(bounds.INDEX_COUNT_MIN, bounds.INDEX_COUNT_MAX)
-    )
+    segment_bytes: int = attrs.field(default=1 << 30, validator=bounds.SEGMENT)
+    consume_queue_bytes: int = attrs.field(default=6_000_000, validator=bounds.CONSUME_QUEUE)
+    index_slots_count: int = attrs.field(default=5_000_000, validator=bounds.INDEX_COUNT)
+    index_units_count: int = attrs.field(default=20_000_000, validator=bounds.INDEX_COUNT)
     store_version: str | None = attrs.field(
         default=None, validator=attrs.validators.optional(bounds.STORE_VERSION)
     )
     max_message_bytes: int = attrs.field(
         default=attrs.Factory(_default_message_bytes, takes_self=True),
-        validator=Within(bounds.MESSAGE_BYTES_MIN, bounds.MESSAGE_BYTES_MAX),
+        validator=bounds.MESSAGE,
     )
     flush_interval_s: float = attrs.field(default=0.5, validator=INTERVAL)
     check_crc_on_recover: bool = True
 
-    file_reserved_time_h: int = attrs.field(default=72, validator=Within(1, bounds.HOURS_MAX))
+    file_reserved_time_h: int = attrs.field(default=72, validator=bounds.HOURS)
     delete_when_hours: tuple[int, ...] = attrs.field(
         default=(4,), validator=EachWithin(0, 23, "hours")
     )
-    disk_max_used_ratio: float = attrs.field(
-        default=0.75, validator=Within(bounds.RATIO_MIN, bounds.RATIO_MAX)
-    )
-    disk_clean_forcibly_ratio: float = attrs.field(
-        default=0.85, validator=Within(bounds.RATIO_MIN, bounds.RATIO_MAX)
-    )
-    disk_full_ratio: float = attrs.field(
-        default=0.90, validator=Within(bounds.RATIO_MIN, bounds.RATIO_MAX)
-    )
+    disk_max_used_ratio: float = attrs.field(default=0.75, validator=bounds.RATIO)
+    disk_clean_forcibly_ratio: float = attrs.field(default=0.85, validator=bounds.RATIO)
+    disk_full_ratio: float = attrs.field(default=0.90, validator=bounds.RATIO)
     clean_resource_interval_s: float = attrs.field(default=10.0, validator=INTERVAL)
-    scrub_bytes_per_s: int = attrs.field(
-        default=8 * MIB, validator=Within(0, bounds.RATE_BYTES_MAX)
-    )
+    scrub_bytes_per_s: int = attrs.field(default=8 * MIB, validator=bounds.RATE)
 
-    append_pending_bytes: int = attrs.field(
-        default=64 * MIB, validator=Within(bounds.PENDING_BYTES_MIN, bounds.PENDING_BYTES_MAX)
-    )
-    receive_pending_bytes: int = attrs.field(
-        default=16 * MIB, validator=Within(bounds.PENDING_BYTES_MIN, bounds.PENDING_BYTES_MAX)
-    )
+    append_pending_bytes: int = attrs.field(default=64 * MIB, validator=bounds.PENDING)
+    receive_pending_bytes: int = attrs.field(default=16 * MIB, validator=bounds.PENDING)
 
     @property
     def master(self) -> str:

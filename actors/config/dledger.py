@@ -130,34 +130,25 @@ class DLedgerGroup:
 
     raft_votes: bool | None = None
     heartbeat_interval_s: float = attrs.field(default=2.0, validator=INTERVAL)
-    heartbeat_leaks: int = attrs.field(default=3, validator=Within(1, bounds.LEAKS_MAX))
+    heartbeat_leaks: int = attrs.field(default=3, validator=bounds.LEAKS)
     vote_interval_min_s: float = attrs.field(default=0.3, validator=INTERVAL)
     vote_interval_max_s: float = attrs.field(default=1.0, validator=INTERVAL)
     take_over_interval_min_s: float = attrs.field(default=0.03, validator=INTERVAL)
     take_over_interval_max_s: float = attrs.field(default=0.1, validator=INTERVAL)
-    transfer_lag_max: int = attrs.field(default=1000, validator=Within(1, bounds.ENTRIES_MAX))
+    transfer_lag_max: int = attrs.field(default=1000, validator=bounds.ENTRIES)
     transfer_wait_s: float = attrs.field(default=1.0, validator=INTERVAL)
     preferred_leaders: tuple[str, ...] = ()
 
-    pending_max: int = attrs.field(default=1000, validator=Within(1, bounds.ENTRIES_MAX))
+    pending_max: int = attrs.field(default=1000, validator=bounds.ENTRIES)
     push_timeout_s: float = attrs.field(default=1.0, validator=INTERVAL)
     batch_push: bool = False
     batch_push_bytes: int = attrs.field(default=4096, validator=Within(1, ENTRY_BYTES_MAX))
-    push_quota_bytes_per_s: int = attrs.field(
-        default=20 * MIB, validator=Within(0, bounds.RATE_BYTES_MAX)
-    )
-    push_throttle_bytes: int = attrs.field(
-        default=300 * MIB, validator=Within(0, bounds.GAP_BYTES_MAX)
-    )
-    waiting_max: int = attrs.field(default=10_000, validator=Within(1, bounds.ENTRIES_MAX))
+    push_quota_bytes_per_s: int = attrs.field(default=20 * MIB, validator=bounds.RATE)
+    push_throttle_bytes: int = attrs.field(default=300 * MIB, validator=Within(0, bounds.GAP.high))
+    waiting_max: int = attrs.field(default=10_000, validator=bounds.ENTRIES)
     append_timeout_s: float = attrs.field(default=2.5, validator=INTERVAL)
 
-    data_file_bytes: int = attrs.field(
-        default=DATA_FILE_BYTES,
-        validator=Within(
-            bounds.SEGMENT_BYTES_MIN, bounds.SEGMENT_BYTES_MAX, bounds.SEGMENT_STEP_BYTES
-        ),
-    )
+    data_file_bytes: int = attrs.field(default=DATA_FILE_BYTES, validator=bounds.SEGMENT)
     index_file_bytes: int = attrs.field(
         default=INDEX_FILE_BYTES,
         validator=Within(INDEX_BYTES, bounds.SEGMENT_BYTES_MAX, INDEX_BYTES),
@@ -168,28 +159,18 @@ class DLedgerGroup:
     )
     flush_interval_s: float = attrs.field(default=0.01, validator=INTERVAL)
     checkpoint_interval_s: float = attrs.field(default=3.0, validator=INTERVAL)
-    file_reserved_time_h: int = attrs.field(default=72, validator=Within(1, bounds.HOURS_MAX))
+    file_reserved_time_h: int = attrs.field(default=72, validator=bounds.HOURS)
     delete_when_hours: tuple[int, ...] = attrs.field(
         default=(4,), validator=EachWithin(0, 23, "hours")
     )
-    disk_check_ratio: float = attrs.field(
-        default=0.70, validator=Within(bounds.RATIO_MIN, bounds.RATIO_MAX)
-    )
-    disk_clean_ratio: float = attrs.field(
-        default=0.85, validator=Within(bounds.RATIO_MIN, bounds.RATIO_MAX)
-    )
+    disk_check_ratio: float = attrs.field(default=0.70, validator=bounds.RATIO)
+    disk_clean_ratio: float = attrs.field(default=0.85, validator=bounds.RATIO)
     disk_force_clean: bool = True
-    snapshot_entries: int = attrs.field(
-        default=100_000, validator=Within(1, bounds.SNAPSHOT_ENTRIES_MAX)
-    )
-    snapshot_bytes: int = attrs.field(default=256 * MIB, validator=Within(1, bounds.GAP_BYTES_MAX))
-    snapshot_keep: int = attrs.field(default=2, validator=Within(1, bounds.SNAPSHOTS_MAX))
-    append_pending_bytes: int = attrs.field(
-        default=64 * MIB, validator=Within(bounds.PENDING_BYTES_MIN, bounds.PENDING_BYTES_MAX)
-    )
-    receive_pending_bytes: int = attrs.field(
-        default=64 * MIB, validator=Within(bounds.PENDING_BYTES_MIN, bounds.PENDING_BYTES_MAX)
-    )
+    snapshot_entries: int = attrs.field(default=100_000, validator=bounds.SNAPSHOT_ENTRIES)
+    snapshot_bytes: int = attrs.field(default=256 * MIB, validator=bounds.GAP)
+    snapshot_keep: int = attrs.field(default=2, validator=bounds.SNAPSHOTS)
+    append_pending_bytes: int = attrs.field(default=64 * MIB, validator=bounds.PENDING)
+    receive_pending_bytes: int = attrs.field(default=64 * MIB, validator=bounds.PENDING)
 
     @property
     def body_bytes_max(self) -> int:

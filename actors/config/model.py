@@ -44,13 +44,11 @@ class EventsConfig:
     """
 
     policy: EventsPolicy = "drop"
-    pending_max_count: int = attrs.field(default=65_536, validator=Within(1, bounds.EVENTS_MAX))
-    roll_count: int = attrs.field(default=50_000, validator=Within(1, bounds.EVENTS_MAX))
+    pending_max_count: int = attrs.field(default=65_536, validator=bounds.EVENTS)
+    roll_count: int = attrs.field(default=50_000, validator=bounds.EVENTS)
     roll_interval_s: float = attrs.field(default=10.0, validator=INTERVAL)
-    retention_bytes: int = attrs.field(
-        default=1 << 30, validator=Within(bounds.EVENT_BYTES_MIN, bounds.EVENT_BYTES_MAX)
-    )
-    retention_days: int = attrs.field(default=7, validator=Within(1, bounds.DAYS_MAX))
+    retention_bytes: int = attrs.field(default=1 << 30, validator=bounds.EVENT_BYTES)
+    retention_days: int = attrs.field(default=7, validator=bounds.DAYS)
 
 
 @attrs.frozen(kw_only=True)
@@ -64,7 +62,7 @@ class FeedConfig:
     """
 
     file: str = attrs.field(validator=PATH)
-    rate_per_s: int = attrs.field(default=2000, validator=Within(0, bounds.RATE_RECORDS_MAX))
+    rate_per_s: int = attrs.field(default=2000, validator=bounds.RATE_RECORDS)
 
 
 @attrs.frozen(kw_only=True)
@@ -113,9 +111,7 @@ class ClusterConfig:
     nodes: Mapping[str, str] = attrs.field(converter=_mapping)
     groups: Mapping[str, Group] = attrs.field(converter=_mapping)
     api_port: int | None = attrs.field(default=None, validator=attrs.validators.optional(PORT))
-    api_clients: int = attrs.field(
-        default=bounds.API_CLIENTS, validator=Within(1, bounds.API_CLIENTS_MAX)
-    )
+    api_clients: int = attrs.field(default=bounds.API_CLIENTS, validator=bounds.CLIENTS)
     answer_timeout_s: float = attrs.field(default=10.0, validator=INTERVAL)
     stop_timeout_s: float = attrs.field(default=30.0, validator=INTERVAL)
     drain_timeout_s: float = attrs.field(default=10.0, validator=INTERVAL)
@@ -131,9 +127,12 @@ class ClusterConfig:
         """The group's store root on this node, laid out as a Java broker's."""
         return os.path.join(self.node_dir(node), "groups", group)
 
-    def groups_of(self, node: str) -> tuple[Group, ...]:
-        """The groups that this node is a member of, in the file's order."""
-        return tuple(group for group in self.groups.values() if node in group.members)
+    def groups_of(self, node: str, mode: str | None = None) -> tuple[Group, ...]:
+        """The groups that this node is a member of, in the file's order; only those of a mode, if
+        one is named.
+        """
+        groups = (group for group in self.groups.values() if node in group.members)
+        return tuple(group for group in groups if mode in (None, group.mode))
 
     def neighbours_of(self, node: str) -> tuple[str, ...]:
         """The other nodes that we run and that have a group with this one, in the file's order."""
@@ -146,10 +145,6 @@ class ClusterConfig:
         return {
             name: group for name, group in self.groups.items() if isinstance(group, ClassicGroup)
         }
-
-    def classic_groups_of(self, node: str) -> tuple[ClassicGroup, ...]:
-        """The groups among `groups_of` that have a master and slaves."""
-        return tuple(each for each in self.groups_of(node) if isinstance(each, ClassicGroup))
 
     def ledger_groups_of(self, node: str) -> tuple[DLedgerGroup, ...]:
         """The groups among `groups_of` that elect a leader."""

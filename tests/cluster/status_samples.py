@@ -22,7 +22,7 @@ from actors.node.ledger_peers import Known
 from actors.node.status import classic_status, ledger_status
 from actors.sim.cluster import classic_config
 
-[CLASSIC] = classic_config().classic_groups_of("n0")
+[CLASSIC] = classic_config().classic_groups.values()
 PARTS = {"master": "open", "slave": "following"}
 
 

@@ -197,7 +197,7 @@ def test_every_number_has_limits(cls: type) -> None:
 def test_the_frame_limit_is_the_wire_s() -> None:
     from wire.ha.classic import FRAME_BODY_MAX
 
-    assert bounds.FRAME_BYTES_MAX == FRAME_BODY_MAX
+    assert bounds.FRAME.high == FRAME_BODY_MAX
 
 
 LINES = EXAMPLE.read_text().splitlines()

@@ -26,7 +26,8 @@ def setups(config: ClusterConfig, name: str, env: Env, registry: Registry) -> li
     """Of a node's classic groups, of which the cluster file alone says who is master."""
     return [
         GroupSetup(config=config, node=name, group=group, env=env, registry=registry)
-        for group in config.classic_groups_of(name)
+        for group in config.classic_groups.values()
+        if name in group.members
     ]
 
 
