@@ -287,7 +287,7 @@ def new_node(
     by_mode = {
         mode: kind.groups(context, found)
         for mode, kind in KINDS.items()
-        if (found := tuple(each for each in config.groups_of(name) if each.mode == mode))
+        if (found := config.groups_of(name, mode))
     }
     return Node(config, identity, socket_path, sink, by_mode), sink
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -17,22 +15,15 @@ from actors.api.limits import limits_of
 from actors.api.socket_file import api_socket_path
 from actors.cluster.commands import Answer
 from actors.cluster.explain import EXIT_OK
-from actors.config import ClassicGroup, ClusterConfig, DLedgerGroup, changes, settings
+from actors.config import ClusterConfig, changes, settings
 from actors.config.check import MemoryBound, memory, ports, render, warnings
 from actors.config.guarantees import guarantee_of
-from actors.dledger.machine import state_machine_caller
-from actors.dledger.rpc import peer
-from actors.dledger.rpc.server import CONNECTIONS_MAX
 from actors.env.local_secrets import LocalSecretStore
 from actors.env.permissions import loose_in
-from actors.env.pipes import CONNECTION_BYTES_MAX
 from actors.env.protocols import Disk
 from actors.errors import ConfigError
-from actors.ha.ha_client import PENDING_BYTES
-from actors.remoting import budget
-from actors.storage.commitlog.group_commit import GROUP_BYTES
+from actors.node.kinds import KINDS
 from actors.storage.group_kind import group_kind_problems, inner_kind_problems
-from actors.storage.ledger import recent
 from actors.storage.node.identity import kind_problems, read_identity
 
 
@@ -101,53 +92,15 @@ def fixed_memory(config: ClusterConfig) -> tuple[MemoryBound, ...]:
     bounds = []
     for node in config.python_nodes:
         rows = [
-            row for mode, held in MEMORY.items() for row in held(_groups(config, node, mode), node)
+            row
+            for mode, kind in KINDS.items()
+            for row in kind.memory(config.groups_of(node, mode), node)
         ]
         limits = limits_of(config, node)
         what = f"API, {limits.connections} connections that all send and read the most"
         rows.append((what, limits.memory_bytes()))
         bounds += [MemoryBound(node=node, what=what, size_bytes=held) for what, held in rows]
     return tuple(bounds)
-
-
-_Rows: TypeAlias = Iterator[tuple[str, int]]
-"""What holds bytes, and how many at most."""
-
-
-def _groups(config: ClusterConfig, node: str, mode: str) -> tuple[Any, ...]:
-    return tuple(group for group in config.groups_of(node) if group.mode == mode)
-
-
-def _classic_memory(groups: tuple[ClassicGroup, ...], node: str) -> _Rows:
-    for group in groups:
-        if group.role_of(node).appends:
-            yield f"{group.name}: a batch being encoded", GROUP_BYTES + group.max_message_bytes
-        else:
-            yield f"{group.name}: received, in hand, waiting and in work", 3 * PENDING_BYTES
-            yield f"{group.name}: the system's pipes from socket to file", CONNECTION_BYTES_MAX
-
-
-def _ledger_memory(groups: tuple[DLedgerGroup, ...], node: str) -> _Rows:
-    """The connections between members, and those of clients."""
-    for group in groups:
-        what = f"{group.name}: committed entries, if a program runs a state machine"
-        yield what, state_machine_caller.MAILBOX_BYTES
-        peers = len(group.members) - 1
-        connections = peers if group.compat else 2 * peers
-        if connections:
-            yield f"{group.name}: appended last, for a leader's peers", recent.HELD_BYTES_MAX
-            what = f"{group.name}: {connections} connections to peers, waiting and unsent"
-            yield what, connections * (peer.PENDING_BYTES + peer.UNSENT_BYTES_MAX)
-    for port in dict.fromkeys(group.port for group in groups):
-        what = f"port {port}, {CONNECTIONS_MAX} connections that all send and read the most"
-        yield what, budget.memory_bytes(CONNECTIONS_MAX)
-
-
-MEMORY: Final[dict[str, Callable[[tuple[Any, ...], str], _Rows]]] = {
-    "classic": _classic_memory,
-    "dledger": _ledger_memory,
-}
-"""What a node's groups of a mode hold beside what keys of the file bound, by mode."""
 
 
 def _changed(config: ClusterConfig, disk: Disk) -> dict[str, tuple[str, ...]]:

@@ -122,7 +122,7 @@ def warnings(config: ClusterConfig) -> tuple[str, ...]:
         shown = ", and a slave that cannot ask its master shows no records"
         lines.append(
             "no api_port: nodes on different machines cannot ask each other"
-            f"{shown if config.classic_groups else ''}"
+            f"{shown if any(one.election is None for one in config.groups.values()) else ''}"
         )
     return tuple(lines)
 

@@ -32,7 +32,7 @@ from actors.storage.commitlog.store_messages import LogRange
 from actors.storage.dispatch.derived_scrubber import GetMended, MendedSoFar, mended_text
 from actors.storage.scrub.mending import GoodRange
 from actors.storage.scrub.scrub_progress import GetScrubbed, Scrubbed
-from actors.trees.classic import GroupPaths
+from actors.trees.group_setup import GroupPaths
 from wire.api import frames
 
 R = TypeVar("R")

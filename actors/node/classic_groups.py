@@ -4,14 +4,16 @@ watch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from actors.config import ClassicGroup, ClusterConfig
 from actors.control.member_link import WatchedGroup
 from actors.control.members import MemberAuthority
 from actors.env import Env
+from actors.env.pipes import CONNECTION_BYTES_MAX
 from actors.errors import ConfigError
+from actors.ha.ha_client import PENDING_BYTES
 from actors.ha.role_parts import RoleParts, first_view
 from actors.ha.role_status import RoleStatus
 from actors.log_types import GroupRecord
@@ -19,6 +21,7 @@ from actors.node.classic import ClassicPart
 from actors.node.kind import NodeContext, NodeKind
 from actors.runtime import ChildSpec, Registry
 from actors.state_machine import Machines
+from actors.storage.commitlog.group_commit import GROUP_BYTES
 from actors.storage.node.identity import NEW_RECORD, NodeDirectory, identity_path
 from actors.trees.classic import classic_trees
 from actors.trees.group_setup import GroupSetup
@@ -119,4 +122,15 @@ def _check_master(config: ClusterConfig, group: ClassicGroup, directory: NodeDir
         )
 
 
-CLASSIC: Final = NodeKind(groups=ClassicGroups, takes_machines=False, check=_check_master)
+def _memory(groups: tuple[ClassicGroup, ...], node: str) -> Iterator[tuple[str, int]]:
+    for group in groups:
+        if group.role_of(node).appends:
+            yield f"{group.name}: a batch being encoded", GROUP_BYTES + group.max_message_bytes
+        else:
+            yield f"{group.name}: received, in hand, waiting and in work", 3 * PENDING_BYTES
+            yield f"{group.name}: the system's pipes from socket to file", CONNECTION_BYTES_MAX
+
+
+CLASSIC: Final = NodeKind(
+    groups=ClassicGroups, takes_machines=False, check=_check_master, memory=_memory
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, Protocol, TypeVar
 
 import attrs
@@ -69,8 +69,11 @@ class NodeKind(Generic[G]):
         takes_machines: whether its groups may have a state machine.
         check: looks at a group before a start, in the light of what the node remembers. Raises:
             ConfigError.
+        memory: what a node's groups hold beside what keys of the cluster file bound: the words for
+            it, and how many bytes at most.
     """
 
     groups: Callable[[NodeContext, tuple[G, ...]], NodeGroups]
     takes_machines: bool
     check: Callable[[ClusterConfig, G, NodeDirectory], None] = lambda config, group, directory: None
+    memory: Callable[[tuple[G, ...], str], Iterable[tuple[str, int]]] = lambda groups, node: ()

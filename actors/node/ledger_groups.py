@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from actors.config import DLedgerGroup
@@ -93,4 +93,26 @@ class LedgerGroups:
         )
 
 
-DLEDGER: Final = NodeKind(groups=LedgerGroups, takes_machines=True)
+def _memory(groups: tuple[DLedgerGroup, ...], node: str) -> Iterator[tuple[str, int]]:
+    """The connections between members, and those of clients."""
+    from actors.dledger.machine import state_machine_caller
+    from actors.dledger.rpc import peer
+    from actors.dledger.rpc.server import CONNECTIONS_MAX
+    from actors.remoting import budget
+    from actors.storage.ledger import recent
+
+    for group in groups:
+        what = f"{group.name}: committed entries, if a program runs a state machine"
+        yield what, state_machine_caller.MAILBOX_BYTES
+        peers = len(group.members) - 1
+        connections = peers if group.compat else 2 * peers
+        if connections:
+            yield f"{group.name}: appended last, for a leader's peers", recent.HELD_BYTES_MAX
+            what = f"{group.name}: {connections} connections to peers, waiting and unsent"
+            yield what, connections * (peer.PENDING_BYTES + peer.UNSENT_BYTES_MAX)
+    for port in dict.fromkeys(group.port for group in groups):
+        what = f"port {port}, {CONNECTIONS_MAX} connections that all send and read the most"
+        yield what, budget.memory_bytes(CONNECTIONS_MAX)
+
+
+DLEDGER: Final = NodeKind(groups=LedgerGroups, takes_machines=True, memory=_memory)

@@ -18,64 +18,30 @@ from actors.storage.commitlog import store_messages
 from actors.storage.layout import StoreLayout
 
 
-@attrs.frozen
 class GroupPaths:
     """Where a group's actors live, for whoever wants their refs.
 
     Attributes:
-        base: "/n0/orders".
+        group_transfer, connections: only on the master.
+        ha_client: only on a slave.
+        role: the role keeper, which stands outside the group's tree.
     """
 
-    base: str
-
-    @property
-    def store(self) -> str:
-        return f"{self.base}/storage/store"
-
-    @property
-    def syncer(self) -> str:
-        return f"{self.base}/storage/syncer"
-
-    @property
-    def dispatcher(self) -> str:
-        return f"{self.base}/dispatcher"
-
-    @property
-    def pull_service(self) -> str:
-        return f"{self.base}/pull_service"
-
-    @property
-    def scrubber(self) -> str:
-        return f"{self.base}/scrubber"
-
-    @property
-    def derived_scrubber(self) -> str:
-        return f"{self.base}/derived_scrubber"
-
-    @property
-    def group_transfer(self) -> str:
-        """Only on the master."""
-        return f"{self.base}/group_transfer"
-
-    @property
-    def connection_state(self) -> str:
-        return f"{self.base}/connection_state"
-
-    @property
-    def connections(self) -> str:
-        """Only on the master."""
-        return f"{self.base}/connections"
-
-    @property
-    def ha_client(self) -> str:
-        """Only on a slave."""
-        return f"{self.base}/ha_client"
-
-    @property
-    def role(self) -> str:
-        """The role keeper, which stands outside the group's tree."""
-        node, _, group = self.base.rpartition("/")
-        return f"{node}/roles/{group}"
+    def __init__(self, base: str) -> None:
+        """Args: base: "/n0/orders"."""
+        self.base = base
+        self.store = f"{base}/storage/store"
+        self.syncer = f"{base}/storage/syncer"
+        self.dispatcher = f"{base}/dispatcher"
+        self.pull_service = f"{base}/pull_service"
+        self.scrubber = f"{base}/scrubber"
+        self.derived_scrubber = f"{base}/derived_scrubber"
+        self.group_transfer = f"{base}/group_transfer"
+        self.connection_state = f"{base}/connection_state"
+        self.connections = f"{base}/connections"
+        self.ha_client = f"{base}/ha_client"
+        node, _, group = base.rpartition("/")
+        self.role = f"{node}/roles/{group}"
 
 
 @attrs.frozen(kw_only=True)

@@ -27,50 +27,26 @@ from actors.storage.ledger.store_messages import Doubt
 from actors.storage.node.identity import NodeDirectory
 
 
-@attrs.frozen
 class LedgerPaths:
-    """Where a group's actors live, for whoever wants their refs.
+    """Where a group's actors live, for whoever wants their refs."""
 
-    Attributes:
-        base: "/n0/ledger".
-    """
-
-    base: str
-
-    @property
-    def store(self) -> str:
-        return f"{self.base}/storage/store"
-
-    @property
-    def syncer(self) -> str:
-        return f"{self.base}/storage/syncer"
+    def __init__(self, base: str) -> None:
+        """Args: base: "/n0/ledger"."""
+        self.base = base
+        self.store = f"{base}/storage/store"
+        self.syncer = f"{base}/storage/syncer"
+        self.quorum_ack_checker = f"{base}/entry_pusher/quorum_ack_checker"
+        self.entry_handler = f"{base}/entry_pusher/entry_handler"
+        self.entry_reader = f"{base}/entry_reader"
+        self.state_machine_caller = f"{base}/state_machine_caller"
+        self.state_maintainer = f"{base}/state_maintainer"
 
     def peer(self, name: str, *, shared: bool = False) -> str:
         """What sends votes and heartbeats; `shared`: over the connection of pushes."""
         return self.dispatcher(name) if shared else f"{self.base}/rpc_peers/{name}"
 
-    @property
-    def quorum_ack_checker(self) -> str:
-        return f"{self.base}/entry_pusher/quorum_ack_checker"
-
-    @property
-    def entry_handler(self) -> str:
-        return f"{self.base}/entry_pusher/entry_handler"
-
     def dispatcher(self, peer: str) -> str:
         return f"{self.base}/entry_pusher/dispatchers/{peer}"
-
-    @property
-    def entry_reader(self) -> str:
-        return f"{self.base}/entry_reader"
-
-    @property
-    def state_machine_caller(self) -> str:
-        return f"{self.base}/state_machine_caller"
-
-    @property
-    def state_maintainer(self) -> str:
-        return f"{self.base}/state_maintainer"
 
 
 @attrs.frozen(kw_only=True)

@@ -32,7 +32,7 @@ from actors.events import ha, store
 from actors.node.node import Node
 from actors.runtime.process import ActorProcess
 from actors.storage.dispatch.dispatcher_messages import Dispatched, GetDispatched
-from actors.trees.classic import GroupPaths
+from actors.trees.group_setup import GroupPaths
 
 LOOK_S = 0.01
 """Between two looks at something that has no event."""
