@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias, assert_never
 
 from actors.api import convert
-from actors.api.convert_group import from_group_state, to_claim
+from actors.api.convert import from_group_state, to_claim
 from actors.api.failures import RequestRefused
 from actors.api.handle import NodeHandle, NodeIdentity
 from actors.api.limits import ApiLimits
@@ -69,7 +69,7 @@ async def answer(
             return data
         case frames.GetOffsets():
             offsets = await handle.wait_offsets(request.group, None)
-            return convert.from_offsets(request.id, offsets)
+            return convert.from_offsets(offsets, id=request.id)
         case frames.GetStatus():
             return frames.Status(id=request.id, value=await handle.status())
         case frames.GetTree():

@@ -35,8 +35,8 @@ from actors.events import client as events
 from actors.log_types import Chain, Receipt
 from actors.runtime import Actor, MailboxSpec, StopReason
 from actors.runtime.accepting import FULL
-from wire.api import batch, gather
 from wire.api import frames as api
+from wire.api import gather
 from wire.errors import RemoteProtocolError
 
 NO_HELLO = "no hello"
@@ -257,7 +257,7 @@ class Connection(Actor[_Inbox]):
         proof = self._admission.proof
         await self._send(answers.welcome(hello, self._handle.identity, self._limits, proof))
         self._outbox.gather = hello.version >= gather.VERSION_GATHERED
-        self._form = BatchForm(text=text, stored=hello.version >= batch.VERSION_STORED)
+        self._form = BatchForm(text=text, stored=hello.version >= api.VERSION_STORED)
 
     async def _dispatch(self, request: api.Request, size_bytes: int) -> None:
         match request:
@@ -297,7 +297,7 @@ class Connection(Actor[_Inbox]):
 
         def on_done(outcome: AppendOutcome) -> None:
             if isinstance(outcome, Receipt):
-                self._answered(request.id, convert.from_receipt(request.id, outcome))
+                self._answered(request.id, convert.from_receipt(outcome, id=request.id))
             else:
                 failed(outcome)
 

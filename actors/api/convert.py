@@ -1,13 +1,21 @@
-"""Between the values of `actors.log_types` and the frames of `wire.api.frames`."""
+"""Between the values of `actors.log_types` and the frames of `wire.api.frames`.
+
+What both have has the same name in both, but for an epoch's start.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+from typing import TypeVar
 
 import attrs
 
 from actors import log_types
 from actors.api.failures import RequestRefused
+from actors.epochs import Epoch
 from actors.errors import CorruptLog, TooLarge
-from actors.log_types import Message, NewRecord
+from actors.log_types import Claim, GroupState, Message, NewRecord
 from actors.records import decoded
 from wire.api import frames
 from wire.errors import LocalProtocolError
@@ -17,104 +25,74 @@ RECORD_COST_BYTES = 64
 STORED_BYTES_MAX = frames.FRAME_BYTES_MAX - 1024
 """Records as they are stored that find room in one frame, beside its other fields."""
 
+T = TypeVar("T")
+
+
+def _fields(kind: type[attrs.AttrsInstance]) -> tuple[str, ...]:
+    return tuple(field.name for field in attrs.fields(kind))
+
+
+def _same(kind: Callable[..., T], names: Iterable[str]) -> Callable[..., T]:
+    """Makes a `kind` of what another value has under these names; keywords say the rest."""
+    names = tuple(names)
+    read = attrgetter(*names)
+
+    def made(source: object, **more: object) -> T:
+        return kind(**dict(zip(names, read(source), strict=True)), **more)
+
+    return made
+
+
+_RECEIPT = tuple(name for name in _fields(log_types.Receipt) if name != "results")
+_OFFSETS = _fields(log_types.Offsets)
+_PROGRESS = ("next", "acknowledged", "end", "lag_bytes")
+_STORED = _fields(log_types.StoredBatch)
+
+from_receipt = _same(frames.Appended, _RECEIPT)
+to_receipt = _same(log_types.Receipt, _RECEIPT)
+from_offsets = _same(frames.Offsets, _OFFSETS)
+to_offsets = _same(log_types.Offsets, _OFFSETS)
+_from_stored = _same(frames.Stored, _STORED)
+_to_stored = _same(log_types.StoredBatch, _STORED)
+_from_batch = _same(frames.Batch, _PROGRESS)
+_to_batch = _same(log_types.Batch, _PROGRESS)
+_from_record = _same(frames.StoredRecord, _fields(log_types.Record))
+_to_record = _same(log_types.Record, _fields(log_types.Record))
+_from_message = _same(frames.NewMessage, _fields(Message))
+_to_message = _same(Message, _fields(Message))
+from_claim = _same(frames.Fence, _fields(Claim))
+to_claim = _same(Claim, _fields(Claim))
+_STATE = tuple(name for name in _fields(GroupState) if name != "history")
+_from_state = _same(frames.Group, _STATE)
+_to_state = _same(GroupState, _STATE)
+
 
 def to_new_records(records: tuple[bytes | frames.NewMessage, ...]) -> tuple[NewRecord, ...]:
-    return tuple(
-        record
-        if isinstance(record, bytes)
-        else Message(
-            record.topic,
-            record.body,
-            record.tags,
-            record.keys,
-            record.properties,
-            record.queue_id,
-        )
-        for record in records
-    )
+    return tuple(each if isinstance(each, bytes) else _to_message(each) for each in records)
 
 
 def from_new_records(records: tuple[NewRecord, ...]) -> tuple[bytes | frames.NewMessage, ...]:
-    return tuple(
-        record
-        if isinstance(record, bytes)
-        else frames.NewMessage(
-            record.body,
-            record.topic,
-            record.tags,
-            record.keys,
-            record.properties,
-            record.queue_id,
-        )
-        for record in records
+    return tuple(each if isinstance(each, bytes) else _from_message(each) for each in records)
+
+
+def from_group_state(request: int, state: GroupState) -> frames.Group:
+    history = tuple(frames.Epoch(*attrs.astuple(epoch)) for epoch in state.history)
+    return _from_state(state, id=request, history=history)
+
+
+def to_group_state(frame: frames.Group) -> GroupState:
+    history = tuple(
+        Epoch(epoch.number, epoch.token, epoch.master, epoch.start) for epoch in frame.history
     )
-
-
-def from_receipt(request: int, receipt: log_types.Receipt) -> frames.Appended:
-    return frames.Appended(
-        id=request,
-        first=receipt.first,
-        last=receipt.last,
-        next=receipt.next,
-        count=receipt.count,
-        copies=receipt.copies,
-        durability=receipt.durability,
-    )
-
-
-def to_receipt(frame: frames.Appended) -> log_types.Receipt:
-    return log_types.Receipt(
-        first=frame.first,
-        last=frame.last,
-        next=frame.next,
-        count=frame.count,
-        copies=frame.copies,
-        durability=frame.durability,
-    )
-
-
-def from_offsets(request: int, offsets: log_types.Offsets) -> frames.Offsets:
-    return frames.Offsets(
-        id=request,
-        min=offsets.min,
-        written=offsets.written,
-        synced=offsets.synced,
-        acknowledged=offsets.acknowledged,
-        master=offsets.master,
-    )
-
-
-def to_offsets(frame: frames.Offsets) -> log_types.Offsets:
-    return log_types.Offsets(
-        min=frame.min,
-        written=frame.written,
-        synced=frame.synced,
-        acknowledged=frame.acknowledged,
-        master=frame.master,
-    )
+    return _to_state(frame, history=history)
 
 
 def to_batch(frame: frames.ReadAnswer) -> log_types.Found:
     """What a node has read, as it came: `actors.records` decodes what is stored."""
     if isinstance(frame, frames.Stored):
-        return log_types.StoredBatch(
-            start=frame.start,
-            data=frame.data,
-            entries=frame.entries,
-            skips_empty=frame.skips_empty,
-            next=frame.next,
-            acknowledged=frame.acknowledged,
-            end=frame.end,
-            lag_bytes=frame.lag_bytes,
-        )
+        return _to_stored(frame)
     assert isinstance(frame, frames.Batch)
-    return log_types.Batch(
-        records=tuple(_to_record(record) for record in frame.records),
-        next=frame.next,
-        acknowledged=frame.acknowledged,
-        end=frame.end,
-        lag_bytes=frame.lag_bytes,
-    )
+    return _to_batch(frame, records=tuple(map(_to_record, frame.records)))
 
 
 @attrs.frozen(kw_only=True)
@@ -152,7 +130,7 @@ def encode_batch(
         and as_stored
         and len(batch.data) <= STORED_BYTES_MAX
     ):
-        frame = _from_stored(request, batch, costs=costs)
+        frame = _from_stored(batch, id=request, cost_bytes=len(batch.data) if costs else 0)
         return frames.encode(frame), frame
     try:
         return _encode_records(request, decoded(batch), text=form.text, costs=costs)
@@ -160,53 +138,25 @@ def encode_batch(
         raise RequestRefused(frames.ERROR_NOT_AVAILABLE, str(error)) from error
 
 
-def _from_stored(request: int, batch: log_types.StoredBatch, *, costs: bool) -> frames.Stored:
-    return frames.Stored(
-        id=request,
-        start=batch.start,
-        data=batch.data,
-        entries=batch.entries,
-        skips_empty=batch.skips_empty,
-        next=batch.next,
-        acknowledged=batch.acknowledged,
-        end=batch.end,
-        lag_bytes=batch.lag_bytes,
-        cost_bytes=len(batch.data) if costs else 0,
-    )
-
-
 def _encode_records(
     request: int, batch: log_types.Batch, *, text: bool, costs: bool
 ) -> tuple[bytes | str, frames.Batch]:
     while True:  # ends: every turn has half the records of the one before
-        frame = _from_batch(request, batch, costs=costs)
+        cost_bytes = sum(len(each.body) + RECORD_COST_BYTES for each in batch.records)
+        frame = _from_batch(
+            batch,
+            id=request,
+            records=tuple(map(_from_record, batch.records)),
+            cost_bytes=cost_bytes if costs else 0,
+        )
         try:
             return frames.encode(frame, text=text), frame
         except LocalProtocolError:
             half = len(batch.records) // 2
             if half == 0:
                 raise _too_large(batch) from None
-            batch = log_types.Batch(
-                records=batch.records[:half],
-                next=batch.records[half].position,
-                acknowledged=batch.acknowledged,
-                end=batch.end,
-                lag_bytes=batch.lag_bytes,
-            )
-
-
-def _from_batch(request: int, batch: log_types.Batch, *, costs: bool) -> frames.Batch:
-    bodies_bytes = sum(len(record.body) for record in batch.records)
-    cost_bytes = bodies_bytes + RECORD_COST_BYTES * len(batch.records)
-    return frames.Batch(
-        id=request,
-        records=tuple(_from_record(record) for record in batch.records),
-        next=batch.next,
-        acknowledged=batch.acknowledged,
-        end=batch.end,
-        lag_bytes=batch.lag_bytes,
-        cost_bytes=cost_bytes if costs else 0,
-    )
+            after = batch.records[half].position
+            batch = attrs.evolve(batch, records=batch.records[:half], next=after)
 
 
 def _too_large(batch: log_types.Batch) -> TooLarge:
@@ -216,36 +166,4 @@ def _too_large(batch: log_types.Batch) -> TooLarge:
         f"the record at {record.position} has {len(record.body)} bytes: too large for the API,"
         f" whose frames hold {frames.FRAME_BYTES_MAX}; the next one begins at"
         f" {record.next_position}"
-    )
-
-
-def _from_record(record: log_types.Record) -> frames.StoredRecord:
-    return frames.StoredRecord(
-        record.position,
-        record.next_position,
-        record.topic,
-        record.queue_id,
-        record.queue_offset,
-        record.body,
-        record.tags,
-        record.keys,
-        record.properties,
-        record.store_timestamp_ms,
-        record.born_timestamp_ms,
-    )
-
-
-def _to_record(record: frames.StoredRecord) -> log_types.Record:
-    return log_types.Record(
-        position=record.position,
-        next_position=record.next_position,
-        topic=record.topic,
-        queue_id=record.queue_id,
-        queue_offset=record.queue_offset,
-        body=record.body,
-        tags=record.tags,
-        keys=record.keys,
-        properties=record.properties,
-        store_timestamp_ms=record.store_timestamp_ms,
-        born_timestamp_ms=record.born_timestamp_ms,
     )

@@ -15,7 +15,7 @@ import trio
 
 from actors.api import convert
 from actors.api.budget import Answering
-from actors.api.convert_group import from_group_state
+from actors.api.convert import from_group_state
 from actors.api.handle import NodeHandle
 from actors.log_types import GroupState, Offsets
 from wire.api import frames
@@ -136,7 +136,7 @@ async def watch_offsets(
     known: Offsets | None = None
     while True:
         known = await handle.wait_offsets(request.group, known)
-        await push(frames.encode(convert.from_offsets(request.id, known), text=text))
+        await push(frames.encode(convert.from_offsets(known, id=request.id), text=text))
         await trio.sleep(WATCH_INTERVAL_S)
 
 

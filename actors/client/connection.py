@@ -218,32 +218,25 @@ class Client:
 
         Raises: NodeStopped if the connection ends first: it may have happened.
         """
-        answer = await self.requests.ask(
-            api.Promoted,
-            lambda number: api.Promote(id=number, group=group, node=node, force=force),
-            in_doubt=True,
+        return await self._changed(
+            api.Promoted, lambda at: api.Promote(id=at, group=group, node=node, force=force)
         )
-        return answer.value
 
     async def resync(self, group: str) -> dict[str, Any]:
         """Set aside what the node's log has beyond its master's, and follow.
 
         Raises: NodeStopped if the connection ends first: it may have happened.
         """
-        answer = await self.requests.ask(
-            api.Resynced, lambda number: api.Resync(id=number, group=group), in_doubt=True
-        )
-        return answer.value
+        return await self._changed(api.Resynced, lambda at: api.Resync(id=at, group=group))
 
     async def repair(self, group: str, source: str | None = None) -> dict[str, Any]:
         """Mend what is damaged of the node's log with `source`'s bytes (None: whoever has them).
 
         Raises: NodeStopped if the connection ends first: it may have happened, in part or whole.
         """
-        answer = await self.requests.ask(
-            api.Repaired, lambda at: api.Repair(id=at, group=group, source=source), in_doubt=True
+        return await self._changed(
+            api.Repaired, lambda at: api.Repair(id=at, group=group, source=source)
         )
-        return answer.value
 
     async def transfer_leader(self, group: str, node: str | None = None) -> dict[str, Any]:
         """Have `node` (None: who has most of the log) lead a DLedger group that this node leads.
@@ -251,12 +244,14 @@ class Client:
         Raises: NotMaster, with the leader's name; OutcomeUnknown if the member did not say that it
             leads, NodeStopped if the connection ends first: it may have happened.
         """
-        answer = await self.requests.ask(
-            api.Transferred,
-            lambda number: api.Transfer(id=number, group=group, node=node),
-            in_doubt=True,
+        return await self._changed(
+            api.Transferred, lambda at: api.Transfer(id=at, group=group, node=node)
         )
-        return answer.value
+
+    async def _changed(
+        self, kind: type[api.Answered], make: Callable[[int], api.Request]
+    ) -> dict[str, Any]:
+        return (await self.requests.ask(kind, make, in_doubt=True)).value
 
     async def stop(self) -> None:
         """Ask the node to stop in order; return when it has begun to."""

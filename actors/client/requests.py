@@ -42,7 +42,7 @@ PROBE_TIMEOUT_S: Final = 38.0
 """And is given up, whatever others know, after so long a silence: a machine that is gone sends no
 word of it. What is on its way has to come in less, so a line has to carry 160 KB/s."""
 
-F = TypeVar("F", bound=api.Answer | api.ReadAnswer)
+F = TypeVar("F", bound=api.Numbered)
 
 
 @attrs.define(eq=False)

@@ -45,7 +45,7 @@ import attrs
 import msgspec
 import trio
 
-from actors.api import convert_group
+from actors.api import convert
 from actors.api.credentials import MemberNetwork
 from actors.api.failures import to_error
 from actors.control.member_session import (
@@ -579,7 +579,7 @@ class MemberLink(Actor[_Inbox]):
                     self._tell_opened(watch)
                 watch.heard_s, watch.asked_s = self.ctx.now_s(), None
                 watch.pause_s = watch.first_pause_s
-                state = convert_group.to_group_state(answer)
+                state = convert.to_group_state(answer)
                 told = MemberTold(member=self._member, state=state, asked=watching.asked)
                 await watch.keeper.tell(told)
                 if watch.waiting:

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 import attrs
 import trio
 
-from actors.api.convert_group import from_claim, to_group_state
+from actors.api.convert import from_claim, to_group_state
 from actors.api.frame_socket import SocketClosed
 from actors.control.member_link import Ask, AskMember, Question, link_path
 from actors.control.member_session import unexpected
@@ -123,7 +123,7 @@ class Members:
         """See `NodeHandle.fence`."""
         if node == self.own.node:
             return await self.own.fence(claim, on)
-        question = from_claim(0, self.group, claim, on=on)
+        question = from_claim(claim, id=0, group=self.group, on=on)
         return to_group_state(await self.links.ask(node, question, frames.Group))
 
     async def record(

@@ -37,12 +37,12 @@ from actors.ha.client_messages import (
     RangeAnswered,
     Received,
     RecordsSeen,
+    SetMaster,
     StreamEnded,
     Tick,
     raw_append,
     size_of,
 )
-from actors.ha.client_messages import SetMaster as SetMaster
 from actors.ha.connection_state import ClientChanged
 from actors.ha.core import slave_progress
 from actors.ha.core.extent import LogExtent

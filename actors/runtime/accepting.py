@@ -19,7 +19,7 @@ import attrs
 import trio
 
 from actors.env.protocols import Listener, Stream
-from actors.runtime import dynamic
+from actors.runtime import dynamic, requests
 from actors.runtime.actor import Actor, StopReason
 from actors.runtime.mailbox import MailboxSpec
 from actors.runtime.ref import ActorRef
@@ -58,7 +58,7 @@ class _StartAnswered:
     """What `connections` said to the start of a connection."""
 
     connection: int
-    outcome: dynamic.Started | dynamic.Refused | Exception
+    outcome: dynamic.Started | requests.Refused | Exception
 
 
 Inbox: TypeAlias = _Accepted | _StartAnswered
@@ -164,7 +164,7 @@ class Accepting(Actor[Inbox]):
         self._starting[connection] = stream
         self.ctx.ask_later(
             self.connections,
-            (dynamic.Started, dynamic.Refused),
+            (dynamic.Started, requests.Refused),
             lambda reply_to: dynamic.StartChild(child=child, reply_to=reply_to),
             timeout_s=START_TIMEOUT_S,
             on_reply=lambda outcome: _StartAnswered(connection=connection, outcome=outcome),
@@ -176,5 +176,5 @@ class Accepting(Actor[Inbox]):
         if isinstance(outcome, dynamic.Started):
             return
         stream.abort()
-        is_full = isinstance(outcome, dynamic.Refused) and outcome.error is None
+        is_full = isinstance(outcome, requests.Refused) and outcome.error is None
         await self.refused(stream, FULL if is_full else NOT_STARTED, message.connection)

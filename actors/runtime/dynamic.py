@@ -25,8 +25,7 @@ from actors.runtime.errors import describe
 from actors.runtime.ref import ActorRef
 from actors.runtime.registry import Registry
 from actors.runtime.reply import ReplyTo
-from actors.runtime.requests import Refused as Refused
-from actors.runtime.requests import answer
+from actors.runtime.requests import Refused, answer
 from actors.runtime.spec import SUPERVISOR_EXTRA_S, ChildSpec, DynamicSpec, SupervisorSpec
 from actors.runtime.supervisor import Supervisor
 

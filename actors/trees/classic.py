@@ -55,8 +55,7 @@ from actors.storage.log.log_reader import LogReader
 from actors.storage.log.pacing import Pacing
 from actors.storage.log.syncer import Syncer
 from actors.storage.scrub.scrubber import Scrubber
-from actors.trees.group_setup import GroupPaths as GroupPaths
-from actors.trees.group_setup import GroupSetup as GroupSetup
+from actors.trees.group_setup import GroupSetup
 from actors.trees.node import GroupTrees, group_child
 from actors.trees.storage import STORAGE_SHUTDOWN_S, storage_child
 

@@ -63,9 +63,12 @@ from actors.storage.ledger.memory_ledger import open_memory_ledger
 from actors.storage.ledger.snapshots import SnapshotFolder
 from actors.storage.ledger.store import Store
 from actors.storage.log.syncer import Syncer
-from actors.trees.ledger_setup import LedgerPaths as LedgerPaths
-from actors.trees.ledger_setup import LedgerSetup as LedgerSetup
-from actors.trees.ledger_setup import election_settings, ledger_settings, push_settings
+from actors.trees.ledger_setup import (
+    LedgerSetup,
+    election_settings,
+    ledger_settings,
+    push_settings,
+)
 from actors.trees.node import GroupTrees, group_child
 from actors.trees.storage import storage_child
 

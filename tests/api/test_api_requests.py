@@ -11,7 +11,7 @@ from api_kit import (
 from trio.testing import MockClock
 
 from actors.api.connection import CHAINS_MAX, Chains
-from actors.api.convert_group import from_claim, from_group_state, to_group_state
+from actors.api.convert import from_claim, from_group_state, to_group_state
 from actors.api.frame_socket import SocketClosed
 from actors.api.limits import ApiLimits
 from actors.errors import NotMaster, ReplicationTimeout, StorageError
@@ -112,7 +112,7 @@ async def test_a_member_asks_for_and_changes_a_node_s_part(
         assert to_group_state(state) == node.state
         assert state.history[1] == frames.Epoch(2, 5, "n0", 300)
         claim = Claim(number=3, token=5, by="n1", master="n2", again=True, kept=True, force=True)
-        fenced = await client.ask(from_claim(2, "orders", claim, on=True))
+        fenced = await client.ask(from_claim(claim, id=2, group="orders", on=True))
         assert fenced == from_group_state(2, node.state)
         recorded = await client.ask(
             frames.Record(id=3, group="orders", number=3, master="n1", token=5)

@@ -16,7 +16,6 @@ from actors.client.following import read_batch
 from actors.errors import CorruptLog
 from actors.log_types import Found, NewRecord, StoredBatch
 from actors.storage.commitlog.group_commit import AppendEncoder
-from wire.api import batch as api_batch
 from wire.api import frames
 
 BODIES = (b"one", b"two", b"three")
@@ -69,14 +68,14 @@ async def asked(node: StoringNode, *, version: int, text: bool = False) -> frame
 
 async def test_a_new_client_gets_the_bytes(autojump_clock: MockClock) -> None:
     node = StoringNode(data=encoded(BODIES))
-    answer = await asked(node, version=api_batch.VERSION_STORED)
+    answer = await asked(node, version=frames.VERSION_STORED)
     assert isinstance(answer, frames.Stored)
     assert (answer.start, answer.data, answer.cost_bytes) == (0, node.data, 0)
 
 
 @pytest.mark.parametrize(
     ("version", "text"),
-    [(api_batch.VERSION_STORED - 1, False), (api_batch.VERSION_STORED, True)],
+    [(frames.VERSION_STORED - 1, False), (frames.VERSION_STORED, True)],
 )
 async def test_older_clients_and_those_of_text_get_records(
     autojump_clock: MockClock, version: int, text: bool
@@ -99,7 +98,7 @@ async def test_a_damaged_record_is_refused_where_the_node_decodes_it(
 
 async def test_a_record_above_a_frame_is_named(autojump_clock: MockClock) -> None:
     node = StoringNode(data=encoded((bytes(frames.FRAME_BYTES_MAX),)))
-    answer = await asked(node, version=api_batch.VERSION_STORED)
+    answer = await asked(node, version=frames.VERSION_STORED)
     assert isinstance(answer, frames.Failed)
     assert (answer.error, answer.message[:19]) == ("TooLarge", "the record at 0 has")
 

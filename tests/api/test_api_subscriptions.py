@@ -6,8 +6,7 @@ import trio
 from api_kit import BareClient, MemoryNode, bare_client, serving
 from trio.testing import MockClock
 
-from actors.api.convert import RECORD_COST_BYTES
-from actors.api.convert_group import from_group_state
+from actors.api.convert import RECORD_COST_BYTES, from_group_state
 from actors.api.limits import ApiLimits
 from actors.events.codec import decode_line
 from actors.events.runtime import ActorRestarted

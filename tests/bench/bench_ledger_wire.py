@@ -19,7 +19,8 @@ from wire.dledger.rpc import (
     encode_body,
     request_code_of,
 )
-from wire.remoting.frame import Decoder, Frame, Header, encode_frame
+from wire.remoting.frame import Decoder, Frame, encode_frame
+from wire.remoting.header import Header
 
 WARM_UP_S = 0.5
 TIMEOUT_S = 10.0

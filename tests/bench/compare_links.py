@@ -25,6 +25,7 @@ from actors.env.protocols import (
     SendHalf,
     Stream,
 )
+from wire import buffer
 from wire.dledger.codes import RequestCode
 from wire.errors import RemoteProtocolError
 from wire.ha.classic import FRAME_HEADER_BYTES
@@ -110,7 +111,7 @@ class PushScanner:
             return
         try:
             self._decoder.receive_data(data)
-            while (frame := self._decoder.next_frame()) is not remoting.NEED_DATA:
+            while (frame := self._decoder.next_frame()) is not buffer.NEED_DATA:
                 if frame.header.code == RequestCode.PUSH:
                     self._pushed(frame.body)
         except RemoteProtocolError:

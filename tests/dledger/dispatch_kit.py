@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import attrs
 
-from actors.dledger.core.dispatch import Dispatch, DispatcherState
-from actors.dledger.core.push_effects import DispatchEffects, Push, PushAnswer
+from actors.dledger.core.dispatch import Dispatch
+from actors.dledger.core.push_effects import DispatchEffects, DispatcherState, Push, PushAnswer
 from actors.dledger.core.settings import PushSettings
 from wire.dledger.codes import PushType, ResponseCode
 

@@ -22,7 +22,9 @@ from actors.sim.network import NetworkOptions
 from actors.sim.world import SimEvent, World, open_world
 from actors.state_machine import StateMachine
 from actors.storage.commitlog import pull_service
-from actors.trees.dledger import LedgerPaths, LedgerSetup, group_tree
+from actors.trees.dledger import group_tree
+from actors.trees.ledger_setup import LedgerPaths, LedgerSetup
+from wire.buffer import NEED_DATA
 from wire.dledger.codes import RequestCode
 from wire.dledger.entry import Entry, decode_entries
 from wire.dledger.rpc import (
@@ -32,7 +34,8 @@ from wire.dledger.rpc import (
     encode_body,
     request_code_of,
 )
-from wire.remoting.frame import NEED_DATA, Decoder, Header, encode_frame
+from wire.remoting.frame import Decoder, encode_frame
+from wire.remoting.header import Header
 
 GROUP = "ledger"
 SMALL: dict[str, Any] = {"data_file_bytes": 64 << 10, "index_file_bytes": 64 << 10}

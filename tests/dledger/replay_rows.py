@@ -9,9 +9,10 @@ import attrs
 import golden_dledger as golden
 import msgspec
 
+from wire.buffer import NEED_DATA
 from wire.dledger.codes import RequestCode
 from wire.dledger.rpc import Request, decode_request
-from wire.remoting.frame import NEED_DATA, Decoder, Frame
+from wire.remoting.frame import Decoder, Frame
 
 
 @attrs.frozen

@@ -32,6 +32,7 @@ from actors.runtime import (
     open_system,
 )
 from actors.sim.network import NetworkOptions, SimNetwork
+from wire.buffer import NEED_DATA
 from wire.dledger.codes import RequestCode
 from wire.dledger.rpc import (
     AppendEntryRequest,
@@ -51,7 +52,8 @@ from wire.dledger.rpc import (
     request_code_of,
     response_class,
 )
-from wire.remoting.frame import NEED_DATA, Decoder, Frame, Header, encode_frame
+from wire.remoting.frame import Decoder, Frame, encode_frame
+from wire.remoting.header import Header
 
 PORT = 20911
 ADDRESSES = {"n0": "127.0.0.1", "n1": "127.0.0.2", "n2": "127.0.0.3"}

@@ -24,7 +24,8 @@ from actors.events.dledger import RoleChanged, VoteUnsaved
 from actors.storage.ledger import store_messages
 from wire.dledger.codes import RequestCode, VoteResult
 from wire.dledger.rpc import HeartBeatRequest, VoteRequest, VoteResponse, encode_body
-from wire.remoting.frame import Header, encode_frame
+from wire.remoting.frame import encode_frame
+from wire.remoting.header import Header
 
 TERM = 3
 LEAK_S = 6.0

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from dispatch_kit import MIB, Kit
 
-from actors.dledger.core.dispatch import DispatcherState
-from actors.dledger.core.push_effects import DispatchEffects, PushAnswer
+from actors.dledger.core.push_effects import DispatchEffects, DispatcherState, PushAnswer
 from actors.dledger.replication.push_bodies import push_answer
 from wire.dledger.codes import PushType as P
 from wire.dledger.codes import RequestCode

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from dispatch_kit import Kit
 
-from actors.dledger.core.dispatch import DispatcherState
+from actors.dledger.core.push_effects import DispatcherState
 from actors.events import dledger as events
 from wire.dledger.codes import PushType as P
 from wire.dledger.codes import ResponseCode as C

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from dispatch_kit import Kit
 
-from actors.dledger.core.dispatch import DispatcherState
 from actors.dledger.core.patience import REFUSALS_TOLD, TAKES_NO_MORE
+from actors.dledger.core.push_effects import DispatcherState
 from actors.events.dledger import DispatcherChanged
 from wire.dledger.codes import PushType, ResponseCode
 

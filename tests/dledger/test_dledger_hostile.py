@@ -28,7 +28,8 @@ from actors.events.runtime import ActorCrashed
 from wire.dledger.codes import PushType, RequestCode
 from wire.dledger.entry import Entry, new_entry
 from wire.dledger.rpc import AppendEntryRequest, HeartBeatRequest, PushEntryRequest, Request
-from wire.remoting.frame import FRAME_BYTES_MAX, REMOTING_SYSTEM_ERROR, Header, encode_frame
+from wire.remoting.frame import FRAME_BYTES_MAX, REMOTING_SYSTEM_ERROR, encode_frame
+from wire.remoting.header import Header
 
 pytestmark = pytest.mark.real_io
 

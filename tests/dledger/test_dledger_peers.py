@@ -36,7 +36,7 @@ from actors.dledger.rpc.peer_messages import (
 from actors.dledger.rpc.rpc_messages import Answered, Sender
 from actors.errors import LogFull, TriologError
 from actors.events.dledger import DispatcherChanged
-from actors.trees.dledger import LedgerPaths
+from actors.trees.ledger_setup import LedgerPaths
 from wire.dledger.codes import VoteResult
 from wire.dledger.rpc import (
     HeartBeatRequest,

@@ -15,10 +15,9 @@ from group_kit import Group, opened
 from test_dledger_actors_followers import push
 from test_dledger_transfer import a_leader
 
-from actors.dledger.core.dispatch import DispatcherState
 from actors.dledger.core.member_state import Role
 from actors.dledger.core.push_answers import READS_NOTHING, SPEAKS_N, misfit
-from actors.dledger.core.push_effects import Push, PushAnswer
+from actors.dledger.core.push_effects import DispatcherState, Push, PushAnswer
 from actors.dledger.core.settings import ElectionSettings
 from actors.dledger.election.election_requests import vote_answer
 from actors.dledger.replication.entry_handler import EntryHandler

@@ -42,7 +42,8 @@ from wire.dledger.rpc import (
     PushEntryRequest,
     VoteRequest,
 )
-from wire.remoting.frame import FLAG_ONEWAY, FRAME_BYTES_MAX, Header, encode_frame
+from wire.remoting.frame import FRAME_BYTES_MAX, encode_frame
+from wire.remoting.header import FLAG_ONEWAY, Header
 
 MIB = 1 << 20
 SOON_S = REST_TIMEOUT_S / 3

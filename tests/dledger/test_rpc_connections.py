@@ -31,7 +31,8 @@ from wire.dledger.rpc import (
     PushEntryRequest,
     VoteRequest,
 )
-from wire.remoting.frame import FRAME_BYTES_MAX, Header, encode_frame
+from wire.remoting.frame import FRAME_BYTES_MAX, encode_frame
+from wire.remoting.header import Header
 
 MIB = 1 << 20
 

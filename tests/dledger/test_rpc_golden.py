@@ -11,8 +11,10 @@ import pytest
 from rpc_kit import PARTS, Client, ServerKit, led_by, serving
 
 from actors.dledger.rpc.rpc_messages import Asked
+from wire.buffer import NEED_DATA
 from wire.dledger.rpc import decode_request, decode_response, request_code, request_code_of
-from wire.remoting.frame import NEED_DATA, Decoder, Frame, Language
+from wire.remoting.frame import Decoder, Frame
+from wire.remoting.header import Language
 
 OF_THE_REMOTING_LAYER = {"PULL": 3, "USER_DEFINE": 3, "7": 3}
 """Requests that no part of ours serves, and the code that they get. Java fails PULL with 1."""

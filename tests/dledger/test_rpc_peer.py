@@ -31,7 +31,8 @@ from wire.dledger.rpc import (
     VoteRequest,
     VoteResponse,
 )
-from wire.remoting.frame import Header, encode_frame
+from wire.remoting.frame import encode_frame
+from wire.remoting.header import Header
 
 OK = HeartBeatResponse(code=200)
 

@@ -42,7 +42,8 @@ from wire.dledger.rpc import (
     encode_body,
     request_code_of,
 )
-from wire.remoting.frame import FLAG_ONEWAY, Header, SerializeType, encode_frame
+from wire.remoting.frame import encode_frame
+from wire.remoting.header import FLAG_ONEWAY, Header, SerializeType
 
 
 @pytest.mark.parametrize("cls", REQUESTS, ids=lambda cls: cls.__name__)

@@ -17,7 +17,7 @@ from wire.dledger.codes import RequestCode
 from wire.errors import IncompleteData, RemoteProtocolError
 from wire.files.scanned import Stop
 from wire.remoting import frame as remoting
-from wire.remoting import tolerant_json
+from wire.remoting import header, tolerant_json
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden" / "dledger"
 SPOKEN = tuple(code for code in RequestCode if rpc.request_code(code) is code)
@@ -171,9 +171,9 @@ _TOKENS = (
     b'"later":{},', b'"body":"aGk"', b"9223372036854775808", b"-_",
 )  # fmt: skip
 _HEADERS = (
-    remoting.Header(code=51004, opaque=7),
-    remoting.Header(code=1, flag=1, remark="no", ext_fields={"a": "b"},
-                    serialize_type=remoting.SerializeType.ROCKETMQ),
+    header.Header(code=51004, opaque=7),
+    header.Header(code=1, flag=1, remark="no", ext_fields={"a": "b"},
+                    serialize_type=header.SerializeType.ROCKETMQ),
 )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ from wire.files import (
     shown_record,
 )
 from wire.files.record_encoder import RecordEncoder, encode_blank
-from wire.files.record_scan import Stop
+from wire.files.scanned import Stop
 from wire.ha import classic
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden" / "classic"
@@ -114,7 +114,7 @@ def _frames(chunks: list[bytes]) -> tuple[list[object], str]:
     try:
         for chunk in chunks:
             decoder.receive_data(chunk)
-            while (event := decoder.next_event()) is not classic.NEED_DATA:
+            while (event := decoder.next_event()) is not buffer.NEED_DATA:
                 if isinstance(event, classic.FrameData):
                     body += event.data
                 else:

@@ -35,7 +35,8 @@ from actors.storage.commitlog.pull_service import NEWS_WITHIN_S
 from actors.storage.commitlog.store import Growth
 from actors.storage.log.commit_log import segment_path
 from actors.storage.scrub import scrubber_messages
-from actors.trees.classic import GroupSetup, master_ha, slave_ha
+from actors.trees.classic import master_ha, slave_ha
+from actors.trees.group_setup import GroupSetup
 
 SEGMENT = 4096
 PORT = 10912

@@ -11,7 +11,7 @@ from ha_kit import ADDRESSES, PORT, cluster, node
 from actors.config import loads
 from actors.env import Address
 from actors.events import store as store_events
-from actors.ha import ha_client
+from actors.ha import client_messages
 from actors.ha.core.dialect import classic_dialect
 from actors.ha.core.extent import LogExtent
 from actors.ha.core.reconnect import Reconnect
@@ -119,7 +119,7 @@ async def test_a_new_address_of_the_master_is_for_the_next_connect(autojump_cloc
             stream = await listener.accept()
             await trio.sleep(1.0)
             ref = kit.ref(kit.setup.paths.ha_client)
-            await ref.tell(ha_client.SetMaster(address=Address(ADDRESSES["n2"], PORT)))
+            await ref.tell(client_messages.SetMaster(address=Address(ADDRESSES["n2"], PORT)))
             await trio.sleep(1.0)
             status = (await kit.status()).client
             assert status is not None

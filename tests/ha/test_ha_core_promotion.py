@@ -10,7 +10,7 @@ from promotion_kit import planned
 from actors.epochs import Epoch
 from actors.ha.core.promotion import Plan, Refusal, decide, handed_over
 from actors.log_types import GroupState
-from wire.api.base import NUMBER_MAX
+from wire.api.frames import NUMBER_MAX
 
 DEAD = {"n0": "connection refused"}
 

@@ -15,7 +15,7 @@ from ha_peer import Peer
 from actors.config import ClusterConfig
 from actors.env import Address, Listener
 from actors.events import ha as events
-from actors.ha import ha_client
+from actors.ha import client_messages
 from actors.ha.core.states import HAConnectionState, Lost
 from actors.storage.commitlog.store_messages import LogGrew
 from wire.ha.classic import FRAME_BODY_MAX, encode_frame_header
@@ -288,9 +288,11 @@ async def test_another_address_closes_the_old_connection(autojump_clock: object)
         await peer.next_report()
         other = await master.kit.network.open("n2").listen(ADDRESSES["n2"], 7777)
         client = master.kit.ref(master.kit.setup.paths.ha_client)
-        await client.tell(ha_client.SetMaster(address=Address(ADDRESSES["n0"], PORT)))  # the same
+        await client.tell(
+            client_messages.SetMaster(address=Address(ADDRESSES["n0"], PORT))
+        )  # the same
         await nothing_from(peer, 1.0)
-        await client.tell(ha_client.SetMaster(address=Address(ADDRESSES["n2"], 7777)))
+        await client.tell(client_messages.SetMaster(address=Address(ADDRESSES["n2"], 7777)))
         with trio.fail_after(1.0):
             assert await peer.ended()
             moved = Peer.of(await other.accept())
@@ -306,7 +308,7 @@ async def test_an_attempt_at_an_old_address_that_succeeds_late_is_dropped(
         new = await kit.network.open("n2").listen(ADDRESSES["n2"], 7777)
         await trio.sleep(0.5)
         client = kit.ref(kit.setup.paths.ha_client)
-        await client.tell(ha_client.SetMaster(address=Address(ADDRESSES["n2"], 7777)))
+        await client.tell(client_messages.SetMaster(address=Address(ADDRESSES["n2"], 7777)))
         peer = Peer.of(await new.accept())
         assert await peer.next_report() == 0
         kit.network.heal("n1", "n0")
@@ -322,7 +324,7 @@ async def test_another_address_ends_the_pause(autojump_clock: object) -> None:
         await trio.sleep(1.0)  # the first attempt was refused
         other = await kit.network.open("n2").listen(ADDRESSES["n2"], 7777)
         client = kit.ref(kit.setup.paths.ha_client)
-        await client.tell(ha_client.SetMaster(address=Address(ADDRESSES["n2"], 7777)))
+        await client.tell(client_messages.SetMaster(address=Address(ADDRESSES["n2"], 7777)))
         with trio.fail_after(0.5):
             await other.accept()
 

@@ -13,6 +13,7 @@ from interop_java_dledger import JavaDLedger
 from interop_ledger_files import LedgerFiles
 from interop_processes import PeerFailed, Process, Processes, wait_for
 
+from wire.buffer import NEED_DATA
 from wire.dledger.rpc import (
     AppendEntryRequest,
     AppendEntryResponse,
@@ -30,7 +31,8 @@ from wire.dledger.rpc import (
     request_code_of,
 )
 from wire.errors import RemoteProtocolError
-from wire.remoting.frame import NEED_DATA, Decoder, Header, encode_frame
+from wire.remoting.frame import Decoder, encode_frame
+from wire.remoting.header import Header
 
 GROUP = "ledger"
 ADDRESSES = {"n0": "127.0.0.1", "n1": "127.0.0.2", "n2": "127.0.0.3"}

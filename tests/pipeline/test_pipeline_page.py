@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from actors.pipeline.report import cells
 from actors.pipeline.report.drawing import VARIABLES, waited
 from actors.pipeline.report.facts import OutageCount, ProcessCounts
-from actors.pipeline.report.html import element, readable, text
+from actors.pipeline.report.html import element, text
 from actors.pipeline.report.page import POLICY, page
 from actors.pipeline.report.summary import summary
 from actors.pipeline.verdicts import Checked, CheckedLog, Verdicts, Word, looked_at
+from actors.readable import readable
 
 EVIL = "</title><script>alert(1)</script>\u202e\x00\ud800'\"&"
 VOID = {"meta", "link", "br"}

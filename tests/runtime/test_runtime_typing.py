@@ -85,7 +85,7 @@ async def use(own: ActorRef[_Inbox], connections: ActorRef[dynamic.Message]) -> 
     await handed_out.ask(str, wait_for, timeout_s=1.0)  # E: arg-type
     await handed_out.ask(bool, wait_for)  # E: call-overload
     outcome = await connections.ask(
-        (dynamic.Started, dynamic.Refused),
+        (dynamic.Started, requests.Refused),
         lambda reply_to: dynamic.StartChild(
             child=ChildSpec(name="a", start=GroupTransfer), reply_to=reply_to
         ),
@@ -94,7 +94,7 @@ async def use(own: ActorRef[_Inbox], connections: ActorRef[dynamic.Message]) -> 
     match outcome:
         case dynamic.Started():
             assert outcome.ref and status and back
-        case dynamic.Refused():
+        case requests.Refused():
             assert outcome.reason
         case _:
             assert_never(outcome)

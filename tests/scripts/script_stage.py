@@ -20,13 +20,13 @@ from script_words import Options, split
 from actors.config import ClassicGroup, ClusterConfig, MasterNode, SlaveNode, loads, validate
 from actors.env.protocols import Address
 from actors.errors import ConfigError, NotStored, OutcomeUnknown, TriologError
-from actors.ha import ha_client
+from actors.ha import client_messages
 from actors.sim.classic.judges.derived import queue_units
 from actors.sim.cluster import DATA_DIR, SMALL, SimCluster
 from actors.sim.world import World
 from actors.storage.layout import StoreLayout
 from actors.storage.log.commit_log import segment_bases, segment_path
-from actors.trees.classic import GroupPaths
+from actors.trees.group_setup import GroupPaths
 from wire.files.commit_log import RecordHead, scan_heads
 
 GROUP = "orders"
@@ -328,7 +328,7 @@ class Stage:
         node = self.cluster.node(name)
         assert node._system is not None
         ref = node._system.ref(GroupPaths(f"/{name}/{GROUP}").ha_client)
-        await ref.tell(ha_client.SetMaster(address=Address(ADDRESSES[master], PORT)))
+        await ref.tell(client_messages.SetMaster(address=Address(ADDRESSES[master], PORT)))
         return await self._wait(1.0)
 
 

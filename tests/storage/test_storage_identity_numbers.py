@@ -11,7 +11,7 @@ from test_storage_identity import DIRECTORY, RECORD, opened, refused, rewrite
 
 from actors.sim.disk import SimDisk
 from actors.storage.node.identity import identity_path
-from wire.api.base import NUMBER_MAX
+from wire.api.frames import NUMBER_MAX
 
 
 def with_number(key: str, value: int) -> bytes:

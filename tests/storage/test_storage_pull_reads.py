@@ -21,7 +21,8 @@ from actors.storage.log.commit_log import CommitLog
 from actors.storage.scrub.scrubber_messages import CopyState
 from wire.files.commit_log import RECORD_BYTES_MAX
 from wire.files.message_record import decode_record
-from wire.files.record_scan import Stop, scan
+from wire.files.record_scan import scan
+from wire.files.scanned import Stop
 
 S = 4096
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wire.api import frames
-from wire.api.base import NUMBER_MAX
+from wire.api.frames import NUMBER_MAX
 from wire.errors import LocalProtocolError, RemoteProtocolError
 
 names = st.text(min_size=1, max_size=255)

@@ -33,8 +33,9 @@ from wire.dledger.entry import (
     new_entry,
     position,
 )
-from wire.dledger.scan import EntryHead, Stop, index_record, scan
+from wire.dledger.scan import EntryHead, index_record, scan
 from wire.errors import IncompleteData, LocalProtocolError, RemoteProtocolError
+from wire.files.scanned import Stop
 
 VECTOR = bytes.fromhex(
     "00000001 00000034 0000000000000000 0000000000000001 0000000000000000"

@@ -17,7 +17,8 @@ from wire.dledger.entry import (
     encode_index,
     new_entry,
 )
-from wire.dledger.scan import EntryHead, Stop, scan
+from wire.dledger.scan import EntryHead, scan
+from wire.files.scanned import Stop
 
 
 def chain(count: int, *, index: int = 0, term: int = 1, pos: int = 0) -> tuple[Entry, ...]:

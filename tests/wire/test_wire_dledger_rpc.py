@@ -37,7 +37,8 @@ from wire.dledger.rpc import (
     request_code_of,
 )
 from wire.errors import LocalProtocolError, RemoteProtocolError
-from wire.remoting.frame import REPLY_CODE, Decoder, Frame, Language
+from wire.remoting.frame import Decoder, Frame
+from wire.remoting.header import REPLY_CODE, Language
 
 SPOKEN = tuple(code for code in RequestCode if request_code(code) is code)
 BASE: dict[str, Any] = {

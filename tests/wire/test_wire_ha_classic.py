@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wire.buffer import NEED_DATA, NeedData
 from wire.errors import LocalProtocolError, RemoteProtocolError
 from wire.ha.classic import (
     FRAME_BODY_MAX,
     FRAME_HEADER_BYTES,
-    NEED_DATA,
     OFFSET_MAX,
     RECEIVE_LIMIT_BYTES,
     REPORT_BYTES,
@@ -18,7 +18,6 @@ from wire.ha.classic import (
     FrameEnded,
     FrameMeter,
     FrameStarted,
-    NeedData,
     ReportDecoder,
     encode_frame_header,
     encode_report,

@@ -22,7 +22,8 @@ from wire.files.message_record import (
 )
 from wire.files.properties import encode_properties
 from wire.files.record_encoder import RecordEncoder
-from wire.files.record_scan import Stop, scan, scan_heads
+from wire.files.record_scan import scan, scan_heads
+from wire.files.scanned import Stop
 
 V4: Host = ("10.1.2.3", 10911)
 V4_BYTES = bytes((10, 1, 2, 3, 0, 0, 0x2A, 0x9F))

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from wire.errors import IncompleteData, RemoteProtocolError
 from wire.files.message_record import Record, body_crc, decode_record, encode_record
-from wire.files.record_scan import Stop, scan, scan_heads
+from wire.files.record_scan import scan, scan_heads
+from wire.files.scanned import Stop
 from wire.files.shown_record import ShownRecord, decode_shown
 
 ints = st.integers(-(2**31), 2**31 - 1)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from wire.files.hosts import Host
 from wire.files.properties import encode_properties
 from wire.files.record_encoder import RecordEncoder, encode_blank
-from wire.files.record_scan import RecordHead, Scanned, Stop, scan, scan_heads, walk
+from wire.files.record_scan import RecordHead, scan, scan_heads, walk
+from wire.files.scanned import Scanned, Stop
 
 HOST: Host = ("127.0.0.1", 10911)
 

@@ -8,25 +8,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from wire.buffer import NEED_DATA, NeedData
 from wire.dledger.codes import RequestCode
 from wire.dledger.rpc import request_code
 from wire.errors import LocalProtocolError, RemoteProtocolError
 from wire.remoting import frame as remoting
 from wire.remoting.frame import (
-    FLAG_ONEWAY,
-    FLAG_REPLY,
     FRAME_BYTES_MAX,
-    NEED_DATA,
     RECEIVE_BYTES_MAX,
     Decoder,
     Frame,
-    Header,
-    Language,
-    NeedData,
-    SerializeType,
     encode_frame,
     encode_frame_head,
     encode_reply,
+)
+from wire.remoting.header import (
+    FLAG_ONEWAY,
+    FLAG_REPLY,
+    Header,
+    Language,
+    SerializeType,
     reply_header,
 )
 
@@ -335,10 +336,10 @@ def test_frames_survive_any_cutting(frames: list[Frame], cuts: list[int]) -> Non
 @given(st.binary(max_size=200), st.sampled_from([0, 1]))
 def test_any_bytes_give_a_header_or_a_remote_error(data: bytes, kind: int) -> None:
     try:
-        header, _ = remoting.decode_header(kind, data)
+        header, _ = header.decode_header(kind, data)
     except RemoteProtocolError:
         return
-    assert remoting.decode_header(kind, encode_frame(header)[8:])[0] == header or (
+    assert header.decode_header(kind, encode_frame(header)[8:])[0] == header or (
         kind == 1 and header.language is None
     )
 

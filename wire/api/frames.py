@@ -30,13 +30,13 @@ Requests, and what answers each (`failed` is possible for all):
 |---|---|---|
 | hello | version, name, nonce, proof | welcome: the first frame of each connection, and only that |
 | append | group, records, chain | appended; in order, none behind a failed one of its chain |
-| read | group, start, max_bytes, fresh | batch, or stored: see `wire.api.batch` |
+| read | group, start, max_bytes, fresh | batch, or stored: see `ReadAnswer` |
 | tail | group, start (null: end), max_bytes, credit_bytes | batch or stored, many, for credit |
 | grant | credit (more bytes or lines that may be sent); `id` of the subscription | none |
 | cancel | `id` of the subscription | ended |
 | get_offsets | group | offsets |
 | watch_offsets | group | offsets, at once and after changes; the newest replaces unsent ones |
-| get_group | group | group: what the node is in that group, see `wire.api.group` |
+| get_group | group | group: what the node is in that group |
 | watch_group | group | group, at once and when the node's part changes, not for growth alone |
 | fence | group, number, on | group: the master takes no appends until the promotion is over |
 | record | group, number, master, token, force | group, once the node acts by that promotion |
@@ -65,29 +65,25 @@ from typing import Annotated, Any, Final, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
-from wire.api.base import ID_MAX as ID_MAX
-from wire.api.base import NAME_CHARS_MAX as NAME_CHARS_MAX
-from wire.api.base import POSITION_MAX as POSITION_MAX
-from wire.api.base import Count, Frame, Id, Name, Pairs, Position
-from wire.api.batch import Batch as Batch
-from wire.api.batch import ReadAnswer as ReadAnswer
-from wire.api.batch import Stored as Stored
-from wire.api.batch import StoredRecord as StoredRecord
-from wire.api.group import Epoch as Epoch
-from wire.api.group import Fence as Fence
-from wire.api.group import GetGroup as GetGroup
-from wire.api.group import Group as Group
-from wire.api.group import Record as Record
-from wire.api.group import Resync as Resync
-from wire.api.group import Resynced as Resynced
-from wire.api.group import Transfer as Transfer
-from wire.api.group import Transferred as Transferred
-from wire.api.group import WatchGroup as WatchGroup
 from wire.api.proof import PROOF_BYTES
 from wire.errors import LocalProtocolError, RemoteProtocolError
 
 PROTOCOL_VERSION = 3
 VERSION_MIN = 1
+VERSION_STORED = 3
+"""The version of the protocol before which a client knows `batch` alone."""
+
+NAME_CHARS_MAX = 255
+ID_MAX = 2**53 - 1
+"""JSON readers in browsers hold integers exactly up to here."""
+POSITION_MAX = 2**63 - 1
+NUMBER_MAX = 3 << 61
+"""The largest number that is raised by one at a time, as starts and promotions. Nobody gets there;
+behind a larger one there would soon be no next. Older versions took 2^62, and none above: a group
+that came there by somebody's mistake goes on.
+"""
+EPOCHS_MAX = 256
+"""Longest history that is sent; its owner keeps no more either."""
 
 FRAME_BYTES_MAX = 6 << 20
 """Either direction. Upstream's largest message body is 4 MiB: 5.6 MiB as Base64, in JSON."""
@@ -110,6 +106,12 @@ ERROR_VERSION = "VersionNotSupported"
 ERROR_INTERNAL = "Internal"
 ERROR_PERMISSION = "PermissionDenied"
 
+Id: TypeAlias = Annotated[int, Meta(ge=0, le=ID_MAX)]
+Position: TypeAlias = Annotated[int, Meta(ge=0, le=POSITION_MAX)]
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=POSITION_MAX)]
+Number: TypeAlias = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
+Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
+Pairs: TypeAlias = tuple[tuple[str, str], ...]
 Credit: TypeAlias = Annotated[int, Meta(ge=1, le=CREDIT_MAX)]
 ReadBytes: TypeAlias = Annotated[int, Meta(ge=1, le=READ_BYTES_MAX)]
 
@@ -123,58 +125,44 @@ has 64 KiB, and one digest.
 """
 
 
-class GetRange(Frame, frozen=True, kw_only=True, tag="get_range"):
-    """The range of a classic group's log that holds byte `start`, or what is synced of it; the
-    DLedger entry `start`.
-    """
+class Frame(Struct, frozen=True, kw_only=True, tag_field="type"):
+    """Base of all frames: the tag stands in `type`."""
+
+
+class Numbered(Frame, frozen=True, kw_only=True):
+    """A frame with a request's number."""
 
     id: Id
+
+
+class OfGroup(Numbered, frozen=True, kw_only=True):
+    """A request about one group."""
+
     group: Name
-    start: Position
 
 
-class Range(Frame, frozen=True, kw_only=True, tag="range"):
-    """`start`: of the range. `digest`: CRC-32 of `data`, as it was when that was written, or its
-    records were parsed.
-    """
+class Answered(Numbered, frozen=True, kw_only=True):
+    """An answer that is one free-form value."""
 
-    id: Id
-    start: Position
-    data: Annotated[bytes, Meta(min_length=1, max_length=RANGE_BYTES_MAX)]
-    digest: Annotated[int, Meta(ge=0, le=2**32 - 1)]
-
-
-class Repair(Frame, frozen=True, kw_only=True, tag="repair"):
-    """`source`: the member that is to give the bytes; null: any that has them."""
-
-    id: Id
-    group: Name
-    source: Name | None = None
-
-
-class Repaired(Frame, frozen=True, kw_only=True, tag="repaired"):
-    id: Id
     value: dict[str, Any]
 
 
-class Hello(Frame, frozen=True, kw_only=True, tag="hello", omit_defaults=True):
+class Hello(Numbered, frozen=True, kw_only=True, tag="hello", omit_defaults=True):
     """`version`: the highest that the client speaks. `name`: who it says it is, shown in events and
     the tree. `nonce`, `proof`: empty for whoever has no secret, see `wire.api.proof`.
     """
 
-    id: Id
     version: Annotated[int, Meta(ge=1, le=65_535)]
     name: Name
     nonce: Proof = b""
     proof: Proof = b""
 
 
-class Welcome(Frame, frozen=True, kw_only=True, tag="welcome", omit_defaults=True):
+class Welcome(Numbered, frozen=True, kw_only=True, tag="welcome", omit_defaults=True):
     """`version`: the one both speak from now on. The limits are what this node accepts from this
     connection. `proof`: the node's, to whoever has proved itself.
     """
 
-    id: Id
     version: int
     cluster: str
     node: str
@@ -203,79 +191,125 @@ class NewMessage(Struct, frozen=True, array_like=True):
 # --- requests ---
 
 
-class Append(Frame, frozen=True, kw_only=True, tag="append", omit_defaults=True):
-    id: Id
-    group: Name
+class Append(OfGroup, frozen=True, kw_only=True, tag="append", omit_defaults=True):
     records: Annotated[
         tuple[bytes | NewMessage, ...], Meta(min_length=1, max_length=RECORDS_PER_APPEND_MAX)
     ]
     chain: Id = 0
 
 
-class Read(Frame, frozen=True, kw_only=True, tag="read"):
-    id: Id
-    group: Name
+class Read(OfGroup, frozen=True, kw_only=True, tag="read"):
     start: Position
     max_bytes: ReadBytes
     fresh: bool = False
 
 
-class Tail(Frame, frozen=True, kw_only=True, tag="tail"):
-    id: Id
-    group: Name
+class Tail(OfGroup, frozen=True, kw_only=True, tag="tail"):
     start: Position | None
     max_bytes: ReadBytes
     credit_bytes: Credit
 
 
-class Grant(Frame, frozen=True, kw_only=True, tag="grant"):
-    id: Id
+class Grant(Numbered, frozen=True, kw_only=True, tag="grant"):
     credit: Credit
 
 
-class Cancel(Frame, frozen=True, kw_only=True, tag="cancel"):
-    id: Id
+class Cancel(Numbered, frozen=True, kw_only=True, tag="cancel"):
+    pass
 
 
-class GetOffsets(Frame, frozen=True, kw_only=True, tag="get_offsets"):
-    id: Id
-    group: Name
+class GetOffsets(OfGroup, frozen=True, kw_only=True, tag="get_offsets"):
+    pass
 
 
-class WatchOffsets(Frame, frozen=True, kw_only=True, tag="watch_offsets"):
-    id: Id
-    group: Name
+class WatchOffsets(OfGroup, frozen=True, kw_only=True, tag="watch_offsets"):
+    pass
 
 
-class GetStatus(Frame, frozen=True, kw_only=True, tag="get_status"):
-    id: Id
+class GetStatus(Numbered, frozen=True, kw_only=True, tag="get_status"):
+    pass
 
 
-class GetTree(Frame, frozen=True, kw_only=True, tag="get_tree"):
-    id: Id
+class GetTree(Numbered, frozen=True, kw_only=True, tag="get_tree"):
+    pass
 
 
-class TailEvents(Frame, frozen=True, kw_only=True, tag="tail_events"):
-    id: Id
+class TailEvents(Numbered, frozen=True, kw_only=True, tag="tail_events"):
     credit_lines: Credit
 
 
-class Promote(Frame, frozen=True, kw_only=True, tag="promote"):
-    id: Id
-    group: Name
+class Promote(OfGroup, frozen=True, kw_only=True, tag="promote"):
     node: Name | None = None
     force: bool = False
 
 
-class Stop(Frame, frozen=True, kw_only=True, tag="stop"):
-    id: Id
+class GetRange(OfGroup, frozen=True, kw_only=True, tag="get_range"):
+    """The range of a classic group's log that holds byte `start`, or what is synced of it; the
+    DLedger entry `start`.
+    """
+
+    start: Position
+
+
+class Repair(OfGroup, frozen=True, kw_only=True, tag="repair"):
+    """`source`: the member that is to give the bytes; null: any that has them."""
+
+    source: Name | None = None
+
+
+class GetGroup(OfGroup, frozen=True, kw_only=True, tag="get_group"):
+    pass
+
+
+class WatchGroup(OfGroup, frozen=True, kw_only=True, tag="watch_group"):
+    pass
+
+
+class Fence(OfGroup, frozen=True, kw_only=True, tag="fence"):
+    """`number`: of the promotion that is about to take place. `on`: false takes the fence away.
+
+    The rest is a claim's: `actors.log_types.Claim`, field by field.
+    """
+
+    number: Annotated[int, Meta(ge=1, le=NUMBER_MAX)]
+    on: bool
+    token: Count = 0
+    by: Annotated[str, Meta(max_length=NAME_CHARS_MAX)] = ""
+    master: Annotated[str, Meta(max_length=NAME_CHARS_MAX)] = ""
+    again: bool = False
+    kept: bool = False
+    force: bool = False
+
+
+class Record(OfGroup, frozen=True, kw_only=True, tag="record"):
+    """`master` is the group's master by promotion `number`. `force`: to that master itself: open
+    without hearing anybody, whatever was lost. `token`: of the claim that it comes from.
+    """
+
+    number: Annotated[int, Meta(ge=1, le=NUMBER_MAX)]
+    master: Name
+    token: Count = 0
+    force: bool = False
+
+
+class Resync(OfGroup, frozen=True, kw_only=True, tag="resync"):
+    pass
+
+
+class Transfer(OfGroup, frozen=True, kw_only=True, tag="transfer"):
+    """`node` is to lead a DLedger group; null: the member that has most of the log."""
+
+    node: Name | None = None
+
+
+class Stop(Numbered, frozen=True, kw_only=True, tag="stop"):
+    pass
 
 
 # --- answers and pushes ---
 
 
-class Appended(Frame, frozen=True, kw_only=True, tag="appended"):
-    id: Id
+class Appended(Numbered, frozen=True, kw_only=True, tag="appended"):
     first: Position
     last: Position
     next: Position
@@ -284,8 +318,63 @@ class Appended(Frame, frozen=True, kw_only=True, tag="appended"):
     durability: str
 
 
-class Offsets(Frame, frozen=True, kw_only=True, tag="offsets"):
-    id: Id
+class StoredRecord(Struct, frozen=True, array_like=True):
+    """A record as read: array in this order, see `actors.log_types.Record`."""
+
+    position: Position
+    next_position: Position
+    topic: str
+    queue_id: int
+    queue_offset: int
+    body: bytes
+    tags: str
+    keys: tuple[str, ...]
+    properties: Pairs
+    store_timestamp_ms: int
+    born_timestamp_ms: int
+
+
+class ReadAnswer(Numbered, frozen=True, kw_only=True):
+    """What the API socket answers to a read, and what it pushes to a tail, in either form.
+
+    `batch` has every record taken apart, for text and for clients of versions 1 and 2. `stored`,
+    from version 3 on and in binary alone, has the bytes as the log's files hold them
+    (`wire.files.message_record`, `wire.dledger.entry`), for the client to take apart and to check:
+    a node would spend some 20 us on each record of a batch, and half a microsecond on one of these.
+    """
+
+
+class Batch(ReadAnswer, frozen=True, kw_only=True, tag="batch"):
+    """`cost_bytes`: what it takes from a tail's credit; 0 in the answer to a read."""
+
+    records: tuple[StoredRecord, ...]
+    next: Position
+    acknowledged: Position
+    end: Position
+    lag_bytes: Count
+    cost_bytes: Count = 0
+
+
+class Stored(ReadAnswer, frozen=True, kw_only=True, tag="stored"):
+    """Whole records as they are stored, one after the other.
+
+    Fields: `start`: the log position of the first byte of `data` (an index for entries). `entries`:
+    they are DLedger entries, otherwise messages of a commit log. `skips_empty`: an entry without a
+    body is no record. `cost_bytes`: what it takes from a tail's credit; 0 in the answer to a read.
+    """
+
+    start: Position
+    data: bytes
+    entries: bool
+    skips_empty: bool
+    next: Position
+    acknowledged: Position
+    end: Position
+    lag_bytes: Count
+    cost_bytes: Count = 0
+
+
+class Offsets(Numbered, frozen=True, kw_only=True, tag="offsets"):
     min: Position
     written: Position
     synced: Position
@@ -293,37 +382,91 @@ class Offsets(Frame, frozen=True, kw_only=True, tag="offsets"):
     master: str | None
 
 
-class Status(Frame, frozen=True, kw_only=True, tag="status"):
-    id: Id
-    value: dict[str, Any]
+class Status(Answered, frozen=True, kw_only=True, tag="status"):
+    pass
 
 
-class Tree(Frame, frozen=True, kw_only=True, tag="tree"):
-    id: Id
-    value: dict[str, Any]
+class Tree(Answered, frozen=True, kw_only=True, tag="tree"):
+    pass
 
 
-class Events(Frame, frozen=True, kw_only=True, tag="events"):
+class Events(Numbered, frozen=True, kw_only=True, tag="events"):
     """`missed`: events that this subscription was too slow for, before these lines."""
 
-    id: Id
     lines: tuple[str, ...]
     missed: Count
 
 
-class Promoted(Frame, frozen=True, kw_only=True, tag="promoted"):
-    id: Id
-    value: dict[str, Any]
+class Promoted(Answered, frozen=True, kw_only=True, tag="promoted"):
+    pass
 
 
-class Stopping(Frame, frozen=True, kw_only=True, tag="stopping"):
-    id: Id
+class Stopping(Numbered, frozen=True, kw_only=True, tag="stopping"):
+    pass
 
 
-class Ended(Frame, frozen=True, kw_only=True, tag="ended"):
+class Ended(Numbered, frozen=True, kw_only=True, tag="ended"):
     """The subscription `id` sends nothing more."""
 
-    id: Id
+
+class Range(Numbered, frozen=True, kw_only=True, tag="range"):
+    """`start`: of the range. `digest`: CRC-32 of `data`, as it was when that was written, or its
+    records were parsed.
+    """
+
+    start: Position
+    data: Annotated[bytes, Meta(min_length=1, max_length=RANGE_BYTES_MAX)]
+    digest: Annotated[int, Meta(ge=0, le=2**32 - 1)]
+
+
+class Repaired(Answered, frozen=True, kw_only=True, tag="repaired"):
+    pass
+
+
+class Resynced(Answered, frozen=True, kw_only=True, tag="resynced"):
+    pass
+
+
+class Transferred(Answered, frozen=True, kw_only=True, tag="transferred"):
+    pass
+
+
+class Epoch(Struct, frozen=True, array_like=True):
+    """Number (of the promotion, 0: the cluster file's master), token (0 for what is older than
+    epochs), master, start (position where the log ended when it began).
+    """
+
+    number: Number
+    token: Annotated[int, Meta(ge=0, le=POSITION_MAX)]
+    master: str
+    start: Position
+
+
+class Group(Numbered, frozen=True, kw_only=True, tag="group"):
+    """What one node is in one group. See `actors.log_types.GroupState`, field by field."""
+
+    group: str
+    cluster: str
+    node: str
+    boot: Number
+    role: str
+    state: str
+    reason: str
+    opened: bool
+    number: Number
+    master: str
+    history: Annotated[tuple[Epoch, ...], Meta(max_length=EPOCHS_MAX)]
+    min: Position
+    written: Position
+    synced: Position
+    acknowledged: Position
+    high_water: Position
+    unanswered: Count
+    claimed: Number = 0
+    forgot: str = ""
+    damage: str = ""
+    forced: bool = False
+    no_room: str = ""
 
 
 class Failed(Frame, frozen=True, kw_only=True, tag="failed"):

@@ -26,8 +26,7 @@ from wire.dledger.entry import (
     decode_entry,
 )
 from wire.errors import IncompleteData, RemoteProtocolError
-from wire.files.scanned import Scanned as Scanned
-from wire.files.scanned import Stop as Stop
+from wire.files.scanned import Scanned, Stop
 
 _HEAD = struct.Struct(">iiqqq12xi")
 _MAGIC_SIZE = struct.Struct(">ii")

@@ -35,7 +35,8 @@ from wire.files.properties import (
     tags_code,
 )
 from wire.files.record_encoder import BLANK_BYTES, RecordEncoder, encode_blank, fits_in_segment
-from wire.files.record_scan import RecordHead, Scanned, Stop, scan, scan_heads
+from wire.files.record_scan import RecordHead, scan, scan_heads
+from wire.files.scanned import Scanned, Stop
 
 __all__ = [
     "BLANK_BYTES",

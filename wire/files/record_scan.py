@@ -52,8 +52,7 @@ from wire.files.properties import (
     tags_code_of_bytes,
 )
 from wire.files.record_encoder import BLANK_BYTES
-from wire.files.scanned import Scanned as Scanned
-from wire.files.scanned import Stop as Stop
+from wire.files.scanned import Scanned, Stop
 
 
 class RecordHead(NamedTuple):

@@ -32,9 +32,7 @@ from typing import Final, Literal, TypeAlias
 
 import attrs
 
-from wire.buffer import NEED_DATA as NEED_DATA
-from wire.buffer import NeedData as NeedData
-from wire.buffer import ReceiveBuffer
+from wire.buffer import NEED_DATA, NeedData, ReceiveBuffer
 from wire.errors import LocalProtocolError, RemoteProtocolError
 
 REPORT_BYTES: Final = 8

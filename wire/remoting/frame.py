@@ -35,19 +35,15 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from wire.buffer import NEED_DATA as NEED_DATA
-from wire.buffer import NeedData as NeedData
-from wire.buffer import ReceiveBuffer
+from wire.buffer import NEED_DATA, NeedData, ReceiveBuffer
 from wire.errors import LocalProtocolError, RemoteProtocolError
-from wire.remoting.header import FLAG_ONEWAY as FLAG_ONEWAY
-from wire.remoting.header import FLAG_REPLY as FLAG_REPLY
-from wire.remoting.header import REPLY_CODE as REPLY_CODE
-from wire.remoting.header import Header as Header
-from wire.remoting.header import Language as Language
-from wire.remoting.header import SerializeType as SerializeType
-from wire.remoting.header import decode_header as decode_header
-from wire.remoting.header import encode_header
-from wire.remoting.header import reply_header as reply_header
+from wire.remoting.header import (
+    Header,
+    SerializeType,
+    decode_header,
+    encode_header,
+    reply_header,
+)
 
 FRAME_BYTES_MAX: Final = 16 << 20
 """The whole frame, length word included. Upstream: com.rocketmq.remoting.frameMaxLength."""

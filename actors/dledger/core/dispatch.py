@@ -34,8 +34,13 @@ import attrs
 from actors.dledger.core.compare import Found, Search
 from actors.dledger.core.patience import TAKES_NO_SNAPSHOT, Patience
 from actors.dledger.core.push_answers import misfit, said
-from actors.dledger.core.push_effects import DispatchEffects, LedgerSizes, Push, PushAnswer
-from actors.dledger.core.push_effects import DispatcherState as DispatcherState
+from actors.dledger.core.push_effects import (
+    DispatchEffects,
+    DispatcherState,
+    LedgerSizes,
+    Push,
+    PushAnswer,
+)
 from actors.dledger.core.push_window import PushWindow, UnderWay
 from actors.dledger.core.settings import STRICT, CompatSettings, PushSettings
 from actors.events import dledger as events

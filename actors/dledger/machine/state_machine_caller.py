@@ -19,9 +19,12 @@ from typing import Final, TypeAlias, assert_never
 import attrs
 import trio
 
-from actors.dledger.machine.machine_messages import GetSnapshot as GetSnapshot
-from actors.dledger.machine.machine_messages import MachineAt, NoSnapshot
-from actors.dledger.machine.machine_messages import ReleaseSnapshot as ReleaseSnapshot
+from actors.dledger.machine.machine_messages import (
+    GetSnapshot,
+    MachineAt,
+    NoSnapshot,
+    ReleaseSnapshot,
+)
 from actors.dledger.machine.machine_run import MachineRun, machine_failed, of_group
 from actors.dledger.machine.snapshot_keeping import SnapshotKeeping
 from actors.dledger.machine.snapshot_receiving import Install, SnapshotReceiving

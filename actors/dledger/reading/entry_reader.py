@@ -30,10 +30,10 @@ from actors.storage.commitlog.pull_service import (
     IDLE_NEWS_WITHIN_S,
     READ_BYTES_MAX,
     Pulled,
+    Read,
     Watches,
+    WatchOffsets,
 )
-from actors.storage.commitlog.pull_service import Read as Read
-from actors.storage.commitlog.pull_service import WatchOffsets as WatchOffsets
 from actors.storage.ledger import store_messages
 from actors.storage.ledger.entry_window import EntrySource
 from actors.storage.ledger.ledger import IndexGone

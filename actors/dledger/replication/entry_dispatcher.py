@@ -22,8 +22,8 @@ from typing import Any, Final, TypeAlias, assert_never
 import attrs
 from msgspec import Raw
 
-from actors.dledger.core.dispatch import Dispatch, DispatcherState
-from actors.dledger.core.push_effects import DispatchEffects, Push
+from actors.dledger.core.dispatch import Dispatch
+from actors.dledger.core.push_effects import DispatchEffects, DispatcherState, Push
 from actors.dledger.machine.machine_messages import GetSnapshot, NoSnapshot, ReleaseSnapshot
 from actors.dledger.replication.append_messages import Matched
 from actors.dledger.replication.push_bodies import push_answer

@@ -24,15 +24,17 @@ from actors.dledger.election.open_questions import OpenReads
 from actors.dledger.reading.entry_reader import CommittedTo
 from actors.dledger.replication import append_groups, append_messages, outcomes
 from actors.dledger.replication.append_groups import AppendGroup, Taken
-from actors.dledger.replication.append_messages import Append as Append
-from actors.dledger.replication.append_messages import Applied as Applied
-from actors.dledger.replication.append_messages import Followed as Followed
-from actors.dledger.replication.append_messages import GetReadIndex as GetReadIndex
-from actors.dledger.replication.append_messages import GetWatermarks as GetWatermarks
-from actors.dledger.replication.append_messages import Held as Held
-from actors.dledger.replication.append_messages import HoldAppends as HoldAppends
-from actors.dledger.replication.append_messages import Matched as Matched
-from actors.dledger.replication.append_messages import Watermarks as Watermarks
+from actors.dledger.replication.append_messages import (
+    Append,
+    Applied,
+    Followed,
+    GetReadIndex,
+    GetWatermarks,
+    Held,
+    HoldAppends,
+    Matched,
+    Watermarks,
+)
 from actors.dledger.replication.append_waits import AppendWait, AppliedResults, RPCAnswers
 from actors.dledger.rpc.rpc_messages import Asked, AskedAppends
 from actors.dledger.session_messages import (

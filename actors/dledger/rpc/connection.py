@@ -59,11 +59,10 @@ from wire.remoting.frame import (
     REMOTING_SYSTEM_BUSY,
     REMOTING_SYSTEM_ERROR,
     Frame,
-    Header,
     encode_frame,
     encode_reply,
-    reply_header,
 )
+from wire.remoting.header import Header, reply_header
 
 UNANSWERED_MAX: Final = 4096
 """Requests that may wait for their answers; more wait in the stream. A leader has 1000 pushes to a

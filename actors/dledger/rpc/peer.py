@@ -28,8 +28,7 @@ from msgspec import Raw
 from actors.dledger.core.member_state import TERM_MAX
 from actors.dledger.rpc.peer_messages import GetLink, Link
 from actors.dledger.rpc.refusal_log import RefusalLog
-from actors.dledger.rpc.rpc_messages import Answered as Answered
-from actors.dledger.rpc.rpc_messages import Call as Call
+from actors.dledger.rpc.rpc_messages import Answered, Call
 from actors.env.protocols import Address, Network, Stream
 from actors.events import dledger as events
 from actors.remoting.open_calls import OpenCalls
@@ -50,7 +49,8 @@ from wire.dledger.rpc import (
     request_code_of,
 )
 from wire.errors import LocalProtocolError, RemoteProtocolError
-from wire.remoting.frame import REPLY_CODE, Frame, Header, encode_frame
+from wire.remoting.frame import Frame, encode_frame
+from wire.remoting.header import REPLY_CODE, Header
 
 CONNECT_TIMEOUT_S: Final = 3.0
 """Upstream: connectTimeoutMillis."""

@@ -20,7 +20,7 @@ from actors.epochs import Comparison, Epoch, Kind, compare, line
 from actors.ha.core.role_checks import opened_by
 from actors.ha.core.role_part import LEAP_MAX
 from actors.log_types import GroupState
-from wire.api.base import NUMBER_MAX
+from wire.api.frames import NUMBER_MAX
 
 
 @attrs.frozen(kw_only=True)

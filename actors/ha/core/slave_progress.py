@@ -29,15 +29,9 @@ import attrs
 from actors.ha.core.dialect import Dialect
 from actors.ha.core.extent import LogExtent
 from actors.ha.core.states import Lost
+from wire.buffer import NEED_DATA
 from wire.errors import RemoteProtocolError
-from wire.ha.classic import (
-    NEED_DATA,
-    FrameData,
-    FrameDecoder,
-    FrameEnded,
-    FrameEvent,
-    FrameStarted,
-)
+from wire.ha.classic import FrameData, FrameDecoder, FrameEnded, FrameEvent, FrameStarted
 
 
 @attrs.frozen

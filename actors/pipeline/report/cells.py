@@ -20,10 +20,9 @@ from actors.pipeline.report.facts import (
     Wait,
     Waits,
 )
-from actors.pipeline.report.html import readable
 from actors.pipeline.report.time_axis import shown
 from actors.pipeline.verdicts import Verdict, Verdicts
-from actors.readable import counted
+from actors.readable import counted, readable
 
 CELL_MAX = 300
 """Letters in a cell."""

@@ -21,9 +21,10 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from actors.pipeline.report.html import Html, readable
+from actors.pipeline.report.html import Html
 from actors.pipeline.report.svg import for_page
 from actors.pipeline.report.time_axis import TimeAxis
+from actors.readable import readable
 
 INK: Final = "#010000"
 FAINT: Final = "#010001"

@@ -11,7 +11,7 @@ from html import escape
 
 import attrs
 
-from actors.readable import readable as readable
+from actors.readable import readable
 
 _VOID = ("meta", "link", "br")
 

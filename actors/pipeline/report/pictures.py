@@ -15,9 +15,9 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from actors.pipeline.report import drawing
 from actors.pipeline.report.drawing import Picture, Sheet, picture, short, waited
 from actors.pipeline.report.facts import OUTAGE_US, Facts, Line, Outage, Waits
-from actors.pipeline.report.html import readable
 from actors.pipeline.report.time_axis import TimeAxis
 from actors.pipeline.report.timeline import timeline
+from actors.readable import readable
 
 PANEL_PX = 130
 _RANKS_SHOWN = (0.0, 0.5, 0.9, 0.99, 0.999)

@@ -13,7 +13,8 @@ from actors.sim.disk.pages import Inode
 from actors.storage.layout import StoreLayout
 from actors.storage.log.commit_log import segment_bases, segment_path
 from wire.files.record_encoder import BLANK_BYTES
-from wire.files.record_scan import Stop, scan
+from wire.files.record_scan import scan
+from wire.files.scanned import Stop
 
 
 class LogBytes(Protocol):

@@ -27,8 +27,8 @@ from actors.sim.machines import DATA_DIR, SimMachines
 from actors.sim.world import World
 from actors.storage.ledger import store_messages
 from actors.storage.node.identity import NodeDirectory, open_directory
-from actors.trees.dledger import LedgerSetup, group_tree
-from actors.trees.ledger_setup import member_notes
+from actors.trees.dledger import group_tree
+from actors.trees.ledger_setup import LedgerSetup, member_notes
 
 R = TypeVar("R")
 

@@ -35,7 +35,8 @@ from actors.storage.commitlog.recovery import is_beginning
 from actors.storage.log.log_reader import LogReader, OffsetGone
 from actors.storage.scrub.scrubber_messages import CopyState, Doubt
 from wire.files.message_record import SIZE_BYTES
-from wire.files.record_scan import Scanned, Stop, scan, walk
+from wire.files.record_scan import scan, walk
+from wire.files.scanned import Scanned, Stop
 
 HELD_MAX: Final = 10_000
 """Watches that may wait at once; more are refused."""

@@ -15,7 +15,8 @@ from actors.env.protocols import Disk
 from actors.errors import CorruptLog
 from actors.storage.log.commit_log import segment_path
 from wire.dledger.entry import BLANK_BYTES
-from wire.dledger.scan import EntryHead, Scanned, Stop, scan
+from wire.dledger.scan import EntryHead, scan
+from wire.files.scanned import Scanned, Stop
 
 READ_BYTES = 4 << 20
 """A piece has so many bytes at most, or those of one entry if that is longer."""

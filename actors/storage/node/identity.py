@@ -46,7 +46,7 @@ from actors.storage.files.replacing import Replaced, replace_file, settle_spares
 from actors.storage.files.whole_files import read_bytes
 from actors.storage.layout import StoreLayout
 from actors.storage.node import event_files
-from wire.api.base import NUMBER_MAX, POSITION_MAX
+from wire.api.frames import NUMBER_MAX, POSITION_MAX
 
 README = "(README, Running it: another member)"
 

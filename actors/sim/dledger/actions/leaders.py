@@ -17,11 +17,13 @@ from actors.sim.actions.action import Action, Ground, PairAction
 from actors.sim.actions.script import Fault
 from actors.sim.dledger.runner import LedgerRunner
 from actors.sim.world import SimEvent
+from wire.buffer import NEED_DATA
 from wire.dledger.codes import RequestCode, ResponseCode
 from wire.dledger.election_rpc import LeadershipTransferRequest
 from wire.dledger.rpc import decode_response, encode_body
 from wire.errors import RemoteProtocolError
-from wire.remoting.frame import NEED_DATA, Decoder, Header, encode_frame
+from wire.remoting.frame import Decoder, encode_frame
+from wire.remoting.header import Header
 
 ANSWER_S: Final = 5.0
 

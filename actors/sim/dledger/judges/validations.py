@@ -25,7 +25,8 @@ from actors.sim.judges.linear.log import Append, ReadLog, Shown
 from actors.sim.judges.linear.operations import Operation
 from actors.storage.log.commit_log import segment_bases, segment_path
 from wire.dledger.entry import BLANK_BYTES, INDEX_BYTES, IndexRecord, decode_index
-from wire.dledger.scan import Stop, index_record, scan
+from wire.dledger.scan import index_record, scan
+from wire.files.scanned import Stop
 
 TOLD_MAX: Final = 3
 
