@@ -24,7 +24,7 @@ from wire.dledger.push_rpc import PushEntryRequest
 from wire.dledger.rpc import encode_body
 from wire.ha.classic import encode_frame_header
 from wire.remoting import frame as remoting
-from wire.remoting import header
+from wire.remoting.header import Header
 
 PORT = 999
 HOST = "10.0.0.2"
@@ -52,7 +52,7 @@ def push(*indexes: int, kind: PushType = PushType.APPEND) -> bytes:
     entries = tuple(map(entry, indexes))
     what: dict[str, Any] = {"batch_entry": entries} if len(entries) > 1 else {"entry": entries[0]}
     request = PushEntryRequest(term=1, group="g", leader_id="n0", type=kind, **what)
-    header = header.Header(code=RequestCode.PUSH, opaque=1)
+    header = Header(code=RequestCode.PUSH, opaque=1)
     return remoting.encode_frame(header, encode_body(request))
 
 

@@ -15,7 +15,7 @@ from typing import TypeAlias, assert_never
 
 import attrs
 
-from actors.runtime import Actor, ActorRef, ChildSpec, MailboxSpec, ReplyTo, dynamic
+from actors.runtime import Actor, ActorRef, ChildSpec, MailboxSpec, ReplyTo, dynamic, requests
 
 @attrs.frozen(kw_only=True)
 class WaitFor:

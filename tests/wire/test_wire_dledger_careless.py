@@ -9,11 +9,12 @@ from msgspec import Struct
 
 from wire.dledger import rpc
 from wire.errors import RemoteProtocolError
+from wire.remoting.header import Header
 from wire.remoting.tolerant_json import TolerantDecoder
 
 CLASSES: dict[str, type[Struct]] = {
     name: getattr(rpc, name) for name in rpc.__all__ if name.startswith(tuple("AGHILMPV"))
-} | {"RemotingCommand": header.Header}
+} | {"RemotingCommand": Header}
 
 NULL_KEEPS_DEFAULT = "Java keeps the default for null, an empty or a null text; here it is refused"
 NOT_TEXT = "Java makes text of a number; here it is refused"

@@ -28,6 +28,7 @@ from wire.remoting.header import (
     Header,
     Language,
     SerializeType,
+    decode_header,
     reply_header,
 )
 
@@ -336,10 +337,10 @@ def test_frames_survive_any_cutting(frames: list[Frame], cuts: list[int]) -> Non
 @given(st.binary(max_size=200), st.sampled_from([0, 1]))
 def test_any_bytes_give_a_header_or_a_remote_error(data: bytes, kind: int) -> None:
     try:
-        header, _ = header.decode_header(kind, data)
+        header, _ = decode_header(kind, data)
     except RemoteProtocolError:
         return
-    assert header.decode_header(kind, encode_frame(header)[8:])[0] == header or (
+    assert decode_header(kind, encode_frame(header)[8:])[0] == header or (
         kind == 1 and header.language is None
     )
 
