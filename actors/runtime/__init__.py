@@ -22,7 +22,7 @@ Three decisions that the rest relies on:
 """
 
 from actors.runtime import dynamic, requests
-from actors.runtime.actor import Actor, StopReason
+from actors.runtime.actor import Actor
 from actors.runtime.context import ActorContext
 from actors.runtime.errors import (
     ActorDown,
@@ -37,10 +37,8 @@ from actors.runtime.errors import (
     Unread,
     describe,
 )
-from actors.runtime.mailbox import MailboxSpec, MailboxStatistics, Overflow
-from actors.runtime.ref import ActorRef
-from actors.runtime.registry import Registry
-from actors.runtime.reply import ReplyTo
+from actors.runtime.mailbox import MailboxSpec, MailboxStatistics, Overflow, StopReason
+from actors.runtime.ref import ActorRef, Registry, ReplyTo
 from actors.runtime.spec import (
     AutoShutdown,
     Backoff,

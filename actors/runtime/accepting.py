@@ -20,8 +20,8 @@ import trio
 
 from actors.env.protocols import Listener, Stream
 from actors.runtime import dynamic, requests
-from actors.runtime.actor import Actor, StopReason
-from actors.runtime.mailbox import MailboxSpec
+from actors.runtime.actor import Actor
+from actors.runtime.mailbox import MailboxSpec, StopReason
 from actors.runtime.ref import ActorRef
 from actors.runtime.spec import ChildSpec
 

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import enum
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
-from actors.runtime.mailbox import MailboxSpec
+from actors.runtime.mailbox import MailboxSpec, StopReason
 
 if TYPE_CHECKING:
     from actors.runtime.context import ActorContext
 
 M = TypeVar("M")
-
-
-class StopReason(enum.Enum):
-    """Why an actor stops."""
-
-    NORMAL = "normal"  # it called ctx.stop()
-    SHUTDOWN = "shutdown"  # its supervisor asked
-    CRASHED = "crashed"  # a hook or a feeder raised
-    KILLED = "killed"  # it outlasted its time; await in on_stop raises Cancelled at once
 
 
 class Actor(Generic[M]):

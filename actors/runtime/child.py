@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import attrs
 import trio
 
-from actors.runtime.actor import StopReason
-from actors.runtime.mailbox import MailboxStatistics
+from actors.runtime.mailbox import MailboxStatistics, StopReason
 from actors.runtime.spec import ChildSpec, Restart, Start
 from actors.runtime.tree import State, TreeNode
 
 if TYPE_CHECKING:
-    from actors.runtime.registry import Registry
+    from actors.runtime.ref import Registry
 
 
 class Process(Protocol):

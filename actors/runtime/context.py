@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, TypeVarTuple, Unpack, o
 
 import trio
 
-from actors.runtime.actor import StopReason
 from actors.runtime.errors import ActorDown, ActorError
-from actors.runtime.mailbox import Mailbox
-from actors.runtime.ref import ActorRef
-from actors.runtime.reply import LaterReply, ReplyTo
+from actors.runtime.mailbox import Mailbox, StopReason
+from actors.runtime.ref import ActorRef, LaterReply, ReplyTo
 from actors.runtime.timers import Timers
 
 if TYPE_CHECKING:
-    from actors.runtime.registry import Registry
+    from actors.runtime.ref import Registry
 
 M = TypeVar("M")
 T = TypeVar("T")

@@ -22,9 +22,7 @@ import attrs
 
 from actors.runtime.child import Child, Launch
 from actors.runtime.errors import describe
-from actors.runtime.ref import ActorRef
-from actors.runtime.registry import Registry
-from actors.runtime.reply import ReplyTo
+from actors.runtime.ref import ActorRef, Registry, ReplyTo
 from actors.runtime.requests import Refused, answer
 from actors.runtime.spec import SUPERVISOR_EXTRA_S, ChildSpec, DynamicSpec, SupervisorSpec
 from actors.runtime.supervisor import Supervisor

@@ -26,7 +26,7 @@ from actors.runtime.child import Child, Exit, Incarnation, Launch
 from actors.runtime.errors import describe
 from actors.runtime.parking import Parker
 from actors.runtime.process import LAG_S
-from actors.runtime.registry import Registry
+from actors.runtime.ref import Registry
 from actors.runtime.spec import ChildSpec
 from actors.runtime.tree import State, TreeNode
 

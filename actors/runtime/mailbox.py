@@ -27,7 +27,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable, Hashable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import attrs
 import trio
@@ -37,14 +37,26 @@ from actors.runtime.errors import MailboxFull, SpecError
 from actors.runtime.lane import GONE, Lane, WaitingSender
 from actors.runtime.parking import Parker
 
-if TYPE_CHECKING:
-    from actors.runtime.actor import StopReason
-    from actors.runtime.reply import ReplyTo
-
 CAPACITY = 1024  # messages; a batch of this many small messages is about a millisecond of work
 CONTROL_CAPACITY = 64  # stop, role change, truncation: a handful per session
 DEFERRED_MAX = 64  # deferred messages that are not conflated
 GONE_MIN = 64  # gaps that conflated messages leave before the lane is compacted
+
+
+class StopReason(enum.Enum):
+    """Why an actor stops."""
+
+    NORMAL = "normal"  # it called ctx.stop()
+    SHUTDOWN = "shutdown"  # its supervisor asked
+    CRASHED = "crashed"  # a hook or a feeder raised
+    KILLED = "killed"  # it outlasted its time; await in on_stop raises Cancelled at once
+
+
+class Unanswered(Protocol):
+    """A question that an incarnation was asked."""
+
+    def fail(self, error: Exception) -> bool:
+        """See `ReplyTo.fail`."""
 
 
 class Overflow(enum.Enum):
@@ -170,7 +182,7 @@ class Mailbox:
         self.stopping: StopReason | None = None
         self.open = True
         self.waits = spec.overflow is Overflow.WAIT
-        self.replies: dict[ReplyTo[Any], None] = {}
+        self.replies: dict[Unanswered, None] = {}
         self.peak = self.received = self.refused = self.conflated = 0
         self._size_of = spec.size_of
         self._conflate = spec.conflate

@@ -10,11 +10,11 @@ from typing import Any
 import trio
 
 from actors.events import runtime as events
-from actors.runtime.actor import Actor, StopReason
+from actors.runtime.actor import Actor
 from actors.runtime.context import ActorContext
 from actors.runtime.errors import ActorDown, StopFailed
-from actors.runtime.mailbox import Mailbox, MailboxStatistics
-from actors.runtime.registry import Registry
+from actors.runtime.mailbox import Mailbox, MailboxStatistics, StopReason
+from actors.runtime.ref import Registry
 from actors.runtime.tree import TreeNode
 
 WORK_S = 0.010  # a receive loop checkpoints at least this often

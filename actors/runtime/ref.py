@@ -1,21 +1,31 @@
-"""`ActorRef`: the way to send to an actor, bound to its path rather than to one incarnation."""
+"""How messages find actors: `ActorRef`, `ReplyTo`, and the `Registry` that a system's actors share.
+
+An `ActorRef` is bound to a path rather than to one incarnation.
+
+A `ReplyTo` is the right to answer a question once. It is bound to the incarnation that was asked:
+it fails with `ActorDown` when that ends. Whoever passes a question on re-binds the reply with
+`bound_to`, so that it follows the actor that now has to answer.
+"""
 
 from __future__ import annotations
 
+import logging
 import math
+import random
+import weakref
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
+from typing import Any, Generic, NoReturn, TypeVar, overload
 
 import trio
 from trio.lowlevel import current_task
 
-from actors.runtime.errors import ActorDown, AskInsideHandle, MailboxFull
-from actors.runtime.lane import Lane
+from actors.env.protocols import EventSink
+from actors.events import runtime as events
+from actors.runtime.deadlines import Deadlines
+from actors.runtime.errors import ActorDown, AskInsideHandle, AskTimeout, MailboxFull, Unread
+from actors.runtime.lane import Lane, WaitingSender
 from actors.runtime.mailbox import Mailbox
-from actors.runtime.reply import AskReply, ReplyTo
-
-if TYPE_CHECKING:
-    from actors.runtime.registry import Registry
+from actors.runtime.parking import Parker
 
 M_contra = TypeVar("M_contra", contravariant=True)
 R = TypeVar("R")
@@ -225,3 +235,276 @@ class ActorRef(Generic[M_contra]):
         mailbox.refused += 1
         self.registry.dead_letter(self.path, message, MailboxFull(f"{self.path} is full"))
         return True
+
+
+R_contra = TypeVar("R_contra", contravariant=True)
+
+_LOGGER = logging.getLogger("triolog.runtime")
+
+
+class ReplyTo(Generic[R_contra]):
+    """Answers once; the first answer counts.
+
+    Made by `ref.ask`, `ctx.ask_later` and `ReplyTo.local`.
+    """
+
+    __slots__ = ("_asked", "answered")
+
+    def __init__(self) -> None:
+        self.answered = False
+        self._asked: Mailbox | None = None
+
+    def send(self, value: R_contra) -> bool:
+        """Answer. Never raises and never yields. False if it was answered, or given up, before."""
+        if self.answered:
+            return False
+        self._close()
+        self._settle(value, None)
+        return True
+
+    def fail(self, error: Exception) -> bool:
+        """Answer with an error, which the asker's `ask` raises. False as in `send`."""
+        if self.answered:
+            return False
+        self._close()
+        self._settle(None, error)
+        return True
+
+    def bound_to(self, ref: ActorRef[Any]) -> ReplyTo[R_contra]:
+        """The same reply, which now fails when `ref`'s actor stops (at once if it is down)."""
+        if not self.answered:
+            if self._asked is not None:
+                self._asked.replies.pop(self, None)
+            self._asked = ref.mailbox
+            if self._asked is None:
+                self.fail(ActorDown(f"{ref.path} is not running"))
+            else:
+                self._asked.replies[self] = None
+        return self
+
+    def abandon(self) -> None:
+        """The asker wants no answer any more."""
+        if not self.answered:
+            self._close()
+
+    @staticmethod
+    def local(
+        callback: Callable[[R | Exception], None], *, asked: ActorRef[Any] | None = None
+    ) -> ReplyTo[R]:
+        """A reply for somebody who is no actor: `callback` gets the answer or the error.
+
+        Args:
+            callback: called in the answering actor's task; synchronous, short, must not raise.
+            asked: the actor to be asked. Without it, the reply fails only as a dead letter's
+                `reply_to` field, not when an actor that holds it stops, until somebody binds it
+                with `bound_to`.
+        """
+        reply: ReplyTo[R] = _LocalReply(callback)
+        return reply if asked is None else reply.bound_to(asked)
+
+    def _close(self) -> None:
+        self.answered = True
+        if self._asked is not None:
+            self._asked.replies.pop(self, None)
+            self._asked = None
+
+    def _settle(self, value: Any, error: Exception | None) -> None:
+        """What the asker made of it; a bare ReplyTo has nobody to tell."""
+
+
+class _LocalReply(ReplyTo[Any]):
+    __slots__ = ("_callback",)
+
+    def __init__(self, callback: Callable[[Any], None]) -> None:
+        super().__init__()
+        self._callback = callback
+
+    def _settle(self, value: Any, error: Exception | None) -> None:
+        try:
+            self._callback(value if error is None else error)
+        except Exception:
+            _LOGGER.exception("the callback of a local reply raised")
+
+
+class Question(ReplyTo[Any]):
+    """The reply of one ask: it also knows where the question waits and when to give it up."""
+
+    __slots__ = ("message_type", "ref", "timeout_s", "waiting")
+
+    def __init__(self, ref: ActorRef[Any], asked: Mailbox | None, timeout_s: float) -> None:
+        self.answered = False
+        self._asked = asked
+        if asked is not None:
+            asked.replies[self] = None
+        self.ref = ref
+        self.timeout_s = timeout_s
+        self.message_type: type = object
+        self.waiting: WaitingSender | None = None
+
+    def put(self, message: object, asked: Mailbox) -> None:
+        """Put the question into the mailbox, or in line for it, and let its time run."""
+        self.message_type = type(message)
+        self.ref.registry.deadlines.add(trio.current_time() + self.timeout_s, self)
+        if asked.offer(message):
+            return
+        if asked.waits:
+            self.waiting = asked.enqueue(message)
+        else:
+            asked.refused += 1
+            self.fail(MailboxFull(f"{self.ref.path} is full"))
+
+    def expire(self) -> None:
+        """The time is over: take the question back if it still waits for room, and fail."""
+        if not self.answered:
+            path, kind, timeout_s = self.ref.path, self.message_type.__name__, self.timeout_s
+            event = events.AskTimedOut(message_type=kind, timeout_s=timeout_s)
+            self.ref.registry.emit(path, 0, event)
+            self._withdraw()
+            self.fail(AskTimeout(f"{path} did not answer {kind} within {timeout_s} s"))
+
+    def abandon(self) -> None:
+        self._withdraw()
+        super().abandon()
+
+    def _withdraw(self) -> None:
+        if self.waiting is not None:
+            self.waiting.withdraw()
+
+
+class AskReply(Question):
+    """The question of one `ref.ask`, with the asker's parked task."""
+
+    __slots__ = ("error", "parker", "value")
+
+    def __init__(self, ref: ActorRef[Any], asked: Mailbox, timeout_s: float) -> None:
+        super().__init__(ref, asked, timeout_s)
+        self.parker = Parker()
+        self.value: Any = None
+        self.error: Exception | None = None
+
+    def _settle(self, value: Any, error: Exception | None) -> None:
+        self.value = value
+        self.error = error
+        self.parker.wake()
+
+
+class LaterReply(Question):
+    """The question of one `ctx.ask_later`."""
+
+    __slots__ = ("_done",)
+
+    def __init__(
+        self,
+        ref: ActorRef[Any],
+        asked: Mailbox | None,
+        timeout_s: float,
+        done: Callable[[LaterReply, Any], None],
+    ) -> None:
+        super().__init__(ref, asked, timeout_s)
+        self._done = done
+
+    def _settle(self, value: Any, error: Exception | None) -> None:
+        self._done(self, value if error is None else error)
+
+
+DEAD_LETTER_PERIOD_S = 1.0  # the same kind of dead letter is told at most this often
+DEAD_LETTER_KINDS_MAX = 1024  # (path, message type) pairs counted apart; more are told at once
+
+
+def log_event(path: str, incarnation: int, event: Any) -> None:
+    """The event sink of a system that was given none: the logger `triolog.runtime`."""
+    _LOGGER.debug("%s#%d %r", path, incarnation, event)
+
+
+class Registry:
+    """What all actors of one system share. No globals: two systems in one program do not meet.
+
+    Attributes:
+        receivers: the tasks of receive loops, which must not ask.
+        deadlines: when questions expire and parked actors wake by themselves.
+        tell_hook: awaited before each tell, for simulation; None in production.
+    """
+
+    def __init__(
+        self,
+        *,
+        rng: random.Random,
+        event_sink: EventSink = log_event,
+        tell_hook: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self.rng = rng
+        self.receivers: dict[trio.lowlevel.Task, str] = {}
+        self.tell_hook = tell_hook
+        self.deadlines = Deadlines()
+        self._sink = event_sink
+        self._refs: weakref.WeakValueDictionary[str, ActorRef[Any]] = weakref.WeakValueDictionary()
+        self._incarnations: dict[str, int] = {}
+        self._dead: dict[tuple[str, str], tuple[float, int]] = {}
+
+    def ref(self, path: str) -> ActorRef[Any]:
+        """The ref of a path, whether an actor runs there now, later or never."""
+        ref = self._refs.get(path)
+        if ref is None:
+            ref = self._refs[path] = ActorRef(path, self)
+        return ref
+
+    def lookup(self, path: str) -> ActorRef[Any] | None:
+        """The ref of a running actor, or None."""
+        ref = self._refs.get(path)
+        return ref if ref is not None and ref.alive else None
+
+    def emit(self, path: str, incarnation: int, event: object) -> None:
+        """Hand an event of the catalogue to the sink. Synchronous."""
+        self._sink(path, incarnation, event)
+
+    def next_incarnation(self, path: str) -> int:
+        number = self._incarnations.get(path, 0) + 1
+        self._incarnations[path] = number
+        return number
+
+    def forget(self, path: str) -> None:
+        """A dynamic child is gone for good: its name, and the names below it, begin again at #1."""
+        below = path + "/"
+        for known in [
+            each for each in self._incarnations if each == path or each.startswith(below)
+        ]:
+            del self._incarnations[known]
+
+    def dead_letter(self, path: str, message: object, error: Exception | None = None) -> None:
+        """Count a message that nobody will read, and fail its `reply_to`."""
+        self.dead_letters(path, [message], error)
+
+    def dead_letters(self, path: str, messages: list[Any], error: Exception | None = None) -> None:
+        for message in messages:
+            self._count(path, type(message).__name__)
+            reply = getattr(message, "reply_to", None)
+            if isinstance(reply, ReplyTo):
+                reply.fail(error or Unread(f"{path} is not running"))
+
+    def flush_dead_letters(self) -> None:
+        """Report dead letters that were counted and not yet reported, at the end of the system."""
+        for (path, message_type), (_, count) in self._dead.items():
+            self._tell_dead(path, message_type, count)
+        self._dead.clear()
+
+    def _count(self, path: str, message_type: str) -> None:
+        now_s = trio.current_time()
+        key = (path, message_type)
+        known = self._dead.get(key)
+        if known is None and len(self._dead) >= DEAD_LETTER_KINDS_MAX:
+            self._make_room(now_s)
+        if known is None or now_s >= known[0] + DEAD_LETTER_PERIOD_S:
+            self._tell_dead(path, message_type, 1 + (known[1] if known else 0))
+            if known is not None or len(self._dead) < DEAD_LETTER_KINDS_MAX:
+                self._dead[key] = (now_s, 0)
+        else:
+            self._dead[key] = (known[0], known[1] + 1)
+
+    def _make_room(self, now_s: float) -> None:
+        old = [k for k, (told_s, _) in self._dead.items() if now_s >= told_s + DEAD_LETTER_PERIOD_S]
+        for path, message_type in old:
+            self._tell_dead(path, message_type, self._dead.pop((path, message_type))[1])
+
+    def _tell_dead(self, path: str, message_type: str, count: int) -> None:
+        if count:
+            self.emit(path, 0, events.DeadLettered(message_type=message_type, count=count))

@@ -22,8 +22,7 @@ import attrs
 from actors.runtime.errors import ActorDown
 from actors.runtime.mailbox import Mailbox, MailboxSpec, MailboxStatistics
 from actors.runtime.parking import Parker
-from actors.runtime.registry import Registry
-from actors.runtime.reply import ReplyTo
+from actors.runtime.ref import Registry, ReplyTo
 
 
 @attrs.frozen(kw_only=True)

@@ -25,7 +25,6 @@ from typing import Any
 import trio
 
 from actors.events import runtime as events
-from actors.runtime.actor import StopReason
 from actors.runtime.child import Child, Exit, Launch, RestartWindow
 from actors.runtime.errors import (
     ActorDown,
@@ -36,7 +35,7 @@ from actors.runtime.errors import (
 )
 from actors.runtime.incarnations import Incarnations
 from actors.runtime.mailbox import MailboxStatistics
-from actors.runtime.registry import Registry
+from actors.runtime.ref import Registry
 from actors.runtime.requests import Refused, RequestBox, RestartChild, Restarted, answer
 from actors.runtime.spec import (
     SUPERVISOR_EXTRA_S,

@@ -19,8 +19,7 @@ from actors.runtime.child import Process
 from actors.runtime.dynamic import DynamicSupervisor
 from actors.runtime.errors import SpecError, describe
 from actors.runtime.process import ActorProcess
-from actors.runtime.ref import ActorRef
-from actors.runtime.registry import Registry, log_event
+from actors.runtime.ref import ActorRef, Registry, log_event
 from actors.runtime.spec import Start, SupervisorSpec, supervisor_of
 from actors.runtime.supervisor import Supervisor
 from actors.runtime.tree import State, TreeNode

@@ -21,7 +21,7 @@ from actors.runtime import (
     describe,
     open_system,
 )
-from actors.runtime import registry as registry_module
+from actors.runtime import ref as ref_module
 from actors.runtime.process import LOOK_MAX
 
 
@@ -276,7 +276,7 @@ async def test_the_simulators_hook_yields_before_each_tell(autojump_clock):
 
 
 async def test_kinds_of_dead_letters_are_bounded_and_still_counted(autojump_clock, monkeypatch):
-    monkeypatch.setattr(registry_module, "DEAD_LETTER_KINDS_MAX", 2)
+    monkeypatch.setattr(ref_module, "DEAD_LETTER_KINDS_MAX", 2)
     seen = Events()
     async with open_system("n0", SupervisorSpec(), events=seen) as system:
         for _ in range(3):

@@ -19,7 +19,7 @@ from actors.runtime import (
     open_system,
 )
 from actors.runtime.child import Exit, RestartWindow
-from actors.runtime.registry import Registry
+from actors.runtime.ref import Registry
 from actors.runtime.supervisor import Supervisor
 from actors.runtime.system import launch
 
