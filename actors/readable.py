@@ -76,3 +76,14 @@ def _escaped(character: str) -> str:
         return f"\\u{code:04x}"
     high, low = divmod(code - _BEYOND_16_BITS, 0x400)
     return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
+
+
+_UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+def size(count_bytes: int) -> str:
+    """Bytes for people: `64 MiB`, `1.5 GiB`, `300 bytes`."""
+    for unit, name in _UNITS:
+        if count_bytes >= unit:
+            return f"{count_bytes / unit:.4g} {name}"
+    return f"{count_bytes} bytes"

@@ -25,16 +25,15 @@ from actors.api.credentials import Credentials, MemberNetwork, prepare
 from actors.api.handle import NodeIdentity
 from actors.api.server import api_child
 from actors.api.socket_file import api_socket_path
-from actors.config import ClusterConfig, Group
+from actors.config import ClusterConfig, Group, settings
 from actors.control.member_link import link_child
 from actors.control.member_session import MemberAddress
 from actors.env import Env
 from actors.env.real import real_env
-from actors.errors import ConfigError, TriologError
-from actors.events.node import GroupConfigured, NodeStarted
+from actors.errors import ConfigError, NoRoomToStart, TriologError
+from actors.events.node import ORDERED, GroupConfigured, NodeStarted
 from actors.events.runtime import ActorCrashed, ActorStarted
-from actors.events.sink import ORDERED, EventSink
-from actors.node.directory import check_groups, take_directory
+from actors.events.sink import EventSink
 from actors.node.kind import NodeContext
 from actors.node.kinds import KINDS
 from actors.node.node import Node
@@ -47,8 +46,10 @@ from actors.runtime import (
     open_system,
 )
 from actors.state_machine import Machines
+from actors.storage.files.room import NO_ROOM_CODES, why_no_room
+from actors.storage.group_kind import check_group_kinds, warn_of_others
 from actors.storage.node import event_log
-from actors.storage.node.identity import NodeDirectory, events_path
+from actors.storage.node.identity import NodeDirectory, events_path, open_directory
 from actors.trees.node import node_tree
 from actors.version import VERSION
 
@@ -172,9 +173,9 @@ class _OpenNode(AbstractAsyncContextManager[Node]):
         _check_node(config, self._name, self._machines)
         env = self._env or real_env()
         async with AsyncExitStack() as stack:
-            directory = take_directory(config, self._name, env)
+            directory = _take_directory(config, self._name, env)
             stack.callback(directory.close)
-            check_groups(config, self._name, directory)
+            _check_groups(config, self._name, directory)
             prepare(config, env.secret_store)
             node = await _start(config, self._name, env, directory, self._machines, stack)
             # Last in, first out; and whatever becomes of it, the tree is stopped behind it.
@@ -366,3 +367,35 @@ def configured(group: Group) -> GroupConfigured:
         store=group.store,
         upstream=group.as_upstream,
     )
+
+
+def _take_directory(config: ClusterConfig, name: str, env: Env) -> NodeDirectory:
+    """Take what a node remembers.
+
+    Raises: ConfigError: it is not this one's, or in use. NoRoomToStart.
+    """
+    path = config.node_dir(name)
+    try:
+        check_group_kinds(env.disk, path, config.groups_of(name))
+        directory = open_directory(
+            env.disk,
+            path,
+            cluster=config.name,
+            node=name,
+            groups=tuple(group.name for group in config.groups_of(name)),
+            settings=settings(config),
+            ledgers=config.ledger_groups_of(name),
+            source=config.path,
+        )
+    except OSError as error:
+        if error.errno in NO_ROOM_CODES:
+            raise NoRoomToStart(f"{path}: {why_no_room(env.disk, path, error)}") from error
+        raise ConfigError(f"{path}: cannot be used as a data directory: {error}") from error
+    warn_of_others(env.disk, path, name, config.groups_of(name))
+    return directory
+
+
+def _check_groups(config: ClusterConfig, name: str, directory: NodeDirectory) -> None:
+    """Look at the groups in the light of what the node remembers. Raises: ConfigError."""
+    for group in config.groups_of(name):
+        KINDS[group.mode].check(config, group, directory)

@@ -25,8 +25,7 @@ LEVELS = {
     "actors.readable": 0,
     "actors.version": 0,
     "actors.collector": 0,
-    "actors.inherited": 0,
-    "actors.quiet_imports": 0,
+    "actors.own_process": 0,
     "actors.state_machine": 0,
     "actors.config": 1,
     "actors.events": 1,
@@ -62,9 +61,8 @@ PIPELINE_MAY = (
     "actors.events",
     "actors.owners",
     "actors.pipeline",
-    "actors.inherited",
     "actors.readable",
-    "actors.quiet_imports",
+    "actors.own_process",
     "actors.version",
 )
 ONLY_FOR_PIPELINE = frozenset(

@@ -169,7 +169,7 @@ WRITES = {
 NO_TERMINAL = (
     "actors/env/",
     "actors/cluster/child.py",
-    "actors/inherited.py",
+    "actors/own_process.py",
     "actors/pipeline/",
     "actors/sim/",  # what it prints was made by its own seed
 )

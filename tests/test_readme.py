@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.config.guarantees import markdown
+from actors.config.kinds import markdown
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeAlias
 
 import attrs
@@ -120,26 +121,16 @@ def _windows(text: str) -> tuple[int, ...]:
     return tuple(_whole(1, WINDOW_MAX)(part) for part in text.replace("/", ",").split(","))
 
 
-def _seconds(text: str) -> float:
-    found = _float(text)
-    if not 0 < found <= SECONDS_MAX:
-        raise argparse.ArgumentTypeError(f"expected seconds above 0, found {text!r}")
-    return found
-
-
-def _wait(text: str) -> float:
-    found = _float(text)
-    if not 0 <= found <= SECONDS_MAX:
-        raise argparse.ArgumentTypeError(f"expected seconds, 0 or more, found {text!r}")
-    return found
-
-
-def _float(text: str) -> float:
-    """-1.0: it is no number."""
+def _seconds(text: str, *, or_none: bool = False) -> float:
+    """Args: or_none: 0 is as good."""
     try:
-        return float(text.removesuffix("s"))
+        found = float(text.removesuffix("s"))
     except ValueError:
-        return -1.0
+        found = -1.0
+    if not 0 <= found <= SECONDS_MAX or not (found or or_none):
+        expected = ", 0 or more" if or_none else " above 0"
+        raise argparse.ArgumentTypeError(f"expected seconds{expected}, found {text!r}")
+    return found
 
 
 def parse(argv: Sequence[str]) -> Arguments:
@@ -149,14 +140,7 @@ def parse(argv: Sequence[str]) -> Arguments:
         ConfigError: one line; the user's fault.
         SystemExit: after --help.
     """
-    parser = Parser(
-        prog="python -m actors.client",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_version()
+    parser = Parser.of("client", DESCRIPTION, EPILOG)
     parser.add_argument("target", metavar="TARGET", help="the cluster's file or a node's address")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for add in (_add_append, _add_read, _add_tail, _add_status, _add_bench):
@@ -196,7 +180,7 @@ def _add(
         parser.add_argument(
             "--wait",
             dest="wait_s",
-            type=_wait,
+            type=partial(_seconds, or_none=True),
             metavar="S",
             help="with CLUSTER.toml, look so long for the next leader when a node is lost;"
             " default: answer_timeout_s, for DLedger and until members miss their leader. With a"

@@ -33,7 +33,7 @@ from actors.config.command_line import OutputFailed, complain, stop_signals, wit
 from actors.errors import ConfigError, TriologError
 from actors.group_status import group_status
 from actors.log import Log
-from actors.quiet_imports import INTERRUPTED
+from actors.own_process import INTERRUPTED
 from actors.readable import readable_lines, readable_values
 from wire.api import frames
 

@@ -6,7 +6,7 @@ import argparse
 import math
 import re
 from collections.abc import Sequence
-from typing import Literal, TypeAlias, cast, get_args
+from typing import Literal, TypeAlias, get_args
 
 import attrs
 
@@ -97,14 +97,7 @@ def parse(argv: Sequence[str]) -> Arguments:
         ConfigError: one line; the user's fault.
         SystemExit: after --help.
     """
-    parser = Parser(
-        prog="python -m actors.cluster",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_version()
+    parser = Parser.of("cluster", DESCRIPTION, EPILOG)
     add = parser.add_argument
     add("file", metavar="FILE", help="the cluster file, such as examples/3node.toml")
     add("command", nargs="?", choices=COMMANDS, default="run", help="what to do (default: run)")
@@ -126,25 +119,10 @@ def parse(argv: Sequence[str]) -> Arguments:
     add("--trees", action="store_true", help="status: each node's supervision tree, whole")
     add("--child-of", type=int, help=argparse.SUPPRESS)
     add("--tell-end", type=int, help=argparse.SUPPRESS)
-    found = parser.parse_intermixed_args(list(argv))
-    group, member = _names(found.command, found.names)
-    arguments = Arguments(
-        file=found.file,
-        command=cast(Command, found.command),
-        nodes=tuple(dict.fromkeys(found.node)),
-        processes=found.processes,
-        for_s=found.for_s,
-        feed=found.feed,
-        json=found.json,
-        plain=found.plain,
-        child_of=found.child_of,
-        tell_end=found.tell_end,
-        group=group,
-        member=member,
-        source=found.source,
-        force=found.force,
-        trees=found.trees,
-    )
+    found = vars(parser.parse_intermixed_args(list(argv)))
+    group, member = _names(found["command"], found.pop("names"))
+    nodes = tuple(dict.fromkeys(found.pop("node")))
+    arguments = Arguments(**found, nodes=nodes, group=group, member=member)
     _refuse_what_has_no_meaning(arguments)
     return arguments
 
@@ -168,22 +146,16 @@ def _names(command: str, names: list[str]) -> tuple[str | None, str | None]:
 
 
 def _refuse_what_has_no_meaning(arguments: Arguments) -> None:
-    if arguments.force and arguments.command != "promote":
-        raise ConfigError(f"--force has no meaning for {arguments.command} (see --help)")
-    if arguments.source is not None and arguments.command != "repair":
-        raise ConfigError(f"--from has no meaning for {arguments.command} (see --help)")
-    if arguments.trees and arguments.command != "status":
-        raise ConfigError(f"--trees has no meaning for {arguments.command} (see --help)")
-    if arguments.command == "run":
-        return
-    looks = ("status", "stop")
-    given = {
-        "--processes": arguments.processes,
-        "--for": arguments.for_s is not None,
-        "--feed": arguments.feed is not None,
-        "--plain": arguments.plain,
-        "--node": bool(arguments.nodes) and arguments.command not in looks,
+    given: dict[str, tuple[bool, tuple[Command, ...]]] = {
+        "--force": (arguments.force, ("promote",)),
+        "--from": (arguments.source is not None, ("repair",)),
+        "--trees": (arguments.trees, ("status",)),
+        "--processes": (arguments.processes, ("run",)),
+        "--for": (arguments.for_s is not None, ("run",)),
+        "--feed": (arguments.feed is not None, ("run",)),
+        "--plain": (arguments.plain, ("run",)),
+        "--node": (bool(arguments.nodes), ("run", "status", "stop")),
     }
-    for option, is_given in given.items():
-        if is_given:
+    for option, (is_given, commands) in given.items():
+        if is_given and arguments.command not in commands:
             raise ConfigError(f"{option} has no meaning for {arguments.command} (see --help)")

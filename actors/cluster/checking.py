@@ -17,12 +17,12 @@ from actors.cluster.commands import Answer
 from actors.cluster.explain import EXIT_OK
 from actors.config import ClusterConfig, changes, settings
 from actors.config.check import MemoryBound, memory, ports, render, warnings
-from actors.config.guarantees import guarantee_of
+from actors.config.kinds import guarantee_of
 from actors.env.local_secrets import LocalSecretStore
-from actors.env.permissions import loose_in
 from actors.env.protocols import Disk
 from actors.errors import ConfigError
 from actors.node.kinds import KINDS
+from actors.owners import loose_in
 from actors.storage.group_kind import group_kind_problems, inner_kind_problems
 from actors.storage.node.identity import kind_problems, read_identity
 

@@ -29,7 +29,7 @@ from actors.env import Env
 from actors.env.local_disk import LocalDisk
 from actors.env.tcp import TcpNetwork
 from actors.errors import ConfigError
-from actors.quiet_imports import INTERRUPTED, quiet_imports
+from actors.own_process import INTERRUPTED, quiet_imports
 from actors.runtime import Registry, render_spec
 from actors.service import build_tree, new_node
 
@@ -71,7 +71,7 @@ def ended_how(config: ClusterConfig, node: str) -> str:
     """
     # Here, as few look for it, and all would wait for it.
     from actors.events.codec import EventFormatError
-    from actors.events.sink import ORDERED
+    from actors.events.node import ORDERED
     from actors.storage.node.event_reader import last_stop
     from actors.storage.node.identity import events_path
 
@@ -207,7 +207,7 @@ def _ask(arguments: Arguments, config: ClusterConfig, nodes: tuple[str, ...]) ->
 def _switch(arguments: Arguments, config: ClusterConfig) -> Answer:
     """Raises: ConfigError: a group or a node that is none."""
     with quiet_imports():
-        from actors.cluster import repairing, switching, transferring
+        from actors.cluster import switching, transferring
         from actors.cluster.links import connect_own
     connect = partial(connect_own, config)
     group, node = arguments.group, arguments.member
@@ -237,7 +237,7 @@ def _switch(arguments: Arguments, config: ClusterConfig) -> Answer:
     if arguments.command == "repair":
         if arguments.source is not None:
             _check_name("--from", arguments.source, config.python_nodes)
-        what = partial(repairing.repair, source=arguments.source)
+        what = partial(switching.repair, source=arguments.source)
     return trio.run(partial(what, config, node, groups, connect, as_json=arguments.json))
 
 

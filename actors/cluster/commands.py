@@ -12,7 +12,7 @@ import trio
 
 from actors.client.slot_retries import NoSlot, pauses_of
 from actors.cluster.differences import differences
-from actors.cluster.explain import EXIT_FAILED, EXIT_OK
+from actors.cluster.explain import EXIT_FAILED, EXIT_OK, flat
 from actors.cluster.links import LOST, Connect, NodeApi
 from actors.cluster.terminal import node_lines
 from actors.cluster.view import NodeView, node_view
@@ -75,10 +75,7 @@ async def _each(
                     found[node] = await ask(node, api)
                     asking.deadline = min(asking.deadline, trio.current_time() + rest_s)
             except* LOST as group:
-                error: BaseException = group
-                while isinstance(error, BaseExceptionGroup):
-                    error = error.exceptions[0]
-                found[node] = error
+                found[node] = flat(group)[0]
             if not _has_no_slot(found[node]):
                 return
             await trio.sleep(pauses.next_s())

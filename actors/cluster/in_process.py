@@ -9,8 +9,8 @@ import attrs
 import trio
 
 from actors.api.credentials import prepare
-from actors.cluster.backend import Backend
 from actors.cluster.in_use import refuse_what_is_in_use, start_order
+from actors.cluster.run import Backend
 from actors.config import ClusterConfig
 from actors.env.local_secrets import LocalSecretStore
 from actors.node.node import Node

@@ -9,10 +9,10 @@ import attrs
 import trio
 
 from actors.api.credentials import prepare
-from actors.cluster.backend import Backend
 from actors.cluster.child import child_command
 from actors.cluster.in_use import refuse_what_is_in_use, start_order
 from actors.cluster.processes import Watcher, tree
+from actors.cluster.run import Backend
 from actors.config import ClusterConfig
 from actors.env.local_secrets import LocalSecretStore
 from actors.errors import ConfigError

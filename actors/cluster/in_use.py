@@ -10,7 +10,7 @@ from actors.config.check import ports
 from actors.env.local_disk import lock_holder
 from actors.env.tcp import TcpNetwork
 from actors.errors import ConfigError
-from actors.inherited import file_size_limit_bytes
+from actors.own_process import file_size_limit_bytes
 
 
 def start_order(config: ClusterConfig, nodes: tuple[str, ...]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ import attrs
 import trio
 
 from actors.client import Client, connect_node
+from actors.cluster.explain import flat
 from actors.cluster.feed import AppendTarget
 from actors.cluster.view import NodeView, node_view
 from actors.config import ClusterConfig
@@ -153,10 +154,8 @@ class Links:
         before = self._views[name]
         if before.state == "starting":
             return
-        error: BaseException = group
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
-        self._put(name, attrs.evolve(before, state="away", detail=readable(str(error))))
+        detail = readable(str(flat(group)[0]))
+        self._put(name, attrs.evolve(before, state="away", detail=detail))
 
     def _put(self, name: str, view: NodeView) -> None:
         self._views[name] = view

@@ -18,20 +18,18 @@ from actors.api.socket_file import api_socket_path
 from actors.client.lines import CHUNKS_WAITING_MAX, STDIN, Chunk, open_source, read_lines
 from actors.cluster import summary as summaries
 from actors.cluster.arguments import Arguments
-from actors.cluster.backend import OpenBackend
 from actors.cluster.explain import EXIT_FAILED, EXIT_OK
 from actors.cluster.feed import Feed
 from actors.cluster.feed_record import FeedRecord, RecordTaken
 from actors.cluster.links import Connect, Links
 from actors.cluster.master_finder import MasterFinder
 from actors.cluster.painter import Painter
-from actors.cluster.rates import RateMeter, Rates
-from actors.cluster.run import Feeding, Reader, Run
+from actors.cluster.run import Feeding, OpenBackend, Reader, Run
 from actors.cluster.terminal import frame, plain_lines
-from actors.cluster.view import ClusterView
+from actors.cluster.view import ClusterView, RateMeter, Rates
 from actors.config import ClusterConfig, Group
 from actors.config.command_line import complain, say
-from actors.config.guarantees import guarantee_of
+from actors.config.kinds import guarantee_of
 from actors.env.local_disk import LocalDisk
 from actors.env.protocols import Disk
 from actors.errors import ConfigError

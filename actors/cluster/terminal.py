@@ -24,12 +24,11 @@ from actors.client.status_text import (
     role_text,
     state_text,
 )
-from actors.cluster.rates import Rates
 from actors.cluster.summary import leads_text
-from actors.cluster.view import ClusterView, FeedView, NodeView, TreeView
+from actors.cluster.view import ClusterView, FeedView, NodeView, Rates, TreeView
 from actors.config.kind import Terms
-from actors.config.sizes import size
 from actors.group_status import DAMAGED, MENDED, STANDS_STILL, GroupStatus, Peer
+from actors.readable import size
 
 TREE_COLUMN_CHARS = 24
 """Below this width per node, trees stand below each other."""

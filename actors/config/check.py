@@ -11,10 +11,9 @@ from ipaddress import ip_address
 import attrs
 
 from actors.config.group import Group
-from actors.config.guarantees import guarantee_of
-from actors.config.kinds import KINDS, kind_of
+from actors.config.kinds import KINDS, guarantee_of, kind_of
 from actors.config.model import ClusterConfig
-from actors.config.sizes import size
+from actors.readable import size
 from wire.api import frames
 
 

@@ -6,11 +6,10 @@ from typing import Final
 
 from actors.config.bounds import RECONNECT_FIRST_S
 from actors.config.classic import ClassicGroup
-from actors.config.classic_guarantees import classic_guarantee, classic_rows
+from actors.config.classic_guarantees import classic_guarantee, classic_rows, confirmed_by
 from actors.config.classic_rules import classic_problems
-from actors.config.fresh_reads import confirmed_by
 from actors.config.kind import ConfigKind, Terms
-from actors.config.sizes import size
+from actors.readable import size
 
 
 def _rows(group: ClassicGroup) -> list[tuple[str, str]]:

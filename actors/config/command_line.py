@@ -31,10 +31,19 @@ class Parser(argparse.ArgumentParser):
         """argparse ignores here that nothing can be written; all that is printed is for output."""
         say(message.rstrip("\n"))
 
-    def add_version(self) -> None:
-        """Add --version."""
-        version = f"triolog {VERSION}"
-        self.add_argument("--version", action="version", version=version, help="print it and exit")
+    @classmethod
+    def of(cls, room: str, description: str, epilog: str = "") -> Parser:
+        """The parser of `python -m actors.ROOM`, which has --version."""
+        parser = cls(
+            prog=f"python -m actors.{room}",
+            description=description,
+            epilog=epilog,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        version, text = f"triolog {VERSION}", "print it and exit"
+        parser.add_argument("--version", action="version", version=version, help=text)
+        return parser
 
 
 def stop_signals() -> tuple[signal.Signals, ...]:

@@ -8,7 +8,7 @@ from actors.config.dledger import DLedgerGroup
 from actors.config.dledger_guarantees import ledger_guarantee, ledger_rows
 from actors.config.dledger_rules import ledger_problems
 from actors.config.kind import ConfigKind, Terms
-from actors.config.sizes import size
+from actors.readable import size
 
 
 def _fresh_read(group: DLedgerGroup) -> str:

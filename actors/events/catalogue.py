@@ -16,7 +16,7 @@ import attrs
 
 import actors.events as package
 
-NOT_ROOMS = frozenset({"catalogue", "codec", "envelope", "sink"})
+NOT_ROOMS = frozenset({"catalogue", "codec", "sink"})
 """Modules of this package that hold no event classes."""
 
 RESERVED = frozenset({"node", "boot", "seq", "path", "incarnation", "ts_us", "kind"})

@@ -2,7 +2,7 @@
 
 | Order | Key | Type | Meaning |
 |---|---|---|---|
-| 1 | node | string | see `envelope.LoggedEvent` |
+| 1 | node | string | see `LoggedEvent` |
 | 2 | boot | integer | |
 | 3 | seq | integer | |
 | 4 | path | string | |
@@ -21,10 +21,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import attrs
 import msgspec
 
 from actors.events.catalogue import RESERVED, collect
-from actors.events.envelope import LoggedEvent, UnknownEvent
 
 KINDS: dict[str, type] = collect()
 """Every event class by its kind."""
@@ -117,3 +117,43 @@ def _decoder(kind: str) -> Callable[[bytes | str], Any]:
 def _unknown(kind: str, line: bytes | str) -> UnknownEvent:
     fields = tuple((key, value) for key, value in _decode_any(line).items() if key not in RESERVED)
     return UnknownEvent(kind=kind, fields=fields)
+
+
+@attrs.frozen(kw_only=True)
+class LoggedEvent:
+    """One line of an event log.
+
+    The key is (node, boot, seq). `seq` is gapless within a boot but for ranges that an
+    `EventsDropped` of the same boot names. Nothing follows from comparing `ts_us` of two nodes.
+
+    Attributes:
+        node: who emitted it.
+        boot: how often that node had been started, from 1.
+        seq: number within the boot, from 1.
+        path: the actor it is about, "/n0/orders/store".
+        incarnation: which life of that actor; 0 where there is none.
+        ts_us: the node's own clock in microseconds since 1970.
+        event: an instance of a class of the catalogue, or `UnknownEvent`.
+    """
+
+    node: str
+    boot: int
+    seq: int
+    path: str
+    incarnation: int
+    ts_us: int
+    event: Any
+
+    @property
+    def kind(self) -> str:
+        """The event's name in the catalogue."""
+        event = self.event
+        return event.kind if isinstance(event, UnknownEvent) else type(event).__name__
+
+
+@attrs.frozen(kw_only=True)
+class UnknownEvent:
+    """An event of a newer (or older) catalogue: its kind and its fields as they were read."""
+
+    kind: str
+    fields: tuple[tuple[str, Any], ...]

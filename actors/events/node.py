@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import attrs
 
+ORDERED = "ordered"
+"""What NodeStopped says of a stop that somebody asked for."""
+
 
 @attrs.frozen(kw_only=True)
 class NodeStarted:

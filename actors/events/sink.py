@@ -20,7 +20,7 @@ import attrs
 import trio
 
 from actors.events.codec import LineEncoder
-from actors.events.node import EventRefused, EventsDropped, NodeStarted, NodeStopped
+from actors.events.node import ORDERED, EventRefused, EventsDropped, NodeStarted, NodeStopped
 
 PENDING_MAX = 65_536
 """Events that may wait in memory: more than a second of the fastest emitter that was measured."""
@@ -31,9 +31,6 @@ WAKE_COUNT = 500
 SUBSCRIBERS_MAX = 64
 SUBSCRIBER_LINES_MAX = 4096
 """Lines that wait for one slow subscriber; older ones leave and are counted."""
-
-ORDERED = "ordered"
-"""What NodeStopped says of a stop that somebody asked for."""
 
 _LOGGER = logging.getLogger("triolog.events")
 

@@ -11,7 +11,7 @@ from typing import Protocol
 import attrs
 
 from actors.config import ClassicGroup, ClusterConfig
-from actors.config.fresh_reads import can_be_asked, others_of
+from actors.config.classic_guarantees import can_be_asked, others_of
 from actors.ha.core.freshness import FreshReads
 from actors.ha.core.role_effects import RoleView
 from actors.ha.core.role_rules import RoleRules

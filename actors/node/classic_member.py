@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, ClassVar, Final, TypeVar
 
 import attrs
@@ -223,33 +224,16 @@ class ClassicMember(Part):
             group=self.name,
             role=view.role.value,
             state=view.state.value,
-            reason=view.reason,
-            opened=view.opened,
-            number=view.number,
-            master=view.master,
-            history=view.history,
+            **{name: getattr(view, name) for name in (*_OF_THE_PART, "high_water", "claimed")},
             min=held.min_bytes,
             written=held.written_bytes,
             synced=held.synced_bytes,
             acknowledged=offsets.acknowledged,
-            high_water=view.high_water,
             unanswered=self.counts.unanswered,
-            claimed=view.claimed,
-            forgot=view.forgot,
-            damage=view.damage,
-            forced=view.forced,
             no_room=held.no_room,
         )
 
     # ---- offsets ----
-
-    async def wait_acknowledged(self, above: int) -> Offsets:
-        """See `NodeHandle.wait_acknowledged`."""
-        return await self._watch(above=above)
-
-    async def wait_offsets(self, known: Offsets | None) -> Offsets:
-        """See `NodeHandle.wait_offsets`."""
-        return await self._watch(known=known)
 
     async def _watch(self, *, known: Offsets | None = None, above: int = -1) -> Offsets:
         return await self._pulled(
@@ -276,6 +260,12 @@ class ClassicMember(Part):
         return self.role_status.view.reason.startswith(NO_ROOM)
 
 
+_OF_THE_PART: Final = (
+    *("reason", "opened", "number", "master", "history", "forgot", "damage", "forced"),
+)
+"""What a `RoleView` and a `GroupState` both have, under one name, beside role and state."""
+
+
 def _same(view: RoleView, other: RoleView) -> bool:
     """Whether it is the same part; the high-water mark and claims are none of it."""
     return attrs.evolve(view, high_water=0, claimed=0) == attrs.evolve(
@@ -284,26 +274,5 @@ def _same(view: RoleView, other: RoleView) -> bool:
 
 
 def _is_as_known(view: RoleView, known: GroupState) -> bool:
-    return (
-        view.role.value,
-        view.state.value,
-        view.reason,
-        view.opened,
-        view.number,
-        view.master,
-        view.history,
-        view.forgot,
-        view.damage,
-        view.forced,
-    ) == (
-        known.role,
-        known.state,
-        known.reason,
-        known.opened,
-        known.number,
-        known.master,
-        known.history,
-        known.forgot,
-        known.damage,
-        known.forced,
-    )
+    own = attrgetter(*_OF_THE_PART)
+    return (view.role.value, view.state.value, *own(view)) == (known.role, known.state, *own(known))

@@ -312,14 +312,6 @@ class LedgerPart(LedgerMember):
             Pulled,
         )
 
-    async def wait_acknowledged(self, above: int) -> Offsets:
-        """See `NodeHandle.wait_acknowledged`."""
-        return await self._watch(above=above)
-
-    async def wait_offsets(self, known: Offsets | None) -> Offsets:
-        """See `NodeHandle.wait_offsets`."""
-        return await self._watch(known=known)
-
     async def _watch(self, *, known: Offsets | None = None, above: int = -1) -> Offsets:
         return await asked(
             self.node,

@@ -93,10 +93,16 @@ class Part(ABC):
     async def read(self, start: int, max_bytes: int, fresh: bool) -> Found: ...
 
     @abstractmethod
-    async def wait_acknowledged(self, above: int) -> Offsets: ...
+    async def _watch(self, *, known: Offsets | None = None, above: int = -1) -> Offsets:
+        """The offsets, once they differ from `known` and the acknowledged end is above `above`."""
 
-    @abstractmethod
-    async def wait_offsets(self, known: Offsets | None) -> Offsets: ...
+    async def wait_acknowledged(self, above: int) -> Offsets:
+        """See `NodeHandle.wait_acknowledged`."""
+        return await self._watch(above=above)
+
+    async def wait_offsets(self, known: Offsets | None) -> Offsets:
+        """See `NodeHandle.wait_offsets`."""
+        return await self._watch(known=known)
 
     @abstractmethod
     async def status(self) -> GroupStatus: ...

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import attrs
 
-from actors.config import ClassicGroup, DLedgerGroup
-from actors.config.fresh_reads import can_be_asked, others_of
+from actors.config import ClassicGroup, DLedgerGroup, Group
+from actors.config.classic_guarantees import can_be_asked, others_of
 from actors.config.kinds import kind_of
 from actors.dledger.core.election_effects import RoleChanged
 from actors.dledger.core.member_state import Role as LedgerRole
@@ -85,8 +85,7 @@ def classic_status(
     damage = f"damaged: {role.damage}" if role.damage not in ("", reason) else ""
     details, slaves = _classic_details(group, ha, role), () if ha is None else ha.slaves
     return GroupStatus(
-        mode=group.mode,
-        terms=kind_of(group).terms,
+        **_said_of(group, offsets, counts),
         role=role.role.value,
         leads=leads,
         leader=role.master,
@@ -94,25 +93,33 @@ def classic_status(
         is_open=role.state is RoleState.OPEN,
         state=role.state.value,
         reason=reason,
-        first=offsets.min,
         written=offsets.written,
-        synced=offsets.synced,
-        acknowledged=offsets.acknowledged,
-        copies=group.sure_copies,
-        durability=group.durability,
-        body_bytes_max=group.body_bytes_max,
-        takes_empty=group.takes_empty,
         peers=tuple(_slave(slave, (said or {}).get(slave.node)) for slave in slaves),
         link=link,
         scrub=scrub,
         diverged=role.state is RoleState.DIVERGED or (client is not None and client.diverged),
-        counts=counts,
         troubles=tuple(filter(None, ("" if is_usual else f"{role.state.value}: {reason}", damage))),
         remarks=tuple(_classic_remarks(details)) if leads else (),
         others=_refused_text(details["refused_count"]),
         findings={kind: text for kind, text in findings.items() if text},
         details=details,
     )
+
+
+def _said_of(group: Group, offsets: Offsets, counts: Mapping[str, int]) -> dict[str, Any]:
+    """What a status has of a group of either mode."""
+    return {
+        "mode": group.mode,
+        "terms": kind_of(group).terms,
+        "first": offsets.min,
+        "synced": offsets.synced,
+        "acknowledged": offsets.acknowledged,
+        "copies": group.sure_copies,
+        "durability": group.durability,
+        "body_bytes_max": group.body_bytes_max,
+        "takes_empty": group.takes_empty,
+        "counts": counts,
+    }
 
 
 def _classic_details(group: ClassicGroup, ha: HaStatus | None, role: RoleView) -> dict[str, Any]:
@@ -224,26 +231,17 @@ def ledger_status(
     lacks = without_majority(len(group.members), known) if is_candidate else ""
     non_members = tuple(non_members)
     return GroupStatus(
-        mode=group.mode,
-        terms=kind_of(group).terms,
+        **_said_of(group, offsets, counts),
         role="candidate" if role is None else role.role.name.lower(),
         leads=leads,
         leader=role_status.leader,
         epoch=-1 if role is None else role.term,
         is_open=role_status.is_open,
-        first=offsets.min,
         written=written,
-        synced=offsets.synced,
-        acknowledged=offsets.acknowledged,
-        copies=group.sure_copies,
-        durability=group.durability,
-        body_bytes_max=group.body_bytes_max,
-        takes_empty=group.takes_empty,
         peers=tuple(
             attrs.evolve(peer, has_copy=(peer.end or 0) >= offsets.acknowledged)
             for peer in known.peers
         ),
-        counts=counts,
         troubles=tuple(filter(None, (closed, known.unsaved_vote, refusal, lacks, known.joining))),
         others=(
             *(weaker_text(*pair) for pair in role_status.weaker.items()),

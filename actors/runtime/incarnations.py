@@ -21,9 +21,9 @@ from functools import partial
 import trio
 
 from actors.events import runtime as events
-from actors.runtime.actor import StopReason
 from actors.runtime.child import Child, Exit, Incarnation, Launch
 from actors.runtime.errors import describe
+from actors.runtime.mailbox import StopReason
 from actors.runtime.parking import Parker
 from actors.runtime.process import LAG_S
 from actors.runtime.ref import Registry

@@ -34,7 +34,7 @@ from actors.runtime.errors import (
     describe,
 )
 from actors.runtime.incarnations import Incarnations
-from actors.runtime.mailbox import MailboxStatistics
+from actors.runtime.mailbox import MailboxStatistics, StopReason
 from actors.runtime.ref import Registry
 from actors.runtime.requests import Refused, RequestBox, RestartChild, Restarted, answer
 from actors.runtime.spec import (

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from actors.inherited import reset_inherited
-from actors.quiet_imports import quiet_imports
+from actors.own_process import quiet_imports, reset_inherited
 
 
 def main(argv: Sequence[str] | None = None) -> int:

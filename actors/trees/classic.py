@@ -56,8 +56,7 @@ from actors.storage.log.pacing import Pacing
 from actors.storage.log.syncer import Syncer
 from actors.storage.scrub.scrubber import Scrubber
 from actors.trees.group_setup import GroupSetup
-from actors.trees.node import GroupTrees, group_child
-from actors.trees.storage import STORAGE_SHUTDOWN_S, storage_child
+from actors.trees.node import STORAGE_SHUTDOWN_S, GroupTrees, group_child, storage_child
 
 CLIENT_BACKOFF = Backoff(first_s=1.0, max_s=30.0)
 """Between crashes of ha_client itself; lost connections it handles alone, without a crash."""

@@ -69,8 +69,7 @@ from actors.trees.ledger_setup import (
     ledger_settings,
     push_settings,
 )
-from actors.trees.node import GroupTrees, group_child
-from actors.trees.storage import storage_child
+from actors.trees.node import GroupTrees, group_child, storage_child
 
 DISPATCHER_BACKOFF: Final = Backoff(first_s=0.5, max_s=5.0)
 """Between crashes of one dispatcher; a failed push it deals with alone, without a crash."""

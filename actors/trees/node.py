@@ -2,15 +2,20 @@
 
 One_for_one: a group that crashes too often is started again from its files, and no other hears of
 it; one whose storage failed ends the node.
+
+A group's storage is syncer and store, together or not at all, whatever its mode. If either crashes
+the group ends, and with it the node: what was written last is in doubt.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import attrs
 
 from actors.runtime import (
+    Actor,
     AutoShutdown,
     ChildSpec,
     LazySpec,
@@ -63,3 +68,34 @@ def node_tree(
 def group_child(name: str, start: SupervisorSpec | LazySpec) -> ChildSpec:
     """A group as a child of its node."""
     return ChildSpec(name=name, start=start, restart=Restart.TRANSIENT, significant=True)
+
+
+STORAGE_SHUTDOWN_S: Final = 10.0
+"""A last sync may take its time; what is killed here is recovered at the next start."""
+
+
+def storage_child(syncer: Callable[[], Actor[Any]], store: Callable[[], Actor[Any]]) -> ChildSpec:
+    """One_for_all and significant. The store stops first.
+
+    Args:
+        syncer, store: make one, each time anew.
+    """
+    return ChildSpec(
+        name="storage",
+        start=SupervisorSpec(
+            strategy=Strategy.ONE_FOR_ALL,
+            children=tuple(
+                ChildSpec(
+                    name=name,
+                    start=start,
+                    restart=Restart.TEMPORARY,
+                    significant=True,
+                    shutdown_s=STORAGE_SHUTDOWN_S,
+                )
+                for name, start in (("syncer", syncer), ("store", store))
+            ),
+            auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
+        ),
+        restart=Restart.TEMPORARY,
+        significant=True,
+    )

@@ -15,7 +15,7 @@ from cluster_kit import ROOT, children_of, make_cluster, statuses, wait_for
 
 from actors.config import load
 from actors.errors import ConfigError
-from actors.inherited import DESCRIPTORS_MAX
+from actors.own_process import DESCRIPTORS_MAX
 
 pytestmark = pytest.mark.real_io
 
@@ -78,7 +78,7 @@ def program(code: str, prepare: object) -> subprocess.CompletedProcess[str]:
 def test_what_is_reset() -> None:
     code = """if True:
         import resource, signal
-        from actors.inherited import reset_inherited
+        from actors.own_process import reset_inherited
         reset_inherited()
         print(signal.getsignal(signal.SIGCHLD) is signal.SIG_DFL)
         print(signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set())

@@ -14,11 +14,10 @@ from status_samples import said
 
 from actors.client.status_text import peer_text
 from actors.cluster.master_finder import MasterFinder
-from actors.cluster.rates import RateMeter, Rates
 from actors.cluster.run import lacking
 from actors.cluster.summary import Summary, as_json, as_text, group_summary
 from actors.cluster.terminal import frame, node_lines, plain_lines
-from actors.cluster.view import NodeView, leads, newest_leader
+from actors.cluster.view import NodeView, RateMeter, Rates, leads, newest_leader
 from actors.config.kinds import KINDS
 from actors.errors import NotMaster, OutcomeUnknown
 from actors.group_status import FINDINGS

@@ -9,7 +9,7 @@ import pytest
 import trio
 from test_cluster_switching import CONFIG, Nodes
 
-from actors.cluster import repairing
+from actors.cluster import switching
 from actors.errors import ConfigError
 
 NOTHING: dict[str, Any] = {
@@ -28,7 +28,7 @@ async def repaired(
     found: dict[str, Any], *, source: str | None = None, as_json: bool = False
 ) -> tuple[str, int]:
     nodes = Nodes(repaired=found)
-    answer = await repairing.repair(
+    answer = await switching.repair(
         CONFIG, "n1", ("orders",), nodes.connect, source=source, as_json=as_json
     )
     assert nodes.asked == [("n1", "orders", source)]
@@ -67,6 +67,6 @@ async def test_a_node_that_does_not_run_is_asked_for_nothing(
     autojump_clock: trio.abc.Clock,
 ) -> None:
     with pytest.raises(ConfigError, match="expected node n1 to run, found nobody there"):
-        await repairing.repair(
+        await switching.repair(
             CONFIG, "n1", ("orders",), Nodes(up=()).connect, source=None, as_json=False
         )

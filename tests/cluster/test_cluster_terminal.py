@@ -5,10 +5,9 @@ from __future__ import annotations
 import attrs
 from cluster_samples import FEED, cluster, master, node, slave, slave_group, tree
 
-from actors.cluster.rates import RateMeter, Rates
 from actors.cluster.summary import findings
 from actors.cluster.terminal import frame, node_lines, plain_lines
-from actors.cluster.view import ClusterView, NodeView, tree_view
+from actors.cluster.view import ClusterView, NodeView, RateMeter, Rates, tree_view
 from actors.group_status import DAMAGED, MENDED
 
 RATES = {"orders": Rates(bytes_per_s=410_000.0, records_per_s=2000.4)}

@@ -7,7 +7,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from actors.config import check, guarantees, load, loads, members, model
+from actors.config import check, kinds, load, loads, members, model
 
 EXAMPLE = Path(__file__).parents[2] / "tests" / "three_nodes.toml"
 
@@ -137,33 +137,33 @@ def group(**keys: object) -> model.ClassicGroup:
     ],
 )
 def test_promises(given: model.ClassicGroup, returns_when: str, holds_after: str) -> None:
-    promise = guarantees.guarantee_of(given)
+    promise = kinds.guarantee_of(given)
     assert (promise.returns_when, promise.holds_after) == (returns_when, holds_after)
 
 
 def test_notes() -> None:
-    [note] = guarantees.guarantee_of(group(slaves=("n1",), copies=1)).notes
+    [note] = kinds.guarantee_of(group(slaves=("n1",), copies=1)).notes
     assert note.startswith("asynchronous")
-    [note] = guarantees.guarantee_of(group(compat="upstream")).notes
+    [note] = kinds.guarantee_of(group(compat="upstream")).notes
     assert note.startswith("compat")
     java = (members.SlaveNode("n1", "java"),)
-    notes = guarantees.guarantee_of(group(slaves=java, durability="written")).notes
+    notes = kinds.guarantee_of(group(slaves=java, durability="written")).notes
     assert notes[0] == "n1 is a Java slave: it counts as soon as it has written"
 
 
 def test_a_java_master_promises_by_itself() -> None:
     given = model.ClassicGroup(name="g", master=members.MasterNode("n0", "java"), slaves=("n1",))
-    promise = guarantees.guarantee_of(given)
+    promise = kinds.guarantee_of(given)
     assert "brokerRole" in promise.returns_when
     assert "synced bytes only" in promise.holds_after
 
 
 def test_readme_promises_the_same() -> None:
-    assert guarantees.markdown() in (EXAMPLE.parents[1] / "README.md").read_text()
+    assert kinds.markdown() in (EXAMPLE.parents[1] / "README.md").read_text()
 
 
 def test_readme_table_has_every_kind() -> None:
-    rows = guarantees.markdown().splitlines()
+    rows = kinds.markdown().splitlines()
     assert rows[0] == "| Group | An append returns when | Holds after | Judged by |"
     assert len(rows) == 2 + 4 + 4 + 4
     assert all(row.count("|") == 5 for row in rows)
@@ -181,7 +181,7 @@ def test_every_promise_names_who_judges_it() -> None:
             "actors/sim/dledger/judges/checkers.py",
         )
     )
-    for row in guarantees.table():
+    for row in kinds.table():
         assert row.judges
         for judge in row.judges:
             known = f"class {judge}:" in judges or f'note("{judge}"' in judges
@@ -240,7 +240,7 @@ def test_every_promise_names_who_judges_it() -> None:
 def test_promises_of_upstream_s_policies(
     keys: dict[str, object], returns_when: str, holds_after: str
 ) -> None:
-    promise = guarantees.guarantee_of(group(slaves=("n1", "n2"), **keys))
+    promise = kinds.guarantee_of(group(slaves=("n1", "n2"), **keys))
     assert (promise.returns_when, promise.holds_after) == (returns_when, holds_after)
     policy = keys.get("ack_policy")
     assert ('ack_policy = "' in promise.mode) == (policy is not None)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.config import DLedgerGroup, check, guarantees, loads, settings
+from actors.config import DLedgerGroup, check, kinds, loads, settings
 from actors.config.bounds import Mismatch
 from actors.config.dledger_rules import ledger_problems
 from actors.config.members import MemberNode
@@ -199,19 +199,19 @@ def test_groups_of_both_kinds_do_not_share_a_port() -> None:
 
 
 def test_what_is_only_written_survives_no_loss_of_power_and_says_so() -> None:
-    synced = guarantees.guarantee_of(group()).holds_after
+    synced = kinds.guarantee_of(group()).holds_after
     assert synced == "loss of any one node; restarts of all; power loss of all nodes"
-    written = guarantees.guarantee_of(group(durability="written")).holds_after
+    written = kinds.guarantee_of(group(durability="written")).holds_after
     assert written.startswith("loss of any one node for good; kills and restarts of all processes;")
     assert "not power loss, even of one node" in written
     assert "elects before that node has caught up" in written
-    alone = guarantees.guarantee_of(group(members=("n0",), durability="written")).holds_after
+    alone = kinds.guarantee_of(group(members=("n0",), durability="written")).holds_after
     assert alone == "loss of no node for good; kills and restarts of all processes; not power loss"
 
 
 def test_the_promise_of_a_group_in_memory_says_what_a_restart_costs() -> None:
-    promise = guarantees.guarantee_of(group(store="memory"))
+    promise = kinds.guarantee_of(group(store="memory"))
     assert promise.holds_after == "loss or restart of any one node at a time; all are lost with all"
     [note] = promise.notes
     assert "all members must be there to elect one" in note
-    assert guarantees.guarantee_of(group()).notes == ()
+    assert kinds.guarantee_of(group()).notes == ()

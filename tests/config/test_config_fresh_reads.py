@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from actors.config import load, loads
+from actors.config.classic_guarantees import confirmed_by
 from actors.config.dledger_kind import DLEDGER
-from actors.config.fresh_reads import confirmed_by
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

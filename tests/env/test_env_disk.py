@@ -21,7 +21,7 @@ from actors.env.local_disk import (
     LocalFile,
     lock_holder,
 )
-from actors.env.permissions import Loose, loose_in
+from actors.owners import Loose, loose_in
 
 pytestmark = pytest.mark.real_io
 

@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from actors.events import catalogue, codec
-from actors.events.envelope import UnknownEvent
+from actors.events.codec import UnknownEvent
 from actors.events.node import NodeStopped
 
 WHO_EMITS = re.compile(r"\b(By|Emitted|emitted)\b")

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.events import sink as sink_module
-from actors.events.codec import decode_line
-from actors.events.envelope import LoggedEvent
+from actors.events.codec import LoggedEvent, decode_line
 from actors.events.node import EventRefused, EventsDropped, NodeStarted, NodeStopped
 from actors.events.runtime import ActorRestarted
 from actors.events.sink import EventSink

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.config.fresh_reads import others_needed
+from actors.config.classic_guarantees import others_needed
 from actors.epochs import Epoch
 from actors.ha.core.freshness import (
     ASK_AGAIN_S,

@@ -15,7 +15,7 @@ from ha_peer import Peer
 from actors.config import ClusterConfig
 from actors.env import Address, Listener
 from actors.events import ha as events
-from actors.ha import client_messages
+from actors.ha import client_messages, ha_client
 from actors.ha.core.states import HAConnectionState, Lost
 from actors.storage.commitlog.store_messages import LogGrew
 from wire.ha.classic import FRAME_BODY_MAX, encode_frame_header

@@ -125,13 +125,7 @@ class MirrorPart(Part):
             lag_bytes=max(0, offsets.acknowledged - offsets.written),
         )
 
-    async def wait_acknowledged(self, above: int) -> Offsets:
-        return await self._watch(None, above)
-
-    async def wait_offsets(self, known: Offsets | None) -> Offsets:
-        return await self._watch(known, -1)
-
-    async def _watch(self, known: Offsets | None, above: int) -> Offsets:
+    async def _watch(self, *, known: Offsets | None = None, above: int = -1) -> Offsets:
         return await asked(
             self.node,
             self.store,

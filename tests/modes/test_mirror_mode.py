@@ -12,7 +12,7 @@ from actors import modes
 from actors.api.failures import RequestRefused
 from actors.config import loads
 from actors.config.check import memory, ports, render
-from actors.config.guarantees import guarantee_of, table
+from actors.config.kinds import guarantee_of, table
 from actors.errors import ConfigError, NotMaster, OutcomeUnknown
 from actors.sim.cluster import SimCluster
 from actors.sim.running import run_plan, run_seed

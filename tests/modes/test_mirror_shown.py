@@ -8,11 +8,10 @@ from mirror_config import CONFIG
 from mirror_sim import GROUP, mirror_config
 
 from actors.client.report import status_lines
-from actors.cluster.rates import RateMeter, Rates
 from actors.cluster.run import lacking
 from actors.cluster.summary import group_summary
 from actors.cluster.terminal import frame, node_lines, plain_lines
-from actors.cluster.view import ClusterView, leads, node_view
+from actors.cluster.view import ClusterView, RateMeter, Rates, leads, node_view
 from actors.sim.cluster import SimCluster
 from actors.sim.world import open_world
 

@@ -14,7 +14,7 @@ import trio
 
 from actors.config import ClusterConfig
 from actors.errors import TriologError
-from actors.events.envelope import LoggedEvent
+from actors.events.codec import LoggedEvent
 from actors.sim.cluster import SimCluster, classic_config
 from actors.sim.dledger.members import ledger_config
 from actors.sim.scheduler import seed_schedule, virtual_clock

@@ -11,8 +11,7 @@ from lines_kit import Boot, events_of
 from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, DoubleType, LongType, StringType, StructField, StructType
 
-from actors.events.codec import KINDS, _Head
-from actors.events.envelope import LoggedEvent
+from actors.events.codec import KINDS, LoggedEvent, _Head
 from actors.pipeline import event_files, silver
 from actors.pipeline.event_schema import (
     ENVELOPE,

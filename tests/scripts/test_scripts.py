@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from script_format import differs, parse, render, side_by_side
 
-from actors.config import guarantees
+from actors.config import kinds
 
 _spec = importlib.util.spec_from_file_location("traps", Path(__file__).parents[1] / "traps.py")
 assert _spec is not None
@@ -65,7 +65,7 @@ def test_a_decision_of_dledger_is_as_it_was(path: Path) -> None:
 def test_every_guarantee_has_its_crash() -> None:
     """But for upstream's looser rules, which have the traps."""
     shown = [parse(path.read_text()).says("row") for path in GUARANTEES]
-    promised = [row.mode for row in guarantees.table()]
+    promised = [row.mode for row in kinds.table()]
     assert sorted(shown) == sorted(row for row in promised if "compat" not in row)
 
 
@@ -100,8 +100,8 @@ def test_every_trap_has_a_script_or_a_reason() -> None:
     assert scripts.keys() <= traps.TRAPS.keys()
     assert not scripts.keys() & traps.WITHOUT.keys()
     assert scripts.keys() | traps.WITHOUT.keys() == traps.TRAPS.keys()
-    kinds = ("T", 33), ("B", 14), ("V", 15)
-    assert list(traps.TRAPS) == [f"{kind}{n + 1}" for kind, count in kinds for n in range(count)]
+    counts = ("T", 33), ("B", 14), ("V", 15)
+    assert list(traps.TRAPS) == [f"{kind}{n + 1}" for kind, count in counts for n in range(count)]
 
 
 def test_the_table_has_a_row_for_every_trap(capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,7 +29,7 @@ sys.path.append(str(Path(__file__).parents[1] / "dledger"))
 
 from broken_actors import LEDGER_MUTATIONS
 
-from actors.config.guarantees import guarantee_of
+from actors.config.kinds import guarantee_of
 from actors.sim.classic.plan import ClassicPlan
 from actors.sim.commands.script_file import dump_plan, load_plan
 from actors.sim.commands.shrink import shrink

@@ -20,7 +20,7 @@ from broken_store import recovery_cuts_below_the_mark
 from sim_mutations import SCRIPTS, objects
 from test_sim_mutations import short_plan, unbroken
 
-from actors.config import guarantees
+from actors.config import kinds
 from actors.sim.actions.script import parse_fault
 from actors.sim.commands.script_file import dump_plan, load_plan
 from actors.sim.plan import Plan
@@ -63,7 +63,7 @@ BREAKS: dict[Case, tuple[Mutation, tuple[str, ...] | None]] = {
 
 def promised() -> Iterator[Case]:
     """What the table says of the rows for `copies`; the other classic rows are as these."""
-    for row in guarantees.table():
+    for row in kinds.table():
         for copies in (1, 2):
             for durability in BOTH:
                 words = f'`copies = {"n" if copies > 1 else copies}`, `durability = "{durability}"`'
@@ -85,7 +85,7 @@ def plan_of(case: Case) -> Plan:
 
 def test_every_promise_has_a_break() -> None:
     assert set(promised()) == set(BREAKS)
-    judges = {judge for row in guarantees.table() for judge in row.judges if "classic" in row.mode}
+    judges = {judge for row in kinds.table() for judge in row.judges if "classic" in row.mode}
     assert judges - {"tests/traps.py"} == {judge for _, _, judge in BREAKS}
 
 

@@ -15,7 +15,7 @@ import trio
 from broken_code import MUTATIONS, Mutation
 from sim_mutations import BY_SCRIPT, RUNS_MAX, SCRIPTS, Found, hunt, main, objects
 
-from actors.config.guarantees import guarantee_of
+from actors.config.kinds import guarantee_of
 from actors.sim.actions.script import parse_fault
 from actors.sim.classic.plan import GROUP, ClassicPlan
 from actors.sim.classic.runner import FaultRunner

@@ -9,8 +9,7 @@ import trio.testing
 from event_log_kit import DAY_US, ROOT, STARTED, emit, running
 
 from actors.config import bounds
-from actors.events.codec import EventFormatError, decode_line
-from actors.events.envelope import LoggedEvent
+from actors.events.codec import EventFormatError, LoggedEvent, decode_line
 from actors.events.node import EventFilesExpired
 from actors.events.runtime import ActorRestarted
 from actors.events.sink import EventSink

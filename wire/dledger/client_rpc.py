@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wire.dledger.body import BaseFields, Body
+from wire.dledger.codes import BaseFields, Body
 from wire.dledger.entry import Entry
 from wire.remoting.tolerant_json import Int, Long, always
 

@@ -1,13 +1,18 @@
-"""DLedger's numbers and names: request codes, outcomes, kinds of PUSH, results of a vote.
+"""What all of DLedger's requests and replies have: numbers and names, and the base of bodies.
 
-Upstream: openmessaging/dledger, protocol/DLedgerRequestCode.java, DLedgerResponseCode.java,
-PushEntryRequest.Type, VoteResponse.RESULT, tags dledger-all-0.3.1.2 and 0.4.0 (marked N).
+Request codes, outcomes, kinds of PUSH, results of a vote. Upstream: openmessaging/dledger,
+protocol/DLedgerRequestCode.java, DLedgerResponseCode.java, PushEntryRequest.Type,
+VoteResponse.RESULT, tags dledger-all-0.3.1.2 and 0.4.0 (marked N).
 """
 
 from __future__ import annotations
 
 import enum
 from typing import Final
+
+from msgspec import Struct
+
+from wire.remoting.tolerant_json import Int, Long, always
 
 
 class RequestCode(enum.IntEnum):
@@ -107,3 +112,39 @@ class VoteResult(enum.Enum):
     REJECT_EXPIRED_LEDGER_TERM = "REJECT_EXPIRED_LEDGER_TERM"
     REJECT_SMALL_LEDGER_END_INDEX = "REJECT_SMALL_LEDGER_END_INDEX"
     REJECT_TAKING_LEADERSHIP = "REJECT_TAKING_LEADERSHIP"
+
+
+class Body(
+    Struct,
+    frozen=True,
+    kw_only=True,
+    rename="camel",
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+):
+    """Base of all bodies. Each class has its fields in the order of their keys in JSON.
+
+    Fields that every body has:
+
+    - code: outcome, see `wire.dledger.codes.response_code`; 200 in requests.
+    - group: the group's name.
+    - leader_id: who leads, as far as the sender knows; in a VOTE the candidate.
+    - local_id: the sender. remote_id: whom it is for.
+    - term: the sender's, -1 where it says nothing.
+
+    None is a key that is left out, and what Java calls null.
+    """
+
+
+class BaseFields(Body, frozen=True, kw_only=True):
+    """Base of the bodies whose own keys, if any, come behind those that every body has.
+
+    The others name all of their fields: only so are they in the order of their keys.
+    """
+
+    code: Int = always(200)
+    group: str | None = None
+    leader_id: str | None = None
+    local_id: str | None = None
+    remote_id: str | None = None
+    term: Long = always(-1)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from wire.dledger.body import BaseFields, Body
-from wire.dledger.codes import VoteResult
+from wire.dledger.codes import BaseFields, Body, VoteResult
 from wire.remoting.tolerant_json import Int, Long, always
 
 

@@ -10,8 +10,7 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import force_setattr
 
-from wire.dledger.body import BaseFields, Body
-from wire.dledger.codes import PushType
+from wire.dledger.codes import BaseFields, Body, PushType
 from wire.dledger.entry import Entry
 from wire.remoting.tolerant_json import Int, Long, always
 

@@ -49,7 +49,6 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from wire.dledger.body import Body
 from wire.dledger.client_rpc import (
     AppendEntryRequest,
     AppendEntryResponse,
@@ -58,7 +57,7 @@ from wire.dledger.client_rpc import (
     MetadataRequest,
     MetadataResponse,
 )
-from wire.dledger.codes import RequestCode
+from wire.dledger.codes import Body, RequestCode
 from wire.dledger.election_rpc import (
     HeartBeatRequest,
     HeartBeatResponse,

@@ -28,7 +28,7 @@ from msgspec import Raw
 from actors.dledger.core.member_state import TERM_MAX
 from actors.dledger.rpc.peer_messages import GetLink, Link
 from actors.dledger.rpc.refusal_log import RefusalLog
-from actors.dledger.rpc.rpc_messages import Answered, Call
+from actors.dledger.rpc.rpc_messages import Call
 from actors.env.protocols import Address, Network, Stream
 from actors.events import dledger as events
 from actors.remoting.open_calls import OpenCalls

@@ -15,7 +15,7 @@ from wire.dledger.rpc import AppendEntryRequest, Request, Response
 
 
 class Base(TypedDict):
-    """The fields that every request between members begins with; see `wire.dledger.body`."""
+    """The fields that every request between members begins with; see `wire.dledger.codes`."""
 
     group: str
     leader_id: str

@@ -8,7 +8,7 @@ they act by the same promotion:
 - Whatever another master acknowledged, by a later promotion, `copies` nodes held that acted by that
   one, itself among them. So of the nodes that can be asked, as many as leave fewer than that many
   others have not all missed it: with n of them, all but `copies - 1`
-  (`actors.config.fresh_reads.others_needed`).
+  (`actors.config.classic_guarantees.others_needed`).
 - Whatever was acknowledged before the present master opened its log lies below where it opened. It
   waits until that is acknowledged again, as a Raft leader waits for an entry of its own term.
 

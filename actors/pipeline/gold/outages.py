@@ -35,7 +35,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
-from actors.events.sink import ORDERED
+from actors.events.node import ORDERED
 from actors.pipeline.silver import followed_unseen, view
 
 LIMIT_US = 100_000

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 import attrs
 
-from actors.events.sink import ORDERED
+from actors.events.node import ORDERED
 from actors.pipeline.report.time_axis import TimeAxis
 from actors.pipeline.verdicts import Verdicts
 

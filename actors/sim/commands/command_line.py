@@ -23,7 +23,7 @@ from pathlib import Path
 from actors.client.lines import open_missing_streams
 from actors.config.command_line import OutputFailed, Parser, complain, with_output
 from actors.errors import ConfigError
-from actors.quiet_imports import INTERRUPTED
+from actors.own_process import INTERRUPTED
 from actors.sim import history
 from actors.sim.classic.plan import ClassicPlan
 from actors.sim.commands.script_file import dump_plan, load_plan
@@ -71,12 +71,8 @@ def _run_argv(argv: Sequence[str]) -> int:
 
 
 def _parser() -> Parser:
-    parser = Parser(
-        prog="python -m actors.sim",
-        description="Clusters of real nodes on a simulated network and disk, from seeds.",
-        allow_abbrev=False,
-    )
-    parser.add_version()
+    what = "Clusters of real nodes on a simulated network and disk, from seeds."
+    parser = Parser.of("sim", what)
     commands = parser.add_subparsers(required=True, metavar="run|replay|sweep|shrink")
     for name, what, command in (
         ("run", "one run, and its fingerprint", _run),

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator
 import attrs
 
 from actors.env.protocols import Disk
-from actors.events.codec import EventFormatError, decode_line
-from actors.events.envelope import LoggedEvent
+from actors.events.codec import EventFormatError, LoggedEvent, decode_line
 from actors.events.node import EventsDropped, NodeStarted, NodeStopped
 from actors.storage.node import event_files
 

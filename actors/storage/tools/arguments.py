@@ -102,14 +102,7 @@ def parse(argv: Sequence[str]) -> Command:
 
     Raises: ConfigError: one line; the user's fault. SystemExit: after --help.
     """
-    parser = Parser(
-        prog="python -m actors.storage",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_version()
+    parser = Parser.of("storage", DESCRIPTION, EPILOG)
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
     for add in (_add_check, _add_dump, _add_truncate, _add_backup, _add_seed):
         add(commands)

@@ -35,7 +35,7 @@ from actors.env.protocols import Disk, Env
 from actors.env.real import real_env
 from actors.errors import ConfigError, StorageError, TriologError
 from actors.group_status import GroupStatus, group_status
-from actors.quiet_imports import INTERRUPTED
+from actors.own_process import INTERRUPTED
 from actors.readable import readable, readable_lines
 from actors.storage.files.stepping import Running, Step, Work
 from actors.storage.kinds import KINDS, by_key, tools_of
