@@ -258,6 +258,12 @@ class History:
         if len(self.violations) < VIOLATIONS_MAX:
             self.violations.append(Violation(checker=checker, at_s=at_s, text=text))
 
+    def judged(self, checker: str, problems: Iterable[str], of: str = "") -> None:
+        """Note what a validation found, of a run or of one node, once the run has ended."""
+        at_s = self.observations[-1].at_s if self.observations else 0.0
+        for text in problems:
+            self.violated(checker, at_s, f"{of}: {text}" if of else text)
+
     def digest(self) -> str:
         """Hash of all observations: equal for equal histories."""
         return self._hash.hexdigest()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, ClassVar, Protocol, Self
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar, Protocol, Self, TypeAlias
 
 import attrs
 import trio
@@ -17,9 +17,12 @@ from actors.sim.actions.script import Script, dump_fault
 from actors.sim.disk import DiskOptions
 from actors.sim.history import History, Observation, Violation
 from actors.sim.machines import SimMachines
+from actors.sim.marks import Tally
 from actors.sim.network import NetworkOptions
 from actors.sim.workload import WorkloadOptions
 from actors.sim.world import World
+
+Tell: TypeAlias = Callable[[Observation], None] | None
 
 
 class Load(Protocol):
@@ -35,15 +38,24 @@ class Stage(ABC):
         machines: the nodes, not started.
         history: what is observed, and judged as it comes.
         faults: carries scripts out.
+        tally: counts what was observed.
+        loads: the clients.
     """
 
     machines: SimMachines[Any]
     history: History
     faults: Runner
+    tally: Tally
+    loads: Sequence[Load]
 
     @abstractmethod
-    def loads(self) -> Sequence[Load]:
-        """The clients; asked for once, when all nodes are up."""
+    def __init__(self, plan: Any, world: World, tell: Tell) -> None:
+        """Make everything that a run needs in its world, before it starts.
+
+        Args:
+            plan: of the run.
+            tell: is handed each observation.
+        """
 
     @abstractmethod
     async def converge(self, nursery: trio.Nursery) -> None:
@@ -58,10 +70,6 @@ class Stage(ABC):
     @abstractmethod
     def judge(self) -> None:
         """Look at what is left when all nodes have stopped."""
-
-    @abstractmethod
-    def counts(self) -> Mapping[str, int]:
-        """Count what was observed, by the names of the mode's marks."""
 
 
 FAULTS_S = 60.0
@@ -88,11 +96,13 @@ class Plan(ABC):
     Attributes:
         mode: what kind of groups.
         expected: what a sweep of such plans has to have seen.
+        stage_class: of what a run needs in its world.
         settings: of the groups.
     """
 
     mode: ClassVar[str]
     expected: ClassVar[Expected]
+    stage_class: ClassVar[type[Stage]]
     seed: str
     nodes: int
     settings: dict[str, Any]
@@ -110,15 +120,10 @@ class Plan(ABC):
     def draw(cls, seed: str) -> Self:
         """The run that belongs to a seed."""
 
-    @abstractmethod
-    def stage(
-        self, world: World, tell: Callable[[Observation], None] | None
-    ) -> AbstractContextManager[Stage]:
-        """Everything that the run needs in its world, before it starts.
-
-        Args:
-            tell: is handed each observation.
-        """
+    @contextmanager
+    def stage(self, world: World, tell: Tell) -> Iterator[Stage]:
+        """For as long as the run takes, what `stage_class` makes."""
+        yield self.stage_class(self, world, tell)
 
     @property
     @abstractmethod

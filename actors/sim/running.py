@@ -75,13 +75,12 @@ async def simulate(plan: Plan, tell: Callable[[Observation], None] | None = None
         with plan.stage(world, tell) as stage:
             machines, history, faults = stage.machines, stage.history, stage.faults
             await machines.start()
-            loads = stage.loads()
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(look_around, machines, history.add, name="sim-look")
                 with trio.move_on_after(plan.duration_s + SCRIPT_EXTRA_S) as bound:
                     async with trio.open_nursery() as clients:
                         until_s = trio.current_time() + plan.duration_s + 1.0
-                        for load in loads:
+                        for load in stage.loads:
                             clients.start_soon(load.run, until_s)
                         await faults.run(plan.script)
                         await faults.mend()
@@ -96,7 +95,8 @@ async def simulate(plan: Plan, tell: Callable[[Observation], None] | None = None
             for name in machines.names:
                 faults.notice_failure(name)
             stage.judge()
-            return outcome_of(plan, world, history, faults, machines, stage.counts())
+            counts = stage.tally.count(history.observations)
+            return outcome_of(plan, world, history, faults, machines, counts)
 
 
 PLANS: Final[dict[str, type[Plan]]] = {each.mode: each for each in (ClassicPlan, LedgerPlan)}

@@ -184,7 +184,7 @@ def test_every_promise_names_who_judges_it() -> None:
     for row in kinds.table():
         assert row.judges
         for judge in row.judges:
-            known = f"class {judge}:" in judges or f'note("{judge}"' in judges
+            known = f"class {judge}:" in judges or f'("{judge}", ' in judges
             assert known or (root / judge).is_file(), judge
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final
 
 import attrs
@@ -29,8 +28,10 @@ from actors.sim.history import (
     History,
     Observation,
 )
+from actors.sim.judges.liveness import of_any_node
 from actors.sim.machines import DATA_DIR, NotConverged
-from actors.sim.plan import FAULTS_S, Expected, Plan, Stage, draw_disk, draw_network
+from actors.sim.marks import Tally
+from actors.sim.plan import FAULTS_S, Expected, Plan, Stage, Tell, draw_disk, draw_network
 from actors.sim.workload import WorkloadOptions
 from actors.sim.world import World
 from actors.storage.log.commit_log import segment_path
@@ -127,17 +128,13 @@ class MirrorStage(Stage):
 
     machines: SimCluster
 
-    def __init__(
-        self, plan: MirrorPlan, world: World, tell: Callable[[Observation], None] | None
-    ) -> None:
-        self.machines = SimCluster(world, plan.config, skews_ms=plan.skews_ms)
-        self.history = History((MirroredBeforeAnswered(self.machines),), tell)
+    def __init__(self, plan: MirrorPlan, world: World, tell: Tell) -> None:
+        self.machines, self.tally = SimCluster(world, plan.config), Tally()
+        judges = (MirroredBeforeAnswered(self.machines), *of_any_node())
+        self.history = History(judges, tell)
         world.on_event.append(self.history.add)
         self.faults = MirrorRunner(cluster=self.machines, history=self.history, actions=ACTIONS)
-        self._load = MirrorLoad(self.machines, self.history, world.rng("load"))
-
-    def loads(self) -> Sequence[MirrorLoad]:
-        return (self._load,)
+        self.loads = (MirrorLoad(self.machines, self.history, world.rng("load")),)
 
     async def converge(self, nursery: trio.Nursery) -> None:
         cluster, equal = self.machines, False
@@ -156,17 +153,14 @@ class MirrorStage(Stage):
                 text = f"what was acknowledged up to {receipt.next} is lost"
                 self.history.violated("NothingIsLost", trio.current_time(), text)
 
-    def counts(self) -> Mapping[str, int]:
-        found = self.history.observations
-        return {"acknowledged": sum(isinstance(seen, AppendAnswered) for seen in found)}
-
 
 @attrs.frozen(kw_only=True)
 class MirrorPlan(Plan):
     """One mirror group."""
 
     mode: ClassVar[str] = MODE
-    expected: ClassVar[Expected] = Expected(always=("acknowledged",), thorough=())
+    expected: ClassVar[Expected] = Expected(always=("acknowledged records",), thorough=())
+    stage_class: ClassVar = MirrorStage
 
     @property
     def config(self) -> ClusterConfig:
@@ -194,12 +188,6 @@ class MirrorPlan(Plan):
             load=WorkloadOptions(),
             script=draw_script(seed, ground, ACTIONS),
         )
-
-    @contextmanager
-    def stage(
-        self, world: World, tell: Callable[[Observation], None] | None
-    ) -> Iterator[MirrorStage]:
-        yield MirrorStage(self, world, tell)
 
 
 def answers_alone(patch: pytest.MonkeyPatch) -> None:

@@ -92,7 +92,7 @@ async def test_two_nodes_replicate(autojump_clock: object) -> None:
 def test_a_simulated_world(seed: int) -> None:
     outcome = run_seed(str(seed), mode="mirror")
     assert outcome.violations == ()
-    assert outcome.counts["acknowledged"] > 10
+    assert outcome.counts["acknowledged records"] > 10
 
 
 def test_the_checker_catches_a_mutation(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from test_sim_expiry import OLD, SETTLED_S
 
 from actors.sim.classic.actions.expiry import age
 from actors.sim.classic.atlas import Damage
-from actors.sim.classic.marks import counted
+from actors.sim.classic.marks import ClassicTally
 
 
 def segment(base: int) -> str:
@@ -34,7 +34,12 @@ async def test_damage_that_a_script_has_done_is_found(autojump_clock: object) ->
     async with stage() as on:
         await on.do("at 0.1 bit_rot n1 for 5", "at 1.0 check_running n1")
         assert on.kinds.count("damage found") == 1
-        assert counted(on.history.observations, 1)["mark damage found by a check"] == 1
+        assert (
+            ClassicTally(segment_bytes=1).count(on.history.observations)[
+                "mark damage found by a check"
+            ]
+            == 1
+        )
 
 
 @pytest.mark.parametrize("damaged", [True, False])

@@ -20,7 +20,7 @@ from actors.sim.classic.judges.derived import first_wrong, underived
 from actors.sim.classic.judges.expiry import LOOKS_MAX, OnlyOldExpires, RetentionGoesOn
 from actors.sim.classic.judges.validations import validate
 from actors.sim.classic.log_bytes import DiskLogBytes
-from actors.sim.classic.marks import counted
+from actors.sim.classic.marks import ClassicTally
 from actors.sim.classic.plan import EXPIRY, ClassicPlan
 from actors.sim.classic.plan import GROUP as DRAWN
 from actors.sim.history import FaultInjected, NodeLooked
@@ -57,7 +57,9 @@ async def test_old_files_go_and_whole_logs_are_compared_all_the_same(
         assert logs.written("n1", 0, END)[: len(before)] == before
         assert logs.durable("n1", 0, offsets.min) == before[: offsets.min]
         assert said == []
-        counts = counted(on.history.observations, on.runner.group.segment_bytes)
+        counts = ClassicTally(segment_bytes=on.runner.group.segment_bytes).count(
+            on.history.observations
+        )
         assert counts["mark file deleted: age"] == 3 * offsets.min // (16 << 10)
         await on.cluster.converged(GROUP)
         await on.cluster.stop()
@@ -86,7 +88,9 @@ async def test_a_slave_that_needs_what_is_gone_is_emptied(autojump_clock: object
         assert offsets.min > 0
         batch = await on.cluster.log(GROUP, "n2").read(0)
         assert batch.records[0].position == offsets.min
-        counts = counted(on.history.observations, on.runner.group.segment_bytes)
+        counts = ClassicTally(segment_bytes=on.runner.group.segment_bytes).count(
+            on.history.observations
+        )
         assert counts["mark slave needs what expired"] > 0
         assert counts["mark catch-up from what had not expired"] == 1
         logs = DiskLogBytes(on.cluster, on.runner.group)

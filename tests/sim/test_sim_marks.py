@@ -10,7 +10,7 @@ from test_sim_checkers import answered, appended, received, recovered, told
 
 from actors.events import ha, roles, store
 from actors.ha.core.states import Lost
-from actors.sim.classic.marks import counted
+from actors.sim.classic.marks import ClassicTally
 from actors.sim.history import (
     AppendAsked,
     AppendRefused,
@@ -109,7 +109,7 @@ def outcome(kind: type[AppendRefused | AppendUnknown], error: str) -> Observatio
     ],
 )
 def test_what_happened_is_counted(seen: list[Observation], expected: dict[str, int]) -> None:
-    assert counted(seen, FILE) == expected
+    assert ClassicTally(segment_bytes=FILE).count(seen) == expected
 
 
 @pytest.mark.parametrize(
@@ -174,4 +174,4 @@ def test_what_happened_is_counted(seen: list[Observation], expected: dict[str, i
     ],
 )
 def test_an_event_is_a_mark(event: Any, names: list[str]) -> None:
-    assert counted([told("n1", event)], FILE) == dict.fromkeys(names, 1)
+    assert ClassicTally(segment_bytes=FILE).count([told("n1", event)]) == dict.fromkeys(names, 1)

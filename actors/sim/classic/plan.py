@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, ClassVar, Final
 
 import attrs
@@ -25,12 +24,12 @@ from actors.sim.classic.judges.expiry import OnlyOldExpires, RetentionGoesOn
 from actors.sim.classic.judges.operations import client_operations
 from actors.sim.classic.judges.validations import validate
 from actors.sim.classic.log_bytes import DiskLogBytes
-from actors.sim.classic.marks import EXPECTED, counted
+from actors.sim.classic.marks import EXPECTED, ClassicTally
 from actors.sim.classic.runner import FaultRunner
 from actors.sim.cluster import SimCluster, classic_config
-from actors.sim.history import History, Observation
+from actors.sim.history import History
 from actors.sim.judges.linear.judge import judge_log
-from actors.sim.plan import FAULTS_S, Expected, Plan, Stage, draw_disk, draw_network
+from actors.sim.plan import FAULTS_S, Expected, Plan, Stage, Tell, draw_disk, draw_network
 from actors.sim.workload import Workload
 from actors.sim.world import World
 
@@ -58,12 +57,59 @@ PATH_PARTS: Final = (
 """Parts of paths; the log counts twice."""
 
 
+class ClassicStage(Stage):
+    """See `Stage`."""
+
+    machines: SimCluster
+    faults: FaultRunner
+
+    def __init__(self, plan: ClassicPlan, world: World, tell: Tell) -> None:
+        config = plan.config
+        self._group = group = config.classic_groups[GROUP]
+        self.tally = ClassicTally(segment_bytes=group.segment_bytes)
+        self.machines = cluster = SimCluster(world, config, skews_ms=plan.skews_ms)
+        world.network.add_host(STRANGER, STRANGER_ADDRESS)
+        self._logs = DiskLogBytes(cluster, group)
+        old = OnlyOldExpires(group=group, cluster=cluster)
+        goes_on = RetentionGoesOn(group=group, cluster=cluster)
+        self.history = History((*invariants(group, self._logs), old, goes_on), tell)
+        world.on_event.append(self.history.add)
+        load = Workload(cluster, GROUP, self.history, plan.load, world.rng("load"))
+        self.loads = (load,)
+        self.faults = FaultRunner(
+            cluster=cluster,
+            group=group,
+            history=self.history,
+            actions=ACTIONS,
+            flowing=load.flowing,
+        )
+
+    async def converge(self, nursery: trio.Nursery) -> None:
+        """First while appends flow."""
+        faults = self.faults
+        nursery.start_soon(keep_tending, faults, name="sim-operator")
+        if not await _under_load(faults, CONVERGE_S):
+            text = f"appends flow, and not all follow after {CONVERGE_S:g} s: {_told(faults)}"
+            self.history.violated("SlavesFollow", trio.current_time(), text)
+        end = await faults.converged(CONVERGE_S)
+        self.machines.world.fingerprint.note(repr(end))
+        await derived_is_mended(faults)
+
+    def judge(self) -> None:
+        cluster, history = self.machines, self.history
+        found = judge_log(list(client_operations(self._group, history.observations)))
+        history.judged("Linearizable", map(str, found))
+        if not any(cluster.runs(name) for name in cluster.names):
+            validate(cluster, self._group, history, self._logs)
+
+
 @attrs.frozen(kw_only=True)
 class ClassicPlan(Plan):
     """One group of a master and its slaves."""
 
     mode: ClassVar[str] = "classic"
     expected: ClassVar[Expected] = EXPECTED
+    stage_class: ClassVar = ClassicStage
 
     @property
     def config(self) -> ClusterConfig:
@@ -131,68 +177,9 @@ class ClassicPlan(Plan):
         )
 
     @contextmanager
-    def stage(
-        self, world: World, tell: Callable[[Observation], None] | None
-    ) -> Iterator[ClassicStage]:
-        """See `Plan`."""
-        with watched_encoders():
-            yield ClassicStage(self, world, tell)
-
-
-class ClassicStage(Stage):
-    """See `Stage`."""
-
-    machines: SimCluster
-    faults: FaultRunner
-
-    def __init__(
-        self, plan: ClassicPlan, world: World, tell: Callable[[Observation], None] | None
-    ) -> None:
-        config = plan.config
-        self._group = group = config.classic_groups[GROUP]
-        self._world = world
-        self.machines = cluster = SimCluster(world, config, skews_ms=plan.skews_ms)
-        world.network.add_host(STRANGER, STRANGER_ADDRESS)
-        self._logs = DiskLogBytes(cluster, group)
-        old = OnlyOldExpires(group=group, cluster=cluster)
-        goes_on = RetentionGoesOn(group=group, cluster=cluster)
-        self.history = History((*invariants(group, self._logs), old, goes_on), tell)
-        world.on_event.append(self.history.add)
-        self._load = Workload(cluster, GROUP, self.history, plan.load, world.rng("load"))
-        self.faults = FaultRunner(
-            cluster=cluster,
-            group=group,
-            history=self.history,
-            actions=ACTIONS,
-            flowing=self._load.flowing,
-        )
-
-    def loads(self) -> Sequence[Workload]:
-        """See `Stage`."""
-        return (self._load,)
-
-    async def converge(self, nursery: trio.Nursery) -> None:
-        """See `Stage`: first while appends flow."""
-        faults = self.faults
-        nursery.start_soon(keep_tending, faults, name="sim-operator")
-        if not await _under_load(self._load, partial(is_whole, faults), CONVERGE_S):
-            text = f"appends flow, and not all follow after {CONVERGE_S:g} s: {_told(faults)}"
-            self.history.violated("SlavesFollow", trio.current_time(), text)
-        end = await faults.converged(CONVERGE_S)
-        self._world.fingerprint.note(repr(end))
-        await derived_is_mended(faults)
-
-    def judge(self) -> None:
-        """See `Stage`."""
-        cluster, history = self.machines, self.history
-        for finding in judge_log(list(client_operations(self._group, history.observations))):
-            history.violated("Linearizable", trio.current_time(), str(finding))
-        if not any(cluster.runs(name) for name in cluster.names):
-            validate(cluster, self._group, history, self._logs)
-
-    def counts(self) -> Mapping[str, int]:
-        """See `Stage`."""
-        return counted(self.history.observations, self._group.segment_bytes)
+    def stage(self, world: World, tell: Tell) -> Iterator[Stage]:
+        with watched_encoders(), Plan.stage(self, world, tell) as stage:
+            yield stage
 
 
 def _draw_ack_policy(rng: random.Random, nodes: int) -> dict[str, Any]:
@@ -220,12 +207,12 @@ def _draw_policy(rng: random.Random) -> str:
     return rng.choice(["random", "random", "priorities", f"starve {starved}"])
 
 
-async def _under_load(load: Workload, well: Callable[[], bool], within_s: float) -> bool:
+async def _under_load(faults: FaultRunner, within_s: float) -> bool:
     """Wait until all is well, while appends go on: what comes back must not need silence for it."""
     was_well = False
     with trio.move_on_after(within_s):
-        async with load.flowing():
-            while not well():  # noqa: ASYNC110 - virtual time costs nothing
+        async with faults.flowing():
+            while not is_whole(faults):  # noqa: ASYNC110 - virtual time costs nothing
                 await trio.sleep(LOOK_S)
             was_well = True  # a connection that a fault has half open may break only now
     return was_well

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 import attrs
@@ -32,99 +31,18 @@ from actors.sim.dledger.judges.machine import Replay, machine_invariants, valida
 from actors.sim.dledger.judges.validations import validate_ledger
 from actors.sim.dledger.ledger_bytes import LedgerDamage, SimLedgers
 from actors.sim.dledger.machine import MachineOptions
-from actors.sim.dledger.marks import LEDGER_EXPECTED, ledger_counts
+from actors.sim.dledger.marks import LEDGER_EXPECTED, LedgerTally
 from actors.sim.dledger.members import SimGroups, ledger_config
 from actors.sim.dledger.runner import LedgerRunner
 from actors.sim.dledger.workload import LedgerWorkload
-from actors.sim.history import History, Invariant, Observation
-from actors.sim.judges.failures import NothingFails
-from actors.sim.judges.liveness import QueuesBounded, RoomIsFoundAgain
-from actors.sim.plan import FAULTS_S, Expected, Plan, Stage, draw_disk, draw_network
-from actors.sim.workload import WorkloadOptions
+from actors.sim.history import History
+from actors.sim.judges.liveness import of_any_node
+from actors.sim.plan import FAULTS_S, Expected, Plan, Stage, Tell, draw_disk, draw_network
 from actors.sim.world import World
 
 CONVERGE_S: Final = 60.0
 """Virtual time after which a healed group has a leader, takes appends, and is the same everywhere.
 The slowest way there: six seconds of silence, some elections, connections that died silently."""
-
-
-class LedgerStage(Stage):
-    """See `Stage`."""
-
-    machines: SimGroups
-    faults: LedgerRunner
-
-    def __init__(
-        self,
-        groups: SimGroups,
-        ledgers: tuple[DLedgerGroup, ...],
-        machine: MachineOptions | None,
-        load: WorkloadOptions,
-        tell: Callable[[Observation], None] | None,
-    ) -> None:
-        self.machines = groups
-        self._load = load
-        damaged: dict[str, list[LedgerDamage]] = {}
-        self._logs = {group.name: SimLedgers(groups, group, damaged) for group in ledgers}
-        self._chosen = {
-            group.name: Chosen(group=group, logs=self._logs[group.name]) for group in ledgers
-        }
-        self._own = _invariants(machine, self._logs, self._chosen)
-        invariants = (*self._own, NothingFails(), QueuesBounded(), RoomIsFoundAgain())
-        self.history = History(invariants, tell)
-        groups.world.on_event.append(self.history.add)
-        groups.on_machine.append(self.history.add)
-        self.faults = LedgerRunner(
-            cluster=groups,
-            ledgers=ledgers,
-            logs=tuple(self._logs.values()),
-            chosen=self._chosen,
-            history=self.history,
-            actions=ALL_ACTIONS,
-        )
-
-    def loads(self) -> Sequence[LedgerWorkload]:
-        """See `Stage`."""
-        numbers, groups = itertools.count(1), self.machines
-        loads = tuple(
-            LedgerWorkload(
-                groups, group, self.history, self._load, groups.world.rng(group.name), numbers
-            )
-            for group in self.faults.ledgers
-        )
-        self.faults.loads = {load.group.name: load for load in loads}
-        return loads
-
-    async def converge(self, nursery: trio.Nursery) -> None:
-        """See `Stage`."""
-        await self.faults.converged(tuple(self.faults.loads.values()), CONVERGE_S)
-
-    def judge(self) -> None:
-        """See `Stage`: group by group."""
-        groups = self.machines
-        stopped = not any(groups.runs(name) for name in groups.names)
-        for name, one in self._chosen.items():
-            validate_ledger(self._logs[name], one, self.history, stopped=stopped)
-            if groups.with_machines:
-                states = {node: groups.machines[node, name].state for node in groups.names}
-                validate_machines(states, one, self._own, self.history, stopped=stopped)
-
-    def counts(self) -> Mapping[str, int]:
-        """See `Stage`."""
-        return ledger_counts(self.history.observations)
-
-
-def _invariants(
-    machine: MachineOptions | None, logs: Mapping[str, SimLedgers], chosen: Mapping[str, Chosen]
-) -> list[Invariant]:
-    """The invariants of all groups."""
-    found = [each for one in chosen.values() for each in ledger_invariants(one)]
-    if machine is not None:
-        for name, one in chosen.items():
-            found += machine_invariants(Replay(one), logs[name], machine)
-    return found
-
-
 GROUPS: Final = ("g0", "g1", "g2")
 NODES: Final = (3, 3, 3, 3, 5, 5, 5, 4, 2, 1)
 """Three and five members most of all."""
@@ -145,6 +63,58 @@ LARGE_BYTES: Final = 1_300_000
 """A snapshot of so many bytes goes in pieces."""
 
 
+class LedgerStage(Stage):
+    """See `Stage`."""
+
+    machines: SimGroups
+    faults: LedgerRunner
+
+    def __init__(self, plan: LedgerPlan, world: World, tell: Tell) -> None:
+        groups = SimGroups(world, plan.config, skews_ms=plan.skews_ms, machine=plan.machine)
+        damaged: dict[str, list[LedgerDamage]] = {}
+        logs = {group.name: SimLedgers(groups, group, damaged) for group in plan.ledgers}
+        chosen = {name: Chosen(group=log.group, logs=log) for name, log in logs.items()}
+        self._own = [each for one in chosen.values() for each in ledger_invariants(one)]
+        if plan.machine is not None:
+            for name, one in chosen.items():
+                self._own += machine_invariants(Replay(one), logs[name], plan.machine)
+        self.machines, self.tally = groups, LedgerTally()
+        self.history = History((*self._own, *of_any_node()), tell)
+        world.on_event.append(self.history.add)
+        groups.on_machine.append(self.history.add)
+        numbers = itertools.count(1)
+        loads = {
+            name: LedgerWorkload(
+                groups, log.group, self.history, plan.load, world.rng(name), numbers
+            )
+            for name, log in logs.items()
+        }
+        self.loads = tuple(loads.values())
+        self.faults = LedgerRunner(
+            cluster=groups,
+            ledgers=plan.ledgers,
+            logs=tuple(logs.values()),
+            chosen=chosen,
+            loads=loads,
+            history=self.history,
+            actions=ALL_ACTIONS,
+        )
+
+    async def converge(self, nursery: trio.Nursery) -> None:
+        await self.faults.converged(CONVERGE_S)
+
+    def judge(self) -> None:
+        """Group by group."""
+        groups = self.machines
+        stopped = not any(groups.runs(name) for name in groups.names)
+        for log in self.faults.logs:
+            name, one = log.group.name, self.faults.chosen[log.group.name]
+            validate_ledger(log, one, self.history, stopped=stopped)
+            if groups.with_machines:
+                states = {node: groups.machines[node, name].state for node in groups.names}
+                validate_machines(states, one, self._own, self.history, stopped=stopped)
+
+
 @attrs.frozen(kw_only=True)
 class LedgerPlan(Plan):
     """Some groups of which every node is a member.
@@ -157,6 +127,7 @@ class LedgerPlan(Plan):
 
     mode: ClassVar[str] = "dledger"
     expected: ClassVar[Expected] = LEDGER_EXPECTED
+    stage_class: ClassVar = LedgerStage
 
     @property
     def config(self) -> ClusterConfig:
@@ -222,14 +193,6 @@ class LedgerPlan(Plan):
             load=workload.draw_options(random.Random(f"{seed}:ledger:load")),
             script=draw_script(seed, ground, _actions(nodes, settings)),
         )
-
-    @contextmanager
-    def stage(
-        self, world: World, tell: Callable[[Observation], None] | None
-    ) -> Iterator[LedgerStage]:
-        """See `Plan`."""
-        groups = SimGroups(world, self.config, skews_ms=self.skews_ms, machine=self.machine)
-        yield LedgerStage(groups, self.ledgers, self.machine, self.load, tell)
 
 
 def _actions(nodes: int, settings: Mapping[str, Any]) -> Mapping[str, Action[Any]]:

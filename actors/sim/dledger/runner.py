@@ -63,11 +63,11 @@ class LedgerRunner(Runner):
     ledgers: tuple[DLedgerGroup, ...]
     logs: tuple[SimLedgers, ...]
     chosen: dict[str, Chosen]
+    loads: dict[str, LedgerWorkload] = attrs.field(factory=dict)
     cluster: SimGroups
     atlas: LedgerAtlas = attrs.field(init=False)
     log_part: str = attrs.field(default="/data/0", init=False)
     terms: dict[str, int] = attrs.field(factory=dict, init=False)
-    loads: dict[str, LedgerWorkload] = attrs.field(factory=dict, init=False)
     one_forgets: trio.Lock = attrs.field(factory=trio.Lock, init=False)
     _installed: dict[tuple[str, str], None] = attrs.field(factory=dict, init=False)
     _watches: list[Callable[[Seen], None]] = attrs.field(factory=list, init=False)
@@ -130,12 +130,12 @@ class LedgerRunner(Runner):
             for index in range(self.chosen[log.group.name].end)
         )
 
-    async def converged(self, loads: tuple[LedgerWorkload, ...], within_s: float) -> None:
+    async def converged(self, within_s: float) -> None:
         """Wait until every group takes an append, and all its members hold and show it.
 
         Raises: NotConverged.
         """
-        until_s = trio.current_time() + within_s
+        until_s, loads = trio.current_time() + within_s, tuple(self.loads.values())
         ends = [
             await self._last_words(load, number, until_s, within_s)
             for number, load in enumerate(loads)

@@ -16,7 +16,8 @@ from actors.events.runtime import ActorCrashed, ActorStopped
 from actors.events.store import DiskUsageChanged
 from actors.group_status import DAMAGED
 from actors.runtime.errors import ActorError
-from actors.sim.history import NodeLooked, Observation
+from actors.sim.history import Invariant, NodeLooked, Observation
+from actors.sim.judges.failures import NothingFails
 from actors.sim.machines import SimMachines
 from actors.sim.world import NodeState, SimEvent
 
@@ -36,6 +37,11 @@ ROOM_AGAIN_S: Final = 60.0
 """A log that found no room has found some by then, or has not looked for it: logs look at their
 disk each 10 s, and a write that failed is tried again with pauses of up to 30 s.
 """
+
+
+def of_any_node() -> tuple[Invariant, ...]:
+    """What holds on any node, whatever its mode and whatever is broken on purpose."""
+    return NothingFails(), QueuesBounded(), RoomIsFoundAgain()
 
 
 async def look_around(cluster: SimMachines[Any], add: Callable[[Observation], None]) -> None:

@@ -28,8 +28,7 @@ from actors.sim.history import (
     given_up,
     is_of,
 )
-from actors.sim.judges.failures import NothingFails
-from actors.sim.judges.liveness import NoSilentStall, QueuesBounded, RoomIsFoundAgain
+from actors.sim.judges.liveness import NoSilentStall, of_any_node
 from actors.sim.world import SimEvent
 from wire.files.message_record import BLANK_MAGIC
 from wire.files.record_encoder import BLANK_BYTES
@@ -83,10 +82,8 @@ def invariants(group: ClassicGroup, logs: LogBytes) -> tuple[Invariant, ...]:
         SyncedSurvives(group=group, logs=logs),
         AcknowledgedIsOnDisks(group=group, logs=logs),
         FurthestHolds(group=group, logs=logs),
-        NothingFails(),
         NoSilentStall(group=group),
-        QueuesBounded(),
-        RoomIsFoundAgain(),
+        *of_any_node(),
     )
 
 

@@ -76,49 +76,34 @@ def validate(cluster: SimCluster, group: ClassicGroup, history: History, logs: L
 
     All members hold the same range, and every node has been stopped in order.
     """
-    now_s = history.observations[-1].at_s if history.observations else 0.0
-
-    def note(checker: str, problems: Iterable[str]) -> None:
-        for text in problems:
-            history.violated(checker, now_s, text)
-
     done = operations(history.observations)
     kept = without_given_up(done, history.observations)
     members = {name: decode_log(group, logs, name) for name in group.members}
     lacks = underived(group, history.observations)
     rotten = damaged(group, history.observations)
     for name, stored in members.items():
-        note("LogIsWhole", [f"{name}: {stored.problem}"] if stored.problem else [])
-        note("AcknowledgedSurvives", (f"{name}: {t}" for t in acknowledged_survives(kept, stored)))
-        note("NothingTwice", (f"{name}: {text}" for text in nothing_twice(done, stored)))
         layout = StoreLayout(cluster.config.group_dir(name, group.name))
         disk = cluster.world.node(name).disk
         queues = queue_units(disk, layout.consume_queue)
-        begin = min(segment_bases(disk, layout.commit_log), default=0)
-        note(
-            "QueuesFitLog",
-            (
-                f"{name}: {text}"
-                for text in queues_fit(stored, queues, begin, lacks[name], rotten[name].queues)
-            ),
-        )
         index = index_files(disk, layout.index, group.index_slots_count)
-        note(
-            "IndexFitsLog",
-            (
-                f"{name}: {text}"
-                for text in index_fits(stored, index, begin, lacks[name], rotten[name].index)
-            ),
-        )
+        begin, lack = min(segment_bases(disk, layout.commit_log), default=0), lacks[name]
+        for checker, problems in (
+            ("LogIsWhole", filter(None, [stored.problem])),
+            ("AcknowledgedSurvives", acknowledged_survives(kept, stored)),
+            ("NothingTwice", nothing_twice(done, stored)),
+            ("QueuesFitLog", queues_fit(stored, queues, begin, lack, rotten[name].queues)),
+            ("IndexFitsLog", index_fits(stored, index, begin, lack, rotten[name].index)),
+        ):
+            history.judged(checker, problems, name)
     end = max(stored.end for stored in members.values())
     end += -end % group.segment_bytes
-    note("LogsEqual", logs_equal({name: logs.written(name, 0, end) for name in members}))
-    note("AppendsInOrder", appends_in_order(kept))
-    note("ReadsSurvive", reads_survive(history.observations, members[logs.master]))
+    history.judged("LogsEqual", logs_equal({name: logs.written(name, 0, end) for name in members}))
+    history.judged("AppendsInOrder", appends_in_order(kept))
+    history.judged("ReadsSurvive", reads_survive(history.observations, members[logs.master]))
     for name in cluster.names:
         disk = cluster.world.node(name).disk
         boots = summarize(read_events(disk, f"{cluster.config.node_dir(name)}/events"))
-        note("EventsGapless", events_gapless(boots, cluster.world.node(name).boots))
+        history.judged("EventsGapless", events_gapless(boots, cluster.world.node(name).boots))
 
 
 # ---- from observations and disks to plain data ----

@@ -345,19 +345,13 @@ def validate_machines(
         invariants: of the run: what they have put off is due.
         stopped: all members hold the same, and were stopped in order.
     """
-    now_s = history.observations[-1].at_s if history.observations else 0.0
-    group = chosen.group.name
-
-    def note(checker: str, problems: Iterable[str]) -> None:
-        for text in problems:
-            history.violated(checker, now_s, text)
-
-    note("RegistersLinearizable", judge_registers(register_operations(history.observations, group)))
+    seen = register_operations(history.observations, chosen.group.name)
+    history.judged("RegistersLinearizable", judge_registers(seen))
     for each in invariants:
         if isinstance(each, MachineIsReplay | SnapshotIsReplay) and each.replay.chosen is chosen:
-            note(type(each).__name__, each.unfounded())
+            history.judged(type(each).__name__, each.unfounded())
     if stopped:
-        note("MachinesEqual", machines_equal(states, Replay(chosen)))
+        history.judged("MachinesEqual", machines_equal(states, Replay(chosen)))
 
 
 def machines_equal(states: Mapping[str, State], replay: Replay) -> Iterator[str]:

@@ -5,7 +5,7 @@ Each is a function from plain data to what is wrong with it; `validate_ledger` f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -54,22 +54,18 @@ def validate_ledger(logs: SimLedgers, chosen: Chosen, history: History, *, stopp
     Args:
         stopped: all members hold the same, and were stopped in order.
     """
-    now_s = history.observations[-1].at_s if history.observations else 0.0
     group = logs.group
-
-    def note(checker: str, problems: Iterable[str]) -> None:
-        for text in problems:
-            history.violated(checker, now_s, text)
-
-    note("Linearizable", map(str, judge_log(client_operations(history.observations, group.name))))
+    seen = client_operations(history.observations, group.name)
+    history.judged("Linearizable", map(str, judge_log(seen)))
     if not stopped or group.store == "memory":
         return
     members = {name: stored_ledger(logs, name) for name in group.members}
     for name, stored in members.items():
-        note("LedgerIsWhole", [f"{name}: {stored.problem}"] if stored.problem else [])
-        note("IndexFitsLedger", (f"{name}: {text}" for text in index_fits(stored)))
-        note("CommittedSurvives", (f"{name}: {t}" for t in holds(stored, chosen.entries)))
-    note("LedgersEqual", ledgers_equal({name: each.entries for name, each in members.items()}))
+        history.judged("LedgerIsWhole", filter(None, [stored.problem]), name)
+        history.judged("IndexFitsLedger", index_fits(stored), name)
+        history.judged("CommittedSurvives", holds(stored, chosen.entries), name)
+    entries = {name: each.entries for name, each in members.items()}
+    history.judged("LedgersEqual", ledgers_equal(entries))
 
 
 def client_operations(observations: Sequence[Observation], group: str) -> list[Operation]:
