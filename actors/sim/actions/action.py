@@ -58,6 +58,8 @@ class Action(ABC, Generic[R_contra]):
         most: so often at most in one run.
         restarts: whether a node is down and up again afterwards, for sure.
         alone: it begins when all before it have ended, and those after it wait for it.
+        nodes_min: it is not drawn for fewer.
+        all_lose_power: it is drawn only where no node keeps its power.
     """
 
     name: ClassVar[str]
@@ -65,10 +67,13 @@ class Action(ABC, Generic[R_contra]):
     most: ClassVar[int] = 3
     restarts: ClassVar[bool] = False
     alone: ClassVar[bool] = False
+    nodes_min: ClassVar[int] = 1
+    all_lose_power: ClassVar[bool] = False
 
     def nodes(self, ground: Ground) -> tuple[str, ...]:
         """Whom it may hit first; nobody: it is not drawn."""
-        return ground.names
+        spared = self.all_lose_power and ground.spare_power
+        return () if spared or len(ground.names) < self.nodes_min else ground.names
 
     def others(self, rng: random.Random, ground: Ground, node: str) -> tuple[str, ...]:
         """Whom else."""

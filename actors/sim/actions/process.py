@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from typing import Final
 
 import trio
 
 from actors.sim.actions.action import Action, Ground
-from actors.sim.actions.runner import Runner
+from actors.sim.actions.runner import Runner, came
 from actors.sim.actions.script import Fault
 
 IN_SYNC_WAIT_S: Final = 10.0
@@ -23,11 +22,7 @@ class Kill(Action[Runner]):
     restarts = True
 
     async def act(self, runner: Runner, fault: Fault) -> None:
-        if runner.is_on(fault.node):
-            runner.began(fault)
-            await runner.cluster.kill(fault.node)
-            await trio.sleep(fault.for_s)
-            await runner.up(fault.node)
+        await runner.strike(fault, fault.node)
 
 
 class KillStarting(Action[Runner]):
@@ -107,8 +102,7 @@ class PowerLossAll(PowerLoss):
     chance = 0.2
     most = 1
 
-    def nodes(self, ground: Ground) -> tuple[str, ...]:
-        return () if ground.spare_power else ground.names
+    all_lose_power = True
 
     def others(self, rng: random.Random, ground: Ground, node: str) -> tuple[str, ...]:
         return tuple(name for name in ground.names if name != node)
@@ -129,21 +123,10 @@ class PowerLossInSync(PowerLoss):
         return rng.uniform(0.2, 2.0)
 
     async def act(self, runner: Runner, fault: Fault) -> None:
-        disk, begun = runner.cluster.world.node(fault.node).disk, trio.Event()
-        syncs = 0
-
-        def see(paths: Sequence[str]) -> None:
-            nonlocal syncs
-            syncs += any(runner.log_part in path for path in paths)
-            if syncs > 1:
-                begun.set()
-
-        disk.on_sync = see
-        disk.faults.slow_syncs(fault.extra, IN_SYNC_WAIT_S)
-        with trio.move_on_after(IN_SYNC_WAIT_S):
-            await begun.wait()
-        if disk.on_sync is see:
-            disk.on_sync = lambda paths: None
+        disk = runner.disk(fault.node)
+        with disk.syncing(runner.log_part, number=2) as begun:
+            disk.faults.slow_syncs(fault.extra, IN_SYNC_WAIT_S)
+            await came(begun, IN_SYNC_WAIT_S)
         if begun.is_set():
             await trio.sleep(runner.rng(fault).uniform(0.0, fault.extra))
             await super().act(runner, fault)

@@ -5,9 +5,10 @@ itself. What belongs to one mode alone is in a subclass: `classic.runner`, `dled
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 import attrs
 import trio
@@ -16,10 +17,11 @@ from actors.errors import NoRoomToStart
 from actors.runtime.errors import describe
 from actors.sim.actions.action import Action
 from actors.sim.actions.script import Fault, Script
-from actors.sim.history import FaultInjected, History
+from actors.sim.disk import SimDisk
+from actors.sim.history import FaultInjected, History, MachineDid
 from actors.sim.judges.failures import DAMAGE_WORD, Excuses
 from actors.sim.machines import SimMachines
-from actors.sim.world import EndedWhileStarting, NodeState
+from actors.sim.world import EndedWhileStarting, NodeState, SimEvent
 
 STARTS_MAX: Final = 40
 """A node that is killed while it starts, or finds its disk bad, is started again; so often in a row
@@ -27,6 +29,16 @@ is a defect."""
 START_AGAIN_S: Final = 0.5
 """After a start that a disk fault ended."""
 LOOK_S: Final = 0.1
+
+
+Seen: TypeAlias = SimEvent | MachineDid
+
+
+async def came(event: trio.Event, within_s: float) -> bool:
+    """Wait so long at most; whether it is set."""
+    with trio.move_on_after(within_s):
+        await event.wait()
+    return event.is_set()
 
 
 class Atlas(Protocol):
@@ -68,10 +80,12 @@ class Runner:
     _starting: dict[str, None] = attrs.field(factory=dict, init=False)
     _stopping: dict[str, None] = attrs.field(factory=dict, init=False)
     _acting: int = attrs.field(default=0, init=False)
+    _watches: list[Callable[[Seen], None]] = attrs.field(factory=list, init=False)
 
     def __attrs_post_init__(self) -> None:
         for node in self.cluster.world.nodes:
             node.disk.faults.on_effect = partial(self._feel, node.name)
+        self.cluster.world.on_event.append(self.saw)
 
     async def run(self, script: Script) -> None:
         """Return when every fault has begun and mended itself."""
@@ -122,6 +136,37 @@ class Runner:
         seen = FaultInjected(at_s=trio.current_time(), kind=kind, where=where, good=good)
         self._excuses.learn(seen)
         self.history.add(seen)
+
+    def disk(self, name: str) -> SimDisk:
+        """Of the node's machine."""
+        return self.cluster.world.node(name).disk
+
+    @contextmanager
+    def watching(self, wanted: Callable[[Seen], bool]) -> Iterator[trio.Event]:
+        """Within the block: an event that is set at the first such observation."""
+        come = trio.Event()
+
+        def watch(seen: Seen) -> None:
+            if wanted(seen):
+                come.set()
+
+        self._watches.append(watch)
+        try:
+            yield come
+        finally:
+            self._watches.remove(watch)
+
+    async def strike(self, fault: Fault, name: str, how: str = "kill") -> None:
+        """A node that is on ends, by a kill or (`how`) "power", and is up `for_s` later."""
+        if self.is_on(name):
+            self.began(fault)
+            await self.end(name, how)
+            await trio.sleep(fault.for_s)
+            await self.up(name)
+
+    async def end(self, name: str, how: str) -> None:
+        """A loss of power if that is what `how` says, else a kill."""
+        await (self.cluster.power_loss if how == "power" else self.cluster.kill)(name)
 
     def has_died(self, name: str) -> bool:
         """Whether it ended by itself, and nobody has looked why."""
@@ -183,6 +228,11 @@ class Runner:
             self.note("repaired", f"{name} {text}")
 
     # ---- inside ----
+
+    def saw(self, seen: Seen) -> None:
+        """Told of each event of a node."""
+        for watch in self._watches:
+            watch(seen)
 
     async def _act(self, fault: Fault) -> None:
         try:

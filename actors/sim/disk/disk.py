@@ -14,6 +14,7 @@ import errno
 import os
 import random
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import attrs
 import trio
@@ -368,6 +369,33 @@ class SimDisk:
         """A part of that; shorter where it ends, empty if the file may vanish."""
         inode = self._names.durable_file(path)
         return b"" if inode is None else inode.durable_range(start, end)
+
+    @contextmanager
+    def syncing(
+        self, part: str, number: int = 1, then: Callable[[], None] = lambda: None
+    ) -> Iterator[trio.Event]:
+        """Within the block, which takes `on_sync`: an event that is set when a sync of a path with
+        this part in it begins.
+
+        Args:
+            number: the how manieth.
+            then: called as it, and each further one, begins.
+        """
+        begun, left = trio.Event(), number
+
+        def see(paths: Sequence[str]) -> None:
+            nonlocal left
+            left -= any(part in path for path in paths)
+            if left <= 0 and any(part in path for path in paths):
+                then()
+                begun.set()
+
+        self.on_sync = see
+        try:
+            yield begun
+        finally:
+            if self.on_sync is see:
+                self.on_sync = lambda paths: None
 
     # For files and syncers.
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Final, TypeAlias
+from collections.abc import Mapping
+from typing import Final
 
 import attrs
 import trio
@@ -14,14 +13,14 @@ from actors.config import DLedgerGroup
 from actors.errors import TriologError
 from actors.events.dledger import CommittedRose, RoleChanged, SnapshotSaved
 from actors.events.store import RecoveryFinished
-from actors.sim.actions.runner import LOOK_S, Runner
+from actors.sim.actions.runner import LOOK_S, Runner, Seen
 from actors.sim.disk import SimDisk
 from actors.sim.dledger.atlas import LedgerAtlas
 from actors.sim.dledger.judges.checkers import Chosen
 from actors.sim.dledger.ledger_bytes import SimLedgers
 from actors.sim.dledger.members import SimGroups, committed_everywhere
 from actors.sim.dledger.workload import LedgerWorkload
-from actors.sim.history import LOST_DISK, LOST_LOGS, MachineDid
+from actors.sim.history import LOST_DISK, LOST_LOGS
 from actors.sim.machines import NotConverged
 from actors.sim.world import SimEvent
 from actors.storage.ledger.snapshots import INSTALLED, TAKEN
@@ -40,7 +39,6 @@ INSTALLING: Final = "it installs a snapshot"
 RECOVERING: Final = "it starts from a snapshot"
 GROUP_DEPTH: Final = 2
 """Where an event's path names the group."""
-Seen: TypeAlias = SimEvent | MachineDid
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -70,13 +68,11 @@ class LedgerRunner(Runner):
     terms: dict[str, int] = attrs.field(factory=dict, init=False)
     one_forgets: trio.Lock = attrs.field(factory=trio.Lock, init=False)
     _installed: dict[tuple[str, str], None] = attrs.field(factory=dict, init=False)
-    _watches: list[Callable[[Seen], None]] = attrs.field(factory=list, init=False)
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         self.atlas = LedgerAtlas(logs=self.logs, chosen=self.chosen, damaged=self.logs[0].damaged)
-        self.cluster.world.on_event.append(self._saw)
-        self.cluster.on_machine.append(self._saw)
+        self.cluster.on_machine.append(self.saw)
         self.cluster.on_end = self._ends
 
     @property
@@ -87,7 +83,7 @@ class LedgerRunner(Runner):
         """A machine that is off gets an empty disk. Its vote is forgotten, so the operator writes
         down a term after the group's: in that one nobody has voted but, perhaps, the member itself.
         """
-        disk = self.cluster.world.node(name).disk
+        disk = self.disk(name)
         with disk.faults.spared():
             for log in self.logs:
                 layout = log.layout(name)
@@ -101,7 +97,7 @@ class LedgerRunner(Runner):
 
     def lose(self, name: str, *, whole: bool) -> None:
         """A machine that is off loses the logs of its groups, or all but its events."""
-        disk = self.cluster.world.node(name).disk
+        disk = self.disk(name)
         with disk.faults.spared():
             self._lose(disk, name, whole=whole)
         self.note(LOST_DISK if whole else LOST_LOGS, name)
@@ -219,26 +215,11 @@ class LedgerRunner(Runner):
                 await trio.sleep(LOOK_S)
         return False
 
-    @contextmanager
-    def watching(self, wanted: Callable[[Seen], bool]) -> Iterator[trio.Event]:
-        """Within the block: an event that is set at the first such observation."""
-        come = trio.Event()
-
-        def watch(seen: Seen) -> None:
-            if wanted(seen):
-                come.set()
-
-        self._watches.append(watch)
-        try:
-            yield come
-        finally:
-            self._watches.remove(watch)
-
     # ---- inside ----
 
-    def _saw(self, seen: Seen) -> None:
-        for watch in self._watches:
-            watch(seen)
+    def saw(self, seen: Seen) -> None:
+        """Also of what state machines do."""
+        super().saw(seen)
         if not isinstance(seen, SimEvent) or seen.path.count("/") < GROUP_DEPTH:
             return
         group = seen.path.split("/")[GROUP_DEPTH]

@@ -5,17 +5,15 @@ those of which the old master does not hear.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
-import attrs
 import trio
 
 from actors.events import roles
 from actors.ha.core.role_effects import RoleState
 from actors.log_types import Claim
-from actors.sim.actions.action import Action, Ground
+from actors.sim.actions.action import Action, Ground, PairAction
+from actors.sim.actions.runner import Seen
 from actors.sim.actions.script import Fault
 from actors.sim.classic.actions.operator import (
     CALL_TIMEOUT_S,
@@ -69,19 +67,14 @@ class HandOverCalledOff(Action[FaultRunner]):
         runner.mended("unfenced", name)
 
 
-class Promote(Action[FaultRunner]):
+class Promote(PairAction[FaultRunner]):
     """The operator tells one node (`others`) to make another the master: a hand-over if the old one
     answers; refused if it does not, or the new one, and something could be lost.
     """
 
     name = "promote"
     chance = 0.4
-
-    def nodes(self, ground: Ground) -> tuple[str, ...]:
-        return () if ground.spare_power else ground.names
-
-    def others(self, rng: random.Random, ground: Ground, node: str) -> tuple[str, ...]:
-        return (rng.choice([name for name in ground.names if name != node]),)
+    all_lose_power = True
 
     async def act(self, runner: FaultRunner, fault: Fault) -> None:
         asked = fault.others[0]
@@ -100,9 +93,7 @@ class FailOver(Action[FaultRunner]):
     name = "fail_over"
     chance = 0.35
     most = 2
-
-    def nodes(self, ground: Ground) -> tuple[str, ...]:
-        return () if ground.spare_power else ground.names
+    all_lose_power = True
 
     def extra(self, rng: random.Random) -> float:
         return rng.uniform(0.1, 2.0)
@@ -140,9 +131,7 @@ class ForcePromote(Action[FaultRunner]):
     chance = 0.25
     most = 1
     alone = True
-
-    def nodes(self, ground: Ground) -> tuple[str, ...]:
-        return () if ground.spare_power else ground.names
+    all_lose_power = True
 
     def extra(self, rng: random.Random) -> float:
         return rng.uniform(0.5, LAG_MAX_S)
@@ -159,9 +148,22 @@ class ForcePromote(Action[FaultRunner]):
             if runner.is_on(name):
                 await runner.cluster.kill(name)
         runner.cluster.heal(chosen)
-        with watched(runner, chosen) as watch:
+        forced = False
+
+        def opens(seen: Seen) -> bool:
+            """Note, as soon as the forced master opens its log, where: `history.given_up`."""
+            nonlocal forced
+            match seen:
+                case SimEvent(event=roles.GroupOpened(start_bytes=start)) if (
+                    forced and seen.node == chosen
+                ):
+                    forced = False
+                    runner.note("lost", f"{chosen} {start}")
+            return False
+
+        with runner.watching(opens):
             if runner.is_ready(chosen) and not await promoted(runner, chosen, chosen):
-                watch.forced = True
+                forced = True
                 if await promoted(runner, chosen, chosen, force=True):
                     runner.began(fault)
             await trio.sleep(fault.for_s)
@@ -171,33 +173,6 @@ class ForcePromote(Action[FaultRunner]):
                 while not is_whole(runner):
                     await tend(runner)
                     await trio.sleep(TEND_LOOK_S)
-
-
-@attrs.define(eq=False)
-class Watch:
-    """Notes, as soon as the forced master opens its log, where: `history.given_up`."""
-
-    runner: FaultRunner
-    chosen: str
-    forced: bool = False
-
-    def see(self, seen: SimEvent) -> None:
-        opened = isinstance(seen.event, roles.GroupOpened) and seen.node == self.chosen
-        if opened and self.forced:
-            self.forced = False
-            self.runner.note("lost", f"{self.chosen} {seen.event.start_bytes}")
-
-
-@contextmanager
-def watched(runner: FaultRunner, chosen: str) -> Iterator[Watch]:
-    """A watch that sees all events."""
-    watch = Watch(runner, chosen)
-    events = runner.cluster.world.on_event
-    events.append(watch.see)
-    try:
-        yield watch
-    finally:
-        events.remove(watch.see)
 
 
 PAUSED, CUT_OFF = "pause", "cut"
@@ -216,9 +191,8 @@ class DeposeUnheard(Action[FaultRunner]):
     chance = 0.35
     most = 1
     alone = True
-
-    def nodes(self, ground: Ground) -> tuple[str, ...]:
-        return () if ground.spare_power or len(ground.names) < 3 else ground.names
+    nodes_min = 3
+    all_lose_power = True
 
     def extra(self, rng: random.Random) -> float:
         return rng.uniform(*DEPOSED_FOR_S)

@@ -5,14 +5,14 @@ master's copy, from which it is to have everything, is damaged.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
 import trio
 
 from actors.events import ha
-from actors.sim.actions.action import Action, Ground
+from actors.sim.actions.action import Action, Ground, PairAction
+from actors.sim.actions.runner import Seen, came
 from actors.sim.actions.script import Fault
 from actors.sim.classic.actions.operator import (
     became_whole,
@@ -66,18 +66,17 @@ class NewDisk(Action[FaultRunner]):
             runner.began(fault)
             await cluster.kill(node)
             runner.wipe(node)
-            cluster.world.node(node).disk.faults.slow_syncs(SLOW_S, SLOW_FOR_S)
-            with heard(runner, node) as event:
+            runner.disk(node).faults.slow_syncs(SLOW_S, SLOW_FOR_S)
+            with runner.watching(partial(_heard, node)) as event:
                 await runner.up(node)
-                with trio.move_on_after(HEARD_S):
-                    await event.wait()
+                await came(event, HEARD_S)
         for name in others:
             cluster.heal(runner.master, name)
         runner.mended("heal", " ".join(others))
         await caught_up(runner, node, end)
 
 
-class NewMachine(Action[FaultRunner]):
+class NewMachine(PairAction[FaultRunner]):
     """A slave is replaced by a machine that knows nothing, not even which promotions there were.
     `where` says when another node is made master: before that, while the slave is off, just when
     it is back, or not at all. Appends go on.
@@ -90,12 +89,7 @@ class NewMachine(Action[FaultRunner]):
     most = 2
     alone = True
     restarts = True
-
-    def nodes(self, ground: Ground) -> tuple[str, ...]:
-        return ground.names if len(ground.names) > 2 else ()
-
-    def others(self, rng: random.Random, ground: Ground, node: str) -> tuple[str, ...]:
-        return (rng.choice([name for name in ground.names if name != node]),)
+    nodes_min = 3
 
     def where(self, rng: random.Random, ground: Ground) -> str:
         when = rng.choice((BEFORE, BEFORE, MEANWHILE, AFTER, NEVER))
@@ -116,7 +110,7 @@ class NewMachine(Action[FaultRunner]):
         async with runner.flowing():
             await runner.cluster.kill(node)
             runner.wipe(node, whole=True)
-            runner.cluster.world.node(node).disk.faults.slow_syncs(STARTS_SLOWLY_S, SLOW_FOR_S)
+            runner.disk(node).faults.slow_syncs(STARTS_SLOWLY_S, SLOW_FOR_S)
             if when == MEANWHILE and chosen != runner.master:
                 await promoted(runner, chosen, chosen)
             await runner.up(node)
@@ -163,17 +157,9 @@ class RottenSource(Action[FaultRunner]):
         await caught_up(runner, node, end)
 
 
-@contextmanager
-def heard(runner: FaultRunner, node: str) -> Iterator[trio.Event]:
-    """An event that is set when a master has heard a slave's first report and begins to send."""
-    event, events = trio.Event(), runner.cluster.world.on_event
-
-    def see(seen: SimEvent) -> None:
-        if isinstance(seen.event, ha.HATransferStarted) and seen.event.slave == node:
-            event.set()
-
-    events.append(see)
-    try:
-        yield event
-    finally:
-        events.remove(see)
+def _heard(node: str, seen: Seen) -> bool:
+    """Whether a master has heard a slave's first report and begins to send."""
+    match seen:
+        case SimEvent(event=ha.HATransferStarted(slave=slave)):
+            return slave == node
+    return False

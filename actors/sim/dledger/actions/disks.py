@@ -69,9 +69,7 @@ class LoseDisk(Action[LedgerRunner]):
     most = 2
     alone = True
     restarts = True
-
-    def nodes(self, ground: Ground) -> tuple[str, ...]:
-        return ground.names if len(ground.names) > 2 else ()
+    nodes_min = 3
 
     async def act(self, runner: LedgerRunner, fault: Fault) -> None:
         if runner.atlas.damaged or not await runner.all_well():
@@ -96,9 +94,7 @@ class NewDisk(Action[LedgerRunner]):
     chance = 0.5
     most = 2
     restarts = True
-
-    def nodes(self, ground: Ground) -> tuple[str, ...]:
-        return ground.names if len(ground.names) > 2 else ()
+    nodes_min = 3
 
     def where(self, rng: random.Random, ground: Ground) -> str:
         return rng.choice(("disk", "logs"))
@@ -128,9 +124,7 @@ class Forget(Action[LedgerRunner]):
     name = "forget"
     chance = 0.9
     restarts = True
-
-    def nodes(self, ground: Ground) -> tuple[str, ...]:
-        return ground.names if len(ground.names) > 2 else ()
+    nodes_min = 3
 
     async def act(self, runner: LedgerRunner, fault: Fault) -> None:
         async with runner.one_forgets:

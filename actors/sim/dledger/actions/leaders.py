@@ -5,8 +5,7 @@ members that die at the worst moment: about when a sync ends, or while a log is 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from typing import Final
+from typing import ClassVar, Final
 
 import trio
 
@@ -14,6 +13,7 @@ from actors.config import DLedgerGroup
 from actors.env import Address
 from actors.events.dledger import LedgerTruncated, RoleChanged
 from actors.sim.actions.action import Action, Ground, PairAction
+from actors.sim.actions.runner import Seen, came
 from actors.sim.actions.script import Fault
 from actors.sim.dledger.runner import LedgerRunner
 from actors.sim.world import SimEvent
@@ -95,22 +95,20 @@ class Depose(TransferLeader):
         leader = runner.groups.leader(group.name)
         if leader is None or leader == fault.node or not runner.is_on(fault.others[0]):
             return
-        begun, watches = trio.Event(), runner.cluster.world.on_event
-        term = runner.terms.get(group.name, 0)
+        known = runner.terms.get(group.name, 0)
 
-        def see(seen: SimEvent) -> None:
-            now = seen.event.term if isinstance(seen.event, RoleChanged) else -1
-            if now > term and seen.path.split("/")[1:3] == [fault.node, group.name]:
-                begun.set()
+        def takes_over(seen: Seen) -> bool:
+            match seen:
+                case SimEvent(event=RoleChanged(term=term), path=path):
+                    return term > known and path.split("/")[1:3] == [fault.node, group.name]
+            return False
 
-        watches.append(see)
-        with trio.move_on_after(ANSWER_S):
+        with runner.watching(takes_over) as begun, trio.move_on_after(ANSWER_S):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._ask, runner, fault, group, leader)
                 await begun.wait()
                 runner.cluster.cut(leader)
                 nursery.cancel_scope.cancel()
-        watches.remove(see)
         if begun.is_set():
             runner.began(fault)
             await trio.sleep(fault.for_s)
@@ -140,25 +138,12 @@ class KillAfterSync(Action[LedgerRunner]):
         leader = runner.groups.leader(runner.ledgers[0].name)
         if leader is None:
             return
-        disk, begun = runner.cluster.world.node(leader).disk, trio.Event()
-
-        def see(paths: Sequence[str]) -> None:
-            if any(runner.log_part in path for path in paths):
-                begun.set()
-
-        disk.on_sync = see
-        with trio.move_on_after(SYNC_WAIT_S):
-            await begun.wait()
-        if disk.on_sync is see:
-            disk.on_sync = lambda paths: None
-        if not begun.is_set():
-            return
-        await trio.sleep(disk.sync_duration_s() * 0.5 + fault.extra)
-        if runner.is_on(leader):
-            runner.began(fault)
-            await runner.cluster.kill(leader)
-            await trio.sleep(fault.for_s)
-            await runner.up(leader)
+        disk = runner.disk(leader)
+        with disk.syncing(runner.log_part) as begun:
+            await came(begun, SYNC_WAIT_S)
+        if begun.is_set():
+            await trio.sleep(disk.sync_duration_s() * 0.5 + fault.extra)
+            await runner.strike(fault, leader)
 
 
 class KillInCut(Action[LedgerRunner]):
@@ -170,6 +155,7 @@ class KillInCut(Action[LedgerRunner]):
     chance = 0.4
     most = 2
     restarts = True
+    how: ClassVar[str] = "kill"
 
     def extra(self, rng: random.Random) -> float:
         return rng.choice([0.0, rng.uniform(0.0, 0.02)])
@@ -178,42 +164,30 @@ class KillInCut(Action[LedgerRunner]):
         leader = runner.groups.leader(runner.ledgers[0].name)
         if leader is None:
             return
-        begun, cutting = trio.Event(), [""]
-        watches = runner.cluster.world.on_event
+        cutting: list[str] = []
 
-        def see(seen: SimEvent) -> None:
-            if isinstance(seen.event, LedgerTruncated) and not begun.is_set():
-                cutting[0] = seen.node
-                begun.set()
+        def cuts(seen: Seen) -> bool:
+            is_cut = isinstance(seen, SimEvent) and isinstance(seen.event, LedgerTruncated)
+            cutting.extend([seen.node] * is_cut)
+            return is_cut
 
-        watches.append(see)
-        runner.cluster.cut(leader)
-        await trio.sleep(ALONE_S + fault.for_s)
-        runner.cluster.heal(leader)
-        runner.mended("heal", leader)
-        with trio.move_on_after(CUT_WAIT_S):
-            await begun.wait()
-            await trio.sleep(fault.extra)
-        watches.remove(see)
-        node = cutting[0]
-        if node and runner.is_on(node):
-            runner.began(fault)
-            await self.end(runner, node)
-            await trio.sleep(fault.for_s)
-            await runner.up(node)
-
-    async def end(self, runner: LedgerRunner, node: str) -> None:
-        """How it dies."""
-        await runner.cluster.kill(node)
+        with runner.watching(cuts) as begun:
+            runner.cluster.cut(leader)
+            await trio.sleep(ALONE_S + fault.for_s)
+            runner.cluster.heal(leader)
+            runner.mended("heal", leader)
+            with trio.move_on_after(CUT_WAIT_S):
+                await begun.wait()
+                await trio.sleep(fault.extra)
+        if cutting:
+            await runner.strike(fault, cutting[0], self.how)
 
 
 class PowerLossInCut(KillInCut):
     """The same, but its machine loses power."""
 
     name = "power_loss_in_cut"
+    how = "power"
 
     def nodes(self, ground: Ground) -> tuple[str, ...]:
         return ground.unsteady
-
-    async def end(self, runner: LedgerRunner, node: str) -> None:
-        await runner.cluster.power_loss(node)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import errno
 import random
-from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -15,10 +14,11 @@ import trio
 
 from actors.events.dledger import DispatcherChanged, SnapshotLoaded, SnapshotSaved
 from actors.sim.actions.action import Action, Ground
+from actors.sim.actions.runner import Seen, came
 from actors.sim.actions.script import Fault
 from actors.sim.disk import SimDisk
 from actors.sim.dledger.judges.machine import durable_snapshots, log_begin
-from actors.sim.dledger.runner import LedgerRunner, Seen
+from actors.sim.dledger.runner import LedgerRunner
 from actors.sim.history import MachineDid
 from actors.sim.world import SimEvent
 from actors.storage.ledger.snapshots import INSTALLED, TAKEN
@@ -31,6 +31,8 @@ RECOVERY_WAIT_S: Final = 5.0
 LOOK_S: Final = 0.0005
 LOOKS_MAX: Final = 4000
 
+INSTALLS: Final = f"/snapshot/{INSTALLED}/"
+"""A part of the path of what is installed."""
 PIECE: Final = "piece"
 """Something of it has come."""
 SYNC: Final = "sync"
@@ -43,14 +45,6 @@ LOADED: Final = "loaded"
 """The machine is what it says, and the log has still to begin anew."""
 MOMENTS: Final = (PIECE, SYNC, SAVED, LOADING, LOADED)
 ENDS: Final = ("kill", "kill", "power", "power", "wipe", "leader")
-
-
-async def end(runner: LedgerRunner, node: str, how: str) -> None:
-    """A kill, or a loss of power."""
-    if how == "power":
-        await runner.cluster.power_loss(node)
-    else:
-        await runner.cluster.kill(node)
 
 
 class KillInSnapshot(Action[LedgerRunner]):
@@ -68,25 +62,12 @@ class KillInSnapshot(Action[LedgerRunner]):
         return "kill" if ground.spare_power else rng.choice(["kill", "power"])
 
     async def act(self, runner: LedgerRunner, fault: Fault) -> None:
-        disk, begun = runner.cluster.world.node(fault.node).disk, trio.Event()
-
-        def see(paths: Sequence[str]) -> None:
-            if any(f"/snapshot/{TAKEN}/" in path for path in paths):
-                begun.set()
-
-        disk.on_sync = see
-        with trio.move_on_after(TAKING_WAIT_S):
-            await begun.wait()
-        if disk.on_sync is see:
-            disk.on_sync = lambda paths: None
-        if not begun.is_set():
-            return
-        await trio.sleep(disk.sync_duration_s() * fault.extra)
-        if runner.is_on(fault.node):
-            runner.began(fault)
-            await end(runner, fault.node, fault.where)
-            await trio.sleep(fault.for_s)
-            await runner.up(fault.node)
+        disk = runner.disk(fault.node)
+        with disk.syncing(f"/snapshot/{TAKEN}/") as begun:
+            await came(begun, TAKING_WAIT_S)
+        if begun.is_set():
+            await trio.sleep(disk.sync_duration_s() * fault.extra)
+            await runner.strike(fault, fault.node, fault.where)
 
 
 class KillInInstall(Action[LedgerRunner]):
@@ -99,9 +80,7 @@ class KillInInstall(Action[LedgerRunner]):
     chance = 0.8
     alone = True
     restarts = True
-
-    def nodes(self, ground: Ground) -> tuple[str, ...]:
-        return ground.names if len(ground.names) > 2 else ()
+    nodes_min = 3
 
     def where(self, rng: random.Random, ground: Ground) -> str:
         how = rng.choice(ENDS)
@@ -121,16 +100,15 @@ class KillInInstall(Action[LedgerRunner]):
         if wiped:
             runner.wipe(node)
         if await runner.outgrow(group, runner.rng(fault), OUTGROW_S):
-            disk, synced = runner.cluster.world.node(node).disk, trio.Event()
-            with runner.watching(_Moment(node, moment)) as come:
-                disk.on_sync = partial(_see_sync, come if moment == SYNC else synced)
+            disk = runner.disk(node)
+            with runner.watching(_Moment(node, moment)) as come, disk.syncing(INSTALLS) as synced:
+                if moment == SYNC:
+                    come = synced
                 await runner.up(node)
-                with trio.move_on_after(INSTALL_WAIT_S):
-                    await come.wait()
-            if moment == PIECE:
-                folder = runner.logs[0].layout(node).snapshot
-                await _wait_path(disk, f"{folder}/{INSTALLED}", synced)
-            disk.on_sync = lambda paths: None
+                await came(come, INSTALL_WAIT_S)
+                if moment == PIECE:
+                    folder = runner.logs[0].layout(node).snapshot
+                    await _wait_path(disk, f"{folder}/{INSTALLED}", synced)
             if come.is_set() and runner.is_on(node):
                 runner.began(fault)
                 await self._strike(runner, fault, how, wiped=wiped)
@@ -141,7 +119,7 @@ class KillInInstall(Action[LedgerRunner]):
         """A disk may be lost again, if nothing on it was acknowledged to anybody."""
         leader = runner.groups.leader(runner.ledgers[0].name)
         struck = leader if how == "leader" and leader is not None else fault.node
-        await end(runner, struck, how)
+        await runner.end(struck, how)
         if wiped and runner.holds_nothing(fault.node):
             runner.wipe(fault.node)
         await trio.sleep(fault.for_s)
@@ -163,16 +141,14 @@ class KillInRecovery(Action[LedgerRunner]):
         node = fault.node
         if not runner.is_on(node):
             return
-        await end(runner, node, fault.where)
+        await runner.end(node, fault.where)
         await trio.sleep(fault.for_s)
         with runner.watching(partial(_loads, node)) as come:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(runner.up, node)
-                with trio.move_on_after(RECOVERY_WAIT_S):
-                    await come.wait()
-                if come.is_set() and runner.is_on(node):
+                if await came(come, RECOVERY_WAIT_S) and runner.is_on(node):
                     runner.began(fault)
-                    await end(runner, node, fault.where)
+                    await runner.end(node, fault.where)
         await runner.up(node)
 
 
@@ -238,11 +214,6 @@ def _loads(node: str, seen: Seen) -> bool:
     return isinstance(seen, MachineDid) and (seen.node, seen.what) == (node, "loads")
 
 
-def _see_sync(come: trio.Event, paths: Sequence[str]) -> None:
-    if any(f"/snapshot/{INSTALLED}/" in path for path in paths):
-        come.set()
-
-
 async def _wait_path(disk: SimDisk, path: str, synced: trio.Event) -> None:
     """Return as soon as something is there, at the latest when it is about to be synced."""
     for _ in range(LOOKS_MAX):
@@ -276,35 +247,23 @@ class PassInstall(Action[LedgerRunner]):
         followers = [name for name in runner.cluster.names if name != leader]
         node = fault.node if fault.node in followers else followers[0]
         for name in followers:
-            faults = runner.cluster.world.node(name).disk.faults
-            faults.fail(
+            runner.disk(name).faults.fail(
                 "write", errno.ENOSPC, path_part=f"/snapshot/{TAKEN}/", times=MANY, name=self.name
             )
         await runner.cluster.kill(node)
         if await runner.outgrow(group, runner.rng(fault), OUTGROW_S):
             begun = await self._install(runner, fault, node)
-            if begun and leader is not None and runner.is_on(leader):
-                runner.began(fault)
-                await runner.cluster.kill(leader)
-                await trio.sleep(fault.for_s)
-                await runner.up(leader)
+            if begun and leader is not None:
+                await runner.strike(fault, leader)
         for name in followers:
-            runner.cluster.world.node(name).disk.faults.disarm(self.name)
+            runner.disk(name).faults.disarm(self.name)
         await runner.up(node)
         await runner.all_well()
 
     async def _install(self, runner: LedgerRunner, fault: Fault, node: str) -> bool:
         """Whether the sync of a snapshot has begun there."""
-        disk, begun = runner.cluster.world.node(node).disk, trio.Event()
-
-        def see(paths: Sequence[str]) -> None:
-            if any(f"/snapshot/{INSTALLED}/" in path for path in paths):
-                disk.faults.slow_syncs(fault.extra, THIS_ONE_S)
-                begun.set()
-
-        disk.on_sync = see
-        await runner.up(node)
-        with trio.move_on_after(INSTALL_WAIT_S):
-            await begun.wait()
-        disk.on_sync = lambda paths: None
-        return begun.is_set()
+        disk = runner.disk(node)
+        slow = partial(disk.faults.slow_syncs, fault.extra, THIS_ONE_S)
+        with disk.syncing(INSTALLS, then=slow) as begun:
+            await runner.up(node)
+            return await came(begun, INSTALL_WAIT_S)
