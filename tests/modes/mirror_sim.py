@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 import attrs
@@ -15,7 +15,7 @@ from mirror_store import Layout
 
 from actors.config import ClusterConfig, validate
 from actors.errors import NotStored, OutcomeUnknown
-from actors.sim.actions.action import Action, Ground, draw_script
+from actors.sim.actions.action import Ground, draw_script, table
 from actors.sim.actions.network import Cut
 from actors.sim.actions.process import Kill, PowerLoss, Stop
 from actors.sim.actions.runner import LOOK_S, Runner
@@ -39,9 +39,7 @@ from actors.storage.log.commit_log import segment_path
 GROUP: Final = "pair"
 NAMES: Final = ("n0", "n1")
 CONVERGE_S: Final = 30.0
-ACTIONS: Final[Mapping[str, Action[Any]]] = {
-    action.name: action for action in (Kill(), Stop(), PowerLoss(), Cut())
-}
+ACTIONS: Final = table(Kill(), Stop(), PowerLoss(), Cut())
 
 
 def mirror_config(**settings: Any) -> ClusterConfig:

@@ -59,7 +59,8 @@ class Action(ABC, Generic[R_contra]):
         restarts: whether a node is down and up again afterwards, for sure.
         alone: it begins when all before it have ended, and those after it wait for it.
         nodes_min: it is not drawn for fewer.
-        all_lose_power: it is drawn only where no node keeps its power.
+        cuts_power: it hits only nodes that may lose their power.
+        all_lose_power: it is drawn only where all may.
     """
 
     name: ClassVar[str]
@@ -68,12 +69,14 @@ class Action(ABC, Generic[R_contra]):
     restarts: ClassVar[bool] = False
     alone: ClassVar[bool] = False
     nodes_min: ClassVar[int] = 1
+    cuts_power: ClassVar[bool] = False
     all_lose_power: ClassVar[bool] = False
 
     def nodes(self, ground: Ground) -> tuple[str, ...]:
         """Whom it may hit first; nobody: it is not drawn."""
-        spared = self.all_lose_power and ground.spare_power
-        return () if spared or len(ground.names) < self.nodes_min else ground.names
+        if (self.all_lose_power and ground.spare_power) or len(ground.names) < self.nodes_min:
+            return ()
+        return ground.unsteady if self.cuts_power else ground.names
 
     def others(self, rng: random.Random, ground: Ground, node: str) -> tuple[str, ...]:
         """Whom else."""
@@ -108,8 +111,15 @@ class Action(ABC, Generic[R_contra]):
 class PairAction(Action[R_contra]):
     """Between two nodes."""
 
+    nodes_min = 2
+
     def others(self, rng: random.Random, ground: Ground, node: str) -> tuple[str, ...]:
         return (rng.choice([name for name in ground.names if name != node]),)
+
+
+def table(*actions: Action[Any]) -> dict[str, Action[Any]]:
+    """By name."""
+    return {action.name: action for action in actions}
 
 
 FAULTS_MIN: Final = 5
@@ -127,7 +137,7 @@ def draw_script(seed: str, ground: Ground, actions: Mapping[str, Action[Any]]) -
 
     Every action has a stream of its own, so a new one adds lines and changes none.
     """
-    steady = [name for name in STEADY if name in actions]
+    steady = [name for name in STEADY if name in actions and actions[name].nodes(ground)]
     ends = [name for name in ("kill", "stop") if name in actions] or steady
     rng = random.Random(f"{seed}:faults")
     script = [actions[rng.choice(ends)].draw(rng, ground)]

@@ -148,6 +148,7 @@ class BitRot(Action[Runner]):
     """
 
     name = "bit_rot"
+    nodes_min = 2
     most = 2
 
     async def act(self, runner: Runner, fault: Fault) -> None:
@@ -165,10 +166,9 @@ class OldSector(Action[Runner]):
     """The machine loses power, and a page that had been synced is the old one again."""
 
     name = "old_sector"
+    nodes_min = 2
     restarts = True
-
-    def nodes(self, ground: Ground) -> tuple[str, ...]:
-        return ground.unsteady
+    cuts_power = True
 
     async def act(self, runner: Runner, fault: Fault) -> None:
         if not runner.is_on(fault.node):

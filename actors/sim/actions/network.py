@@ -42,6 +42,7 @@ class Isolate(Action[Runner]):
     """Nothing passes between one node and all others."""
 
     name = "isolate"
+    nodes_min = 2
 
     async def act(self, runner: Runner, fault: Fault) -> None:
         runner.began(fault)
@@ -73,7 +74,7 @@ class Clog(PairAction[Runner]):
         await trio.lowlevel.checkpoint()
 
 
-class LedgerHalfOpen(PairAction[Runner]):
+class HalfOpen(PairAction[Runner]):
     """One machine forgets its connections to another, which hears nothing."""
 
     name = "half_open"

@@ -71,9 +71,7 @@ class PowerLoss(Action[Runner]):
 
     name = "power_loss"
     restarts = True
-
-    def nodes(self, ground: Ground) -> tuple[str, ...]:
-        return ground.unsteady
+    cuts_power = True
 
     def others(self, rng: random.Random, ground: Ground, node: str) -> tuple[str, ...]:
         more = [name for name in ground.unsteady if name != node]
@@ -99,9 +97,9 @@ class PowerLossAll(PowerLoss):
     """All nodes lose power at one moment."""
 
     name = "power_loss_all"
+    nodes_min = 2
     chance = 0.2
     most = 1
-
     all_lose_power = True
 
     def others(self, rng: random.Random, ground: Ground, node: str) -> tuple[str, ...]:

@@ -23,8 +23,6 @@ from actors.sim.dledger.faults import (
     LEDGER_ACTIONS,
     MACHINE_ACTIONS,
     MEMORY_ACTIONS,
-    ONE_NODE_ACTIONS,
-    ONE_NODE_MACHINE_ACTIONS,
 )
 from actors.sim.dledger.judges.checkers import Chosen, ledger_invariants
 from actors.sim.dledger.judges.machine import Replay, machine_invariants, validate_machines
@@ -191,19 +189,15 @@ class LedgerPlan(Plan):
             policy=kind,
             tell_yields=random.Random(f"{seed}:ledger:tell").choice([0.0, 0.05, 0.3]),
             load=workload.draw_options(random.Random(f"{seed}:ledger:load")),
-            script=draw_script(seed, ground, _actions(nodes, settings)),
+            script=draw_script(seed, ground, _actions(settings)),
         )
 
 
-def _actions(nodes: int, settings: Mapping[str, Any]) -> Mapping[str, Action[Any]]:
+def _actions(settings: Mapping[str, Any]) -> Mapping[str, Action[Any]]:
     """What may happen to groups of that kind."""
     if settings["store"] == "memory":
         return MEMORY_ACTIONS
-    actions = LEDGER_ACTIONS if nodes > 1 else ONE_NODE_ACTIONS
-    if "machine" not in settings:
-        return actions
-    more = MACHINE_ACTIONS if nodes > 1 else ONE_NODE_MACHINE_ACTIONS
-    return {**actions, **more}
+    return {**LEDGER_ACTIONS, **MACHINE_ACTIONS} if "machine" in settings else LEDGER_ACTIONS
 
 
 def _draw_machine(rng: random.Random, settings: Mapping[str, Any]) -> dict[str, Any]:

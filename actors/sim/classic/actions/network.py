@@ -10,7 +10,7 @@ from typing import Final
 import trio
 
 from actors.sim.actions.action import Action, Ground
-from actors.sim.actions.runner import Runner
+from actors.sim.actions.network import HalfOpen
 from actors.sim.actions.script import Fault
 from actors.sim.classic.runner import FaultRunner
 from wire.ha.classic import encode_report
@@ -23,22 +23,14 @@ LISTEN_S: Final = 5.0
 REPORT_BYTES: Final = 8
 
 
-class HalfOpen(Action[Runner]):
+class SlaveHalfOpen(HalfOpen):
     """A slave's machine forgets its connections to the first master; the master hears nothing."""
-
-    name = "half_open"
-    most = 4
 
     def nodes(self, ground: Ground) -> tuple[str, ...]:
         return ground.names[1:]
 
     def others(self, rng: random.Random, ground: Ground, node: str) -> tuple[str, ...]:
         return ground.names[:1]
-
-    async def act(self, runner: Runner, fault: Fault) -> None:
-        if runner.cluster.forget(fault.node, fault.others[0]):
-            runner.began(fault)
-        await trio.lowlevel.checkpoint()
 
 
 class FalseReport(Action[FaultRunner]):

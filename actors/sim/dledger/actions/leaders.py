@@ -12,7 +12,7 @@ import trio
 from actors.config import DLedgerGroup
 from actors.env import Address
 from actors.events.dledger import LedgerTruncated, RoleChanged
-from actors.sim.actions.action import Action, Ground, PairAction
+from actors.sim.actions.action import Action, PairAction
 from actors.sim.actions.runner import Seen, came
 from actors.sim.actions.script import Fault
 from actors.sim.dledger.runner import LedgerRunner
@@ -152,6 +152,7 @@ class KillInCut(Action[LedgerRunner]):
     """
 
     name = "kill_in_cut"
+    nodes_min = 2
     chance = 0.4
     most = 2
     restarts = True
@@ -188,6 +189,4 @@ class PowerLossInCut(KillInCut):
 
     name = "power_loss_in_cut"
     how = "power"
-
-    def nodes(self, ground: Ground) -> tuple[str, ...]:
-        return ground.unsteady
+    cuts_power = True

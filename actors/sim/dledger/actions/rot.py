@@ -42,6 +42,7 @@ class RotRepaired(Action[LedgerRunner]):
     """
 
     name = "rot_repaired"
+    nodes_min = 2
     chance = 0.4
     most = 2
 
