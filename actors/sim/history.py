@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, Protocol, TypeAlias
 
 import attrs
+import trio
 
 from actors.config import Group
 from actors.log_types import Batch, Offsets, Receipt
@@ -251,10 +252,15 @@ class History:
             self._tell(seen)
         for invariant in self._invariants:
             for text in invariant.see(seen):
-                self.violated(type(invariant).__name__, seen.at_s, text)
+                self.violated(type(invariant).__name__, text, seen.at_s)
 
-    def violated(self, checker: str, at_s: float, text: str) -> None:
-        """Note what a checker found."""
+    def now(self, kind: Callable[..., Observation], **fields: Any) -> None:
+        """Take an observation that is made at this moment."""
+        self.add(kind(at_s=trio.current_time(), **fields))
+
+    def violated(self, checker: str, text: str, at_s: float | None = None) -> None:
+        """Note what a checker found. `at_s`: now if None."""
+        at_s = trio.current_time() if at_s is None else at_s
         if len(self.violations) < VIOLATIONS_MAX:
             self.violations.append(Violation(checker=checker, at_s=at_s, text=text))
 
@@ -262,7 +268,7 @@ class History:
         """Note what a validation found, of a run or of one node, once the run has ended."""
         at_s = self.observations[-1].at_s if self.observations else 0.0
         for text in problems:
-            self.violated(checker, at_s, f"{of}: {text}" if of else text)
+            self.violated(checker, f"{of}: {text}" if of else text, at_s)
 
     def digest(self) -> str:
         """Hash of all observations: equal for equal histories."""

@@ -31,31 +31,21 @@ def outcome_of(
     counts: Mapping[str, int],
 ) -> Outcome:
     """Args: counts: of what was observed, by the names of the mode's marks."""
+    kept = sum(node.disk.writeback.kept for node in world.nodes)  # pages that a power loss left so
     return Outcome(
         plan=plan,
         fingerprint=world.fingerprint.hexdigest(),
         digest=history.digest(),
         violations=tuple(history.violations),
-        counts={**counts, **_fault_counts(faults), **_restarts(machines), **_kept(machines)},
+        counts={
+            **counts,
+            **{f"fault {kind}": count for kind, count in faults.counts.items()},
+            "restarts": sum(max(0, node.boots - 1) for node in world.nodes),
+            **({"mark page as it was written back": kept} if kept else {}),
+        },
         virtual_s=trio.current_time(),
         steps=world.fingerprint.steps,
     )
-
-
-def _fault_counts(faults: Runner) -> dict[str, int]:
-    """How often each action took effect, under the names of a sweep."""
-    return {f"fault {kind}": count for kind, count in faults.counts.items()}
-
-
-def _restarts(machines: SimMachines[Any]) -> dict[str, int]:
-    """How often nodes were started again, likewise."""
-    return {"restarts": sum(max(0, node.boots - 1) for node in machines.world.nodes)}
-
-
-def _kept(machines: SimMachines[Any]) -> dict[str, int]:
-    """Pages that a power loss left as the kernel had written them back between two writes."""
-    pages = sum(node.disk.writeback.kept for node in machines.world.nodes)
-    return {"mark page as it was written back": pages} if pages else {}
 
 
 SCRIPT_EXTRA_S: Final = 600.0
@@ -85,12 +75,12 @@ async def simulate(plan: Plan, tell: Callable[[Observation], None] | None = None
                         await faults.run(plan.script)
                         await faults.mend()
                 if bound.cancelled_caught:
-                    history.violated("ScriptEnds", trio.current_time(), "an action waits for ever")
+                    history.violated("ScriptEnds", "an action waits for ever")
                 try:
                     await stage.converge(nursery)
                     await machines.stop()
                 except NotConverged as error:
-                    history.violated("Converges", trio.current_time(), str(error))
+                    history.violated("Converges", str(error))
                 nursery.cancel_scope.cancel()
             for name in machines.names:
                 faults.notice_failure(name)

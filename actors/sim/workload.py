@@ -160,8 +160,7 @@ class Workload:
 
     def _asked(self, client: str, number: int, records: list[NewRecord]) -> None:
         bodies = tuple(map(_body, records))
-        now_s = trio.current_time()
-        self.history.add(AppendAsked(at_s=now_s, client=client, operation=number, bodies=bodies))
+        self.history.now(AppendAsked, client=client, operation=number, bodies=bodies)
 
     def _record(self, rng: random.Random, name: str) -> NewRecord:
         size = min(
@@ -190,7 +189,7 @@ class Workload:
         scope: trio.CancelScope,
     ) -> None:
         receipt: Receipt | None = None
-        error = "given up"
+        error, now = "given up", self.history.now
         with scope:
             try:
                 if burst:
@@ -204,24 +203,14 @@ class Workload:
                 # Of a burst, earlier batches may be stored.
                 error = repr(refused)
                 if not burst:
-                    self._note(AppendRefused, client, number, error)
+                    now(AppendRefused, client=client, operation=number, error=error)
                     return
             except OutcomeUnknown as unknown:
                 error = repr(unknown)
         if error:
-            self._note(AppendUnknown, client, number, error)
+            now(AppendUnknown, client=client, operation=number, error=error)
             return
-        self.history.add(
-            AppendAnswered(
-                at_s=trio.current_time(), client=client, operation=number, receipt=receipt
-            )
-        )
-
-    def _note(
-        self, kind: type[AppendRefused | AppendUnknown], client: str, number: int, error: str
-    ) -> None:
-        now_s = trio.current_time()
-        self.history.add(kind(at_s=now_s, client=client, operation=number, error=error))
+        now(AppendAnswered, client=client, operation=number, receipt=receipt)
 
     # ---- reading ----
 
@@ -246,10 +235,7 @@ class Workload:
         log = self.cluster.log(self.group, name)
         asked = len(self.history.observations)
         offsets = await log.offsets()
-        now_s = trio.current_time()
-        self.history.add(
-            OffsetsSeen(at_s=now_s, node=name, boot=boot, asked=asked, offsets=offsets)
-        )
+        self.history.now(OffsetsSeen, node=name, boot=boot, asked=asked, offsets=offsets)
         start = rng.choice([positions[-1], rng.choice(positions)])
         asked = len(self.history.observations)
         size = rng.choice([1, 1000, 100_000])
@@ -291,17 +277,8 @@ class Workload:
     def _was_read(
         self, node: str, boot: int, asked: int, start: int, batch: Batch, *, fresh: bool = False
     ) -> None:
-        self.history.add(
-            RecordsRead(
-                at_s=trio.current_time(),
-                node=node,
-                boot=boot,
-                asked=asked,
-                start=start,
-                batch=batch,
-                fresh=fresh,
-            )
-        )
+        where = {"node": node, "boot": boot, "asked": asked}
+        self.history.now(RecordsRead, **where, start=start, batch=batch, fresh=fresh)
 
 
 def _body(record: NewRecord) -> bytes:

@@ -94,18 +94,15 @@ class MirrorLoad:
             number += 1
             bodies = tuple(b"line %d.%d" % (number, each) for each in range(self.rng.randint(1, 3)))
             told = {"client": "c0", "operation": number}
-            self.history.add(AppendAsked(at_s=trio.current_time(), bodies=bodies, **told))
+            self.history.now(AppendAsked, **told, bodies=bodies)
             try:
                 receipt = await self.cluster.log(GROUP, "n0").append(list(bodies))
             except NotStored as error:
-                seen: Observation = AppendRefused(
-                    at_s=trio.current_time(), error=repr(error), **told
-                )
+                self.history.now(AppendRefused, **told, error=repr(error))
             except OutcomeUnknown as error:
-                seen = AppendUnknown(at_s=trio.current_time(), error=repr(error), **told)
+                self.history.now(AppendUnknown, **told, error=repr(error))
             else:
-                seen = AppendAnswered(at_s=trio.current_time(), receipt=receipt, **told)
-            self.history.add(seen)
+                self.history.now(AppendAnswered, **told, receipt=receipt)
 
 
 class NoDamage:
@@ -149,7 +146,7 @@ class MirrorStage(Stage):
             receipt = seen.receipt if isinstance(seen, AppendAnswered) else None
             if receipt is not None and receipt.next > len(held):
                 text = f"what was acknowledged up to {receipt.next} is lost"
-                self.history.violated("NothingIsLost", trio.current_time(), text)
+                self.history.violated("NothingIsLost", text)
 
 
 @attrs.frozen(kw_only=True)

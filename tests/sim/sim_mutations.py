@@ -93,8 +93,8 @@ def objects(checker: str, mutation: Mutation, plan: Plan) -> bool:
     async def run() -> None:
         with trio.CancelScope() as scope:
 
-            def violated(history: History, name: str, at_s: float, text: str) -> None:
-                real(history, name, at_s, text)
+            def violated(history: History, name: str, text: str, at_s: float | None = None) -> None:
+                real(history, name, text, at_s)
                 if name == checker:
                     said.append(text)
                     scope.cancel()

@@ -315,7 +315,7 @@ def test_answers_that_overlap_may_come_in_any_order() -> None:
 def test_only_the_first_violations_are_kept() -> None:
     history = History()
     for number in range(100):
-        history.violated("X", 1.0, str(number))
+        history.violated("X", str(number), 1.0)
     assert [violation.text for violation in history.violations] == [str(n) for n in range(20)]
     assert str(history.violations[0]) == "X at 1.000000 s: 0"
 

@@ -219,8 +219,7 @@ class Runner:
         if self._excuses.cover(name, text):
             self.note("died", f"{name} of its disk")
         else:
-            now_s = trio.current_time()
-            self.history.violated("NothingFails", now_s, f"{name} died: {text}")
+            self.history.violated("NothingFails", f"{name} died: {text}")
 
     def repair(self, name: str) -> None:
         """The operator puts the damaged bytes back, from another node's copy."""
@@ -261,8 +260,7 @@ class Runner:
         return True
 
     def _cannot_start(self, name: str, error: Exception) -> bool:
-        now_s = trio.current_time()
-        self.history.violated("NodesStart", now_s, f"{name} cannot start: {describe(error)}")
+        self.history.violated("NodesStart", f"{name} cannot start: {describe(error)}")
         return False
 
     def _tend(self, name: str) -> None:

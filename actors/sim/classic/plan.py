@@ -90,7 +90,7 @@ class ClassicStage(Stage):
         nursery.start_soon(keep_tending, faults, name="sim-operator")
         if not await _under_load(faults, CONVERGE_S):
             text = f"appends flow, and not all follow after {CONVERGE_S:g} s: {_told(faults)}"
-            self.history.violated("SlavesFollow", trio.current_time(), text)
+            self.history.violated("SlavesFollow", text)
         end = await faults.converged(CONVERGE_S)
         self.machines.world.fingerprint.note(repr(end))
         await derived_is_mended(faults)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import attrs
 import trio
@@ -35,6 +35,7 @@ from actors.sim.history import (
     AppendUnknown,
     History,
     MachineRead,
+    Observation,
     OffsetsSeen,
     RecordsRead,
 )
@@ -156,12 +157,10 @@ class LedgerWorkload:
         self, client: str, rng: random.Random, bodies: tuple[bytes, ...], scope: trio.CancelScope
     ) -> int:
         number, group = next(self.numbers), self.group.name
-        now_s = trio.current_time()
-        self.history.add(
-            AppendAsked(at_s=now_s, client=client, operation=number, bodies=bodies, group=group)
-        )
-        error, name, last = "given up", self._guess(rng), -1
-        answer: AppendAnswered | AppendRefused | None = None
+        told = {"client": client, "operation": number}
+        self.history.now(AppendAsked, **told, bodies=bodies, group=group)
+        name, last = self._guess(rng), -1
+        answer: Callable[..., Observation] = partial(AppendUnknown, error="given up")
         try:
             with scope:
                 try:
@@ -170,21 +169,14 @@ class LedgerWorkload:
                     )
                     self._leader, last = name, receipt.last
                     self._learn(bodies, receipt)
-                    now_s = trio.current_time()
-                    answer = AppendAnswered(
-                        at_s=now_s, client=client, operation=number, receipt=receipt
-                    )
+                    answer = partial(AppendAnswered, receipt=receipt)
                 except NotStored as refused:
                     self._leader = (isinstance(refused, NotMaster) and refused.hint) or ""
-                    now_s, error = trio.current_time(), repr(refused)
-                    answer = AppendRefused(at_s=now_s, client=client, operation=number, error=error)
+                    answer = partial(AppendRefused, error=repr(refused))
                 except OutcomeUnknown as unknown:
-                    self._leader, error = "", repr(unknown)
+                    self._leader, answer = "", partial(AppendUnknown, error=repr(unknown))
         finally:  # also where who asks is stopped: what was asked may turn up
-            now_s = trio.current_time()
-            self.history.add(
-                answer or AppendUnknown(at_s=now_s, client=client, operation=number, error=error)
-            )
+            self.history.now(answer, **told)
         return last
 
     # ---- reading ----
@@ -224,23 +216,14 @@ class LedgerWorkload:
         boot = groups.world.node(name).boots
         asked = len(history.observations)
         offsets = await groups.heard(name, lambda member: member.offsets(group))
-        now_s = trio.current_time()
-        history.add(
-            OffsetsSeen(at_s=now_s, node=name, boot=boot, asked=asked, offsets=offsets, group=group)
-        )
+        told: dict[str, Any] = {"node": name, "boot": boot, "group": group}
+        history.now(OffsetsSeen, **told, asked=asked, offsets=offsets)
         start = max(offsets.min, rng.choice([positions[-1], rng.choice(positions)]))
         size = rng.choice([1, 1000, 100_000])
         asked = len(history.observations)
         batch = await groups.heard(name, partial(_ask, group, start, size, fresh))
         seen = RecordsRead(
-            at_s=trio.current_time(),
-            node=name,
-            boot=boot,
-            asked=asked,
-            start=start,
-            batch=batch,
-            group=group,
-            fresh=fresh,
+            at_s=trio.current_time(), **told, asked=asked, start=start, batch=batch, fresh=fresh
         )
         if (await groups.heard(name, lambda member: member.offsets(group))).min <= start:
             history.add(seen)  # else it was passed over what has expired meanwhile
@@ -253,17 +236,8 @@ class LedgerWorkload:
         boot = groups.world.node(name).boots
         asked = len(history.observations)
         value = await groups.heard(name, lambda member: member.fresh_value(group, key))
-        history.add(
-            MachineRead(
-                at_s=trio.current_time(),
-                node=name,
-                boot=boot,
-                group=group,
-                asked=asked,
-                key=key,
-                value=value,
-            )
-        )
+        told: dict[str, Any] = {"node": name, "boot": boot, "group": group}
+        history.now(MachineRead, **told, asked=asked, key=key, value=value)
 
 
 async def _ask(group: str, start: int, size: int, fresh: bool, member: SimMember) -> Batch:

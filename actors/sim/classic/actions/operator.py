@@ -181,7 +181,7 @@ async def follows(runner: FaultRunner, node: str) -> None:
             since_s = now_s
         if now_s - since_s > FOLLOWS_S:
             text = f"{node} does not follow {runner.master} after {FOLLOWS_S:g} s: {view.reason}"
-            runner.history.violated("SlavesFollow", now_s, text)
+            runner.history.violated("SlavesFollow", text)
             return
 
 

@@ -135,7 +135,7 @@ def _check(runner: FaultRunner, name: str) -> None:
         now = runner.atlas.logs.durable(name, damage.start, damage.end)
         if now and now != damage.good and runner.atlas.is_there(name, damage):
             text = f"{name} calls its copy good, which is damaged from {damage.start} on"
-            runner.history.violated("RepairedIsGood", trio.current_time(), text)
+            runner.history.violated("RepairedIsGood", text)
 
 
 BIT, PAGE, BIT_OF_STOPPED, PAGE_OF_STOPPED = range(4)

@@ -48,13 +48,10 @@ class CheckRunning(Action[FaultRunner]):
         runner.began(fault)
         if report.findings.damage_count:
             runner.note("damage found", name)
-        now_s = trio.current_time()
         if damaged and not report.findings.damage_count:
-            runner.history.violated(
-                "CheckFindsDamage", now_s, f"{name} is damaged, and looks sound"
-            )
+            runner.history.violated("CheckFindsDamage", f"{name} is damaged, and looks sound")
         for line in () if damaged else report.findings.damage:
-            runner.history.violated("CheckFindsDamage", now_s, f"{name} is not damaged: {line}")
+            runner.history.violated("CheckFindsDamage", f"{name} is not damaged: {line}")
 
     def _check(self, runner: FaultRunner, name: str) -> Report | None:
         """None if the disk fails just now, or the folder is not there yet."""

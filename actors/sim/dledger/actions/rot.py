@@ -84,7 +84,7 @@ async def _repaired(runner: LedgerRunner, name: str) -> bool:
                 now = disk.inode(damage.path).durable_range(damage.start, damage.start + size)
                 if now != damage.good:
                     text = f"{name} has mended {damage.path}, which is damaged at {damage.start}"
-                    runner.history.violated("RepairedIsGood", trio.current_time(), text)
+                    runner.history.violated("RepairedIsGood", text)
     return bool(mended)
 
 
