@@ -17,9 +17,9 @@ from typing import Any, Final, TypeVar
 import attrs
 import trio
 
-from actors.config import ClassicGroup, ClusterConfig, Group, SlaveNode, validate
+from actors.config import ClassicGroup, ClusterConfig, Group, SlaveNode
 from actors.env.protocols import Env
-from actors.errors import Closed, NodeStopped, TriologError, UnknownName
+from actors.errors import Closed, NodeStopped, UnknownName
 from actors.events import dledger as ledgers
 from actors.events import roles, store
 from actors.log import AppendOutcome, Log
@@ -27,7 +27,7 @@ from actors.log_types import Chain, Found, NewRecord, Offsets, Receipt
 from actors.node.node import Node
 from actors.service import open_node
 from actors.sim.disk.pages import Inode
-from actors.sim.machines import DATA_DIR, NotConverged, SimMachines, SimProcess
+from actors.sim.machines import NotConverged, SimMachines, SimProcess, sim_config
 from actors.sim.world import SimEvent, World
 from actors.storage.layout import StoreLayout
 from actors.storage.log.commit_log import segment_path
@@ -102,15 +102,7 @@ def classic_config(
         slaves=tuple(SlaveNode(name) for name in names[1:]),
         **{**SMALL, **settings},
     )
-    config = ClusterConfig(
-        name="sim",
-        data_dir=DATA_DIR,
-        nodes={name: f"10.0.0.{number + 1}" for number, name in enumerate(names)},
-        groups={group: one},
-        api_port=api_port,
-    )
-    validate(config)
-    return config
+    return sim_config(nodes, [one], api_port)
 
 
 class SimCluster(SimMachines[Node]):
@@ -186,6 +178,10 @@ class SimCluster(SimMachines[Node]):
         if node is not None and node not in members:
             raise UnknownName(group, "member", node, members)
         return Log(NodeBackend(self, node), group)
+
+    def layout(self, name: str, group: str) -> StoreLayout:
+        """Where a node has a group's files."""
+        return StoreLayout(self.config.group_dir(name, group))
 
     async def offsets(self, name: str, group: str) -> Offsets:
         """How far a running node is with a group."""
@@ -276,16 +272,7 @@ class NodeBackend:
         return self._cluster.process(self._name or self._cluster.master_of(group))
 
     async def _heard(self, group: str, call: Callable[[Node], Awaitable[R]]) -> R:
-        """Raises: what `call` raises; NodeStopped if the process was killed before it answered."""
-        process = self._process(group)
-        try:
-            answer = await call(process.node)
-        except TriologError as error:
-            raise process.death() or error from error
-        death = process.death()
-        if death is not None:
-            raise death
-        return answer
+        return await self._cluster.heard(self._name or self._cluster.master_of(group), call)
 
 
 def _equal(found: Mapping[str, Offsets], master: str, synced: bool) -> bool:

@@ -5,23 +5,38 @@ process on each is started, stopped and killed, and the network between them is 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
 import attrs
 import trio
 
 from actors.api.credentials import secret_path
-from actors.config import ClusterConfig
+from actors.config import ClusterConfig, Group, validate
 from actors.env.local_secrets import SECRET_BYTES
 from actors.env.protocols import Env
-from actors.errors import Closed, NodeStopped, UnknownName
+from actors.errors import Closed, NodeStopped, TriologError, UnknownName
 from actors.log_types import Offsets
+from actors.sim.disk import SimDisk
 from actors.sim.world import NodeState, World
 
 N = TypeVar("N")
+R = TypeVar("R")
 
 DATA_DIR = "/data"
+
+
+def sim_config(nodes: int, groups: Iterable[Group], api_port: int | None = None) -> ClusterConfig:
+    """A cluster of nodes n0, n1, ... with an address each, and these groups."""
+    config = ClusterConfig(
+        name="sim",
+        data_dir=DATA_DIR,
+        nodes={f"n{number}": f"10.0.0.{number + 1}" for number in range(nodes)},
+        groups={group.name: group for group in groups},
+        api_port=api_port,
+    )
+    validate(config)
+    return config
 
 
 @attrs.define(eq=False)
@@ -136,6 +151,25 @@ class SimMachines(ABC, Generic[N]):
             self._check(name)
             raise Closed(f"{name} does not run")
         return process
+
+    async def heard(self, name: str, call: Callable[[N], Awaitable[R]]) -> R:
+        """What a node answers, if it lives to be heard.
+
+        Raises: what `call` raises; Closed: it is off; NodeStopped: it died before it answered.
+        """
+        process = self.process(name)
+        try:
+            answer = await call(process.node)
+        except TriologError as error:
+            raise process.death() or error from error
+        death = process.death()
+        if death is not None:
+            raise death
+        return answer
+
+    def disk(self, name: str) -> SimDisk:
+        """Of the node's machine."""
+        return self.world.node(name).disk
 
     def began(self, name: str, node: N) -> None:
         """What runs on the node now: `main` says it as soon as it is ready."""

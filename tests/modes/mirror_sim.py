@@ -13,7 +13,7 @@ from mirror_actors import LineStore
 from mirror_config import MODE, MirrorGroup
 from mirror_store import Layout
 
-from actors.config import ClusterConfig, validate
+from actors.config import ClusterConfig
 from actors.errors import NotStored, OutcomeUnknown
 from actors.sim.actions.action import Ground, draw_script, table
 from actors.sim.actions.network import Cut
@@ -29,7 +29,7 @@ from actors.sim.history import (
     Observation,
 )
 from actors.sim.judges.liveness import of_any_node
-from actors.sim.machines import DATA_DIR, NotConverged
+from actors.sim.machines import NotConverged, sim_config
 from actors.sim.marks import Tally
 from actors.sim.plan import FAULTS_S, Expected, Plan, Stage, Tell, draw_disk, draw_network
 from actors.sim.workload import WorkloadOptions
@@ -44,14 +44,7 @@ ACTIONS: Final = table(Kill(), Stop(), PowerLoss(), Cut())
 
 def mirror_config(**settings: Any) -> ClusterConfig:
     """Two nodes and their group."""
-    config = ClusterConfig(
-        name="sim",
-        data_dir=DATA_DIR,
-        nodes={"n0": "10.0.0.1", "n1": "10.0.0.2"},
-        groups={GROUP: MirrorGroup(name=GROUP, members=NAMES, **settings)},
-    )
-    validate(config)
-    return config
+    return sim_config(2, [MirrorGroup(name=GROUP, members=NAMES, **settings)])
 
 
 @attrs.define
@@ -76,7 +69,7 @@ class MirroredBeforeAnswered:
 def durable(cluster: SimCluster, name: str) -> bytes:
     """What a power loss now would leave of a node's lines."""
     layout = Layout(cluster.config.group_dir(name, GROUP))
-    return cluster.world.node(name).disk.durable(segment_path(layout.commit_log, 0)) or b""
+    return cluster.disk(name).durable(segment_path(layout.commit_log, 0)) or b""
 
 
 @attrs.define

@@ -22,7 +22,8 @@ from actors.env.protocols import Address
 from actors.errors import ConfigError, NotStored, OutcomeUnknown, TriologError
 from actors.ha import client_messages
 from actors.sim.classic.judges.derived import queue_units
-from actors.sim.cluster import DATA_DIR, SMALL, SimCluster
+from actors.sim.cluster import SMALL, SimCluster
+from actors.sim.machines import DATA_DIR
 from actors.sim.world import World
 from actors.storage.layout import StoreLayout
 from actors.storage.log.commit_log import segment_bases, segment_path

@@ -51,8 +51,7 @@ class Member:
 def member() -> Member:
     config = ledger_config(1, {"g0": {}})
     disk = SimDisk(random.Random(1))
-    world = SimpleNamespace(node=lambda name: SimpleNamespace(disk=disk))
-    groups: Any = SimpleNamespace(config=config, world=world)
+    groups: Any = SimpleNamespace(config=config, disk=lambda name: disk)
     log = SimLedgers(groups, config.ledger_groups_of("n0")[0])
     disk.mkdir(log.layout("n0").commit_log)
     disk.mkdir(log.layout("n0").term.rpartition("/")[0])

@@ -31,7 +31,7 @@ class SlowSync(Action[Runner]):
 
     async def act(self, runner: Runner, fault: Fault) -> None:
         runner.began(fault)
-        runner.cluster.world.node(fault.node).disk.faults.slow_syncs(fault.extra, fault.for_s)
+        runner.cluster.disk(fault.node).faults.slow_syncs(fault.extra, fault.for_s)
         await trio.lowlevel.checkpoint()
 
 
@@ -57,7 +57,7 @@ class FailingDisk(Action[Runner]):
         """Make the disk fail so."""
 
     async def act(self, runner: Runner, fault: Fault) -> None:
-        disk = runner.cluster.world.node(fault.node).disk
+        disk = runner.cluster.disk(fault.node)
         before = sum(disk.faults.counts.values())
         self.arm(disk.faults, fault)
         runner.note("armed", str(fault))

@@ -121,7 +121,7 @@ class PowerLossInSync(PowerLoss):
         return rng.uniform(0.2, 2.0)
 
     async def act(self, runner: Runner, fault: Fault) -> None:
-        disk = runner.disk(fault.node)
+        disk = runner.cluster.disk(fault.node)
         with disk.syncing(runner.log_part, number=2) as begun:
             disk.faults.slow_syncs(fault.extra, IN_SYNC_WAIT_S)
             await came(begun, IN_SYNC_WAIT_S)

@@ -17,7 +17,6 @@ from actors.errors import NoRoomToStart
 from actors.runtime.errors import describe
 from actors.sim.actions.action import Action
 from actors.sim.actions.script import Fault, Script
-from actors.sim.disk import SimDisk
 from actors.sim.history import FaultInjected, History, MachineDid
 from actors.sim.judges.failures import DAMAGE_WORD, Excuses
 from actors.sim.machines import SimMachines
@@ -107,7 +106,7 @@ class Runner:
         self.mended("heal", "all")
         for name in self.cluster.names:
             self.cluster.resume(name)
-            self.cluster.world.node(name).disk.faults.clear()
+            self.cluster.disk(name).faults.clear()
         for name in self.cluster.names:
             self.repair(name)
             await self.up(name)
@@ -136,10 +135,6 @@ class Runner:
         seen = FaultInjected(at_s=trio.current_time(), kind=kind, where=where, good=good)
         self._excuses.learn(seen)
         self.history.add(seen)
-
-    def disk(self, name: str) -> SimDisk:
-        """Of the node's machine."""
-        return self.cluster.world.node(name).disk
 
     @contextmanager
     def watching(self, wanted: Callable[[Seen], bool]) -> Iterator[trio.Event]:

@@ -242,10 +242,10 @@ class FaultAtlas:
         return any(each.start < end and start < each.end for each in self.damaged.get(node, []))
 
     def _layout(self, node: str) -> StoreLayout:
-        return StoreLayout(self.cluster.config.group_dir(node, self.group.name))
+        return self.cluster.layout(node, self.group.name)
 
     def _disk(self, node: str) -> SimDisk:
-        return self.cluster.world.node(node).disk
+        return self.cluster.disk(node)
 
     def _path(self, node: str, base: int) -> str:
         return segment_path(self._layout(node).commit_log, base)

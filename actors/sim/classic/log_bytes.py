@@ -8,9 +8,7 @@ import attrs
 
 from actors.config import ClassicGroup
 from actors.sim.cluster import SimCluster
-from actors.sim.disk import SimDisk
 from actors.sim.disk.pages import Inode
-from actors.storage.layout import StoreLayout
 from actors.storage.log.commit_log import segment_bases, segment_path
 from wire.files.record_encoder import BLANK_BYTES
 from wire.files.record_scan import scan
@@ -88,8 +86,8 @@ class DiskLogBytes:
         return self.cluster.master_of(self.group.name)
 
     def begin(self, node: str) -> int:
-        folder = StoreLayout(self.cluster.config.group_dir(node, self.group.name)).commit_log
-        return min(segment_bases(self.cluster.world.node(node).disk, folder), default=0)
+        folder = self.cluster.layout(node, self.group.name).commit_log
+        return min(segment_bases(self.cluster.disk(node), folder), default=0)
 
     def written(self, node: str, start: int, end: int) -> bytes:
         return self._range(node, start, end, durable=False)
@@ -98,8 +96,8 @@ class DiskLogBytes:
         return self._range(node, start, end, durable=True)
 
     def _range(self, node: str, start: int, end: int, *, durable: bool) -> bytes:
-        disk = self.cluster.world.node(node).disk
-        folder = StoreLayout(self.cluster.config.group_dir(node, self.group.name)).commit_log
+        disk = self.cluster.disk(node)
+        folder = self.cluster.layout(node, self.group.name).commit_log
         size = self.group.segment_bytes
         parts = []
         while start < end:
@@ -108,7 +106,8 @@ class DiskLogBytes:
             path = segment_path(folder, base)
             file = None if disk.exists(path) else self._expired(node, folder, base)
             if file is None:
-                part = _part(disk, path, start - base, stop - base, durable)
+                range_of = disk.durable_range if durable else disk.written_range
+                part = range_of(path, start - base, stop - base)
             elif durable:
                 part = file.durable_range(start - base, stop - base)
             else:
@@ -121,13 +120,7 @@ class DiskLogBytes:
 
     def _expired(self, node: str, folder: str, base: int) -> Inode | None:
         """A file before the node's first one, as it was when it was deleted for its age."""
-        bases = segment_bases(self.cluster.world.node(node).disk, folder)
+        bases = segment_bases(self.cluster.disk(node), folder)
         if not bases or base > bases[0]:
             return None
         return self.cluster.expired.of(node, self.group.name, base)
-
-
-def _part(disk: SimDisk, path: str, start: int, end: int, durable: bool) -> bytes:
-    if durable:
-        return disk.durable_range(path, start, end)
-    return disk.inode(path).read(start, end - start) if disk.exists(path) else b""

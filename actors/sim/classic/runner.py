@@ -17,7 +17,6 @@ from actors.sim.actions.runner import LOOK_S, Runner
 from actors.sim.classic.atlas import FaultAtlas
 from actors.sim.classic.log_bytes import DiskLogBytes
 from actors.sim.cluster import SimCluster
-from actors.storage.layout import StoreLayout
 
 OFFSETS_TIMEOUT_S: Final = 1.0
 
@@ -95,8 +94,8 @@ class FaultRunner(Runner):
         Args:
             whole: also what the node remembers of itself and of promotions.
         """
-        disk = self.cluster.world.node(name).disk
-        root = StoreLayout(self.cluster.config.group_dir(name, self.group.name)).root
+        disk = self.cluster.disk(name)
+        root = self.cluster.layout(name, self.group.name).root
         if whole:
             root = self.cluster.config.node_dir(name)
         if disk.exists(root):

@@ -397,6 +397,10 @@ class SimDisk:
             if self.on_sync is see:
                 self.on_sync = lambda paths: None
 
+    def written_range(self, path: str, start: int, end: int) -> bytes:
+        """The same part as processes see it."""
+        return self.inode(path).read(start, end - start) if self.exists(path) else b""
+
     # For files and syncers.
 
     def inode(self, path: str) -> Inode:

@@ -99,7 +99,7 @@ class SimLedgers:
         at = index * INDEX_BYTES
         disk, layout = self.disk(node), self.layout(node)
         path = segment_path(layout.index, at - at % size)
-        record = _written(disk, path, at % size, INDEX_BYTES)
+        record = disk.written_range(path, at % size, at % size + INDEX_BYTES)
         if len(record) < INDEX_BYTES:
             return b""
         magic, position, length, found, _ = INDEX_RECORD.unpack(record)
@@ -137,7 +137,7 @@ class SimLedgers:
         if self.group.durability == "synced":
             held = disk.durable_range(path, at, at + len(entry))
         else:
-            held = _written(disk, path, at, len(entry))
+            held = disk.written_range(path, at, at + len(entry))
         if held != entry and node in self.damaged:
             held = self._undamaged(node, path, at, held)
         return held == entry or self.has_let_go(node, position)
@@ -162,10 +162,9 @@ class SimLedgers:
         """Bytes of one data file as the member's processes see them."""
         base = position - position % self.group.data_file_bytes
         path = segment_path(self.layout(node).commit_log, base)
-        found = _written(self.disk(node), path, position - base, length)
-        return (
-            self._undamaged(node, path, position - base, found) if node in self.damaged else found
-        )
+        at = position - base
+        found = self.disk(node).written_range(path, at, at + length)
+        return self._undamaged(node, path, at, found) if node in self.damaged else found
 
     def layout(self, node: str) -> LedgerLayout:
         """Where its store is."""
@@ -176,7 +175,7 @@ class SimLedgers:
 
     def disk(self, node: str) -> SimDisk:
         """Its machine's."""
-        return self.groups.world.node(node).disk
+        return self.groups.disk(node)
 
     def _begin(self, node: str) -> int | None:
         """Where the member's log begins, behind what fills the head of a file that it was begun
@@ -224,7 +223,3 @@ def _decode_vote(found: bytes) -> TermVote | None:
     except RemoteProtocolError:
         return None
     return TermVote(value.term, value.vote_leader or "")
-
-
-def _written(disk: SimDisk, path: str, start: int, length: int) -> bytes:
-    return disk.inode(path).read(start, length) if disk.exists(path) else b""

@@ -12,10 +12,10 @@ from typing import Any, Final, TypeVar
 import attrs
 import trio
 
-from actors.config import ClusterConfig, DLedgerGroup, validate
+from actors.config import ClusterConfig, DLedgerGroup
 from actors.control.members import MemberLinks
 from actors.env.protocols import Env
-from actors.errors import Closed, NodeStopped, NotMaster, TriologError
+from actors.errors import Closed, NodeStopped, NotMaster
 from actors.log_types import Batch, Offsets
 from actors.node.ledger import LedgerPart
 from actors.node.status import tree_json
@@ -23,7 +23,7 @@ from actors.records import decoded
 from actors.runtime import ChildSpec, Registry, SupervisorSpec, System, open_system
 from actors.sim.dledger.machine import Did, MachineOptions, SimRegisters
 from actors.sim.history import MachineDid
-from actors.sim.machines import DATA_DIR, SimMachines
+from actors.sim.machines import SimMachines, sim_config
 from actors.sim.world import World
 from actors.storage.ledger import store_messages
 from actors.storage.node.identity import NodeDirectory, open_directory
@@ -49,20 +49,15 @@ def ledger_config(nodes: int, groups: dict[str, dict[str, Any]]) -> ClusterConfi
     """
     names = tuple(f"n{number}" for number in range(nodes))
     small = {"data_file_bytes": DATA_FILE_BYTES, "index_file_bytes": INDEX_FILE_BYTES}
-    config = ClusterConfig(
-        name="sim",
-        data_dir=DATA_DIR,
-        nodes={name: f"10.0.0.{number + 1}" for number, name in enumerate(names)},
-        groups={
-            name: DLedgerGroup(
+    return sim_config(
+        nodes,
+        (
+            DLedgerGroup(
                 name=name, members=names, **{**small, "port": FIRST_PORT + number, **settings}
             )
             for number, (name, settings) in enumerate(groups.items())
-        },
-        api_port=None,
+        ),
     )
-    validate(config)
-    return config
 
 
 @attrs.define(eq=False)
@@ -174,21 +169,6 @@ class SimGroups(SimMachines[SimMember]):
         """Some running member that believes to lead; None: none does."""
         members = self.config.groups[group].members
         return next((name for name in members if self.leads(name, group)), None)
-
-    async def heard(self, name: str, call: Callable[[SimMember], Awaitable[R]]) -> R:
-        """What a node answers, if it lives to be heard.
-
-        Raises: what `call` raises; Closed: it is off; NodeStopped: it died before it answered.
-        """
-        process = self.process(name)
-        try:
-            answer = await call(process.node)
-        except TriologError as error:
-            raise process.death() or error from error
-        death = process.death()
-        if death is not None:
-            raise death
-        return answer
 
     def main(self, name: str) -> Callable[[Env, trio.TaskStatus[Any]], Awaitable[object]]:
         async def main(env: Env, task_status: trio.TaskStatus[Any]) -> None:

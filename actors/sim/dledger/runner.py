@@ -83,7 +83,7 @@ class LedgerRunner(Runner):
         """A machine that is off gets an empty disk. Its vote is forgotten, so the operator writes
         down a term after the group's: in that one nobody has voted but, perhaps, the member itself.
         """
-        disk = self.disk(name)
+        disk = self.cluster.disk(name)
         with disk.faults.spared():
             for log in self.logs:
                 layout = log.layout(name)
@@ -97,7 +97,7 @@ class LedgerRunner(Runner):
 
     def lose(self, name: str, *, whole: bool) -> None:
         """A machine that is off loses the logs of its groups, or all but its events."""
-        disk = self.disk(name)
+        disk = self.cluster.disk(name)
         with disk.faults.spared():
             self._lose(disk, name, whole=whole)
         self.note(LOST_DISK if whole else LOST_LOGS, name)

@@ -13,7 +13,6 @@ from actors.sim.actions.script import Fault
 from actors.sim.classic.actions.operator import refill
 from actors.sim.classic.runner import FaultRunner
 from actors.sim.disk import SimDisk
-from actors.storage.layout import StoreLayout
 from actors.storage.log.commit_log import segment_bases, segment_path
 from actors.storage.log.expiry import HOUR_MS
 
@@ -70,8 +69,8 @@ class Misdate(Action[FaultRunner]):
         return ground.names if ground.expires else ()
 
     async def act(self, runner: FaultRunner, fault: Fault) -> None:
-        layout = StoreLayout(runner.cluster.config.group_dir(fault.node, runner.group.name))
-        disk = runner.cluster.world.node(fault.node).disk
+        layout = runner.cluster.layout(fault.node, runner.group.name)
+        disk = runner.cluster.disk(fault.node)
         bases = segment_bases(disk, layout.commit_log)
         if not runner.is_ready(fault.node) or len(bases) < 3:
             return
@@ -112,8 +111,8 @@ def age(runner: FaultRunner) -> int:
     """An hour goes by for the full files of all logs. Returns how many there are."""
     count = 0
     for name in runner.cluster.names:
-        disk = runner.cluster.world.node(name).disk
-        layout = StoreLayout(runner.cluster.config.group_dir(name, runner.group.name))
+        disk = runner.cluster.disk(name)
+        layout = runner.cluster.layout(name, runner.group.name)
         for base in segment_bases(disk, layout.commit_log)[:-1]:
             disk.inode(segment_path(layout.commit_log, base)).modified_ms -= HOUR_MS
             count += 1

@@ -66,7 +66,7 @@ class NewDisk(Action[FaultRunner]):
             runner.began(fault)
             await cluster.kill(node)
             runner.wipe(node)
-            runner.disk(node).faults.slow_syncs(SLOW_S, SLOW_FOR_S)
+            runner.cluster.disk(node).faults.slow_syncs(SLOW_S, SLOW_FOR_S)
             with runner.watching(partial(_heard, node)) as event:
                 await runner.up(node)
                 await came(event, HEARD_S)
@@ -110,7 +110,7 @@ class NewMachine(PairAction[FaultRunner]):
         async with runner.flowing():
             await runner.cluster.kill(node)
             runner.wipe(node, whole=True)
-            runner.disk(node).faults.slow_syncs(STARTS_SLOWLY_S, SLOW_FOR_S)
+            runner.cluster.disk(node).faults.slow_syncs(STARTS_SLOWLY_S, SLOW_FOR_S)
             if when == MEANWHILE and chosen != runner.master:
                 await promoted(runner, chosen, chosen)
             await runner.up(node)

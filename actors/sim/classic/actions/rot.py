@@ -109,7 +109,7 @@ async def _broken_off(runner: FaultRunner, fault: Fault) -> None:
     name = fault.node
     if not runner.is_ready(name):
         return
-    runner.cluster.world.node(name).disk.faults.slow_syncs(SLOW_S, SLOW_FOR_S)
+    runner.cluster.disk(name).faults.slow_syncs(SLOW_S, SLOW_FOR_S)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ask_repair, runner, name)
         await trio.sleep(fault.extra)
@@ -184,8 +184,8 @@ def rot(
     runner: FaultRunner, node: str, kind: str, rng: random.Random, *, whole_page: bool
 ) -> str | None:
     """Damage what is in use of one file. Returns where, if there is one."""
-    disk = runner.cluster.world.node(node).disk
-    layout = StoreLayout(runner.cluster.config.group_dir(node, runner.group.name))
+    disk = runner.cluster.disk(node)
+    layout = runner.cluster.layout(node, runner.group.name)
     slots = runner.group.index_slots_count
     found = _queues(disk, layout) if kind == QUEUES else _index(disk, layout, slots)
     files = [(path, used) for path, used in found if used]

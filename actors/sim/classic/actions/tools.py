@@ -55,7 +55,7 @@ class CheckRunning(Action[FaultRunner]):
 
     def _check(self, runner: FaultRunner, name: str) -> Report | None:
         """None if the disk fails just now, or the folder is not there yet."""
-        disk = runner.cluster.world.node(name).disk
+        disk = runner.cluster.disk(name)
         folder = runner.cluster.config.node_dir(name)
         before = sum(disk.faults.counts.values())
         try:

@@ -14,7 +14,6 @@ from actors.sim.classic.log_bytes import DiskLogBytes
 from actors.sim.cluster import SimCluster
 from actors.sim.history import FaultInjected, NodeLooked, Observation, is_of
 from actors.sim.world import SimEvent
-from actors.storage.layout import StoreLayout
 from actors.storage.log.commit_log import segment_bases
 from actors.storage.log.expiry import APART_MS, HOUR_MS
 
@@ -43,7 +42,7 @@ class OnlyOldExpires:
         node, next_bytes = self.cluster.world.node(seen.node), seen.event.min_bytes
         base, size = next_bytes - self.group.segment_bytes, self.group.segment_bytes
         file = self.cluster.expired.own(seen.node, self.group.name, base)
-        layout = StoreLayout(self.cluster.config.group_dir(seen.node, self.group.name))
+        layout = self.cluster.layout(seen.node, self.group.name)
         left = segment_bases(node.disk, layout.commit_log)
         if file is None or left[:1] != [next_bytes]:
             yield f"{seen.node} begins with {left[:1]}, not with {next_bytes}"
@@ -108,8 +107,8 @@ class RetentionGoesOn:
         )
 
     def _begin(self, node: str) -> None:
-        layout = StoreLayout(self.cluster.config.group_dir(node, self.group.name))
-        bases = segment_bases(self.cluster.world.node(node).disk, layout.commit_log)
+        layout = self.cluster.layout(node, self.group.name)
+        bases = segment_bases(self.cluster.disk(node), layout.commit_log)
         if len(bases) > 1:
             self._due[node] = _Due(bases[1])
 

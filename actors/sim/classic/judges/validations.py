@@ -37,7 +37,6 @@ from actors.sim.history import (
     given_up,
 )
 from actors.storage.derived.queue_files import QueueKey
-from actors.storage.layout import StoreLayout
 from actors.storage.log.commit_log import segment_bases
 from actors.storage.node.event_reader import BootSummary, read_events, summarize
 from wire.errors import RemoteProtocolError
@@ -82,8 +81,8 @@ def validate(cluster: SimCluster, group: ClassicGroup, history: History, logs: L
     lacks = underived(group, history.observations)
     rotten = damaged(group, history.observations)
     for name, stored in members.items():
-        layout = StoreLayout(cluster.config.group_dir(name, group.name))
-        disk = cluster.world.node(name).disk
+        layout = cluster.layout(name, group.name)
+        disk = cluster.disk(name)
         queues = queue_units(disk, layout.consume_queue)
         index = index_files(disk, layout.index, group.index_slots_count)
         begin, lack = min(segment_bases(disk, layout.commit_log), default=0), lacks[name]
@@ -101,7 +100,7 @@ def validate(cluster: SimCluster, group: ClassicGroup, history: History, logs: L
     history.judged("AppendsInOrder", appends_in_order(kept))
     history.judged("ReadsSurvive", reads_survive(history.observations, members[logs.master]))
     for name in cluster.names:
-        disk = cluster.world.node(name).disk
+        disk = cluster.disk(name)
         boots = summarize(read_events(disk, f"{cluster.config.node_dir(name)}/events"))
         history.judged("EventsGapless", events_gapless(boots, cluster.world.node(name).boots))
 

@@ -138,7 +138,7 @@ class KillAfterSync(Action[LedgerRunner]):
         leader = runner.groups.leader(runner.ledgers[0].name)
         if leader is None:
             return
-        disk = runner.disk(leader)
+        disk = runner.cluster.disk(leader)
         with disk.syncing(runner.log_part) as begun:
             await came(begun, SYNC_WAIT_S)
         if begun.is_set():

@@ -77,7 +77,7 @@ async def _repaired(runner: LedgerRunner, name: str) -> bool:
             return False
         mended += len(found["mended"])
     if mended and runner.cluster.running(name) is member:
-        disk = runner.cluster.world.node(name).disk
+        disk = runner.cluster.disk(name)
         for damage in runner.atlas.damaged.get(name, []):
             size = len(damage.good)
             if disk.exists(damage.path):

@@ -62,7 +62,7 @@ class KillInSnapshot(Action[LedgerRunner]):
         return "kill" if ground.spare_power else rng.choice(["kill", "power"])
 
     async def act(self, runner: LedgerRunner, fault: Fault) -> None:
-        disk = runner.disk(fault.node)
+        disk = runner.cluster.disk(fault.node)
         with disk.syncing(f"/snapshot/{TAKEN}/") as begun:
             await came(begun, TAKING_WAIT_S)
         if begun.is_set():
@@ -100,7 +100,7 @@ class KillInInstall(Action[LedgerRunner]):
         if wiped:
             runner.wipe(node)
         if await runner.outgrow(group, runner.rng(fault), OUTGROW_S):
-            disk = runner.disk(node)
+            disk = runner.cluster.disk(node)
             with runner.watching(_Moment(node, moment)) as come, disk.syncing(INSTALLS) as synced:
                 if moment == SYNC:
                     come = synced
@@ -247,7 +247,7 @@ class PassInstall(Action[LedgerRunner]):
         followers = [name for name in runner.cluster.names if name != leader]
         node = fault.node if fault.node in followers else followers[0]
         for name in followers:
-            runner.disk(name).faults.fail(
+            runner.cluster.disk(name).faults.fail(
                 "write", errno.ENOSPC, path_part=f"/snapshot/{TAKEN}/", times=MANY, name=self.name
             )
         await runner.cluster.kill(node)
@@ -256,13 +256,13 @@ class PassInstall(Action[LedgerRunner]):
             if begun and leader is not None:
                 await runner.strike(fault, leader)
         for name in followers:
-            runner.disk(name).faults.disarm(self.name)
+            runner.cluster.disk(name).faults.disarm(self.name)
         await runner.up(node)
         await runner.all_well()
 
     async def _install(self, runner: LedgerRunner, fault: Fault, node: str) -> bool:
         """Whether the sync of a snapshot has begun there."""
-        disk = runner.disk(node)
+        disk = runner.cluster.disk(node)
         slow = partial(disk.faults.slow_syncs, fault.extra, THIS_ONE_S)
         with disk.syncing(INSTALLS, then=slow) as begun:
             await runner.up(node)
