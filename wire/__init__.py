@@ -7,6 +7,7 @@
 | `dledger`  | DLedger's requests, entries and files         | `rpc`, `entry`   |
 | `files`    | RocketMQ's store: log, queues, index          | `commit_log`     |
 | `api`      | a node's API socket, which has no upstream    | `frames`         |
+| `spec`     | what upstream does, as documents              | `README.md`      |
 
 What all of them share is here: `buffer` and `crc`, and the errors, which say whose fault it is.
 """
