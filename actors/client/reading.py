@@ -129,17 +129,22 @@ async def tail(
             raise Closed(f"{client.identity.node} ended the tail")
         except (*LOST, CorruptLog, RequestRefused) as error:
             if isinstance(error, CorruptLog) and position is not None:
-                await _ask_for_damaged(client, group, position)
+                for batch in await _good_before_damage(client, group, position):
+                    await write(as_bytes(batch.records, json=json))
+                    position = batch.next
             if not nodes.failed(client, error):
                 raise
             await trio.sleep(RETRY_S)
 
 
-async def _ask_for_damaged(client: Client, group: str, position: int) -> None:
+async def _good_before_damage(client: Client, group: str, position: int) -> list[Batch]:
     """Read what is good from there on, then the damaged record behind it, which the node refuses:
     so it comes to know of it.
     """
+    good: list[Batch] = []
     with suppress(TriologError, OSError):
         for _ in range(2):
             found = await client.read(group, position, READ_BYTES_DEFAULT, fresh=False)
-            position = decoded(found).next
+            good.append(decoded(found))
+            position = good[-1].next
+    return good

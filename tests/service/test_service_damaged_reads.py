@@ -74,10 +74,11 @@ async def test_read(cluster: SimCluster) -> None:
 async def test_tail(cluster: SimCluster) -> None:
     await written(cluster, damaged=("n1",))
     one = partial(first, cluster, "n1")
-    shown = bytearray()
+    shown, by = bytearray(), list[tuple[str, bytes]]()
 
     async def write(data: bytes) -> None:
         shown.extend(data)
+        by.append((door.reading.node, data))
 
     async with open_backend(one(), one()) as door, trio.open_nursery() as nursery:
         nursery.start_soon(partial(reading.tail, door, GROUP, write, start=0, json=False))
@@ -86,6 +87,8 @@ async def test_tail(cluster: SimCluster) -> None:
                 await trio.sleep(0.1)
         nursery.cancel_scope.cancel()
     assert bytes(shown) == b"".join(line + b"\n" for line in LINES)
+    own = b"".join(data for node, data in by if node == "n1")
+    assert own == b"".join(line + b"\n" for line in LINES[:5]), "all that is good there"
 
 
 async def test_what_all_have_damaged_is_said(cluster: SimCluster) -> None:
