@@ -110,11 +110,11 @@ class ClassicRepair:
             while role_status.view.damage:
                 await role_status.wait_changed(role_status.view)
 
-    async def _damage(self) -> tuple[Rot, ...]:
-        """What is damaged now: all of it is read again."""
+    async def _damage(self, only: tuple[int, int] | None = None) -> tuple[Rot, ...]:
+        """What is damaged now: all of it is read again, or `only` what begins there."""
         part = self.part
         found = await asked(
-            part.node, part.scrubber, lambda reply: GetDamage(reply_to=reply), Damage
+            part.node, part.scrubber, lambda reply: GetDamage(only=only, reply_to=reply), Damage
         )
         return found.rotten
 
@@ -176,7 +176,8 @@ class ClassicRepair:
         if done.refused or done.wants_until:
             who = self.part.node if done.is_own else name
             return who, done.refused or "what came is damaged"
-        again = {each.start: each.reason for each in await self._damage()}
+        found = await self._damage(only=(rot.start, until))
+        again = {each.start: each.reason for each in found}
         return name, again.get(rot.start, "")
 
     async def _range(self, name: str, start: int, until: int) -> bytes:

@@ -137,9 +137,10 @@ class Held:
         assert isinstance(answer, GoodRange)
         return answer
 
-    async def damage(self) -> list[Damage | Exception]:
+    async def damage(self, only: tuple[int, int] | None = None) -> list[Damage | Exception]:
         answers: list[Damage | Exception] = []
-        await self.mender.handle(GetDamage(reply_to=ReplyTo.local(answers.append, asked=None)))
+        reply: ReplyTo[Damage] = ReplyTo.local(answers.append, asked=None)
+        await self.mender.handle(GetDamage(only=only, reply_to=reply))
         return answers
 
     def with_end(self) -> Held:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 import random
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 import pytest
 from mending_kit import END, LAYOUT, LONG, SEGMENT, Held
@@ -14,8 +14,9 @@ from storage_kit import finish
 from actors.storage.log.commit_log import segment_path
 from actors.storage.log.digests import RANGE_BYTES, digest_of
 from actors.storage.scrub import log_check
-from actors.storage.scrub.log_check import AT_ONCE_BYTES, ROTTEN_MAX, Rot
+from actors.storage.scrub.log_check import AT_ONCE_BYTES, ROTTEN_MAX, LogCheck, Rot, Steps
 from actors.storage.scrub.mending import Damage, GoodRange, Mended
+from actors.storage.scrub.range_reading import Found, Span
 
 
 async def test_a_range_is_given_with_its_digest() -> None:
@@ -419,3 +420,28 @@ async def test_a_digest_of_damaged_bytes_is_forgotten() -> None:
     assert held.check.rotten == {}
     assert held.again().check.digests.get(0) is None
     assert (await held.give(5)).data == held.original(0, RANGE_BYTES)
+
+
+async def test_a_mend_reads_again_what_it_has_mended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not all that is damaged: of many ranges each would read them all."""
+    held = Held.made()
+    for start in (0, RANGE_BYTES, SEGMENT):
+        held.spoil(start + 100)
+    assert len(await held.find()) == 3
+    read: list[int] = []
+    real = LogCheck._read
+
+    def counted(check: LogCheck, spans: Sequence[Span], **more: Any) -> Steps[list[Found]]:
+        read.extend(start for start, _ in spans)
+        return (yield from real(check, spans, **more))
+
+    monkeypatch.setattr(LogCheck, "_read", counted)
+    assert await held.mend(0, held.original(0, RANGE_BYTES)) == Mended()
+    held.settle()
+    answers = await held.damage(only=(0, RANGE_BYTES))
+    held.mender.synced(held.to_sync[0], done=True)
+    held.settle()
+    (answer,) = answers
+    assert isinstance(answer, Damage)
+    assert [rot.start for rot in answer.rotten] == [RANGE_BYTES, SEGMENT]
+    assert set(read) == {0}

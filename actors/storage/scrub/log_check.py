@@ -281,21 +281,27 @@ class LogCheck:
                 end = min(end, max(start, first))
         return end
 
-    def look_again(self) -> Steps[None]:
-        """Read all that was damaged once more: it may have been mended."""
-        for base in (yield from self.compare_again(self.digests.segment_bytes)):
+    def look_again(self, start: int = 0, end: int | None = None) -> Steps[None]:
+        """Read all once more that was damaged and begins there: it may have been mended."""
+        found = yield from self.compare_again(self.digests.segment_bytes, start, end)
+        for base in found:
             with suppress(OffsetGone):
                 yield from self.digest_file(base)
 
-    def compare_again(self, parsed_max: int = 0) -> Steps[list[int]]:
+    def compare_again(
+        self, parsed_max: int = 0, start: int = 0, end: int | None = None
+    ) -> Steps[list[int]]:
         """The same for what has a digest. Gives the files that have to be parsed for the rest.
 
         Args:
             parsed_max: so much is parsed of each damage that no digest tells of, and at least
                 `at_once_bytes`; the next call goes on there.
+            start, end: where the damage begins that is looked at; None: to the log's end.
         """
         unknown: dict[int, None] = {}
         for rot in tuple(self.rotten.values()):
+            if rot.start < start or (end is not None and rot.start >= end):
+                continue
             if rot.start in self.by_records:
                 yield from self._parse_again(rot, parsed_max)
                 continue

@@ -51,9 +51,14 @@ class Damage:
 
 @attrs.frozen(kw_only=True)
 class GetDamage:
-    """Read again what is known to be damaged, parse what has no digest yet, then answer."""
+    """Read again what is known to be damaged, parse what has no digest yet, then answer.
+
+    Attributes:
+        only: log bytes [start, end), of whose damage alone that is done; None: of all.
+    """
 
     reply_to: ReplyTo[Damage]
+    only: tuple[int, int] | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -141,7 +146,8 @@ class Mender:
     async def handle(self, message: Message) -> None:
         match message:
             case GetDamage():
-                await answered(self._all_known(), self.run_beside)
+                looked = self.check.look_again(*message.only) if message.only else self._all_known()
+                await answered(looked, self.run_beside)
                 self._waiting.append(message)
             case GetGoodRange():
                 good = await answered(self._good_range(message.start), self.run_beside)
@@ -250,7 +256,7 @@ class Mender:
         except OSError as error:
             why = why_failed(self.disk, self.layout.root, error)
             return Mended(refused=why, is_own=True)
-        await answered(self.check.look_again(), self.run_beside)
+        await answered(self.check.look_again(start, start + len(data)), self.run_beside)
         return Mended()
 
     def _need_ranges(self, start: int, end: int) -> None:
