@@ -119,6 +119,22 @@ async def test_an_entry_that_says_another_record_with_its_key_is_put_right(
     assert any("are not their records'" in line for line in findings.mends)
 
 
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("number", [0, 5])
+async def test_junk_entries_do_not_keep_others_from_being_compared(
+    number: int, count: int, autojump_clock: Any
+) -> None:
+    """They say records behind the log's end, and stand before most others."""
+    disk = await node_disk()
+    units = units_of(disk)
+    for at in range(number, number + count):
+        data = encode_index_unit(units[at]._replace(physical_offset=1 << 40 | at))
+        write_at(disk, index_path(disk), unit_position(at + 1, 50), data)
+    findings = checked(disk).findings
+    assert (findings.damage, findings.notes) == ([], [])
+    assert f"{count} entries are not their records'" in findings.mends[0]
+
+
 @pytest.mark.parametrize("half", [0, 8])
 async def test_entries_that_are_zero_where_the_log_begins_are_put_right(
     half: int, autojump_clock: Any

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator, Sequence
+from itertools import islice
 
 import attrs
 
@@ -37,6 +38,9 @@ from wire.files.index_file import (
 from wire.files.message_record import SYS_FLAG_TRANSACTION, TRANSACTION_ROLLBACK
 
 UNITS_READ = 200_000
+AHEAD = 1024
+"""Entries among which a record's own are looked for behind some that say later records: five pages.
+"""
 _UNIT = struct.Struct(">iqii")
 
 
@@ -76,6 +80,7 @@ class IndexCheck:
     entries: int = attrs.field(default=0, init=False)
     _entries: Iterator[_Entry] = attrs.field(init=False)
     _next: _Entry | None = attrs.field(default=None, init=False)
+    _ahead: deque[_Entry] = attrs.field(factory=deque, init=False)  # behind `_next`
     with_tag_keys: bool = attrs.field(default=True, kw_only=True)
     is_scrubbed: bool = attrs.field(default=True, kw_only=True)
     _tags_are_due: bool = attrs.field(default=False, init=False)
@@ -109,6 +114,8 @@ class IndexCheck:
         such entry on, all are due.
         """
         found: Counter[int] = Counter()
+        if expected:
+            self._skip_later(head.physical_offset)
         while self._next is not None and self._next.offset == head.physical_offset:
             found[self._next.key_hash] += 1
             self._advance()
@@ -135,6 +142,27 @@ class IndexCheck:
             self._stray(self._next)
             self._advance()
 
+    def _skip_later(self, offset: int) -> None:
+        """Pass what says a later record and stands before the entries of this one: else one that
+        was damaged to say so would keep all behind it from being compared.
+        """
+        if self._next is None or self._next.offset <= offset:
+            return
+        self._ahead.extend(islice(self._entries, AHEAD - len(self._ahead)))
+        count = next((n for n, entry in enumerate(self._ahead) if entry.offset == offset), None)
+        if count is None:
+            return
+        for entry in (self._next, *islice(self._ahead, count)):
+            self._misplaced(entry)
+        for _ in range(count + 1):
+            self._advance()
+
+    def _misplaced(self, entry: _Entry) -> None:
+        self._wrong.add(
+            f"{entry.file}: unit {entry.unit}: points at {entry.offset}, where no record with a "
+            "key is"
+        )
+
     def _stray(self, entry: _Entry) -> None:
         if entry.offset < self.log_min_bytes:
             is_blank = not (entry.key_hash or entry.offset)
@@ -146,15 +174,11 @@ class IndexCheck:
         if entry.offset <= self._last_offset:
             self._repeats += 1
             return
-        if self.is_gone(entry.offset):
-            return
-        self._wrong.add(
-            f"{entry.file}: unit {entry.unit}: points at {entry.offset}, where no record with a "
-            "key is"
-        )
+        if not self.is_gone(entry.offset):
+            self._misplaced(entry)
 
     def _advance(self) -> None:
-        self._next = next(self._entries, None)
+        self._next = self._ahead.popleft() if self._ahead else next(self._entries, None)
 
     def finish(self, log_end_bytes: int) -> Generator[None, None, None]:
         """What is left belongs to no record, or to one behind the log's end."""
