@@ -25,7 +25,8 @@ from actors.sim.actions.script import parse_fault
 from actors.sim.commands.script_file import dump_plan, load_plan
 from actors.sim.plan import Plan
 
-SEEDS_MAX = 4
+SEEDS_MAX = 16
+"""A kill that hits what is acknowledged and not yet written shows in every third or fourth run."""
 BOTH = ("synced", "written")
 ALONE = ("at 1.0 isolate n1 for 3.0", "at 1.0 isolate n2 for 3.0", "at 2.5 kill n0 for 0.5")
 """The master goes on without its slaves, and dies."""
