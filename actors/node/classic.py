@@ -31,7 +31,7 @@ from actors.storage.commitlog.pull_service import Pulled
 from actors.storage.commitlog.store_messages import LogRange
 from actors.storage.dispatch.derived_scrubber import GetMended, MendedSoFar, mended_text
 from actors.storage.scrub.mending import GoodRange
-from actors.storage.scrub.scrub_progress import GetScrubbed, Scrubbed
+from actors.storage.scrub.scrubber_messages import GetScrubbed, Scrubbed
 from actors.trees.group_setup import GroupPaths
 from wire.api import frames
 

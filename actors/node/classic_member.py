@@ -35,7 +35,7 @@ from actors.storage.dispatch.derived_scrubber import GetMended
 from actors.storage.dispatch.dispatcher_messages import Rederive
 from actors.storage.files.room import NO_ROOM
 from actors.storage.scrub import mending
-from actors.storage.scrub.scrub_progress import GetScrubbed
+from actors.storage.scrub.scrubber_messages import GetScrubbed
 from wire.api import frames
 
 R = TypeVar("R")

@@ -13,7 +13,7 @@ from actors.sim.disk import SimDisk
 from actors.sim.dledger.atlas import LedgerAtlas
 from actors.sim.dledger.ledger_bytes import SimLedgers
 from actors.sim.dledger.members import DATA_FILE_BYTES, ledger_config
-from actors.storage.ledger.sums import SUM_BYTES, sums_at, sums_file_bytes
+from actors.storage.ledger.per_index import SUM_BYTES, sums_at, sums_file_bytes
 from actors.storage.ledger.term_files import TermVote, write_term
 from actors.storage.log.commit_log import segment_path
 from wire.dledger.entry import BLANK_MAGIC

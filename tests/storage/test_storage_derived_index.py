@@ -11,10 +11,9 @@ from store_kit import ROOT, sim_disk
 
 from actors.sim.disk import EPOCH_MS, SimDisk, SimFile
 from actors.sim.disk.faults import Operation
-from actors.storage.derived import index_file
+from actors.storage.derived import index_files
 from actors.storage.derived.dispatch_state import DispatchState
-from actors.storage.derived.index_file import IndexDamaged
-from actors.storage.derived.index_files import IndexFiles, local_name
+from actors.storage.derived.index_files import IndexDamaged, IndexFiles, local_name
 from wire.files.index_file import index_key, key_hash, unit_position
 
 
@@ -74,7 +73,7 @@ def test_entries_behind_the_last_flush_are_read_in_chunks(
     behind: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There may be twenty million of them: other actors get a turn after each chunk."""
-    monkeypatch.setattr(index_file, "CHUNK_BYTES", 4 * 20)  # four entries
+    monkeypatch.setattr(index_files, "CHUNK_BYTES", 4 * 20)  # four entries
     disk = index_disk()
     made = index(disk, units=40)
     made.put([head(number, 10 * number, keys="k") for number in range(3)])
@@ -92,7 +91,7 @@ def test_entries_behind_the_last_flush_are_read_in_chunks(
 def test_entries_behind_the_last_flush_are_removed_in_chunks_the_last_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(index_file, "CHUNK_BYTES", 4 * 20)
+    monkeypatch.setattr(index_files, "CHUNK_BYTES", 4 * 20)
     disk = index_disk()
     made = index(disk, units=40)
     made.put([head(0, 0, keys="k")])

@@ -19,7 +19,7 @@ from actors.storage.commitlog.group_commit import AHEAD_MAX_MS
 from actors.storage.derived.queue_files import QUEUE_OFFSET_LAST, QUEUE_OFFSET_MAX
 from actors.storage.derived.small_files import write_checkpoint
 from actors.storage.layout import StoreLayout
-from actors.storage.log.file_sizes import LOG_BYTES_MAX
+from actors.storage.log.commit_log import LOG_BYTES_MAX
 from wire.files.checkpoint import Checkpoint
 from wire.files.commit_log import RecordHead, scan_heads, segment_name
 

@@ -16,7 +16,7 @@ from actors.sim.classic.atlas import synced_mark
 from actors.sim.disk.pages import PAGE_BYTES
 from actors.sim.dledger.judges.checkers import Chosen
 from actors.sim.dledger.ledger_bytes import LedgerDamage, SimLedgers, index_of, position_of
-from actors.storage.ledger.sums import SUM_BYTES, all_known, sums_file_bytes
+from actors.storage.ledger.per_index import SUM_BYTES, all_known, sums_file_bytes
 from actors.storage.log.commit_log import segment_bases, segment_path
 
 MEMBERS_MIN = 3

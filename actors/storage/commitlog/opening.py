@@ -56,8 +56,8 @@ from actors.storage.log.commit_log import (
     sync_found,
     write_again,
 )
-from actors.storage.log.cut_view import as_if_cut
 from actors.storage.log.digests import forget_digests
+from actors.storage.log.truncation import as_if_cut
 from wire.files.commit_log import Checkpoint
 
 NEVER = -1

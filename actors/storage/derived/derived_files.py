@@ -24,8 +24,7 @@ from actors.storage.derived.dispatch_state import (
     read_begun_anew,
     write_begun_anew,
 )
-from actors.storage.derived.index_file import IndexDamaged
-from actors.storage.derived.index_files import IndexFiles, is_index_name
+from actors.storage.derived.index_files import IndexDamaged, IndexFiles, is_index_name
 from actors.storage.derived.queue_files import (
     QUEUE_OFFSET_MAX,
     QUEUES_PER_STEP,

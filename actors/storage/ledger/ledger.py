@@ -25,7 +25,7 @@ import attrs
 from actors.errors import LogFull, StorageError, TooLarge, TriologError
 from actors.events.store import RangeRepaired
 from actors.log_types import Membership
-from actors.storage.ledger.sums import CHECK_MASK, SUM_RECORD
+from actors.storage.ledger.per_index import CHECK_MASK, SUM_RECORD
 from actors.storage.ledger.term_files import TermVote
 from wire.crc import crc32
 from wire.dledger.entry import (

@@ -27,10 +27,17 @@ from actors.storage.files.path_kinds import check_kinds
 from actors.storage.layout import LedgerLayout
 from actors.storage.ledger import recovery
 from actors.storage.ledger.mark import Mark, MarkValues, need_mark
-from actors.storage.ledger.per_index import PerIndexFiles, has_file_of
+from actors.storage.ledger.per_index import (
+    SUM_BYTES,
+    PerIndexFiles,
+    all_known,
+    has_file_of,
+    stored_sums,
+    sums_file_bytes,
+    sums_of,
+)
 from actors.storage.ledger.recovery import Found, OnHeads
 from actors.storage.ledger.settings import LedgerSettings
-from actors.storage.ledger.sums import SUM_BYTES, all_known, stored_sums, sums_file_bytes, sums_of
 from actors.storage.ledger.term_files import (
     NO_VOTE,
     NO_VOTE_DO,
@@ -56,7 +63,7 @@ from actors.storage.log.commit_log import (
     sync_found,
     write_again,
 )
-from actors.storage.log.cut_view import as_if_cut
+from actors.storage.log.truncation import as_if_cut
 from wire.dledger.entry import INDEX_BYTES, encode_blank
 from wire.dledger.files import LedgerCheckpoint
 from wire.dledger.scan import EntryHead

@@ -19,8 +19,14 @@ from actors.env.protocols import Disk
 from actors.errors import CorruptLog, StorageError
 from actors.storage.layout import LedgerLayout
 from actors.storage.ledger.ledger import FileGone
+from actors.storage.ledger.per_index import (
+    SUM_BYTES,
+    all_known,
+    contradicted,
+    sums_at,
+    sums_file_bytes,
+)
 from actors.storage.ledger.settings import LedgerSettings
-from actors.storage.ledger.sums import SUM_BYTES, all_known, contradicted, sums_at, sums_file_bytes
 from actors.storage.ledger.term_files import README
 from actors.storage.log.commit_log import segment_path
 from actors.storage.log.log_reader import LogReader, OffsetGone

@@ -40,7 +40,6 @@ from actors.storage.log.pacing import Pacing
 from actors.storage.log.syncer import FileSynced, SyncFile
 from actors.storage.scrub import mending
 from actors.storage.scrub.log_check import LogCheck, Rot, RottenFile, Steps, Walk, damage_text
-from actors.storage.scrub.scrub_progress import GetScrubbed, ScrubProgress
 from actors.storage.scrub.scrubber_messages import (
     CHECK_BYTES,
     RECHECK_S,
@@ -48,6 +47,8 @@ from actors.storage.scrub.scrubber_messages import (
     Checked,
     CopyState,
     Doubt,
+    GetScrubbed,
+    ScrubProgress,
     Watch,
 )
 

@@ -7,7 +7,7 @@ from ledger_kit import INDEX_FILE, LAYOUT, fresh, opened, sim_disk
 
 from actors.errors import ConfigError
 from actors.sim.disk import SimDisk
-from actors.storage.ledger.sums import SUM_BYTES
+from actors.storage.ledger.per_index import SUM_BYTES
 from wire.dledger.entry import INDEX_BYTES
 
 

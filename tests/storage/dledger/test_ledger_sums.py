@@ -8,7 +8,7 @@ from ledger_tools_kit import checked
 
 from actors.errors import CorruptLog
 from actors.sim.disk import SimDisk
-from actors.storage.ledger.sums import SUM_BYTES, sums_at
+from actors.storage.ledger.per_index import SUM_BYTES, sums_at
 from wire.dledger.entry import encode_entry, new_entry
 
 BODIES = [bytes([97 + n]) * 300 for n in range(4)]

@@ -27,10 +27,8 @@ from actors.storage.derived.small_files import read_checkpoint
 from actors.storage.derived.store_version import WITH_TAG_KEYS, number_of
 from actors.storage.files.side_file import SideFileDamaged, read_side_file
 from actors.storage.files.stepping import Running, Step, Work, labelled
-from actors.storage.log.commit_log import CommitLog, segment_path
-from actors.storage.log.cut_view import as_if_cut
-from actors.storage.log.file_sizes import short_alone
-from actors.storage.log.truncation import REMOVE
+from actors.storage.log.commit_log import CommitLog, segment_path, short_alone
+from actors.storage.log.truncation import REMOVE, as_if_cut
 from actors.storage.node.identity import high_water, read_raw_identity
 from actors.storage.tools.commitlog.check_digests import DigestCheck
 from actors.storage.tools.commitlog.check_index import IndexCheck, slots_of

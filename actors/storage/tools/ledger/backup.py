@@ -30,10 +30,9 @@ from actors.storage.layout import LedgerLayout
 from actors.storage.ledger import recovery
 from actors.storage.ledger.ledger import IndexNotThere
 from actors.storage.ledger.mark import Mark, MarkValues
-from actors.storage.ledger.per_index import PerIndexFiles
+from actors.storage.ledger.per_index import SUM_BYTES, PerIndexFiles
 from actors.storage.ledger.reader import EntryReader
 from actors.storage.ledger.snapshots import Reader, Snapshot, SnapshotDamaged, SnapshotFolder
-from actors.storage.ledger.sums import SUM_BYTES
 from actors.storage.ledger.term_files import TermVote, read_checkpoint, read_term
 from actors.storage.log.commit_log import CommitLog
 from actors.storage.tools.copying import (

@@ -25,7 +25,16 @@ from actors.storage.files.whole_files import read_bytes
 from actors.storage.layout import LedgerLayout
 from actors.storage.ledger.mark import MarkValues
 from actors.storage.ledger.opening import DATA_KEY
-from actors.storage.ledger.recovery import BAD_SUM, Found, index_records, is_surely_whole
+from actors.storage.ledger.per_index import SUM_BYTES, all_known, contradicted, sums_of
+from actors.storage.ledger.recovery import (
+    BAD_SUM,
+    FileEnd,
+    Found,
+    Piece,
+    index_records,
+    is_surely_whole,
+    read_file,
+)
 from actors.storage.ledger.snapshots import (
     INSTALLED,
     TAKEN,
@@ -33,7 +42,6 @@ from actors.storage.ledger.snapshots import (
     SnapshotDamaged,
     SnapshotFolder,
 )
-from actors.storage.ledger.sums import SUM_BYTES, all_known, contradicted, sums_of
 from actors.storage.ledger.term_files import (
     FILE_BYTES_MAX,
     NEW_VOTE,
@@ -45,11 +53,9 @@ from actors.storage.ledger.term_files import (
     STRANGER,
     read_term,
 )
-from actors.storage.ledger.walk import FileEnd, Piece, read_file
 from actors.storage.log import truncation
-from actors.storage.log.commit_log import segment_path
-from actors.storage.log.cut_view import as_if_cut
-from actors.storage.log.file_sizes import short_alone
+from actors.storage.log.commit_log import segment_path, short_alone
+from actors.storage.log.truncation import as_if_cut
 from actors.storage.tools.commitlog.check import REPAIR, CheckOptions
 from actors.storage.tools.commitlog.walk import used_bytes
 from actors.storage.tools.findings import Findings, LedgerReport, cut_text

@@ -24,9 +24,8 @@ from actors.errors import ConfigError, CorruptLog
 from actors.readable import readable_json
 from actors.storage.files.stepping import Step, Work
 from actors.storage.ledger import recovery
-from actors.storage.ledger.recovery import BAD_SUM
-from actors.storage.ledger.sums import contradicted, sums_of
-from actors.storage.ledger.walk import FileEnd, Piece, read_file
+from actors.storage.ledger.per_index import contradicted, sums_of
+from actors.storage.ledger.recovery import BAD_SUM, FileEnd, Piece, read_file
 from actors.storage.log.commit_log import segment_path
 from actors.storage.tools.commitlog.dump import Dumped, Wanted, body_fields
 from actors.storage.tools.ledger.files import LedgerFiles, known_sums

@@ -14,10 +14,9 @@ from actors.storage.files.stepping import Step, Work, labelled
 from actors.storage.ledger import mark as marks
 from actors.storage.ledger import recovery
 from actors.storage.ledger.mark import MarkValues
-from actors.storage.ledger.per_index import PerIndexFiles
+from actors.storage.ledger.per_index import SUM_BYTES, PerIndexFiles, stored_sums, sums_file_bytes
 from actors.storage.ledger.recovery import Found
 from actors.storage.ledger.settings import LedgerSettings
-from actors.storage.ledger.sums import SUM_BYTES, stored_sums, sums_file_bytes
 from actors.storage.log.commit_log import CommitLog, segment_bases
 from actors.storage.log.log_reader import OffsetGone
 from actors.storage.tools.stores import GroupLedger, log_bases, odd_in
