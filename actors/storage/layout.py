@@ -94,7 +94,7 @@ class StoreLayout(LogLayout):
 
     @property
     def begun_anew(self) -> str:
-        """Side file: where queues began anew. See `begun_anew`."""
+        """Side file: where queues began anew. See `dispatch_state`."""
         return f"{self.root}/begun_anew"
 
     @property

@@ -77,7 +77,7 @@ def truncation_keeps_what_was_derived(patch: Patch) -> None:
 
 def truncation_keeps_the_mark(patch: Patch) -> None:
     """A log is cut, and the synced mark says still that all of it is there."""
-    patch.setattr(set_aside, "_lower_mark", lambda *args: None)
+    patch.setattr(set_aside, "lower_side_file", lambda *args: None)
 
 
 def a_member_is_heard_once(patch: Patch) -> None:

@@ -1,6 +1,6 @@
 """Holes in a log: zeros from where a write ended to the end of a page, as a power loss leaves them.
 
-Whatever `bytes_to_seal` lets pass is noticed by recovery, for any records; see `page_seal`.
+Whatever `bytes_to_seal` lets pass is noticed by recovery, for any records; see `raw_session`.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from actors.errors import CorruptLog
 from actors.events.store import SegmentExpired
 from actors.storage.derived.queue_heads import NextOffsets, add_offsets
 from actors.storage.files.room import NO_ROOM_CODES
-from actors.storage.files.side_file import SideFile, SideFileDamaged, read_side_file
+from actors.storage.files.side_file import SideFileDamaged, read_side_file, write_side_file
 from actors.storage.layout import StoreLayout
 from actors.storage.log.expiry import Cleaner
 
@@ -50,12 +50,7 @@ class GivenUp:
     def write(self, disk: Disk, path: str) -> bool:
         """Durably. False: there is no room for it."""
         try:
-            side, _ = SideFile.open(disk, path, 2)
-            try:
-                side.write((self.end_bytes, self.next_offset))
-                side.sync()
-            finally:
-                side.close()
+            write_side_file(disk, path, (self.end_bytes, self.next_offset))
         except OSError as error:
             if error.errno not in NO_ROOM_CODES:
                 raise

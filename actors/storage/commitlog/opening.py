@@ -212,7 +212,13 @@ def _open(
     if judged.is_adopted:
         yield from adopt(disk, layout, group, NO_LIMIT)
     end = found.end_bytes
-    kept = yield from _cut(disk, layout, log, mark, end)
+
+    def lower() -> None:
+        mark.write((end,))
+        mark.sync()
+        lower_logics_offset(disk, layout.checkpoint, end)
+
+    kept = yield from truncation.cut_behind(disk, layout, log, end, lower)
     log.set_end(end)
     if not was_clean:
         yield from write_again(disk, log, max(judged.mark_bytes or 0, found.scanned_from_bytes))
@@ -323,21 +329,6 @@ def _find_end(
             record_bytes_max=group.record_bytes_max,
         )
     )
-
-
-def _cut(
-    disk: Disk, layout: StoreLayout, log: CommitLog, mark: SideFile, end_bytes: int
-) -> Generator[None, None, int]:
-    """Cut what lies behind the end, if anything does. Gives the bytes kept aside."""
-    used = yield from truncation.has_bytes_behind(disk, log, end_bytes)
-    if not used:
-        return 0
-    kept = yield from truncation.keep_aside(disk, layout, log, end_bytes)
-    mark.write((end_bytes,))
-    mark.sync()
-    lower_logics_offset(disk, layout.checkpoint, end_bytes)
-    truncation.truncate(disk, layout, log, end_bytes)
-    return kept
 
 
 def next_offsets(

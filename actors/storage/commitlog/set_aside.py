@@ -32,7 +32,7 @@ from actors.storage.derived.index_files import is_index_name
 from actors.storage.derived.queue_files import is_safe_topic, walk_names
 from actors.storage.derived.small_files import lower_logics_offset
 from actors.storage.files.path_kinds import is_folder
-from actors.storage.files.side_file import SideFile
+from actors.storage.files.side_file import lower_side_file
 from actors.storage.files.whole_files import write_new
 from actors.storage.layout import LogLayout, StoreLayout
 from actors.storage.log import truncation
@@ -151,7 +151,7 @@ def _set_tail_aside(
         move = _Move(disk, log.folder, [segment_name(base) for base in reversed(later)], "")
         yield from _copy_end(disk, log, offset, attempt.part)
         yield from move.prepare(attempt)
-    _lower_mark(disk, layout, offset)
+    lower_side_file(disk, layout.synced, offset)
     lower_logics_offset(disk, layout.checkpoint, offset)
     attempt.publish()
     yield from move.carry_out(attempt, sync_each=True)
@@ -316,15 +316,3 @@ class _Move:
                 self._disk.sync_dir(target)
                 self._disk.sync_dir(self.source)
             yield
-
-
-def _lower_mark(disk: Disk, layout: StoreLayout, offset: int) -> None:
-    if not disk.exists(layout.synced):
-        return
-    mark, values = SideFile.open(disk, layout.synced, 1)
-    try:
-        if values is not None and values[0] > offset:
-            mark.write((offset,))
-            mark.sync()
-    finally:
-        mark.close()

@@ -6,6 +6,7 @@ Its queues are complete up to the largest end that has a unit, and its index too
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import closing
 
 from actors.config import ClassicGroup
 from actors.env.protocols import Disk
@@ -69,7 +70,6 @@ def adopt(
     state = yield from adopted(disk, layout, group.consume_queue_bytes, log_end_bytes)
     if state is None:
         return
-    side, _ = DispatchState.open(disk, layout.dispatched)
-    side.write(state.values())
-    side.sync()
-    side.close()
+    with closing(DispatchState.open(disk, layout.dispatched)[0]) as side:
+        side.write(state.values())
+        side.sync()

@@ -25,7 +25,12 @@ from typing import ClassVar
 import attrs
 
 from actors.env.protocols import Disk
-from actors.storage.files.side_file import SideFile, SideFileDamaged, read_side_file
+from actors.storage.files.side_file import (
+    SideFile,
+    SideFileDamaged,
+    read_side_file,
+    write_side_file,
+)
 
 NEVER = -1
 EVERYWHERE = 1 << 62
@@ -44,15 +49,10 @@ def read_begun_anew(disk: Disk, path: str) -> int:
 def write_begun_anew(disk: Disk, path: str, offset_bytes: int) -> None:
     """Durably. Raises: OSError."""
     try:
-        side, _ = SideFile.open(disk, path, 1)
+        write_side_file(disk, path, (offset_bytes,))
     except SideFileDamaged:
         disk.unlink(path)
-        side, _ = SideFile.open(disk, path, 1)
-    try:
-        side.write((offset_bytes,))
-        side.sync()
-    finally:
-        side.close()
+        write_side_file(disk, path, (offset_bytes,))
 
 
 UNKNOWN_COUNT = 0

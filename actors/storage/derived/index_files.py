@@ -9,9 +9,7 @@ Differs:
 - A record that is dispatched again adds nothing, also the newest one (upstream adds it twice).
 - Entries of records that were cut off the log are cut too.
 
-One index file of a store: its slots, each with a chain of units, and cutting it back.
-
-Layout: `wire.files.index_file`.
+Each `IndexFile` has slots, each with a chain of units, and is cut back by itself.
 """
 
 from __future__ import annotations

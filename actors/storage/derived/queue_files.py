@@ -11,6 +11,7 @@ A record's own queue leads to it, and so do the light message queues that its pr
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from typing import TypeAlias
@@ -22,6 +23,7 @@ from actors.storage.files.path_kinds import check_kinds, names_in
 from actors.storage.files.stepping import finish
 from wire.files.commit_log import RecordHead, segment_name, segment_offset
 from wire.files.consume_queue import UNIT_BYTES, decode_units, is_filler, is_used
+from wire.files.message_record import has_queue_unit
 
 TOPIC_BYTES_MAX = 255
 """A topic is a folder's name."""
@@ -37,6 +39,21 @@ def is_safe_topic(topic: str) -> bool:
     if topic in ("", ".", "..", LOST_AND_FOUND) or not topic.isprintable() or "/" in topic:
         return False
     return len(topic.encode("utf-8", "replace")) <= TOPIC_BYTES_MAX and "\ufffd" not in topic
+
+
+def has_unit(head: RecordHead) -> bool:
+    """Whether a unit of its own queue leads to the record, as it says itself."""
+    return (
+        has_queue_unit(head.sys_flag)
+        and head.queue_id >= 0
+        and 0 <= head.queue_offset < QUEUE_OFFSET_MAX
+        and is_safe_topic(head.topic)
+    )
+
+
+def key_of(head: RecordHead) -> QueueKey:
+    """The queue that a record is of."""
+    return head.topic, head.queue_id
 
 
 def light_heads(head: RecordHead) -> Iterator[RecordHead]:
@@ -345,3 +362,54 @@ class _Scan:
             self._file = self._disk.open(queue_path(self._folder, base), "r")
             self._base = base
         return self._file
+
+
+@attrs.define
+class QueueReader:
+    """Reads units of many queues beside their owner, with few files open.
+
+    Attributes:
+        folder: absolute path of `consumequeue/`.
+        file_bytes: size of every file; 0: there are none.
+        files_max: so many are open at once.
+    """
+
+    _disk: Disk
+    folder: str
+    file_bytes: int
+    files_max: int
+    _files: OrderedDict[str, File | None] = attrs.field(factory=OrderedDict, init=False)
+
+    def parts(self, key: QueueKey, start: int, size_bytes: int) -> Iterator[tuple[bytes, int]]:
+        """Bytes of a queue from byte `start` on, file by file: those that are there, and how many
+        the file should have. Raises: OSError.
+        """
+        folder, end = queue_folder(self.folder, *key), start + size_bytes
+        while start < end and self.file_bytes:
+            base = start - start % self.file_bytes
+            wanted = min(end, base + self.file_bytes) - start
+            file = self._open(queue_path(folder, base))
+            yield (b"" if file is None else file.pread(start - base, wanted)), wanted
+            start += wanted
+
+    def close(self) -> None:
+        """Release all files."""
+        while self._files:
+            self._close_oldest()
+
+    def _open(self, path: str) -> File | None:
+        """None: it is not there."""
+        if path not in self._files:
+            try:
+                self._files[path] = self._disk.open(path, "r")
+            except (FileNotFoundError, NotADirectoryError):
+                self._files[path] = None
+            if len(self._files) > self.files_max:
+                self._close_oldest()
+        self._files.move_to_end(path)
+        return self._files[path]
+
+    def _close_oldest(self) -> None:
+        file = self._files.popitem(last=False)[1]
+        if file is not None:
+            file.close()

@@ -12,26 +12,23 @@ nobody can say what it was.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Generator, Sequence
 from itertools import groupby
 
 import attrs
 
-from actors.env.protocols import Disk, File
+from actors.env.protocols import Disk
 from actors.storage.derived.derived_mends import UnitMend
 from actors.storage.derived.queue_files import (
-    QUEUE_OFFSET_MAX,
     QueueKey,
-    is_safe_topic,
-    queue_folder,
+    QueueReader,
+    has_unit,
+    key_of,
     queue_heads,
-    queue_path,
 )
 from actors.storage.derived.record_proof import EXTENDED_BELOW, RecordProof
 from wire.files.commit_log import RecordHead
 from wire.files.consume_queue import UNIT_BYTES, decode_unit, decode_units, encode_unit, is_filler
-from wire.files.message_record import has_queue_unit
 from wire.files.properties import SCHEDULE_TOPIC
 
 QUEUES_PER_STEP = 32
@@ -62,7 +59,10 @@ class QueueScrub:
     has_extended: bool
     begun_anew_bytes: int = -1
     read_bytes: int = 0
-    _handles: OrderedDict[str, File | None] = attrs.field(factory=OrderedDict, init=False)
+    _reader: QueueReader = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._reader = QueueReader(self.disk, self.folder, self.file_bytes, HANDLES_MAX)
 
     def compare(
         self, heads: Sequence[RecordHead], only: QueueKey | None = None
@@ -76,16 +76,16 @@ class QueueScrub:
         Raises: OSError.
         """
         found: list[UnitMend] = []
-        fitting = [each for head in heads if _has_unit(head) for each in queue_heads(head)]
-        by_queue = sorted(fitting, key=_key)  # stable: log order within a queue
+        fitting = [each for head in heads if has_unit(head) for each in queue_heads(head)]
+        by_queue = sorted(fitting, key=key_of)  # stable: log order within a queue
         try:
-            for number, (key, group) in enumerate(groupby(by_queue, key=_key), 1):
+            for number, (key, group) in enumerate(groupby(by_queue, key=key_of), 1):
                 if only is None or key == only:
                     self._queue(key, list(group), found)
                 if number % QUEUES_PER_STEP == 0:
                     yield
         finally:
-            self._close()
+            self._reader.close()
         return found
 
     def _queue(self, key: QueueKey, heads: list[RecordHead], found: list[UnitMend]) -> None:
@@ -166,7 +166,7 @@ class QueueScrub:
                     end = min(end, unit[0])
                     break
         finally:
-            self._close()
+            self._reader.close()
         return start, end
 
     def _whole(self, key: QueueKey, first: int, count: int) -> bytes:
@@ -178,49 +178,9 @@ class QueueScrub:
         OSError.
         """
         out = bytearray()
-        start, size = first * UNIT_BYTES, count * UNIT_BYTES
-        folder = queue_folder(self.folder, *key)
-        while len(out) < size:
-            at = start + len(out)
-            base = at - at % self.file_bytes
-            file = self._open(queue_path(folder, base))
-            if file is None:
+        for data, wanted in self._reader.parts(key, first * UNIT_BYTES, count * UNIT_BYTES):
+            out += data
+            if len(data) < wanted:
                 break
-            part = file.pread(at - base, min(size - len(out), base + self.file_bytes - at))
-            if not part:
-                break
-            out += part
         self.read_bytes += len(out)
         return bytes(out)
-
-    def _open(self, path: str) -> File | None:
-        if path not in self._handles:
-            try:
-                self._handles[path] = self.disk.open(path, "r")
-            except (FileNotFoundError, NotADirectoryError):
-                self._handles[path] = None
-            if len(self._handles) > HANDLES_MAX:
-                _close(self._handles.popitem(last=False)[1])
-        return self._handles[path]
-
-    def _close(self) -> None:
-        while self._handles:
-            _close(self._handles.popitem()[1])
-
-
-def _close(file: File | None) -> None:
-    if file is not None:
-        file.close()
-
-
-def _has_unit(head: RecordHead) -> bool:
-    return (
-        has_queue_unit(head.sys_flag)
-        and head.queue_id >= 0
-        and 0 <= head.queue_offset < QUEUE_OFFSET_MAX
-        and is_safe_topic(head.topic)
-    )
-
-
-def _key(head: RecordHead) -> QueueKey:
-    return head.topic, head.queue_id

@@ -14,11 +14,11 @@ from typing import Final
 import attrs
 
 from actors.storage.derived.derived_files import DerivedFiles
-from actors.storage.derived.queue_files import QUEUE_OFFSET_MAX, is_safe_topic
+from actors.storage.derived.queue_files import has_unit
 from actors.storage.dispatch.dispatcher_messages import Rederive
 from actors.storage.log.log_reader import LogReader, OffsetGone
 from wire.files.commit_log import RecordHead, Stop, scan_heads
-from wire.files.message_record import SYS_FLAG_TRANSACTION, TRANSACTION_ROLLBACK, has_queue_unit
+from wire.files.message_record import SYS_FLAG_TRANSACTION, TRANSACTION_ROLLBACK
 
 READ_BYTES: Final = 256 << 10
 MATCHES_MAX: Final = 1024
@@ -71,10 +71,7 @@ class MendedRanges:
         return self._has_unit(head) and self._has_keys(head)
 
     def _has_unit(self, head: RecordHead) -> bool:
-        is_safe = head.queue_id >= 0 and is_safe_topic(head.topic)
-        if not is_safe or not has_queue_unit(head.sys_flag):
-            return True
-        if not 0 <= head.queue_offset < QUEUE_OFFSET_MAX:
+        if not has_unit(head):
             return True
         queues, key = self.files.queues, (head.topic, head.queue_id)
         if head.queue_offset < queues.min_offset(*key, self.min_bytes):

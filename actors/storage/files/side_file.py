@@ -147,6 +147,23 @@ def read_side_file(
     return None if newest[0] == NEVER_WRITTEN else newest[1:]
 
 
+def write_side_file(disk: Disk, path: str, values: tuple[int, ...]) -> None:
+    """Have the values on the disk when this returns, in a file that nobody has open.
+
+    Raises: as `SideFile.open` and `SideFile.write`.
+    """
+    with closing(SideFile.open(disk, path, len(values))[0]) as side:
+        side.write(values)
+        side.sync()
+
+
+def lower_side_file(disk: Disk, path: str, value: int) -> None:
+    """The same of one that has a single value, if it is there and says more."""
+    found = read_side_file(disk, path, 1)
+    if found is not None and found[0] > value:
+        write_side_file(disk, path, (value,))
+
+
 def _create(disk: Disk, path: str, layout: struct.Struct, count: int) -> None:
     """With one whole slot, and under another name until that is synced: a first write that breaks
     off leaves a file that was never written, and neither that nor a full disk one that nobody can

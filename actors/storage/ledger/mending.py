@@ -2,9 +2,9 @@
 theirs for damaged ones.
 
 Only what is committed and synced is mended: no leader can have it removed, and every member has the
-same. What it was, this member's own checksum of it says (`sums`); an entry of which none is known
-is neither given nor taken. What came has to be exactly the entry that the own index has at its
-position: index, term, position and size.
+same. What it was, this member's own checksum of it says (`per_index`); an entry of which none is
+known is neither given nor taken. What came has to be exactly the entry that the own index has at
+its position: index, term, position and size.
 
 Order of a mend: keep the old bytes in `aside/`, write the entry in its place, sync. A crash leaves
 an entry that its checksum contradicts, or the new one. There is no upstream.

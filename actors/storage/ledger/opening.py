@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator
 from contextlib import ExitStack
+from functools import partial
 
 import attrs
 
@@ -381,7 +382,8 @@ class _Opening:
         if was is None:  # A mark, even that of a cut, would say that the checksums are ours.
             self._sums.restart_at(max(found.first_index, 0))
         is_clean = was is not None and was.is_clean and was.end_bytes == found.end_bytes
-        kept = yield from self._cut(found)
+        lower = partial(self._mark.lower, found.end_bytes)
+        kept = yield from truncation.cut_behind(disk, self._layout, log, found.end_bytes, lower)
         is_clean = is_clean and not kept  # Behind a clean mark another program has written.
         if found.end_index < 0:
             self._empty()
@@ -416,16 +418,6 @@ class _Opening:
             was_clean=is_clean,
             index_made=self._judged.index_base,
         )
-
-    def _cut(self, found: Found) -> Generator[None, None, int]:
-        """Cut what lies behind the end, if anything does. Gives the bytes kept aside."""
-        disk, layout, log = self._disk, self._layout, self._log
-        if not (yield from truncation.has_bytes_behind(disk, log, found.end_bytes)):
-            return 0
-        kept = yield from truncation.keep_aside(disk, layout, log, found.end_bytes)
-        self._mark.lower(found.end_bytes)
-        truncation.truncate(disk, layout, log, found.end_bytes)
-        return kept
 
     def _empty(self) -> None:
         """There are no entries: whatever files there are say nothing about where they begin."""

@@ -4,9 +4,8 @@ Upstream: openmessaging/dledger, store/file/DLedgerMmapFileStore.java, indexFile
 Everything here derives from the entries and is made again where it is missing or disagrees; so it
 is synced once a second, and what a crash leaves of it is believed only below a mark.
 
-A checksum of each entry, beside the log: DLedger's format has none, and is not to be changed.
-
-Upstream: none; the fields `bodyCrc` and `chainCrc` of an entry are 0 in every version.
+One of them is the checksum of each entry: DLedger's format has none, and is not to be changed.
+Upstream has none; the fields `bodyCrc` and `chainCrc` of an entry are 0 in every version.
 
 Record of an entry, at `index * SUM_BYTES` of the files in `sums/`:
 

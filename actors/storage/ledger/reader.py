@@ -2,7 +2,7 @@
 
 Upstream: openmessaging/dledger, DLedgerMmapFileStore.java, get (0.3.1.2), one entry at a time.
 
-Differs: an entry that its checksum contradicts is not given to anybody (`sums`).
+Differs: an entry that its checksum contradicts is not given to anybody (`per_index`).
 
 A reader may hold files that a truncation has removed: its owner calls `forget` when it hears of
 one, and asks only for what the store has published.

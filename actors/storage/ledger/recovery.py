@@ -9,15 +9,13 @@ Differs:
   and back to one that begins with an entry.
 - What the mark says the log began with is there.
 - What the checkpoint says was committed, and had been synced here, is not cut either.
-- An entry that its checksum (`sums`) contradicts ends the log; so does one above the mark of which
-  no checksum is known and a piece may never have come. Upstream keeps both.
+- An entry that its checksum (`per_index`) contradicts ends the log; so does one above the mark of
+  which no checksum is known and a piece may never have come. Upstream keeps both.
 - A BLANK that is the last thing is cut: the next entry may fit there, and its leader has put it
   there.
 - The log of a re-based follower begins with a BLANK that is shorter than its file.
 
-Reading one data file of a DLedger log: its entries in pieces, and why there are no more.
-
-A start (`recovery`) ends the log where a file does not go on; the tools look at it as well.
+A start ends the log where a file does not go on; the tools read files with `read_file` as well.
 """
 
 from __future__ import annotations

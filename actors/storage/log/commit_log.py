@@ -12,13 +12,10 @@ Differs:
 - All bytes after the end are zero, always: a truncation gives them back to the file system.
   Upstream leaves the old bytes, which a later recovery may take for records.
 - A truncation is written down before it is done (`truncation.py`).
-- A missing file in the middle refuses the load; upstream finds out when it reads there.
+- A missing file in the middle refuses the load, as other names and sizes than a log's files have do
+  (upstream: MappedFileQueue.java, load); upstream finds out when it reads there.
 - What a start finds is made durable, for a crash may have left it in the page cache only; upstream
   believes what it finds.
-
-What is wrong with the names and sizes of a log's files: a start refuses it.
-
-Upstream: apache/rocketmq store/.../MappedFileQueue.java, load (5.3.3).
 """
 
 from __future__ import annotations

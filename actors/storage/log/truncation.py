@@ -9,14 +9,13 @@ Order, each step synced before the next: have the file for the intent; copy asid
 mark (the caller); write the intent; delete the later files from the last to the first; zero the
 rest of the file that holds the end; clear the intent.
 
-A disk as it will be once an interrupted truncation has ended, to be read from alone.
-
-A start that is refused changes nothing, so it looks at what it will have before it ends one.
+A start that is refused changes nothing, so it looks at the disk as it will be once an interrupted
+truncation has ended (`as_if_cut`), before it ends one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from typing import cast
 
@@ -128,6 +127,22 @@ def is_copy(
         file.sync()  # its maker may have been killed before it did that
     sync_folder_of(disk, path)
     return True
+
+
+def cut_behind(
+    disk: Disk, layout: LogLayout, log: CommitLog, end_bytes: int, lower: Callable[[], None]
+) -> Generator[None, None, int]:
+    """Keep aside and cut what lies behind the end, if anything does. Gives the bytes kept aside.
+
+    Args:
+        lower: brings the synced mark down to the end, on the disk.
+    """
+    if not (yield from has_bytes_behind(disk, log, end_bytes)):
+        return 0
+    kept = yield from keep_aside(disk, layout, log, end_bytes)
+    lower()
+    truncate(disk, layout, log, end_bytes)
+    return kept
 
 
 def keep_intent(disk: Disk, layout: LogLayout) -> None:

@@ -14,8 +14,7 @@ again, not compared, until it reads well, and nobody makes a digest of it before
 Upstream has nothing like it: a slave of RocketMQ's copies what it is sent, and a record's CRC is
 looked at when it is consumed.
 
-Reads ranges of a log and digests them, beside the event loop: half of the time Python's lock is
-free.
+Ranges are read and digested beside the event loop: half of the time Python's lock is free.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """What the scrubber is asked and tells, but for what `repair` asks: that is `mending`'s.
 
-How much of a log nobody has read since its node's start: damage there is not known yet.
+`ScrubProgress` counts how much of a log nobody has read since its node's start: damage there is not
+known yet.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from contextlib import closing
 from typing import Any, ClassVar, Protocol
 
 import attrs
+import msgspec
 
 from actors.env.protocols import Disk, File
 from actors.errors import ConfigError, CorruptLog, StorageError
@@ -62,22 +63,7 @@ class BackedUpGroup:
     @staticmethod
     def parse(found: Any) -> BackedUpGroup:
         """Parse a manifest's entry. Raises: what is in `identity.UNREADABLE`."""
-        files = tuple(
-            BackedUpFile(
-                base_bytes=int(each["base_bytes"]),
-                size_bytes=int(each["size_bytes"]),
-                crc32=int(each["crc32"]),
-            )
-            for each in found["files"]
-        )
-        return BackedUpGroup(
-            name=str(found["name"]),
-            segment_bytes=int(found["segment_bytes"]),
-            first_bytes=int(found["first_bytes"]),
-            end_bytes=int(found["end_bytes"]),
-            limit=str(found["limit"]),
-            files=files,
-        )
+        return msgspec.convert(found, BackedUpGroup)
 
 
 class Copied(Protocol):

@@ -13,7 +13,7 @@ from actors.errors import CorruptLog, TriologError
 from actors.group_status import GroupStatus
 from actors.storage.commitlog import recovery
 from actors.storage.commitlog.recovery import Ending
-from actors.storage.files.side_file import SideFile, SideFileDamaged, read_side_file
+from actors.storage.files.side_file import SideFileDamaged, read_side_file, write_side_file
 from actors.storage.files.stepping import Running, Step, Work, labelled
 from actors.storage.layout import StoreLayout
 from actors.storage.log.commit_log import CommitLog, segment_bases, segment_path
@@ -126,6 +126,8 @@ class _Copying:
         found = Findings()
         check = DigestCheck(
             disk=self._disk,
+            name=self._store.name,
+            total_bytes=end,
             log_folder=self._store.layout.commit_log,
             copy_folder=StoreLayout(self._root).commit_log,
             digests_folder=self._store.layout.digests,
@@ -133,10 +135,7 @@ class _Copying:
             limit_bytes=end,
             findings=found,
         )
-        done = 0
-        for size in check.run(bases):
-            done += size
-            yield Step(f"{self._store.name}: digests", done, max(done, end))
+        yield from check.run(bases)
         if found.damage:
             raise CorruptLog(found.damage[0])
 
@@ -194,10 +193,7 @@ def seed_group(disk: Disk, group: BackedUpGroup, source_root: str, root: str) ->
         done += each.size_bytes
     disk.sync_dir(layout.commit_log)
     if group.files:
-        mark, _ = SideFile.open(disk, layout.synced, 1)
-        mark.write((group.end_bytes,))
-        mark.sync()
-        mark.close()
+        write_side_file(disk, layout.synced, (group.end_bytes,))
     return done
 
 

@@ -33,7 +33,7 @@ from actors.storage.node.identity import high_water, read_raw_identity
 from actors.storage.tools.commitlog.check_digests import DigestCheck
 from actors.storage.tools.commitlog.check_index import IndexCheck, slots_of
 from actors.storage.tools.commitlog.check_queues import QueueCheck, usual_file_bytes
-from actors.storage.tools.commitlog.walk import Piece, read_file, used_bytes
+from actors.storage.tools.commitlog.walk import Piece, read_file, used_behind
 from actors.storage.tools.copying import Copied, verify_group
 from actors.storage.tools.findings import Findings, StoreReport, cut_text
 from actors.storage.tools.stores import GroupStore, log_bases, odd_files, size_of
@@ -389,16 +389,15 @@ class _Check:
         mark, end = self._report.mark_bytes, self._report.end_bytes
         check = DigestCheck(
             disk=self._disk,
+            name=self._store.name,
+            total_bytes=self._total,
             log_folder=self._store.layout.commit_log,
             digests_folder=self._store.layout.digests,
             segment_bytes=self._store.segment_bytes,
             limit_bytes=end if mark is None else min(mark, end),
             findings=self._report.findings,
         )
-        done = 0
-        for size in check.run(bases):
-            done += size
-            yield self._step("digests", done)
+        yield from check.run(bases)
 
     def _check_checkpoint(self) -> None:
         layout, findings = self._store.layout, self._report.findings
@@ -473,7 +472,7 @@ class EndCheck:
                 report.findings.hurt(f"{last}: is the last file, but all below {mark} was synced")
             return
         first = self.stops[0]
-        used, kept_bytes = yield from self._used_behind(first, bases)
+        used, kept_bytes = yield from used_behind(self.disk, self.store, bases, first.at_bytes)
         if report.mark_bytes is None and used > first.at_bytes and not report.findings.starts:
             self.name_all()
             return
@@ -504,21 +503,6 @@ class EndCheck:
         self.report.findings.hurt(
             f"{path}: byte {stop.at_bytes - stop.base} (offset {stop.at_bytes}): {reason}{more}"
         )
-
-    def _used_behind(self, first: FileEnd, bases: list[int]) -> Work[tuple[int, int]]:
-        """The end of the last byte that is not zero, or of the records if that is all; and how
-        many bytes a start keeps that cuts there: of each file those up to its last one.
-        """
-        folder, size, used, kept = self.store.layout.commit_log, self.store.segment_bytes, 0, 0
-        for base in [each for each in bases if each >= first.base]:
-            start = max(first.at_bytes - base, 0)
-            step = Step(f"{self.store.name}: behind the end", 0, 0)
-            looking = used_bytes(self.disk, segment_path(folder, base), start, size)
-            end = base + (yield from labelled(looking, step))
-            if end > base + start:
-                used = max(used, end)
-                kept += end - base - start
-        return max(used, first.at_bytes), kept
 
     def _is_torn(self, first: FileEnd) -> bool:
         """Without a mark: an ordered stop tears nothing, and no record follows a torn one."""

@@ -8,6 +8,7 @@ from contextlib import closing
 import attrs
 
 from actors.env.protocols import Disk, File
+from actors.storage.files.stepping import Step, Work
 from actors.storage.log.commit_log import segment_path
 from actors.storage.log.digests import Digests, digest_of
 from actors.storage.tools.commitlog.walk import READ_BYTES
@@ -19,6 +20,8 @@ class DigestCheck:
     """Compares the files of one log. What nobody has digested it says nothing of.
 
     Attributes:
+        name: the group.
+        total_bytes: of the log, as far as is known.
         log_folder: of the log files.
         copy_folder: of copies of them, which are looked at in their place; "": none.
         digests_folder: what they have to be.
@@ -27,6 +30,8 @@ class DigestCheck:
     """
 
     disk: Disk
+    name: str
+    total_bytes: int
     log_folder: str
     digests_folder: str
     segment_bytes: int
@@ -34,21 +39,24 @@ class DigestCheck:
     findings: Findings
     copy_folder: str = ""
 
-    def run(self, bases: Sequence[int]) -> Iterator[int]:
-        """Check the log files that begin at `bases`; yields the bytes that were compared since."""
+    def run(self, bases: Sequence[int]) -> Work[None]:
+        """Check the log files that begin at `bases`."""
         if not self.disk.exists(self.digests_folder):
             return
+        done = 0
         with closing(
             Digests(self.disk, self.digests_folder, self.segment_bytes, reads_only=True)
         ) as digests:
             for base in bases:
                 if self.disk.exists(self._looked_at(base)):  # else it has just expired
-                    yield from self._file(digests, base)
+                    for _ in self._file(digests, base):
+                        done += READ_BYTES
+                        yield Step(f"{self.name}: digests", done, max(done, self.total_bytes))
 
     def _looked_at(self, base: int) -> str:
         return segment_path(self.copy_folder or self.log_folder, base)
 
-    def _file(self, digests: Digests, base: int) -> Iterator[int]:
+    def _file(self, digests: Digests, base: int) -> Iterator[None]:
         file = self.disk.open(self._looked_at(base), "r")
         path = segment_path(self.log_folder, base)
         damaged: tuple[int, int] | None = None
@@ -60,7 +68,7 @@ class DigestCheck:
                         self._hurt(path, *damaged)
                         damaged = None
                     damaged = (damaged[0] if damaged else start), end
-                yield READ_BYTES
+                yield
                 at += READ_BYTES
         finally:
             file.close()

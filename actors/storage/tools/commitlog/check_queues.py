@@ -11,22 +11,23 @@ units of the older records (on a slave) or without; queue offsets that were give
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Generator, Sequence
 from itertools import groupby
 
 import attrs
 
-from actors.env.protocols import Disk, File
+from actors.env.protocols import Disk
 from actors.storage.derived.queue_files import (
-    QUEUE_OFFSET_MAX,
-    is_safe_topic,
+    QueueKey,
+    QueueReader,
+    has_unit,
+    key_of,
     list_queues,
     queue_heads,
 )
 from actors.storage.tools.findings import FINDINGS_MAX, MENDED_BY_NODE, Findings
 from actors.storage.tools.stores import GroupStore, size_of
-from wire.files.commit_log import RecordHead, has_queue_unit, segment_name, segment_offset
+from wire.files.commit_log import RecordHead, segment_name, segment_offset
 from wire.files.consume_queue import UNIT_BYTES, decode_unit, decode_units, encode_unit, is_filler
 from wire.files.properties import LIGHT_QUEUE_PREFIX, SCHEDULE_TOPIC
 
@@ -117,14 +118,17 @@ class QueueCheck:
     _wrong: Summed = attrs.field(factory=Summed, init=False)
     _wrong_queues: int = attrs.field(default=0, init=False)
     _unbuilt: Summed = attrs.field(factory=Summed, init=False)
-    _ranges: dict[tuple[str, int], QueueRange] = attrs.field(factory=dict, init=False)
-    _handles: OrderedDict[str, File | None] = attrs.field(factory=OrderedDict, init=False)
+    _ranges: dict[QueueKey, QueueRange] = attrs.field(factory=dict, init=False)
+    _reader: QueueReader = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._reader = QueueReader(self._disk, self.folder, self.file_bytes, HANDLES_MAX)
 
     def take(self, heads: Sequence[RecordHead]) -> None:
         """Compare the units of the next records of the log."""
-        fitting = [each for head in heads if _has_unit(head) for each in queue_heads(head)]
-        by_queue = sorted(fitting, key=_queue_key)  # stable: log order within a queue
-        for key, group in groupby(by_queue, key=_queue_key):
+        fitting = [each for head in heads if has_unit(head) for each in queue_heads(head)]
+        by_queue = sorted(fitting, key=key_of)  # stable: log order within a queue
+        for key, group in groupby(by_queue, key=key_of):
             run: list[RecordHead] = []
             for head in group:
                 if not self._advance(key, head):
@@ -137,7 +141,7 @@ class QueueCheck:
             if run:
                 self._compare(key, run)
 
-    def _advance(self, key: tuple[str, int], head: RecordHead) -> bool:
+    def _advance(self, key: QueueKey, head: RecordHead) -> bool:
         """Whether the record has a unit of its own."""
         at = head.queue_offset
         known = self._ranges.get(key)
@@ -154,12 +158,12 @@ class QueueCheck:
         known.next = at + 1
         return True
 
-    def _is_there(self, key: tuple[str, int]) -> bool:
+    def _is_there(self, key: QueueKey) -> bool:
         folder = f"{self.folder}/{key[0]}/{key[1]}"
         names = self._disk.listdir(folder) if self._disk.exists(folder) else []
         return any(segment_offset(name) is not None for name in names)
 
-    def _compare(self, key: tuple[str, int], run: list[RecordHead]) -> None:
+    def _compare(self, key: QueueKey, run: list[RecordHead]) -> None:
         if not self._ranges[key].is_there:
             return
         self.units += len(run)
@@ -173,7 +177,7 @@ class QueueCheck:
             if found[part] != expected[part]:
                 self._differs(key, head, found[part])
 
-    def _differs(self, key: tuple[str, int], head: RecordHead, unit: bytes) -> None:
+    def _differs(self, key: QueueKey, head: RecordHead, unit: bytes) -> None:
         if head.physical_offset + head.size > self.trusted_bytes:
             return  # nobody said that it is there: the next start derives it
         if self.is_gone(head.physical_offset):
@@ -220,7 +224,7 @@ class QueueCheck:
             log_end_bytes: units of what was cut off behind it are cut by the next start.
             log_is_whole: no record was skipped, so that whatever it left out has no unit.
         """
-        self._close()
+        self.close()
         self._log_end = log_end_bytes
         self._tell_differences()
         queues = list_queues(self._disk, self.folder)
@@ -288,7 +292,7 @@ class QueueCheck:
             )
 
     def _strays(
-        self, key: tuple[str, int], known: QueueRange | None, log_min: int
+        self, key: QueueKey, known: QueueRange | None, log_min: int
     ) -> Generator[None, None, None]:
         folder = f"{self.folder}/{key[0]}/{key[1]}"
         bases = [b for b in map(segment_offset, self._disk.listdir(folder)) if b is not None]
@@ -312,7 +316,7 @@ class QueueCheck:
             yield from self._strays_of_file(key, known, path, base, log_min)
 
     def _strays_of_file(
-        self, key: tuple[str, int], known: QueueRange | None, path: str, base: int, log_min: int
+        self, key: QueueKey, known: QueueRange | None, path: str, base: int, log_min: int
     ) -> Generator[None, None, None]:
         try:
             file = self._disk.open(path, "r")
@@ -340,9 +344,7 @@ class QueueCheck:
         finally:
             file.close()
 
-    def _stray(
-        self, key: tuple[str, int], number: int, unit: tuple[int, int, int], log_min: int
-    ) -> None:
+    def _stray(self, key: QueueKey, number: int, unit: tuple[int, int, int], log_min: int) -> None:
         offset, size, _ = unit
         if size <= 0 or is_filler(*unit) or offset < log_min or self.is_gone(offset):
             return
@@ -361,41 +363,14 @@ class QueueCheck:
 
     # ---- files ----
 
-    def _read(self, key: tuple[str, int], start: int, size: int) -> bytes:
+    def _read(self, key: QueueKey, start: int, size: int) -> bytes:
         """Bytes of a queue; zeros where it has none."""
-        out = bytearray()
-        while len(out) < size and self.file_bytes:
-            at = start + len(out)
-            base = at - at % self.file_bytes
-            want = min(size - len(out), base + self.file_bytes - at)
-            file = self._open(f"{self.folder}/{key[0]}/{key[1]}/{segment_name(base)}")
-            out += (file.pread(at - base, want) if file else b"").ljust(want, b"\0")
-        return bytes(out.ljust(size, b"\0"))
-
-    def _open(self, path: str) -> File | None:
-        if path in self._handles:
-            self._handles.move_to_end(path)
-            return self._handles[path]
-        try:
-            file: File | None = self._disk.open(path, "r")
-        except FileNotFoundError:
-            file = None
-        self._handles[path] = file
-        while len(self._handles) > HANDLES_MAX:
-            oldest = self._handles.popitem(last=False)[1]
-            if oldest is not None:
-                oldest.close()
-        return file
-
-    def _close(self) -> None:
-        while self._handles:
-            file = self._handles.popitem()[1]
-            if file is not None:
-                file.close()
+        parts = self._reader.parts(key, start, size)
+        return b"".join(data.ljust(wanted, b"\0") for data, wanted in parts).ljust(size, b"\0")
 
     def close(self) -> None:
-        """Release the handles."""
-        self._close()
+        """Release the files."""
+        self._reader.close()
 
 
 def usual_file_bytes(disk: Disk, store: GroupStore) -> int:
@@ -411,18 +386,5 @@ def usual_file_bytes(disk: Disk, store: GroupStore) -> int:
     return 0
 
 
-def _has_unit(head: RecordHead) -> bool:
-    return (
-        has_queue_unit(head.sys_flag)
-        and head.queue_id >= 0
-        and 0 <= head.queue_offset < QUEUE_OFFSET_MAX
-        and is_safe_topic(head.topic)
-    )
-
-
-def _queue_key(head: RecordHead) -> tuple[str, int]:
-    return head.topic, head.queue_id
-
-
-def _name(key: tuple[str, int]) -> str:
+def _name(key: QueueKey) -> str:
     return f"consumequeue/{key[0]}/{key[1]}"

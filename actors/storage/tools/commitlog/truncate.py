@@ -25,7 +25,7 @@ from actors.storage.derived.adopting import adopt
 from actors.storage.derived.derived_files import DerivedFiles
 from actors.storage.derived.index_files import is_index_name
 from actors.storage.derived.small_files import lower_logics_offset
-from actors.storage.files.side_file import SideFile, SideFileDamaged, read_side_file
+from actors.storage.files.side_file import SideFileDamaged, lower_side_file, read_side_file
 from actors.storage.files.stepping import Running, Step, Work, labelled
 from actors.storage.files.whole_files import write_synced
 from actors.storage.log import truncation
@@ -260,7 +260,7 @@ def truncate_store(
     kept = None  # what an unfinished one cut was kept before it began
     if plan.cut_bytes and (plan.unfinished is None or plan.unfinished > plan.offset):
         kept = yield from _keep_aside(env, store, plan)
-    _lower_mark(disk, store, plan.offset)
+    lower_side_file(disk, store.layout.synced, plan.offset)
     lower_logics_offset(disk, layout.checkpoint, plan.offset)
     bases = segment_bases(disk, layout.commit_log)
     log = CommitLog.look(disk, layout.commit_log, store.segment_bytes, bases)
@@ -316,18 +316,6 @@ def _keep_aside(env: Env, store: GroupStore, plan: Plan) -> Work[str]:
     disk.rename(part, folder)
     disk.sync_dir(parent)
     return folder
-
-
-def _lower_mark(disk: Disk, store: GroupStore, offset: int) -> None:
-    if not disk.exists(store.layout.synced):
-        return
-    mark, values = SideFile.open(disk, store.layout.synced, 1)
-    try:
-        if values is not None and values[0] > offset:
-            mark.write((offset,))
-            mark.sync()
-    finally:
-        mark.close()
 
 
 def _cut_derived(

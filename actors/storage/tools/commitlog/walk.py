@@ -6,16 +6,17 @@ A check wants to know of every file.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import closing
 
 import attrs
 
 from actors.env.protocols import Disk
 from actors.storage.commitlog.recovery import Ending, FileEnd, file_ending, is_beginning
+from actors.storage.files.stepping import Step, Work, labelled
 from actors.storage.log.commit_log import segment_path
 from actors.storage.log.truncation import is_zero, written_chunks
-from actors.storage.tools.stores import GroupStore
+from actors.storage.tools.stores import FoundStore, GroupStore
 from wire.files.commit_log import Stop, scan
 
 READ_BYTES = 4 << 20
@@ -95,6 +96,23 @@ def _at_limit(have: bytes, base: int, at: int, file_end: int, record_bytes_max: 
         return FileEnd(base=base, at_bytes=at, ending=Ending.LIMIT)
     reason = "a record whose size is not what its lengths say"
     return FileEnd(base=base, at_bytes=at, ending=Ending.BAD, reason=reason)
+
+
+def used_behind(
+    disk: Disk, store: FoundStore, bases: Sequence[int], end_bytes: int
+) -> Work[tuple[int, int]]:
+    """The end of the last byte behind `end_bytes` that is not zero, `end_bytes` without one; and
+    how many bytes a start keeps that cuts a log there: of each file those up to its last one.
+    """
+    folder, size, used, kept = store.layout.commit_log, store.segment_bytes, end_bytes, 0
+    step = Step(f"{store.name}: behind the end", 0, 0)
+    for base in [each for each in bases if each + size > end_bytes]:
+        start = max(end_bytes - base, 0)
+        at = yield from labelled(used_bytes(disk, segment_path(folder, base), start, size), step)
+        if at > start:
+            used = base + at
+            kept += at - start
+    return used, kept
 
 
 def used_bytes(disk: Disk, path: str, start: int, size_bytes: int) -> Generator[None, None, int]:

@@ -20,6 +20,7 @@ from contextlib import closing
 from typing import Any, ClassVar
 
 import attrs
+import msgspec
 
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog, StorageError
@@ -93,15 +94,7 @@ class BackedUpLedger:
     @staticmethod
     def parse(found: Any) -> BackedUpLedger:
         """Parse a manifest's entry. Raises: what is in `identity.UNREADABLE`."""
-        return BackedUpLedger(
-            log=BackedUpGroup.parse(found["log"]),
-            first_index=int(found["first_index"]),
-            end_index=int(found["end_index"]),
-            committed_index=int(found["committed_index"]),
-            term=int(found["term"]),
-            voted_for=str(found["voted_for"]),
-            snapshots=tuple(int(each) for each in found["snapshots"]),
-        )
+        return msgspec.convert(found, BackedUpLedger)
 
 
 @attrs.frozen(kw_only=True)

@@ -57,7 +57,7 @@ from actors.storage.log import truncation
 from actors.storage.log.commit_log import segment_path, short_alone
 from actors.storage.log.truncation import as_if_cut
 from actors.storage.tools.commitlog.check import REPAIR, CheckOptions
-from actors.storage.tools.commitlog.walk import used_bytes
+from actors.storage.tools.commitlog.walk import used_behind
 from actors.storage.tools.findings import Findings, LedgerReport, cut_text
 from actors.storage.tools.ledger.backup import BackedUpLedger, verify_ledger
 from actors.storage.tools.ledger.files import (
@@ -408,7 +408,7 @@ class LedgerEnd:
             report.entries -= gone
             report.end_index, report.end_term = found.end_index, found.end_term
             report.end_bytes = found.end_bytes
-        used, kept_bytes = yield from self._used_behind(bases)
+        used, kept_bytes = yield from used_behind(self.disk, self.ledger, bases, report.end_bytes)
         if used <= report.end_bytes or (stop is None and not gone):
             return
         if stop is not None and not report.findings.starts:
@@ -430,22 +430,6 @@ class LedgerEnd:
             report.findings.mend(text)
         else:
             report.findings.note(text)
-
-    def _used_behind(self, bases: list[int]) -> Work[tuple[int, int]]:
-        """The end of the last byte behind the end that is not zero, 0 without one; and how many
-        bytes a start keeps: of each file those up to its last one.
-        """
-        log, end, used, kept = self.files.log, self.report.end_bytes, 0, 0
-        step = Step(f"{self.ledger.name}: behind the end", 0, 0)
-        for base in bases:
-            start = max(end - base, 0)
-            if start < log.segment_bytes:
-                path = segment_path(log.folder, base)
-                looking = used_bytes(self.disk, path, start, log.segment_bytes)
-                at = yield from labelled(looking, step)
-                used = base + at if at > start else used
-                kept += at - start
-        return used, kept
 
     def _entries_behind(self, bases: list[int]) -> Work[int]:
         """How many whole entries are in the files behind the one that the log ends in."""
