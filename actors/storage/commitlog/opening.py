@@ -301,14 +301,7 @@ def _find_end(
             raise CorruptLog(
                 f"{layout.commit_log}: no files, but all below {mark_bytes} was synced once"
             )
-        return recovery.Found(
-            end_bytes=0,
-            scanned_from_bytes=0,
-            begins_bytes=0,
-            record_count=0,
-            last_store_ts=0,
-            reason="",
-        )
+        return recovery.Found()
     dispatched = state.dispatched_bytes if state is not None else NEVER
     start = recovery.first_file(
         disk,

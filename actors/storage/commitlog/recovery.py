@@ -75,12 +75,12 @@ class Found:
         reason: why there are no more records; "" if nothing is written there.
     """
 
-    end_bytes: int
-    scanned_from_bytes: int
-    begins_bytes: int
-    record_count: int
-    last_store_ts: int
-    reason: str
+    end_bytes: int = 0
+    scanned_from_bytes: int = 0
+    begins_bytes: int = 0
+    record_count: int = 0
+    last_store_ts: int = 0
+    reason: str = ""
 
 
 def first_file(

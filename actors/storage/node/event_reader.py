@@ -15,6 +15,7 @@ from actors.env.protocols import Disk
 from actors.events.codec import EventFormatError, LoggedEvent, decode_line
 from actors.events.node import EventsDropped, NodeStarted, NodeStopped
 from actors.storage.node import event_files
+from actors.storage.node.event_files import EventFile
 
 
 @attrs.frozen(kw_only=True)
@@ -47,14 +48,8 @@ def read_events(disk: Disk, root: str) -> Iterator[LoggedEvent]:
     is damaged, OSError.
     """
     for node in nodes(disk, root):
-        whole = event_files.published(disk, root, node)
-        known = {(file.boot, file.start_seq) for file in whole}
-        sources = [(file.boot, file.start_seq, file.path, False) for file in whole]
-        for file in event_files.live(disk, root, node):
-            if (file.boot, file.start_seq) not in known:  # else a crash came before its removal
-                sources.append((file.boot, file.start_seq, file.part_path, True))
-        for _, _, path, torn in sorted(sources):
-            yield from _read_file(disk, path, torn)
+        for file, is_live in _files(disk, root, node):
+            yield from _read_file(disk, file.part_path if is_live else file.path, is_live)
 
 
 def last_stop(disk: Disk, root: str, node: str) -> NodeStopped | None:
@@ -78,19 +73,23 @@ def newest_boot(disk: Disk, root: str, node: str) -> Iterator[LoggedEvent]:
 
     Raises: EventFormatError: a file is damaged. OSError.
     """
+    files = _files(disk, root, node)
+    newest = max((file.boot for file, _ in files), default=0)
+    for file, is_live in files:
+        if file.boot == newest:
+            yield from _read_file(disk, file.part_path if is_live else file.path, is_live)
+
+
+def _files(disk: Disk, root: str, node: str) -> list[tuple[EventFile, bool]]:
+    """A node's files, the oldest first, and whether each is still written, or was at a crash.
+
+    One that was published before the crash is not read from where it was written as well.
+    """
     whole = event_files.published(disk, root, node)
     known = {(file.boot, file.start_seq) for file in whole}
-    live = [
-        file
-        for file in event_files.live(disk, root, node)
-        if (file.boot, file.start_seq) not in known
-    ]
-    newest = max((file.boot for file in (*whole, *live)), default=0)
-    torn = {(file.boot, file.start_seq) for file in live}
-    for file in sorted((*whole, *live)):
-        if file.boot == newest:
-            is_live = (file.boot, file.start_seq) in torn
-            yield from _read_file(disk, file.part_path if is_live else file.path, is_live)
+    live = event_files.live(disk, root, node)
+    torn = [(file, True) for file in live if (file.boot, file.start_seq) not in known]
+    return sorted([*((file, False) for file in whole), *torn])
 
 
 def nodes(disk: Disk, root: str) -> list[str]:

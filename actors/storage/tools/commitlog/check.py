@@ -9,7 +9,6 @@ would do, refuse the log or cut its end, is asked of recovery itself, so that bo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import closing
 
 import attrs
@@ -40,6 +39,12 @@ from actors.storage.tools.stores import GroupStore, log_bases, odd_files, size_o
 from wire.files.commit_log import scan_heads
 from wire.files.index_file import index_file_bytes
 
+PAGE_BYTES = 4096
+PLACE_AT, PLACE_BYTES = 28, 8
+"""Where a record says its own physical offset."""
+
+REPAIR = "`repair` mends it once the node answers; if it ends its start, see README, Running it"
+"""Of a running node, which may still be at its start: nobody but itself knows."""
 NOTHING = -1
 EVERYTHING = 1 << 62
 
@@ -368,21 +373,12 @@ class _Check:
 
     def _judge(self, bases: list[int]) -> Work[None]:
         """What it means where the records do not go on."""
-        ends = EndCheck(
-            disk=self._disk,
-            store=self._store,
-            report=self._report,
-            stops=self._stops,
-            records_after=self._records_after,
-            was_clean=self._was_clean,
-            record_bytes_max=self._record_bytes_max,
-        )
         if self._options.is_running:
-            ends.judge_running()
+            self._judge_running()
         elif self._is_odd:  # recovery looks at files as they have to be
-            ends.name_all()
+            self._name_all()
         elif bases:
-            yield from ends.judge(bases)
+            yield from self._judge_stopped(bases)
 
     def _compare(self, bases: list[int]) -> Work[None]:
         """What no record's CRC covers, and what a record says of itself, against the digests."""
@@ -418,63 +414,37 @@ class _Check:
         elif newest > self._last_ts and not self._options.is_running:
             findings.note(f"checkpoint: {newest} ms is later than the last record, {self._last_ts}")
 
+    # ---- where the records do not go on ----
 
-PAGE_BYTES = 4096
-PLACE_AT, PLACE_BYTES = 28, 8
-"""Where a record says its own physical offset."""
-
-REPAIR = "`repair` mends it once the node answers; if it ends its start, see README, Running it"
-"""Of a running node, which may still be at its start: nobody but itself knows."""
-
-
-@attrs.frozen(kw_only=True)
-class EndCheck:
-    """One store's log.
-
-    Attributes:
-        report: what is found goes there.
-        stops: the files in which the records do not go on, ascending.
-        records_after: good records in files behind the first of them.
-        was_clean: the last stop was an ordered one.
-    """
-
-    disk: Disk
-    store: GroupStore
-    report: StoreReport
-    stops: Sequence[FileEnd]
-    records_after: int
-    was_clean: bool
-    record_bytes_max: int
-
-    def name_all(self) -> None:
+    def _name_all(self) -> None:
         """Every position that is bad."""
-        for stop in self.stops:
+        for stop in self._stops:
             if stop.ending is Ending.BAD:
                 self._hurt(stop)
 
-    def judge_running(self) -> None:
+    def _judge_running(self) -> None:
         """Below the mark, which is where the reading ended, nothing may stop."""
-        for stop in self.stops:
+        for stop in self._stops:
             if stop.ending is not Ending.LIMIT:
-                values = read_side_file(self.disk, self.store.layout.synced, 1)
-                if values is not None and values[0] < (self.report.mark_bytes or 0):
-                    self.report.findings.note("the log was cut while it was checked: check again")
+                values = read_side_file(self._disk, self._store.layout.synced, 1)
+                if values is not None and values[0] < (self._report.mark_bytes or 0):
+                    self._report.findings.note("the log was cut while it was checked: check again")
                     return
                 self._hurt(stop, f"; {REPAIR}")
 
-    def judge(self, bases: list[int]) -> Work[None]:
+    def _judge_stopped(self, bases: list[int]) -> Work[None]:
         """Judge the end of a stopped store whose files are of the right size."""
-        report = self.report
-        if not self.stops:
+        report = self._report
+        if not self._stops:
             mark = report.mark_bytes or 0
-            if mark > report.end_bytes and not self.store.is_compat:
-                last = segment_path(self.store.layout.commit_log, bases[-1])
+            if mark > report.end_bytes and not self._store.is_compat:
+                last = segment_path(self._store.layout.commit_log, bases[-1])
                 report.findings.hurt(f"{last}: is the last file, but all below {mark} was synced")
             return
-        first = self.stops[0]
-        used, kept_bytes = yield from used_behind(self.disk, self.store, bases, first.at_bytes)
+        first = self._stops[0]
+        used, kept_bytes = yield from used_behind(self._disk, self._store, bases, first.at_bytes)
         if report.mark_bytes is None and used > first.at_bytes and not report.findings.starts:
-            self.name_all()
+            self._name_all()
             return
         found = yield from self._ask_recovery(first, bases)
         if found is None:
@@ -484,13 +454,13 @@ class EndCheck:
             return
         if used > report.end_bytes:
             report.torn_bytes = kept_bytes
-            more = f" with {self.records_after} whole records" if self.records_after else ""
+            more = f" with {self._records_after} whole records" if self._records_after else ""
             text = cut_text(
                 first.at_bytes,
                 first.reason or "bytes behind the end",
                 f"{report.torn_bytes} bytes{more}",
                 report.mark_bytes,
-                self.store.settings,
+                self._store.settings,
             )
             if self._is_torn(first) or self._is_stale(first, used):
                 report.findings.note(text)
@@ -498,38 +468,42 @@ class EndCheck:
                 report.findings.mend(text)
 
     def _hurt(self, stop: FileEnd, more: str = "") -> None:
-        path = segment_path(self.store.layout.commit_log, stop.base)
+        path = segment_path(self._store.layout.commit_log, stop.base)
         reason = stop.reason or "nothing is written there"
-        self.report.findings.hurt(
+        self._report.findings.hurt(
             f"{path}: byte {stop.at_bytes - stop.base} (offset {stop.at_bytes}): {reason}{more}"
         )
 
     def _is_torn(self, first: FileEnd) -> bool:
         """Without a mark: an ordered stop tears nothing, and no record follows a torn one."""
-        if self.report.mark_bytes is not None:
+        if self._report.mark_bytes is not None:
             return True
         leftover = first.ending is Ending.UNWRITTEN
-        return not self.records_after and (leftover or not self.was_clean)
+        return not self._records_after and (leftover or not self._was_clean)
 
     def _is_stale(self, first: FileEnd, used: int) -> bool:
         """Whether it is the rest of a buffer, which a broker with writeWithoutMmap (since 5.4.0)
         writes behind its last message, up to the page's end: no record has its position there.
         """
         at = first.at_bytes
-        if self.report.mark_bytes is not None or self.records_after or used > at + -at % PAGE_BYTES:
+        if (
+            self._report.mark_bytes is not None
+            or self._records_after
+            or used > at + -at % PAGE_BYTES
+        ):
             return False
-        path = segment_path(self.store.layout.commit_log, first.base)
-        with closing(self.disk.open(path, "r")) as file:
+        path = segment_path(self._store.layout.commit_log, first.base)
+        with closing(self._disk.open(path, "r")) as file:
             position = file.pread(at - first.base + PLACE_AT, PLACE_BYTES)
         return position != at.to_bytes(PLACE_BYTES, "big")
 
     def _is_passed(self, first: FileEnd, used: int) -> bool:
         """Whether the next start goes on behind damage, without a mark and so without looking."""
-        if self.report.mark_bytes is not None or used <= first.at_bytes:
+        if self._report.mark_bytes is not None or used <= first.at_bytes:
             return False
-        self.report.end_bytes = first.at_bytes
-        for stop in self.stops:
-            if stop.ending is Ending.BAD or self.records_after:
+        self._report.end_bytes = first.at_bytes
+        for stop in self._stops:
+            if stop.ending is Ending.BAD or self._records_after:
                 self._hurt(
                     stop, ": the next start does not look so far back, and goes on behind it"
                 )
@@ -542,39 +516,39 @@ class EndCheck:
         if mark is not None:
             below = min(first.at_bytes, mark)
             return max((base for base in log.bases() if base <= below), default=log.min_bytes)
-        layout, dispatched = self.store.layout, self.report.dispatched_bytes
-        if self.was_clean and dispatched is None:
-            size = usual_file_bytes(self.disk, self.store)
-            finding = adopted(self.disk, layout, size, NO_LIMIT)
-            state = yield from labelled(finding, Step(f"{self.store.name}: the end", 0, 0))
+        layout, dispatched = self._store.layout, self._report.dispatched_bytes
+        if self._was_clean and dispatched is None:
+            size = usual_file_bytes(self._disk, self._store)
+            finding = adopted(self._disk, layout, size, NO_LIMIT)
+            state = yield from labelled(finding, Step(f"{self._store.name}: the end", 0, 0))
             dispatched = None if state is None else state.dispatched_bytes
         return recovery.first_file(
-            self.disk,
+            self._disk,
             log,
-            clean=self.was_clean,
+            clean=self._was_clean,
             dispatched_bytes=NEVER if dispatched is None else dispatched,
             mark_bytes=None,
-            checkpoint=read_checkpoint(self.disk, layout.checkpoint),
+            checkpoint=read_checkpoint(self._disk, layout.checkpoint),
         )
 
     def _ask_recovery(self, first: FileEnd, bases: list[int]) -> Work[recovery.Found | None]:
         """What the next start finds; None: it refuses the log."""
-        report, store = self.report, self.store
-        log = CommitLog.look(self.disk, store.layout.commit_log, store.segment_bytes, bases)
+        report, store = self._report, self._store
+        log = CommitLog.look(self._disk, store.layout.commit_log, store.segment_bytes, bases)
         mark = None if store.is_compat else report.mark_bytes
         start = yield from self._start_base(log, first, mark)
         finding = recovery.find_end(
-            self.disk,
+            self._disk,
             log,
             start_bytes=start,
             mark_bytes=mark,
-            record_bytes_max=self.record_bytes_max,
+            record_bytes_max=self._record_bytes_max,
         )
         try:
             return (yield from labelled(finding, Step(f"{store.name}: the end", 0, 0)))
         except CorruptLog as error:
             report.findings.hurt(str(error))
-            for stop in self.stops[1:]:
+            for stop in self._stops[1:]:
                 if stop.at_bytes < (mark or 0):
                     self._hurt(stop)
             return None

@@ -22,8 +22,6 @@ from actors.env.protocols import Disk
 from actors.errors import CorruptLog
 from actors.storage.files.stepping import Running, Step, Work, labelled
 from actors.storage.files.whole_files import read_bytes
-from actors.storage.layout import LedgerLayout
-from actors.storage.ledger.mark import MarkValues
 from actors.storage.ledger.opening import DATA_KEY
 from actors.storage.ledger.per_index import SUM_BYTES, all_known, contradicted, sums_of
 from actors.storage.ledger.recovery import (
@@ -58,7 +56,7 @@ from actors.storage.log.commit_log import segment_path, short_alone
 from actors.storage.log.truncation import as_if_cut
 from actors.storage.tools.commitlog.check import REPAIR, CheckOptions
 from actors.storage.tools.commitlog.walk import used_behind
-from actors.storage.tools.findings import Findings, LedgerReport, cut_text
+from actors.storage.tools.findings import LedgerReport, cut_text
 from actors.storage.tools.ledger.backup import BackedUpLedger, verify_ledger
 from actors.storage.tools.ledger.files import (
     COPY_AGAIN,
@@ -113,7 +111,7 @@ class _LedgerCheck:
             report.state, self._do, findings.starts = "backup", COPY_AGAIN, False
         elif options.is_running:
             self._do = f"{REPAIR}; what no member has: {REMOVE_THEN}"
-        report.committed_index = read_committed(self._disk, ledger.layout, findings)
+        report.committed_index = self._read_committed()
         self._limit = report.committed_index if options.is_running else None
         self._read_truncating()
         try:
@@ -128,13 +126,11 @@ class _LedgerCheck:
         self._snapshots = SnapshotFolder(self._disk, ledger.layout.snapshot, ()).indexes()
         try:
             yield from self._log()
-            yield from check_snapshots(
-                self._disk, ledger, report, self._terms, self._limit, self._do
-            )
+            yield from self._check_snapshots()
         finally:
             self._files.close()
         if not options.is_backup:
-            check_term(self._disk, ledger, report, self._files.mark)
+            self._check_term()
         if ledger.is_in_memory and not report.entries:
             report.state = "in memory"
         if self._expired_count:
@@ -160,7 +156,7 @@ class _LedgerCheck:
         if self._limit is not None:
             self._judge_running()
         elif not odd:
-            found = yield from self._ends().judge(bases)
+            found = yield from self._judge_stopped(bases)
         if not self._options.is_backup:
             self._sums.judge(report, found)
             yield from self._judge_index(found, log_is_good=report.findings.damage_count == others)
@@ -293,17 +289,105 @@ class _LedgerCheck:
             report.findings.note(f"the log begins behind entry {limit}, the last one committed")
         elif report.end_index < limit:
             ended = stop or FileEnd(report.end_bytes, "")
-            self._ends().hurt(ended, f", but entries up to {limit} are committed")
+            self._hurt(ended, f", but entries up to {limit} are committed")
 
-    def _ends(self) -> LedgerEnd:
-        return LedgerEnd(
-            disk=self._disk,
-            ledger=self._ledger,
-            files=self._files,
-            report=self._report,
-            stop=self._stop,
-            do=self._do,
+    def _hurt(self, stop: FileEnd, more: str = "") -> None:
+        """Name a position where the entries do not go on."""
+        log, at = self._files.log, stop.at_bytes
+        base = at - at % log.segment_bytes
+        entry = self._report.end_index + 1
+        reason = stop.reason or "nothing is written there"
+        self._report.findings.hurt(
+            f"{segment_path(log.folder, base)}: byte {at - base} (entry {entry}, offset {at}):"
+            f" {reason}{more}; {self._do}"
         )
+
+    def _judge_stopped(self, bases: list[int]) -> Work[Found | None]:
+        """What it means. Gives what the next start finds; None: it is refused, or passes over."""
+        report, mark, stop = self._report, self._files.mark, self._stop
+        if stop is not None and mark is not None and stop.at_bytes < mark.end_bytes:
+            self._hurt(stop, f", but all below {mark.end_bytes} was synced once")
+            return None
+        try:
+            found = yield from find_end(self._disk, self._ledger, self._files)
+        except CorruptLog as error:
+            report.findings.hurt(f"{error}; {self._do}")
+            return None
+        if stop is not None and found.end_bytes > stop.at_bytes:
+            self._hurt(stop, f", and entries follow up to {found.end_index}")
+            return None
+        yield from self._judge_cut(found, bases)
+        self._judge_committed(found)
+        return found
+
+    def _judge_cut(self, found: Found, bases: list[int]) -> Work[None]:
+        """What a start that takes the log cuts off it."""
+        report, stop, gone = self._report, self._stop, 0
+        if found.end_index < report.end_index and (found.end_index >= 0 or stop is None):
+            gone = report.end_index - found.end_index
+            report.entries -= gone
+            report.end_index, report.end_term = found.end_index, found.end_term
+            report.end_bytes = found.end_bytes
+        used, kept_bytes = yield from used_behind(self._disk, self._ledger, bases, report.end_bytes)
+        if used <= report.end_bytes or (stop is None and not gone):
+            return
+        if stop is not None and not report.findings.starts:
+            self._hurt(stop, ", and something follows")
+            return
+        report.torn_bytes = kept_bytes
+        gone += yield from self._entries_behind(bases)
+        end, mark = report.end_bytes, self._files.mark
+        file_end = end + -end % self._files.log.segment_bytes
+        text = cut_text(
+            end,
+            found.reason or "bytes behind the end",
+            f"{report.torn_bytes} bytes" + (f" with {gone} whole entries" if gone else ""),
+            None if mark is None else mark.end_bytes,
+            self._ledger.settings,
+        )
+        # A kill tears the last file alone; a loss of power more, and so does damage.
+        if mark is None and stop is not None and used > max(file_end, stop.at_bytes):
+            report.findings.mend(text)
+        else:
+            report.findings.note(text)
+
+    def _entries_behind(self, bases: list[int]) -> Work[int]:
+        """How many whole entries are in the files behind the one that the log ends in."""
+        log, end, count = self._files.log, self._report.end_bytes, 0
+        for base in bases:
+            if base < end or base == bases[0]:
+                continue
+            size = log.segment_bytes
+            reading = read_file(self._disk, log.folder, base, size, is_first=False, after=None)
+            for piece in reading:
+                count += len(piece.heads)
+                yield Step(f"{self._ledger.name}: behind the end", 0, 0)
+        return count
+
+    def _judge_committed(self, found: Found) -> None:
+        """The start takes the log: a checkpoint that says more is corrected, not believed."""
+        report, mark = self._report, self._files.mark
+        end, said = report.end_index, report.committed_index
+        if said <= end:
+            return
+        text = (
+            f"{self._ledger.layout.checkpoint}: entries up to {said} were committed, but the log"
+            f" ends at {end}"
+        )
+        if mark is not None and not mark.end_bytes:
+            report.findings.note(f"{text}: it was begun anew")
+        elif not report.findings.starts:
+            report.findings.hurt(f"{text}; {self._do}")
+        elif not is_surely_whole(found, mark):
+            report.findings.hurt(
+                f"{text}: the next start goes on without {end + 1} to {said}, and counts as one"
+                f" that has lost its log (not with `compat`); {self._do}"
+            )
+        else:
+            report.findings.mend(
+                f"{text} and is whole: the next start corrects that; what other members have behind"
+                " it they send"
+            )
 
     def _judge_index(self, found: Found | None, *, log_is_good: bool) -> Work[None]:
         """Below what was synced of it, or without a mark, every entry is to be found by it.
@@ -353,229 +437,100 @@ class _LedgerCheck:
         looking = self._files.index.has_gap(head.index, found.first_index)
         return (yield from labelled(looking, Step(f"{self._ledger.name}: index", 0, 0)))
 
+    # ---- what lies beside the log ----
 
-@attrs.frozen(kw_only=True)
-class LedgerEnd:
-    """One member's log, whose files are of the right sizes.
-
-    Attributes:
-        report: what is found goes there.
-        stop: where its entries do not go on; None: they end where nothing is written.
-        do: what is to be done about damage.
-    """
-
-    disk: Disk
-    ledger: GroupLedger
-    files: LedgerFiles
-    report: LedgerReport
-    stop: FileEnd | None
-    do: str
-
-    def hurt(self, stop: FileEnd, more: str = "") -> None:
-        """Name a position where the entries do not go on."""
-        log, at = self.files.log, stop.at_bytes
-        base = at - at % log.segment_bytes
-        entry = self.report.end_index + 1
-        reason = stop.reason or "nothing is written there"
-        self.report.findings.hurt(
-            f"{segment_path(log.folder, base)}: byte {at - base} (entry {entry}, offset {at}):"
-            f" {reason}{more}; {self.do}"
-        )
-
-    def judge(self, bases: list[int]) -> Work[Found | None]:
-        """What it means. Gives what the next start finds; None: it is refused, or passes over."""
-        report, mark, stop = self.report, self.files.mark, self.stop
-        if stop is not None and mark is not None and stop.at_bytes < mark.end_bytes:
-            self.hurt(stop, f", but all below {mark.end_bytes} was synced once")
-            return None
+    def _read_committed(self) -> int:
+        """The committed index as the checkpoint says it; -1 if it says none."""
+        path = self._ledger.layout.checkpoint
+        if not self._disk.exists(path):
+            return -1
         try:
-            found = yield from find_end(self.disk, self.ledger, self.files)
+            data = read_bytes(self._disk, path, FILE_BYTES_MAX)
+            return decode_ledger_checkpoint(data).committed_index
+        except RemoteProtocolError as error:
+            self._report.findings.mend(
+                f"{path}: {error}; a start takes nothing for committed until its leader"
+                " says what is: remove it at will"
+            )
+            return -1
+
+    def _check_term(self) -> None:
+        """Term and vote, beside the log's last term."""
+        ledger, report, findings = self._ledger, self._report, self._report.findings
+        path = ledger.layout.term
+        try:
+            vote = read_term(self._disk, path, unsynced=ledger.is_compat)
         except CorruptLog as error:
-            report.findings.hurt(f"{error}; {self.do}")
-            return None
-        if stop is not None and found.end_bytes > stop.at_bytes:
-            self.hurt(stop, f", and entries follow up to {found.end_index}")
-            return None
-        yield from self._judge_cut(found, bases)
-        self._judge_committed(found)
-        return found
-
-    def _judge_cut(self, found: Found, bases: list[int]) -> Work[None]:
-        """What a start that takes the log cuts off it."""
-        report, stop, gone = self.report, self.stop, 0
-        if found.end_index < report.end_index and (found.end_index >= 0 or stop is None):
-            gone = report.end_index - found.end_index
-            report.entries -= gone
-            report.end_index, report.end_term = found.end_index, found.end_term
-            report.end_bytes = found.end_bytes
-        used, kept_bytes = yield from used_behind(self.disk, self.ledger, bases, report.end_bytes)
-        if used <= report.end_bytes or (stop is None and not gone):
+            findings.hurt(str(error))
             return
-        if stop is not None and not report.findings.starts:
-            self.hurt(stop, ", and something follows")
+        if vote is None:
+            if self._files.mark is not None and report.entries:
+                findings.hurt(f"{path}: {NO_VOTE}; {NO_VOTE_DO}")
+            elif ledger.had_vote and not report.entries and not ledger.is_compat:
+                findings.hurt(f"{path}: {NOTHING_LEFT}; {NOTHING_LEFT_DO}")
+            else:
+                findings.note(f"{path}: there is none: a start begins without a vote")
             return
-        report.torn_bytes = kept_bytes
-        gone += yield from self._entries_behind(bases)
-        end, mark = report.end_bytes, self.files.mark
-        file_end = end + -end % self.files.log.segment_bytes
-        text = cut_text(
-            end,
-            found.reason or "bytes behind the end",
-            f"{report.torn_bytes} bytes" + (f" with {gone} whole entries" if gone else ""),
-            None if mark is None else mark.end_bytes,
-            self.ledger.settings,
-        )
-        # A kill tears the last file alone; a loss of power more, and so does damage.
-        if mark is None and stop is not None and used > max(file_end, stop.at_bytes):
-            report.findings.mend(text)
-        else:
-            report.findings.note(text)
+        report.term, report.voted_for = vote.term, vote.voted_for
+        if not self._disk.exists(path):
+            findings.note(f"{path}: there is none, but what a broken off write has left of it")
+        if vote.voted_for and ledger.members and vote.voted_for not in ledger.members:
+            findings.note(f"{path}: term {vote.term}, vote for {vote.voted_for}: {STRANGER}")
+        if vote.term < report.end_term:
+            text = f"{path}: term {vote.term}, but the last entry is of term {report.end_term}"
+            if not ledger.is_compat:
+                findings.hurt(f"{text}: it has forgotten votes; {NEW_VOTE}")
+            else:
+                findings.note(text)
 
-    def _entries_behind(self, bases: list[int]) -> Work[int]:
-        """How many whole entries are in the files behind the one that the log ends in."""
-        log, end, count = self.files.log, self.report.end_bytes, 0
-        for base in bases:
-            if base < end or base == bases[0]:
-                continue
-            size = log.segment_bytes
-            reading = read_file(self.disk, log.folder, base, size, is_first=False, after=None)
-            for piece in reading:
-                count += len(piece.heads)
-                yield Step(f"{self.ledger.name}: behind the end", 0, 0)
-        return count
+    def _check_snapshots(self) -> Work[None]:
+        """Each of them, and whether the log goes on where they end."""
+        ledger, report, do = self._ledger, self._report, self._do
+        folder = SnapshotFolder(self._disk, ledger.layout.snapshot, ())
+        findings, damaged = report.findings, []
+        indexes = folder.indexes()
+        for index in indexes:
+            try:
+                snapshot = folder.snapshot(index)
+                step = Step(f"{ledger.name}: snapshot {index}", 0, snapshot.size_bytes)
+                yield from labelled(folder.check(snapshot), step)
+            except FileNotFoundError:
+                continue  # a running member has pruned it
+            except SnapshotDamaged as error:
+                damaged.append(str(error))
+            else:
+                report.snapshots.append(index)
+                self._compare_snapshot(snapshot)
+        newest = max(report.snapshots, default=-1)
+        is_covered = report.first_index <= newest + 1
+        for text in damaged:
+            do = "an older one serves: remove its folder at will" if is_covered else do
+            findings.hurt(f"{text}; {do}")
+        if indexes and not damaged and not is_covered:
+            findings.hurt(
+                f"{folder.root}: the newest stands for entries up to {newest}, but the"
+                f" log begins at {report.first_index}; {do}"
+            )
+        for name in (TAKEN, INSTALLED):
+            if self._limit is None and self._disk.exists(f"{folder.root}/{name}"):
+                findings.note(
+                    f"{folder.root}/{name}: was never finished: the next start removes it"
+                )
 
-    def _judge_committed(self, found: Found) -> None:
-        """The start takes the log: a checkpoint that says more is corrected, not believed."""
-        report, mark = self.report, self.files.mark
-        end, said = report.end_index, report.committed_index
-        if said <= end:
-            return
-        text = (
-            f"{self.ledger.layout.checkpoint}: entries up to {said} were committed, but the log"
-            f" ends at {end}"
-        )
-        if mark is not None and not mark.end_bytes:
-            report.findings.note(f"{text}: it was begun anew")
-        elif not report.findings.starts:
-            report.findings.hurt(f"{text}; {self.do}")
-        elif not is_surely_whole(found, mark):
+    def _compare_snapshot(self, snapshot: Snapshot) -> None:
+        """Compare it with the entry that it ends with."""
+        report = self._report
+        term = self._terms.get(snapshot.index)
+        if term is not None and term != snapshot.term:
             report.findings.hurt(
-                f"{text}: the next start goes on without {end + 1} to {said}, and counts as one"
-                f" that has lost its log (not with `compat`); {self.do}"
+                f"{snapshot.path}: ends with entry {snapshot.index} of term {snapshot.term}, which"
+                f" is of term {term} in the log; {self._do}"
             )
-        else:
-            report.findings.mend(
-                f"{text} and is whole: the next start corrects that; what other members have behind"
-                " it they send"
+        if self._limit is None and report.entries and snapshot.index > report.end_index:
+            report.findings.note(
+                f"{snapshot.path}: stands for entries up to {snapshot.index}, the log ends at"
+                f" {report.end_index}"
             )
-
-
-def read_committed(disk: Disk, layout: LedgerLayout, findings: Findings) -> int:
-    """The committed index as the checkpoint says it; -1 if it says none."""
-    if not disk.exists(layout.checkpoint):
-        return -1
-    try:
-        data = read_bytes(disk, layout.checkpoint, FILE_BYTES_MAX)
-        return decode_ledger_checkpoint(data).committed_index
-    except RemoteProtocolError as error:
-        findings.mend(
-            f"{layout.checkpoint}: {error}; a start takes nothing for committed until its leader"
-            " says what is: remove it at will"
-        )
-        return -1
-
-
-def check_term(
-    disk: Disk, ledger: GroupLedger, report: LedgerReport, mark: MarkValues | None
-) -> None:
-    """Term and vote, beside the log's last term."""
-    path, findings = ledger.layout.term, report.findings
-    try:
-        vote = read_term(disk, path, unsynced=ledger.is_compat)
-    except CorruptLog as error:
-        findings.hurt(str(error))
-        return
-    if vote is None:
-        if mark is not None and report.entries:
-            findings.hurt(f"{path}: {NO_VOTE}; {NO_VOTE_DO}")
-        elif ledger.had_vote and not report.entries and not ledger.is_compat:
-            findings.hurt(f"{path}: {NOTHING_LEFT}; {NOTHING_LEFT_DO}")
-        else:
-            findings.note(f"{path}: there is none: a start begins without a vote")
-        return
-    report.term, report.voted_for = vote.term, vote.voted_for
-    if not disk.exists(path):
-        findings.note(f"{path}: there is none, but what a broken off write has left of it")
-    if vote.voted_for and ledger.members and vote.voted_for not in ledger.members:
-        findings.note(f"{path}: term {vote.term}, vote for {vote.voted_for}: {STRANGER}")
-    if vote.term < report.end_term:
-        text = f"{path}: term {vote.term}, but the last entry is of term {report.end_term}"
-        if not ledger.is_compat:
-            findings.hurt(f"{text}: it has forgotten votes; {NEW_VOTE}")
-        else:
-            findings.note(text)
-
-
-def check_snapshots(
-    disk: Disk,
-    ledger: GroupLedger,
-    report: LedgerReport,
-    terms: dict[int, int],
-    limit: int | None,
-    do: str,
-) -> Work[None]:
-    """Each of them, and whether the log goes on where they end.
-
-    Args:
-        terms: index -> term of entries of the log.
-        limit: of a running member: so far its log was looked at.
-        do: what is to be done where none serves.
-    """
-    folder = SnapshotFolder(disk, ledger.layout.snapshot, ())
-    findings, damaged = report.findings, []
-    indexes = folder.indexes()
-    for index in indexes:
-        try:
-            snapshot = folder.snapshot(index)
-            step = Step(f"{ledger.name}: snapshot {index}", 0, snapshot.size_bytes)
-            yield from labelled(folder.check(snapshot), step)
-        except FileNotFoundError:
-            continue  # a running member has pruned it
-        except SnapshotDamaged as error:
-            damaged.append(str(error))
-        else:
-            report.snapshots.append(index)
-            _compare(snapshot, report, terms, limit, do)
-    newest = max(report.snapshots, default=-1)
-    is_covered = report.first_index <= newest + 1
-    for text in damaged:
-        do = "an older one serves: remove its folder at will" if is_covered else do
-        findings.hurt(f"{text}; {do}")
-    if indexes and not damaged and not is_covered:
-        findings.hurt(
-            f"{folder.root}: the newest stands for entries up to {newest}, but the"
-            f" log begins at {report.first_index}; {do}"
-        )
-    for name in (TAKEN, INSTALLED):
-        if limit is None and disk.exists(f"{folder.root}/{name}"):
-            findings.note(f"{folder.root}/{name}: was never finished: the next start removes it")
-
-
-def _compare(
-    snapshot: Snapshot, report: LedgerReport, terms: dict[int, int], limit: int | None, do: str
-) -> None:
-    """Beside the entry that it ends with."""
-    term = terms.get(snapshot.index)
-    if term is not None and term != snapshot.term:
-        report.findings.hurt(
-            f"{snapshot.path}: ends with entry {snapshot.index} of term {snapshot.term}, which is"
-            f" of term {term} in the log; {do}"
-        )
-    if limit is None and report.entries and snapshot.index > report.end_index:
-        report.findings.note(
-            f"{snapshot.path}: stands for entries up to {snapshot.index}, the log ends at"
-            f" {report.end_index}"
-        )
 
 
 NAMED_MAX = 5
