@@ -18,6 +18,7 @@ from actors.storage.derived.queue_files import (
     scan_queue,
     walk_queues,
 )
+from actors.storage.files.whole_files import read_bytes
 from actors.storage.layout import StoreLayout
 from wire.errors import RemoteProtocolError
 from wire.files.index_file import HEADER_BYTES, decode_index_header
@@ -41,13 +42,11 @@ def adopted(
     names = [name for name in disk.listdir(layout.index) if is_index_name(name)]
     if largest < 0 or not names:
         return None
-    file = disk.open(f"{layout.index}/{names[-1]}", "r")
     try:
-        header = decode_index_header(file.pread(0, HEADER_BYTES))
+        newest = read_bytes(disk, f"{layout.index}/{names[-1]}", HEADER_BYTES)
+        header = decode_index_header(newest)
     except RemoteProtocolError:
         return None
-    finally:
-        file.close()
     return DispatchState(
         dispatched_bytes=largest,
         seen_bytes=largest,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
+from contextlib import closing
 from typing import TypeAlias
 
 import attrs
@@ -51,7 +52,7 @@ def add_offsets(
     digests = Digests(disk, layout.digests, log.segment_bytes, reads_only=True)
     adding = _Adding(offsets=offsets, units=units or {}, reader=reader, digests=digests, end=end)
     at, size = start, READ_BYTES
-    try:
+    with closing(reader), closing(digests):
         while at < end:
             data = reader.read(at, size, end)
             heads, stopped = scan_heads(data, physical_offset=at)
@@ -65,9 +66,6 @@ def add_offsets(
                 raise CorruptLog(f"{log.path_of(at)}: offset {at}: no record begins there")
             short = stopped.stop is Stop.INCOMPLETE and not heads
             size = len(data) + stopped.missing_bytes if short else READ_BYTES
-    finally:
-        reader.close()
-        digests.close()
     return adding.begun
 
 

@@ -15,6 +15,7 @@ Upstream: apache/rocketmq store/.../index/IndexService.java buildIndex, StoreChe
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from contextlib import closing
 from typing import Final
 
 import attrs
@@ -77,7 +78,7 @@ class FoundFiles:
             return WITH_LOGICS_OFFSET
         reader = LogReader(self.disk, self.layout.commit_log, self.segment_bytes)
         without = 0
-        try:
+        with closing(reader):
             for offset, hashes in self._newest_entries():
                 yield
                 tagged = self._tag_key(reader, offset)
@@ -86,8 +87,6 @@ class FoundFiles:
                 without += bool(tagged)
                 if without == TAGGED_LOOKED:
                     break
-        finally:
-            reader.close()
         return OLDEST if without else UNKNOWN
 
     def _newest_entries(self) -> Iterator[tuple[int, list[int]]]:

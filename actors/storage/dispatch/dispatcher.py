@@ -21,7 +21,7 @@ A lookup believes nothing of what is derived: every record that it leads to is l
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from typing import Final, TypeAlias, assert_never
 
@@ -293,13 +293,11 @@ class Dispatcher(Actor[_Inbox]):
             limit_bytes=self._synced_bytes,
             own_from_bytes=None,
         )
-        try:
+        with closing(check.digests):
             while await self._dispatch_slice() or await self._compare_alone(check, until_s):
                 if self.ctx.now_s() >= until_s:
                     break
                 await trio.lowlevel.checkpoint()
-        finally:
-            check.digests.close()
         if self.ctx.now_s() >= until_s or self._may_read() < self._limit_bytes:
             self._limit_bytes = self._at_bytes  # not all was seen: the abort file stays
 

@@ -13,6 +13,7 @@ nobody can say what it was.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from contextlib import closing
 from itertools import groupby
 
 import attrs
@@ -78,14 +79,12 @@ class QueueScrub:
         found: list[UnitMend] = []
         fitting = [each for head in heads if has_unit(head) for each in queue_heads(head)]
         by_queue = sorted(fitting, key=key_of)  # stable: log order within a queue
-        try:
+        with closing(self._reader):
             for number, (key, group) in enumerate(groupby(by_queue, key=key_of), 1):
                 if only is None or key == only:
                     self._queue(key, list(group), found)
                 if number % QUEUES_PER_STEP == 0:
                     yield
-        finally:
-            self._reader.close()
         return found
 
     def _queue(self, key: QueueKey, heads: list[RecordHead], found: list[UnitMend]) -> None:
@@ -153,7 +152,7 @@ class QueueScrub:
         before and behind it say that lead to their records. Raises: OSError.
         """
         start, end = self.proof.min_bytes, self.proof.limit_bytes
-        try:
+        with closing(self._reader):
             first = max(0, number - AROUND_UNITS)
             before = list(decode_units(self._whole(key, first, number - first)))
             for at in reversed(range(len(before))):
@@ -165,8 +164,6 @@ class QueueScrub:
                 if self.proof.leads(key, at, unit):
                     end = min(end, unit[0])
                     break
-        finally:
-            self._reader.close()
         return start, end
 
     def _whole(self, key: QueueKey, first: int, count: int) -> bytes:

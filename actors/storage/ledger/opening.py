@@ -115,15 +115,7 @@ def judge(
     bases = log_files(disk, layout.commit_log, size, key=DATA_KEY)
     log = CommitLog.look(disk, layout.commit_log, size, bases)
     with ExitStack() as files:
-        size = settings.index_file_bytes
-        is_sure = sums_show_size(disk, layout, settings)
-        index = PerIndexFiles.usable(
-            disk, layout.index, size, INDEX_BYTES, key=INDEX_KEY, is_sure=is_sure
-        )
-        files.callback(index.close, remove_spare=False)
-        size = sums_file_bytes(size)
-        sums = PerIndexFiles.usable(disk, layout.sums, size, SUM_BYTES, key=SUMS_KEY, is_sure=True)
-        files.callback(sums.close, remove_spare=False)
+        index, sums = _per_entry(PerIndexFiles.usable, disk, layout, settings, files)
         was = need_mark(disk, layout.synced)
         if settings.cut_stays:
             was = None
@@ -131,12 +123,26 @@ def judge(
         return (yield from judging.run())
 
 
-def sums_show_size(disk: Disk, layout: LedgerLayout, settings: LedgerSettings) -> bool:
-    """Whether the files of checksums show that the index files have the configured size.
+def _per_entry(
+    look: Callable[..., PerIndexFiles],
+    disk: Disk,
+    layout: LedgerLayout,
+    settings: LedgerSettings,
+    files: ExitStack,
+) -> tuple[PerIndexFiles, PerIndexFiles]:
+    """Index and checksums, as `look` finds them; closed with `files`.
 
-    They are cut one after the other: a crash leaves a last file of one of them short.
+    The files of checksums may show that the index files have the configured size: they are cut one
+    after the other, and a crash leaves a last file of one of them short.
     """
-    return has_file_of(disk, layout.sums, sums_file_bytes(settings.index_file_bytes))
+    size = settings.index_file_bytes
+    sums_bytes = sums_file_bytes(size)
+    is_sure = has_file_of(disk, layout.sums, sums_bytes)
+    index = look(disk, layout.index, size, INDEX_BYTES, key=INDEX_KEY, is_sure=is_sure)
+    files.callback(index.close, remove_spare=False)
+    sums = look(disk, layout.sums, sums_bytes, SUM_BYTES, key=SUMS_KEY, is_sure=True)
+    files.callback(sums.close, remove_spare=False)
+    return index, sums
 
 
 @attrs.define
@@ -342,13 +348,7 @@ def _open(
         size, key = settings.data_file_bytes, DATA_KEY
         log = CommitLog.load(disk, layout.commit_log, size, blank=encode_blank, key=key)
         files.callback(log.close, remove_spare=False)
-        size, key = settings.index_file_bytes, INDEX_KEY
-        is_sure = sums_show_size(disk, layout, settings)
-        index = PerIndexFiles.load(disk, layout.index, size, INDEX_BYTES, key=key, is_sure=is_sure)
-        files.callback(index.close, remove_spare=False)
-        size, key = sums_file_bytes(size), SUMS_KEY
-        sums = PerIndexFiles.load(disk, layout.sums, size, SUM_BYTES, key=key, is_sure=True)
-        files.callback(sums.close, remove_spare=False)
+        index, sums = _per_entry(PerIndexFiles.load, disk, layout, settings, files)
         mark = Mark.open(disk, layout.synced)
         files.callback(mark.close)
         mark.values = judged.was

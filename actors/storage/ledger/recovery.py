@@ -179,7 +179,6 @@ class Found:
     Attributes:
         first_base: the file in which it began.
         first_index: of the first entry seen; -1 if there is none.
-        first_pos: its position.
         end_index, end_term: of the last one; -1 if there is none.
         end_bytes: behind it; of a log without entries, where the first file begins.
         entry_count: entries seen.
@@ -188,7 +187,6 @@ class Found:
 
     first_base: int
     first_index: int = -1
-    first_pos: int = -1
     end_index: int = -1
     end_term: int = -1
     end_bytes: int
@@ -436,7 +434,6 @@ class _Scan:
         return Found(
             first_base=start,
             first_index=first.index,
-            first_pos=first.pos,
             end_index=last.index,
             end_term=last.term,
             end_bytes=last.pos + last.size,

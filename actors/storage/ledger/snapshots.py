@@ -14,8 +14,8 @@ paths, then `Writer.commit`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
 
 import attrs
 
@@ -140,7 +140,8 @@ class Writer:
         assert len(data) <= CHUNK_BYTES
         if self.size_bytes + len(data) > SNAPSHOT_BYTES_MAX:
             raise SnapshotTooLarge(f"a snapshot of more than {SNAPSHOT_BYTES_MAX} bytes")
-        self._with_room(lambda: self._data.pwrite(data, self.size_bytes))
+        with _with_room():
+            self._data.pwrite(data, self.size_bytes)
         self.size_bytes += len(data)
         self.crc = crc32(data, self.crc)
 
@@ -159,11 +160,8 @@ class Writer:
         )
         path = f"{self.folder}/{META}"
 
-        def write() -> None:
-            with closing(self._disk.open(path, "x")) as file:
-                file.pwrite(encode_meta(meta), 0)
-
-        self._with_room(write)
+        with _with_room(), closing(self._disk.open(path, "x")) as file:
+            file.pwrite(encode_meta(meta), 0)
         self._data.close()
         self._target = f"{self._root}/{folder_name(index)}"
         return (self._data.path, path)
@@ -183,13 +181,16 @@ class Writer:
         if self._disk.exists(self.folder):
             self._disk.rmtree(self.folder)
 
-    def _with_room(self, write: Callable[[], None]) -> None:
-        try:
-            write()
-        except OSError as error:
-            if error.errno in NO_ROOM_CODES:
-                raise LogFull(f"no room for a snapshot: {error}") from error
-            raise
+
+@contextmanager
+def _with_room() -> Iterator[None]:
+    """Raises: LogFull: no room. Another OSError as it is."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in NO_ROOM_CODES:
+            raise LogFull(f"no room for a snapshot: {error}") from error
+        raise
 
 
 @attrs.define
@@ -264,13 +265,9 @@ class SnapshotFolder:
         folder = f"{self.root}/{name}"
         if self.disk.exists(folder):
             self.disk.rmtree(folder)
-        try:
+        with _with_room():
             self.disk.mkdir(folder)
             data = self.disk.open(f"{folder}/{DATA}", "x")
-        except OSError as error:
-            if error.errno in NO_ROOM_CODES:
-                raise LogFull(f"no room for a snapshot: {error}") from error
-            raise
         return Writer(self.disk, self.root, name, self.members, data)
 
     def prune(self, keep: frozenset[int]) -> None:

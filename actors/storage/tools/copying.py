@@ -216,8 +216,8 @@ class LogCopy:
             return None
         if self.disk.stat(target).size_bytes != whole:
             return None
-        crc, copy = 0, self.disk.open(target, "r")
-        try:
+        crc = 0
+        with closing(self.disk.open(target, "r")) as copy:
             for at in range(0, size, READ_BYTES):
                 data = copy.pread(at, READ_BYTES)
                 if data != source.pread(at, READ_BYTES):
@@ -225,8 +225,6 @@ class LogCopy:
                 crc = crc32(data, crc)
                 yield Step(f"{self.name}: compare", base + at, self.end_bytes)
             copy.sync()
-        finally:
-            copy.close()
         self.disk.sync_dir(target.rpartition("/")[0])
         return crc
 
@@ -234,8 +232,8 @@ class LogCopy:
         part = target + PART
         if self.disk.exists(part):
             self.disk.unlink(part)
-        crc, copy = 0, self.disk.open(part, "x")
-        try:
+        crc = 0
+        with closing(self.disk.open(part, "x")) as copy:
             for at in range(0, size, READ_BYTES):
                 data = source.pread(at, min(READ_BYTES, size - at))
                 if len(data) != min(READ_BYTES, size - at):
@@ -245,8 +243,6 @@ class LogCopy:
                 yield Step(f"{self.name}: copy", base + at + len(data), self.end_bytes)
             copy.resize(self.file_bytes)
             copy.sync()
-        finally:
-            copy.close()
         self.disk.rename(part, target)
         self.disk.sync_dir(target.rpartition("/")[0])
         return crc

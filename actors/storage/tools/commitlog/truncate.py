@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Callable, Generator, Mapping
+from contextlib import closing
 from functools import partial
 from typing import Any, cast
 
@@ -294,16 +295,13 @@ def _keep_aside(env: Env, store: GroupStore, plan: Plan) -> Work[str]:
             continue
         source = disk.open(segment_path(store.layout.commit_log, base), "r")
         target = disk.open(f"{part}/{segment_name(start)}", "x")
-        try:
+        with closing(source), closing(target):
             for at in range(start, end, READ_BYTES):
                 data = source.pread(at - base, min(READ_BYTES, end - at))
                 target.pwrite(data, at - start)
                 done += len(data)
                 yield Step(f"{store.name}: set aside", done, plan.cut_bytes)
             target.sync()
-        finally:
-            source.close()
-            target.close()
     about = {
         "group": plan.group,
         "from_bytes": plan.offset,

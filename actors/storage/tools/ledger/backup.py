@@ -291,14 +291,11 @@ class _LedgerCopy:
             disk.rmtree(folder)
         disk.mkdir(part)
         reader, copy = Reader.open(disk, snapshot), disk.open(f"{part}/{DATA}", "x")
-        try:
+        with closing(reader), closing(copy):
             for data in reader.chunks():
                 copy.pwrite(data, reader.at_bytes - len(data))
                 yield Step(f"{self._ledger.name}: {name}", reader.at_bytes, snapshot.size_bytes)
             copy.sync()
-        finally:
-            reader.close()
-            copy.close()
         write_synced(disk, f"{part}/{META}", meta)
         disk.rename(part, folder)
         disk.sync_dir(target.root)

@@ -15,6 +15,7 @@ another program's entries have, and what a start has yet to make.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from contextlib import closing
 
 import attrs
 
@@ -124,11 +125,9 @@ class _LedgerCheck:
         if report.state == "stopped" and mark is not None and not mark.is_clean:
             report.state = "not stopped in order"
         self._snapshots = SnapshotFolder(self._disk, ledger.layout.snapshot, ()).indexes()
-        try:
+        with closing(self._files):
             yield from self._log()
             yield from self._check_snapshots()
-        finally:
-            self._files.close()
         if not options.is_backup:
             self._check_term()
         if ledger.is_in_memory and not report.entries:
