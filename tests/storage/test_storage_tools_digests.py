@@ -79,6 +79,8 @@ def test_damaged_ranges_beside_each_other_are_one_line() -> None:
     digests.close()
     check = DigestCheck(
         disk=disk,
+        name="g",
+        total_bytes=size,
         log_folder=LAYOUT.commit_log,
         digests_folder=LAYOUT.digests,
         segment_bytes=size,
