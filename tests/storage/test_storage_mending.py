@@ -14,9 +14,16 @@ from storage_kit import finish
 from actors.storage.log.commit_log import segment_path
 from actors.storage.log.digests import RANGE_BYTES, digest_of
 from actors.storage.scrub import log_check
-from actors.storage.scrub.log_check import AT_ONCE_BYTES, ROTTEN_MAX, LogCheck, Rot, Steps
+from actors.storage.scrub.log_check import (
+    AT_ONCE_BYTES,
+    ROTTEN_MAX,
+    Found,
+    LogCheck,
+    Rot,
+    Span,
+    Steps,
+)
 from actors.storage.scrub.mending import Damage, GoodRange, Mended
-from actors.storage.scrub.range_reading import Found, Span
 
 
 async def test_a_range_is_given_with_its_digest() -> None:
