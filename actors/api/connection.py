@@ -122,7 +122,7 @@ class _Running:
 
 @attrs.define
 class Connection(Actor[_Inbox]):
-    """See the module's text."""
+    """Implements what the module describes."""
 
     mailbox = MailboxSpec(capacity=1024, conflate={_OutboxFilled: type})
 

@@ -34,7 +34,7 @@ class InFlight:
         return request in self._taken
 
     def arrived(self, size_bytes: int) -> None:
-        """A message is whole; it waits for room next."""
+        """Note that a message of that size was received whole; it waits for room next."""
         self._arrived_bytes = size_bytes
 
     async def room(self, count: int, size_bytes: int) -> None:

@@ -72,7 +72,10 @@ class Slots:
     _greeted: dict[Slot, bool] = attrs.field(factory=dict, init=False)  # whether a member's
 
     def make_way(self) -> None:
-        """Before one more comes: half of the room is for those that are being started or ended."""
+        """Make room before one more connection comes: end the oldest that has not said hello.
+
+        Half of the room is kept for connections that are being started or ended.
+        """
         while len(self._silent) >= max(self.limits.silent - UNOWNED_MAX, 1):
             oldest = next(iter(self._silent))
             del self._silent[oldest]

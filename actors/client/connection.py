@@ -282,12 +282,14 @@ async def connect(
 
     Args:
         target: the path of its Unix socket, or (host, port) of its API port.
-        name: who this is, for the node's events.
+        name: the client's name in the node's events.
         network: this machine's by default; `actors.sim`'s in simulation.
-        timeout_s: for connecting, up to the node's welcome, at each try.
-        wait_s: how long it is tried again while all its slots are taken; None: as `timeout_s`.
-        identity: who is expected at a port, and with what both sides prove who they are; None: such
-            a connection only reads. A Unix socket's file says who may use it.
+        timeout_s: seconds for each try, from connecting to the node's welcome.
+        wait_s: seconds for which to try again while all client slots are taken; None: as
+            `timeout_s`.
+        identity: which node is expected at a port, and the secret by which both sides prove
+            themselves; None: such a connection only reads. For a Unix socket the permissions of
+            its file decide.
 
     Raises (on entry): OSError if the node cannot be reached or speaks something else;
         NoSlot: that, where it had no slot in all that time; RequestRefused if it does not speak
@@ -391,4 +393,4 @@ async def _greet(
         case api.Failed():
             raise to_error(answer)
         case _:
-            raise RemoteProtocolError(f"{type(answer).__name__} where a welcome was due")
+            raise RemoteProtocolError(f"expected a welcome, found {type(answer).__name__}")

@@ -270,7 +270,7 @@ class Requests:
         elif isinstance(frame, call.answer):
             call.settle(frame)
         else:
-            reason = f"{type(frame).__name__} where {call.answer.__name__} was due"
+            reason = f"expected {call.answer.__name__}, found {type(frame).__name__}"
             call.settle(self._loss(call, reason))
             raise RemoteProtocolError(reason)
 

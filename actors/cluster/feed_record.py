@@ -163,7 +163,7 @@ class FeedRecord:
                 await trio.sleep(ROOM_PAUSE_S)
                 continue
             if waits:
-                _LOGGER.warning("%s: there is room again", self._path)
+                _LOGGER.warning("%s: the disk has room again", self._path)
             return
 
     def close(self) -> None:

@@ -179,7 +179,7 @@ class DLedgerGroup:
 
     @property
     def entry_body_bytes_max(self) -> int:
-        """The largest body that fits a data file and upstream's buffer."""
+        """The largest body of an entry, in bytes, that fits a data file and upstream's buffer."""
         return min(ENTRY_BYTES_MAX, self.data_file_bytes - BLANK_BYTES) - ENTRY_HEAD_BYTES
 
     @property

@@ -1,4 +1,4 @@
-"""`mode = "dledger"` as the cluster file needs it."""
+"""What the cluster file needs of `mode = "dledger"`: its keys, rules, guarantees and terms."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class Members:
         return await self.links.group_state(node, self.group)
 
     async def fence(self, node: str, claim: Claim, on: bool) -> GroupState:
-        """See `NodeHandle.fence`."""
+        """Implements `NodeHandle.fence`."""
         if node == self.own.node:
             return await self.own.fence(claim, on)
         question = from_claim(claim, id=0, group=self.group, on=on)
@@ -129,7 +129,7 @@ class Members:
     async def record(
         self, node: str, number: int, master: str, token: int, force: bool
     ) -> GroupState:
-        """See `NodeHandle.record`."""
+        """Implements `NodeHandle.record`."""
         if node == self.own.node:
             return await self.own.record(number, master, token, force)
         question = frames.Record(

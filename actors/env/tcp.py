@@ -252,7 +252,7 @@ def _stream(connection: trio.socket.SocketType, remote: object, path: str) -> Tc
 
 
 class TcpNetwork:
-    """This machine's network; `Network` of the protocols. Stateless."""
+    """This machine's TCP network: implements `protocols.Network`, and holds no state."""
 
     async def listen(self, host: str, port: int) -> TcpListener:
         where = str(Address(host, port))

@@ -108,7 +108,7 @@ def _connection(message: SlaveJoined | SlaveAcked | SlaveGone) -> tuple[str, int
 
 @attrs.define
 class GroupTransfer(Actor[_Inbox]):
-    """See the module's text."""
+    """Implements what the module describes."""
 
     mailbox = MailboxSpec(
         conflate={

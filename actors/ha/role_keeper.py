@@ -211,7 +211,7 @@ class RoleKeeper(Actor[_Inbox]):
 
     def _tell_saved(self) -> None:
         self.ctx.emit(events.RecordUnsaved(reason=""))
-        _LOGGER.warning("%s: %s: there is room again", self.rules.node, self.group)
+        _LOGGER.warning("%s: %s: the disk has room again", self.rules.node, self.group)
 
     # Effects.
 

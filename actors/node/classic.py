@@ -56,7 +56,7 @@ class ClassicReply(AppendReply[store_messages.Appended]):
 
 @attrs.define(eq=False, kw_only=True)
 class ClassicPart(ClassicMember):
-    """See the module's text."""
+    """Implements what the module describes."""
 
     _led: dict[str, ClassicGroup] = attrs.Factory(dict)  # by master: at most its members
     _in_vain: RoleView | None = None  # it stayed this for as long as an append may wait
@@ -107,7 +107,7 @@ class ClassicPart(ClassicMember):
         on_done: Callable[[AppendOutcome], None],
         chain: Chain | None = None,
     ) -> None:
-        """See `NodeHandle.submit`."""
+        """Implements `NodeHandle.submit`."""
         if chain is not None and chain.broken:
             raise NotStored(BEHIND_FAILED)  # at once: each of many would wait in vain
         if not self.role_status.is_open or self._stopping or not self.store.alive:
@@ -116,7 +116,7 @@ class ClassicPart(ClassicMember):
         await reply.handed_over(self._tell_append(records, reply, chain))
 
     async def append(self, records: tuple[NewRecord, ...]) -> Receipt:
-        """See `NodeHandle.append`."""
+        """Implements `NodeHandle.append`."""
         if not self.role_status.is_open or self._stopping or not self.store.alive:
             await self._wait_appendable()
         reply = ClassicReply(self.counts, self.store, len(records), self.node)
@@ -179,7 +179,7 @@ class ClassicPart(ClassicMember):
     # ---- reading ----
 
     async def read(self, start: int, max_bytes: int, fresh: bool) -> StoredBatch:
-        """See `NodeHandle.read`."""
+        """Implements `NodeHandle.read`."""
         if fresh:
             await self._wait_fresh()
         try:
@@ -350,9 +350,9 @@ class ClassicPart(ClassicMember):
     # ---- mending ----
 
     async def log_range(self, start: int) -> GoodRange:
-        """See `NodeHandle.log_range`."""
+        """Implements `NodeHandle.log_range`."""
         return await log_range(self, start)
 
     async def repair_from(self, names: tuple[str, ...]) -> dict[str, Any]:
-        """See `Part`."""
+        """Implements `Part`."""
         return await ClassicRepair(self, await self.group_state(), names).run()

@@ -41,7 +41,7 @@ class ClassicGroups:
         self.roles = {group.name: _role_parts(context, group) for group in groups}
 
     def parts(self, registry: Registry) -> Mapping[str, ClassicPart]:
-        """See `NodeGroups`."""
+        """Implements `NodeGroups`."""
         context = self._context
         return {
             group.name: ClassicPart.of(
@@ -57,7 +57,7 @@ class ClassicGroups:
         }
 
     def trees(self, env: Env, registry: Registry, machines: Machines) -> GroupTrees:
-        """See `NodeGroups`."""
+        """Implements `NodeGroups`."""
         context = self._context
         setups = [
             GroupSetup(

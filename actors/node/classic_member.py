@@ -80,7 +80,7 @@ class ClassicMember(Part):
 
     @property
     def is_open(self) -> bool:
-        """See `Part`."""
+        """Implements `Part`."""
         return self.role_status.is_open
 
     @property
@@ -99,13 +99,13 @@ class ClassicMember(Part):
 
     @property
     def leader(self) -> str:
-        """See `Part`."""
+        """Implements `Part`."""
         return self.role_status.view.master
 
     # ---- its part, and what changes it ----
 
     async def group_state(self) -> GroupState:
-        """See `NodeHandle.group_state`."""
+        """Implements `NodeHandle.group_state`."""
         deadline_s = trio.current_time() + STATE_TIMEOUT_S
         while True:
             view = self.role_status.view
@@ -126,19 +126,19 @@ class ClassicMember(Part):
             await trio.sleep(STATE_LOOK_S)
 
     async def wait_group_state(self, known: GroupState | None) -> GroupState:
-        """See `NodeHandle.wait_group_state`."""
+        """Implements `NodeHandle.wait_group_state`."""
         role_status = self.role_status
         while known is not None and _is_as_known(role_status.view, known):
             await role_status.wait_changed(role_status.view)
         return await self.group_state()
 
     async def fence(self, claim: Claim, on: bool) -> GroupState:
-        """See `NodeHandle.fence`."""
+        """Implements `NodeHandle.fence`."""
         await self._change(lambda reply: role_messages.Fence(claim=claim, on=on, reply_to=reply))
         return await self.group_state()
 
     async def record(self, number: int, master: str, token: int, force: bool) -> GroupState:
-        """See `NodeHandle.record`."""
+        """Implements `NodeHandle.record`."""
         await self._change(
             lambda reply: role_messages.Record(
                 number=number, master=master, token=token, force=force, reply_to=reply
@@ -152,7 +152,7 @@ class ClassicMember(Part):
             return self._state(NO_RANGE, NOT_LOOKED)
 
     async def resync(self) -> dict[str, Any]:
-        """See `NodeHandle.resync`."""
+        """Implements `NodeHandle.resync`."""
         group, node = self.name, self.node
         if self.is_master:
             raise RequestRefused(frames.ERROR_BAD_REQUEST, f"{node} is the master of {group}")
@@ -174,7 +174,7 @@ class ClassicMember(Part):
         return {**result, "cut_bytes": cut_bytes}
 
     async def promote(self, node: str | None, force: bool) -> dict[str, Any]:
-        """See `NodeHandle.promote`."""
+        """Implements `NodeHandle.promote`."""
         found = self.file_group
         java = found.java_nodes
         wish = Wish(

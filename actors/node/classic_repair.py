@@ -37,7 +37,7 @@ HEARD_S: Final = 5.0
 
 
 async def log_range(part: ClassicMember, start: int) -> GoodRange:
-    """See `NodeHandle.log_range`."""
+    """Implements `NodeHandle.log_range`."""
     found = await asked(
         part.node,
         part.scrubber,

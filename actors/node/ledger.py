@@ -109,7 +109,7 @@ class SharedQuestions:
 
 @attrs.define(eq=False, kw_only=True)
 class LedgerPart(LedgerMember):
-    """See the module's text."""
+    """Implements what the module describes."""
 
     _stopping: bool = False
     _questions: SharedQuestions = attrs.field(factory=SharedQuestions)
@@ -143,7 +143,7 @@ class LedgerPart(LedgerMember):
         on_done: Callable[[AppendOutcome], None],
         chain: Chain | None = None,
     ) -> None:
-        """See `NodeHandle.submit`."""
+        """Implements `NodeHandle.submit`."""
         bodies = self._bodies(records)
         if chain is not None and chain.broken:
             raise NotStored(BEHIND_FAILED)  # at once: each of many would wait in vain
@@ -153,7 +153,7 @@ class LedgerPart(LedgerMember):
         await reply.handed_over(self._tell_append(bodies, reply, chain))
 
     async def append(self, records: tuple[NewRecord, ...]) -> Receipt:
-        """See `NodeHandle.append`."""
+        """Implements `NodeHandle.append`."""
         bodies = self._bodies(records)
         if not self.role_status.is_open or self._stopping:
             await self._wait_leading()
@@ -221,7 +221,7 @@ class LedgerPart(LedgerMember):
     # ---- reading ----
 
     async def read(self, start: int, max_bytes: int, fresh: bool) -> StoredBatch:
-        """See `NodeHandle.read`."""
+        """Implements `NodeHandle.read`."""
         if fresh:
             await self._catch_up()
         skips_empty = not self._takes_empty
@@ -341,13 +341,13 @@ class LedgerPart(LedgerMember):
     # ---- mending, and handing over ----
 
     async def log_range(self, start: int) -> GoodRange:
-        """See `NodeHandle.log_range`."""
+        """Implements `NodeHandle.log_range`."""
         return await entry_range(self, start)
 
     async def repair_from(self, names: tuple[str, ...]) -> dict[str, Any]:
-        """See `Part`."""
+        """Implements `Part`."""
         return await LedgerRepair(self, names).run()
 
     async def transfer_leader(self, node: str | None) -> dict[str, Any]:
-        """See `NodeHandle.transfer_leader`."""
+        """Implements `NodeHandle.transfer_leader`."""
         return await transfer_leader(self, node)

@@ -31,7 +31,7 @@ class LedgerGroups:
         self.role_statuses = {group.name: LeaderStatus() for group in groups}
 
     def parts(self, registry: Registry) -> Mapping[str, LedgerPart]:
-        """See `NodeGroups`."""
+        """Implements `NodeGroups`."""
         context = self._context
         return {
             group.name: LedgerPart.of(

@@ -56,10 +56,10 @@ class LedgerMember(Part):
 
     @property
     def is_open(self) -> bool:
-        """See `Part`."""
+        """Implements `Part`."""
         return self.role_status.is_open
 
     @property
     def leader(self) -> str:
-        """See `Part`."""
+        """Implements `Part`."""
         return self.role_status.leader

@@ -23,7 +23,7 @@ from wire.api import frames
 
 
 async def entry_range(part: LedgerMember, index: int) -> GoodRange:
-    """See `NodeHandle.log_range`."""
+    """Implements `NodeHandle.log_range`."""
     found = await asked(
         part.node, part.reader, lambda reply: GetEntry(index=index, reply_to=reply), GoodRange
     )

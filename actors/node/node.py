@@ -102,7 +102,7 @@ class Node:
         on_done: Callable[[AppendOutcome], None],
         chain: Chain | None = None,
     ) -> None:
-        """See `NodeHandle.submit`."""
+        """Implements `NodeHandle.submit`."""
         await self.part(group).submit(records, on_done, chain)
 
     async def append(self, group: str, records: tuple[NewRecord, ...]) -> Receipt:
@@ -112,15 +112,15 @@ class Node:
     # ---- reading ----
 
     async def read(self, group: str, start: int, max_bytes: int, fresh: bool) -> Found:
-        """See `NodeHandle.read`."""
+        """Implements `NodeHandle.read`."""
         return await self.part(group).read(start, max_bytes, fresh)
 
     async def wait_acknowledged(self, group: str, above: int) -> Offsets:
-        """See `NodeHandle.wait_acknowledged`."""
+        """Implements `NodeHandle.wait_acknowledged`."""
         return await self.part(group).wait_acknowledged(above)
 
     async def wait_offsets(self, group: str, known: Offsets | None) -> Offsets:
-        """See `NodeHandle.wait_offsets`."""
+        """Implements `NodeHandle.wait_offsets`."""
         return await self.part(group).wait_offsets(known)
 
     # ---- looking ----

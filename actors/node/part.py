@@ -97,11 +97,11 @@ class Part(ABC):
         """The offsets, once they differ from `known` and the acknowledged end is above `above`."""
 
     async def wait_acknowledged(self, above: int) -> Offsets:
-        """See `NodeHandle.wait_acknowledged`."""
+        """Implements `NodeHandle.wait_acknowledged`."""
         return await self._watch(above=above)
 
     async def wait_offsets(self, known: Offsets | None) -> Offsets:
-        """See `NodeHandle.wait_offsets`."""
+        """Implements `NodeHandle.wait_offsets`."""
         return await self._watch(known=known)
 
     @abstractmethod

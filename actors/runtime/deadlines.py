@@ -99,7 +99,7 @@ class Alarm:
         self.at_s = math.inf
 
     def set(self, at_s: float) -> None:
-        """Ring at `at_s` at the latest."""
+        """Have the alarm ring at `at_s`, or earlier if it is set to an earlier time."""
         if at_s < self.at_s:
             self.cancel()
             self.at_s = at_s

@@ -159,7 +159,7 @@ async def test_a_bad_frame_gets_one_answer_and_a_close(
             failed = await client.receive()
             assert isinstance(failed, frames.Failed)
             assert (failed.id, failed.error) == (None, "BadFrame")
-            await closes_with(client, "code 1002: unreadable request")
+            await closes_with(client, "code 1002: the request cannot be decoded")
         await trio.sleep(1)
         assert served.kinds().count("APIFrameRefused") == 1
         (closed,) = served.events("APIConnectionClosed")

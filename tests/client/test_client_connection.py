@@ -92,7 +92,7 @@ async def test_another_protocol(autojump_clock: trio.testing.MockClock) -> None:
             RequestRefused,
             "too old",
         ),
-        (frames.Stopping(id=0), ConnectionError, "Stopping where a welcome was due"),
+        (frames.Stopping(id=0), ConnectionError, "expected a welcome, found Stopping"),
     ],
 )
 async def test_a_hello_without_welcome(

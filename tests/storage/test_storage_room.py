@@ -53,7 +53,7 @@ async def test_a_slave_whose_disk_is_full(
         assert changes(kit) == [(True, FULL), (False, "")]
     (full, again) = told(caplog)
     assert full.endswith(f": orders: {FULL}")
-    assert again.endswith(": orders: there is room again")
+    assert again.endswith(": orders: the disk has room again")
 
 
 @pytest.mark.parametrize("is_master", [True, False], ids=["master", "slave"])

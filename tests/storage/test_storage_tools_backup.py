@@ -223,7 +223,7 @@ async def test_two_backups_at_once_into_one_folder(autojump_clock: Any) -> None:
     with held_backup(disk, target, DEST):
         pass
     assert disk.listdir(DEST) == ["backup.incomplete"]
-    with pytest.raises(ConfigError, match="apart from"):
+    with pytest.raises(ConfigError, match="outside of"):
         with held_backup(disk, target, f"{target.path}/copy"):
             raise AssertionError
     assert not disk.exists(f"{target.path}/copy")
@@ -231,9 +231,9 @@ async def test_two_backups_at_once_into_one_folder(autojump_clock: Any) -> None:
 
 async def test_sources_that_are_refused(autojump_clock: Any) -> None:
     disk = await node_disk(60)
-    with pytest.raises(ConfigError, match="expected a folder apart from"):
+    with pytest.raises(ConfigError, match="expected a folder outside of"):
         backup(disk, dest=f"{NODE_DIR}/backup")
-    with pytest.raises(ConfigError, match="expected a folder apart from"):
+    with pytest.raises(ConfigError, match="expected a folder outside of"):
         backup(disk, dest="/data")
     backup(disk)
     with pytest.raises(ConfigError, match="found a backup: copy it"):

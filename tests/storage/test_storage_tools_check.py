@@ -372,7 +372,7 @@ async def test_what_a_folder_is(autojump_clock: Any) -> None:
     with pytest.raises(ConfigError, match="found nothing in it"):
         find_target(disk, "/empty")
     disk.unlink(f"{NODE_DIR}/identity.json")
-    with pytest.raises(ConfigError, match="an incomplete copy"):
+    with pytest.raises(ConfigError, match="the copy is incomplete"):
         find_target(disk, NODE_DIR)
     write_at_new(disk, "/file", b"x")
     with pytest.raises(ConfigError, match="found a file"):

@@ -45,7 +45,7 @@ MISTAKES = [
     (("dump", MASTER, "--limit", "x"), "expected a number from 0 on, found 'x'"),
     (("truncate", MASTER), "the following arguments are required: OFFSET"),
     (("backup", MASTER), "the following arguments are required: DEST"),
-    (("backup", MASTER, MASTER), "expected a folder apart from"),
+    (("backup", MASTER, MASTER), "expected a folder outside of"),
     (("backup", MASTER, "/etc/passwd"), "/etc/passwd: expected a folder, found a file"),
     (("seed", MASTER, "/tmp/x"), "expected a backup with a manifest, found none"),
     (("seed", "/nowhere", "/tmp/x"), "found no such folder"),

@@ -249,7 +249,7 @@ def test_a_backup_of_both_kinds(tmp_path: pathlib.Path, capfd: pytest.CaptureFix
     (copy / "backup.json").rename(tmp_path / "moved.json")
     code, out, err = run(capfd, "check", copy)
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "an incomplete copy" in err
+    assert "the copy is incomplete" in err
 
 
 def test_a_member_neither_starts_on_a_copy_nor_is_seeded_from_it(

@@ -298,7 +298,7 @@ def test_damaged_frames_decode_or_are_the_peers_error(
     ids=lambda junk: repr(junk[:60]),
 )
 def test_a_request_that_breaks_the_format_is_refused(junk: bytes | str) -> None:
-    with pytest.raises(RemoteProtocolError, match="unreadable request"):
+    with pytest.raises(RemoteProtocolError, match="the request cannot be decoded"):
         frames.decode_request(junk)
 
 

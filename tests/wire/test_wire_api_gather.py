@@ -106,7 +106,7 @@ def test_messages_are_bounded_both_ways(text: bool) -> None:
     ids=lambda junk: repr(junk[:40]),
 )
 def test_a_message_that_breaks_the_format_is_refused(junk: bytes | str) -> None:
-    with pytest.raises(RemoteProtocolError, match="unreadable request"):
+    with pytest.raises(RemoteProtocolError, match="the request cannot be decoded"):
         gather.decode_requests(junk)
     with pytest.raises(RemoteProtocolError, match="unreadable answer"):
         gather.decode_answers(junk)

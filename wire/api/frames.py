@@ -573,7 +573,7 @@ def decode_request(data: bytes | str) -> Request:
             return _REQUEST_TEXT.decode(data)
         return _REQUEST_BINARY.decode(data)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise RemoteProtocolError(f"unreadable request: {error}") from error
+        raise RemoteProtocolError(f"the request cannot be decoded: {error}") from error
 
 
 def decode_answer(data: bytes | str) -> Answer:

@@ -77,7 +77,7 @@ def decode_requests(data: bytes | str) -> tuple[api.Request, ...]:
         else:
             found = _REQUESTS_BINARY.decode(data)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise RemoteProtocolError(f"unreadable request: {error}") from error
+        raise RemoteProtocolError(f"the request cannot be decoded: {error}") from error
     return found if isinstance(found, tuple) else (found,)
 
 

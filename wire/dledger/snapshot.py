@@ -34,7 +34,7 @@ META_BYTES_MAX: Final = 65_536
 
 
 class SnapshotMeta(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """See the module's text."""
+    """Implements what the module describes."""
 
     data_bytes: Long
     data_crc: Long

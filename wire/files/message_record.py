@@ -203,7 +203,9 @@ def _split(data: bytes, version: int) -> tuple[struct.Struct, int, int, int]:
     body_end: int = layout.size + body_length
     topic_at = body_end + version
     if body_length < 0 or topic_at + 2 > size:
-        raise RemoteProtocolError(f"body length {body_length} does not fit a record of {size}")
+        raise RemoteProtocolError(
+            f"a body of {body_length} bytes does not fit a record of {size} bytes"
+        )
     topic_length = int.from_bytes(data[body_end:topic_at], "big")
     if topic_length > (TOPIC_BYTES_MAX_V1 if version == 1 else TOPIC_BYTES_MAX):
         raise RemoteProtocolError(f"topic length {topic_length} is too large for its version")

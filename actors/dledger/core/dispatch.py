@@ -82,7 +82,9 @@ class Quota:
 
     @property
     def again_s(self) -> float:
-        """When the next second begins, after a `take` that found no room."""
+        """Trio time at which the next second begins: when to try again after `take` found no
+        room.
+        """
         return float(self._second + 1)
 
 

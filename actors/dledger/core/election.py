@@ -54,7 +54,7 @@ from wire.dledger.codes import ResponseCode, VoteResult
 
 @attrs.define(kw_only=True)
 class Election(Roles):
-    """See the module's text."""
+    """Implements what the module describes."""
 
     _leapt: set[str] = attrs.field(factory=set, init=False)  # each peer's leap is told once
 

@@ -155,7 +155,7 @@ class ElectionSettings:
 
 @attrs.frozen(kw_only=True)
 class PushSettings:
-    """How a leader sends its log to one peer, and how a follower takes it.
+    """Settings by which a leader sends its log to one peer, and a follower takes it.
 
     Attributes:
         pending_max: pushes to one peer that are not answered: maxPendingSize, 1000.

@@ -104,7 +104,7 @@ def read_cost_bytes(answer: Response) -> int:
 
 @attrs.define
 class RPCConnection(Actor[_Inbox]):
-    """See the module's text."""
+    """Implements what the module describes."""
 
     mailbox = MailboxSpec(capacity=64, conflate={_AnswersReady: type})
     _stream: Stream

@@ -397,7 +397,7 @@ def _size_of(message: _Inbox) -> int:
 
 @attrs.define
 class RPCPeer(Actor[_Inbox]):
-    """See the module's text."""
+    """Implements what the module describes."""
 
     mailbox = MailboxSpec(capacity_bytes=PENDING_BYTES, size_of=_size_of)
     connection: PeerConnection

@@ -62,10 +62,12 @@ class AckPolicy(Protocol):
         """The nodes that such a need means now, at least 1."""
 
     def unavailable(self, next_bytes: int, replicas: Sequence[Replica], connected: int) -> str:
-        """Why records up to `next_bytes`, which were just written, do not wait; "" if they do.
+        """Why records up to `next_bytes`, which were just written, are answered without a wait for
+        copies; "" if they wait.
 
         Args:
-            connected: live connections of slaves that have reported.
+            next_bytes: the offset behind the last of them.
+            connected: number of live connections of slaves that have reported.
         """
 
 

@@ -85,7 +85,7 @@ class AheadReports:
 
 @attrs.define
 class RoleRules(RolePart):
-    """See the module's text."""
+    """Implements what the module describes."""
 
     _extent: LogExtent = attrs.field(default=LogExtent(0, 0, 0))
     _since_s: float = 0.0

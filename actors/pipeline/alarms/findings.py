@@ -85,7 +85,7 @@ def _seconds(it: Finding) -> str:
 
 
 def seconds(us: int) -> str:
-    """A time for people."""
+    """A duration in microseconds as text for people: `1.5 s`."""
     return f"{us / _US:.1f} s"
 
 

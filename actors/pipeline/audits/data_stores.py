@@ -58,14 +58,15 @@ class Store:
 
 @attrs.frozen(kw_only=True)
 class GroupStores:
-    """All that there is of a group.
+    """The stores of one group, and what its nodes' settings say of it.
 
     Attributes:
-        form: of its logs.
-        stores: by node, sorted; of all nodes that have such a log.
-        missing: members that have none here.
-        is_written: durability = "written", as a node's settings name it.
-        is_loose: upstream's looser rules, likewise (`compat`, or `term_entry = "none"`).
+        form: the format of its logs.
+        stores: the stores of all nodes that have such a log, sorted by node.
+        missing: members that have no store here.
+        is_written: a node's settings say durability = "written".
+        is_loose: a node's settings ask for upstream's looser rules (`compat`, or
+            `term_entry = "none"`).
         problem: why its logs cannot be judged, for people; "" if they can.
     """
 

@@ -84,7 +84,7 @@ def begin_of(log: Log, extent: Extent, start: str | int, reading: Reading) -> in
 def parts_of(
     log: Log, segments: Sequence[Segment], begin: int, end: int, cuts: Sequence[int] = ()
 ) -> list[Part]:
-    """What lies between two offsets: spans in order, and findings where files are missing.
+    """Plan the reading between two offsets: spans in order, and findings where files are missing.
 
     Args:
         segments: the written files.

@@ -58,7 +58,7 @@ PATH_PARTS: Final = (
 
 
 class ClassicStage(Stage):
-    """See `Stage`."""
+    """Implements `Stage`."""
 
     machines: SimCluster
     faults: FaultRunner

@@ -80,7 +80,7 @@ class Inode:
     # As the process sees it.
 
     def read_by_process(self, offset: int, size: int) -> bytes:
-        """As `read`, and it is remembered when."""
+        """As `read`, for a simulated process: the time and the range are remembered."""
         self._uses.append((_now_s(), offset, offset + size))
         return self.read(offset, size)
 

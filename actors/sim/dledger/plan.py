@@ -62,7 +62,7 @@ LARGE_BYTES: Final = 1_300_000
 
 
 class LedgerStage(Stage):
-    """See `Stage`."""
+    """Implements `Stage`."""
 
     machines: SimGroups
     faults: LedgerRunner

@@ -270,7 +270,7 @@ class IndexFiles:
             return True
         newest = self._files[-1]
         if not (0 < state.index_units_next <= self.units and state.index_end_offset >= 0):
-            raise IndexDamaged(f"{newest.path}: {state} cannot be")
+            raise IndexDamaged(f"{newest.path}: impossible state {state}")
         covered = attrs.evolve(
             newest.header,
             end_ts=state.index_end_ts,
@@ -356,7 +356,9 @@ class IndexFiles:
         return next((each for each in self._files if each.name == name), None)
 
     def patch(self, each: IndexFile, data: bytes, at: int) -> None:
-        """Write over bytes of a file that are not what they should be. The next flush syncs it."""
+        """Overwrite damaged bytes of a file with `data`, from byte `at` on. The next flush syncs
+        it.
+        """
         each.file.pwrite(data, at)
         self._dirty[each.path] = None
 

@@ -126,6 +126,6 @@ class Room:
     def _tell(self, reason: str, emit: Callable[[object], None]) -> None:
         used = self.disk.usage(self.path)
         emit(DiskUsageChanged(is_full=bool(reason), used_ratio=used, reason=reason))
-        _LOGGER.warning("%s: %s", self.owner, reason or "there is room again")
+        _LOGGER.warning("%s: %s", self.owner, reason or "the disk has room again")
         if self.keeper is not None:
             self.keeper.offer(OpeningWaits(reason))

@@ -28,10 +28,10 @@ class EntrySource(Protocol):
     """A reader beside a ledger's writer: of files (`reader`), or of memory (`memory_ledger`)."""
 
     def record(self, index: int) -> IndexRecord:
-        """See `reader.EntryReader.record`."""
+        """Implements `reader.EntryReader.record`."""
 
     def read(self, index: int, end_index: int, bytes_max: int) -> bytes:
-        """See `reader.EntryReader.read`."""
+        """Implements `reader.EntryReader.read`."""
 
     def forget(self) -> None:
         """Entries have left the log: what was held of it may be another one now."""
@@ -53,7 +53,7 @@ class EntryWindow:
     _end_bytes: tuple[int, int] = attrs.field(default=(-1, 0), init=False)
 
     def forget(self) -> None:
-        """See `EntrySource.forget`."""
+        """Implements `EntrySource.forget`."""
         self._stretches.clear()
         self._end_bytes = (-1, 0)
         self.source.forget()

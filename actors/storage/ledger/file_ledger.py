@@ -120,7 +120,9 @@ class _Change:
     def __enter__(self) -> None:
         guard = self._guard
         if guard.failed:
-            raise StorageError(f"{guard.root}: not used after a failure: {guard.failed}")
+            raise StorageError(
+                f"{guard.root}: the store is not used any more after a failure: {guard.failed}"
+            )
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         guard = self._guard

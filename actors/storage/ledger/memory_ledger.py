@@ -68,13 +68,13 @@ class MemoryReader:
     _file_bytes: int = DATA_FILE_BYTES
 
     def record(self, index: int) -> IndexRecord:
-        """See `reader.EntryReader.record`."""
+        """Implements `reader.EntryReader.record`."""
         held = self._held
         check_there(index, held.first, held.first + len(held.records) - 1)
         return held.records[index - held.first]
 
     def read(self, index: int, end_index: int, bytes_max: int) -> bytes:
-        """See `reader.EntryReader.read`."""
+        """Implements `reader.EntryReader.read`."""
         held = self._held
         check_there(index, held.first, held.first + len(held.records) - 1)
         first, behind = index - held.first, end_index + 1 - held.first

@@ -186,7 +186,9 @@ def answer_appends(group: Sequence[Append], added: Batch) -> None:
 
 @attrs.frozen(kw_only=True)
 class Changed:
-    """The log ends here now. What was added is written; LedgerGrew says when it is synced."""
+    """The answer to a change: where the log ends now, written; LedgerGrew says when it is
+    synced.
+    """
 
     end_index: int
 

@@ -228,7 +228,7 @@ class Cleaner:
         self.emit(
             events.DiskUsageChanged(is_full=bool(reason), used_ratio=self._used, reason=reason)
         )
-        _LOGGER.warning("%s: %s", self.owner, reason or "there is room again")
+        _LOGGER.warning("%s: %s", self.owner, reason or "the disk has room again")
 
     def readable(self, read: Callable[[], T]) -> T | None:
         """What a deletion rests on; None: a bad sector hides it. Raises: as `read`, but OSError."""

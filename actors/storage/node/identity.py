@@ -260,7 +260,7 @@ class NodeDirectory:
         await self._file.replace_beside(lambda: _encoded(self.identity))
 
     def has_voted(self, group: str) -> bool:
-        """Whether term and vote of a DLedger group have been on the disk."""
+        """Whether a term and vote of that DLedger group were ever on the disk."""
         return group in self.identity.votes
 
     def membership(self, group: str) -> Membership | None:

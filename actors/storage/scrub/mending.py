@@ -305,7 +305,7 @@ class Mender:
         rest = given[stopped.end :]
         if rest and not check.goes_on(rest, position + stopped.end):
             why = stopped.reason or "no record is there"
-            raise _Refused(f"what came is no log: offset {position + stopped.end}: {why}")
+            raise _Refused(f"the bytes received are no log: offset {position + stopped.end}: {why}")
         for at, size in [*records, (stopped.end, len(rest))]:
             here = own[at : at + size]
             if here != given[at : at + size] and self._is_good(here, position + at):
@@ -358,7 +358,7 @@ class Mender:
         if walk.record_at >= end or not end < reach <= min(
             walk.end, start + self.check.at_once_bytes
         ):
-            raise _Refused(f"what came is no log: {position}")
+            raise _Refused(f"the bytes received are no log: {position}")
         return self.check.digests.range_at(reach - 1)[1]
 
     async def _replace(self, message: Mend) -> None:

@@ -71,7 +71,7 @@ def _check_folder(disk: Disk, source: Target, folder: str) -> bool:
         raise ConfigError(f"{source.path}: expected a node or a store, found a backup: copy it")
     for inner, outer in ((folder, source.path), (source.path, folder)):
         if f"{inner}/".startswith(f"{outer}/"):
-            raise ConfigError(f"{folder}: expected a folder apart from {source.path}")
+            raise ConfigError(f"{folder}: expected a folder outside of {source.path}")
     check_kinds(disk, folders=(folder,), files=())
     about = _about(source)
     if disk.exists(manifest_path(folder)):

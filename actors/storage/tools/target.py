@@ -176,7 +176,7 @@ def _identity(disk: Disk, top: str) -> Identity | None:
         if any(map(may_be_group, disk.listdir(f"{top}/groups"))):
             raise ConfigError(
                 f"{top}: expected identity.json or a backup's manifest beside groups/, found "
-                "neither: an incomplete copy"
+                "neither: the copy is incomplete"
             )
         return None
     if identity.format_version > FORMAT_VERSION:

@@ -92,9 +92,9 @@ def test_a_failed_write_ends_the_use_and_a_start_finds_what_was_synced(
         disk.faults.fail("write", errno.EIO, path_part=part)
     with pytest.raises(StorageError):
         act(ledger)
-    with pytest.raises(StorageError, match="not used after a failure"):
+    with pytest.raises(StorageError, match="not used any more after a failure"):
         ledger.append_as_leader([b"y"], 3)
-    with pytest.raises(StorageError, match="not used after a failure"):
+    with pytest.raises(StorageError, match="not used any more after a failure"):
         ledger.save_vote(TermVote(3, ""))
     ledger.close(ordered=True)
     disk.power_loss()

@@ -60,7 +60,7 @@ async def test_a_disk_that_is_full(autojump_clock: Any, caplog: pytest.LogCaptur
         await trio.sleep(LOOK_S)
         await kit.append(1, b"b")
         assert changes(kit) == [(True, FULL), (False, "")]
-    assert told(caplog) == [f"n0: ledger: {FULL}", "n0: ledger: there is room again"]
+    assert told(caplog) == [f"n0: ledger: {FULL}", "n0: ledger: the disk has room again"]
 
 
 async def test_entries_that_do_not_fit_below_every_ratio(

@@ -169,7 +169,9 @@ NO_ENTRY: Final = IndexUnit(0, 0, 0, 0)
 
 
 def queue_units(disk: SimDisk, folder: str) -> Units:
-    """All consume queues of a store, as far as their units are used; fillers for deleted files."""
+    """The units of all consume queues of a store, up to the last used one, with fillers for deleted
+    files.
+    """
     found: dict[tuple[str, int], list[tuple[int, int, int]]] = {}
     for topic, queue_id in list_queues(disk, folder):
         names = disk.listdir(f"{folder}/{topic}/{queue_id}")

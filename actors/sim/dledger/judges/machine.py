@@ -154,7 +154,9 @@ class MachineIsReplay:
                 yield from self._judge_early(seen)
 
     def unfounded(self) -> Iterator[str]:
-        """What was applied, and never committed: asked at the end of a run."""
+        """Entries that were applied and never committed, one line each; called at the end of a
+        run.
+        """
         for each in self._early:
             yield f"{each.node}#{each.boot} applied {each.last}, which was never committed"
 
