@@ -135,8 +135,7 @@ class KernelSync:
             left = self._begin(asked)
             refused += asked[left:]
             while left:
-                with trio.CancelScope(shield=True):  # what has begun cannot be called off
-                    await trio.lowlevel.wait_readable(self._done)
+                await _wait(self._done)
                 os.eventfd_read(self._done)
                 # At least 0, for that never waits: an answer may be taken before its signal comes,
                 # and what it signals then is found by the next sync.
@@ -205,6 +204,18 @@ class KernelSync:
             raise OSError(-self._answers[0].result, "this kernel does not sync by itself")
 
 
+async def _wait(done: int) -> None:
+    """Wait for a sync's eventfd, also when cancelled: what has begun cannot be called off.
+
+    A scope for each sync would cost as much as all else that is done for it here.
+    """
+    try:
+        await trio.lowlevel.wait_readable(done)
+    except trio.Cancelled:  # the caller's next checkpoint raises it again
+        with trio.CancelScope(shield=True):
+            await trio.lowlevel.wait_readable(done)
+
+
 def _sync_all(files: Sequence[tuple[int, int]]) -> None:
     """All are tried. Raises: OSError: the first that failed."""
     failed: OSError | None = None
@@ -249,8 +260,7 @@ class ThreadSync:
         self._job = tuple(files), tuple(folders)
         self._busy = True
         os.eventfd_write(self._wake, 1)
-        with trio.CancelScope(shield=True):  # the thread cannot be interrupted
-            await trio.lowlevel.wait_readable(self._done)
+        await _wait(self._done)
         os.eventfd_read(self._done)
         self._busy = False
         if self._error is not None:

@@ -129,6 +129,8 @@ class Share:
 
     def settle(self) -> None:
         """Give back what is needed no more."""
+        if not self._taken_bytes and self._waits is None:
+            return
         over_bytes = self._taken_bytes - self._needed_bytes()
         if over_bytes < 0:
             return
