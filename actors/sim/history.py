@@ -196,6 +196,35 @@ Observation: TypeAlias = (
 )
 
 
+@attrs.define(kw_only=True)
+class ClientAppend:
+    """One append as its client saw it. `asked` and `answered` are positions in the history."""
+
+    client: str
+    operation: int
+    bodies: tuple[bytes, ...]
+    asked: int
+    answered: int | None = None
+    outcome: AppendAnswered | AppendRefused | AppendUnknown | None = None
+
+
+def client_appends(
+    observations: Iterable[Observation], group: str | None = None
+) -> list[ClientAppend]:
+    """All appends, in the order in which they were asked. Args: group: None: to any."""
+    found: dict[int, ClientAppend] = {}
+    for position, seen in enumerate(observations):
+        match seen:
+            case AppendAsked() if group in (None, seen.group):
+                found[seen.operation] = ClientAppend(
+                    client=seen.client, operation=seen.operation, bodies=seen.bodies, asked=position
+                )
+            case AppendAnswered() | AppendRefused() | AppendUnknown() if seen.operation in found:
+                found[seen.operation].answered = position
+                found[seen.operation].outcome = seen
+    return list(found.values())
+
+
 def given_up(seen: Observation) -> int | None:
     """From which offset on a forced promotion has just given up what was acknowledged before."""
     if isinstance(seen, FaultInjected) and seen.kind == "lost":

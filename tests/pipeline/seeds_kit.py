@@ -39,6 +39,7 @@ from actors.sim.history import (
     AppendAsked,
     FaultInjected,
     History,
+    client_appends,
 )
 from actors.sim.machines import SimMachines
 from actors.sim.plan import Outcome, Plan
@@ -205,7 +206,7 @@ class Export:
 
     def _receipts(self, history: History, config: ClusterConfig) -> None:
         """What clients were told, as a feed notes it: what a forced promotion gave up as well."""
-        done = validations.operations(history.observations)
+        done = client_appends(history.observations)
         kept = {each.operation for each in validations.without_given_up(done, history.observations)}
         asked = {s.operation: s for s in history.observations if isinstance(s, AppendAsked)}
         line = 0

@@ -23,7 +23,6 @@ from test_sim_checkers import (
 
 from actors.sim.classic.judges.validations import (
     StoredLog,
-    operations,
     reads_survive,
     without_given_up,
 )
@@ -32,6 +31,7 @@ from actors.sim.history import (
     AppendAsked,
     FaultInjected,
     Observation,
+    client_appends,
     given_up,
 )
 
@@ -149,7 +149,7 @@ def test_only_appends_that_were_answered_before_and_lie_behind_are_given_up() ->
         LOST,
         *(told(3, 200, 300),),
     ]
-    kept = without_given_up(operations(seen), seen)
+    kept = without_given_up(client_appends(seen), seen)
     assert [each.operation for each in kept] == [1, 3, 5]
 
 

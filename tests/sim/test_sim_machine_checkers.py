@@ -238,8 +238,8 @@ def answered(first: int, *results: object) -> tuple[AppendAsked, AppendAnswered]
         results=results,
     )
     bodies = BODIES[first : last + 1]
-    asked = AppendAsked(at_s=1.0, client="c", operation=1, bodies=bodies, group="g0")
-    return asked, AppendAnswered(at_s=1.0, client="c", operation=1, receipt=receipt)
+    asked = AppendAsked(at_s=1.0, client="c", operation=first, bodies=bodies, group="g0")
+    return asked, AppendAnswered(at_s=1.0, client="c", operation=first, receipt=receipt)
 
 
 def test_results_that_are_others(judged: Judged) -> None:

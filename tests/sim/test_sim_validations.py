@@ -11,7 +11,7 @@ from test_sim_checkers import record as read_record
 from actors.log_types import Batch, Receipt
 from actors.sim.classic.judges import validations
 from actors.sim.classic.judges.derived import DERIVED_DAMAGED, Damaged, IndexFileContent, damaged
-from actors.sim.classic.judges.validations import Operation, StoredLog
+from actors.sim.classic.judges.validations import StoredLog
 from actors.sim.classic.log_bytes import DiskLogBytes
 from actors.sim.cluster import SimCluster, classic_config
 from actors.sim.history import (
@@ -19,10 +19,12 @@ from actors.sim.history import (
     AppendAsked,
     AppendRefused,
     AppendUnknown,
+    ClientAppend,
     FaultInjected,
     History,
     Observation,
     RecordsRead,
+    client_appends,
     line,
 )
 from actors.sim.world import open_world
@@ -68,7 +70,7 @@ def make_record(body: bytes, number: int, offset: int, keys: str) -> Record:
     )
 
 
-def appended(log: StoredLog, *bodies: bytes, number: int = 1, **changes: Any) -> Operation:
+def appended(log: StoredLog, *bodies: bytes, number: int = 1, **changes: Any) -> ClientAppend:
     """An acknowledged append whose receipt says where its records are."""
     places = {record.body: record.physical_offset for record in log.records}
     receipt = Receipt(
@@ -80,7 +82,7 @@ def appended(log: StoredLog, *bodies: bytes, number: int = 1, **changes: Any) ->
         durability="synced",
     )
     outcome = AppendAnswered(at_s=1.0, client="c0", operation=number, receipt=receipt)
-    operation = Operation(
+    operation = ClientAppend(
         client="c0", operation=number, bodies=bodies, asked=0, answered=1, outcome=outcome
     )
     return attrs.evolve(operation, **changes)
@@ -287,7 +289,7 @@ def test_operations_follow_the_history() -> None:
     unknown = AppendUnknown(at_s=1.0, client="c0", operation=3, error="x")
     seen: list[Observation] = [*asked, refused, unknown]
     assert all(line(each) for each in seen)
-    found = validations.operations(seen)
+    found = client_appends(seen)
     assert [(each.answered, each.outcome) for each in found] == [
         (None, None),
         (3, refused),

@@ -1,6 +1,6 @@
 """What an operator does to a running classic group, for the actions of this folder.
 
-`on_node` carries a call out on whatever process runs on a node.
+`answer_of` carries a call to a node out, which may refuse or be gone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from actors.errors import TriologError
 from actors.ha.core.role_effects import Fence, Role, RoleState, RoleView
 from actors.log_types import Offsets
 from actors.node.classic import ClassicPart
-from actors.node.node import Node
 from actors.runtime import ActorError
 from actors.sim.classic.runner import FaultRunner
 
@@ -73,7 +72,7 @@ async def ask_repair(runner: FaultRunner, name: str) -> None:
     """Have a node mend its copy with `repair`, from whoever has good bytes."""
     if runner.is_ready(name):
         node = runner.cluster.node(name)
-        await on_node(node, lambda: node.repair(runner.group.name, None))
+        await answer_of(lambda: node.repair(runner.group.name, None))
 
 
 async def tend(runner: FaultRunner, *, alone: bool = False) -> None:
@@ -112,8 +111,7 @@ async def offsets_of(runner: FaultRunner, name: str) -> Offsets | None:
     """How far a node is with the group, if it says so."""
     if not runner.is_ready(name):
         return None
-    node = runner.cluster.node(name)
-    return await on_node(node, lambda: runner.cluster.offsets(name, runner.group.name))
+    return await answer_of(lambda: runner.cluster.offsets(name, runner.group.name))
 
 
 def view_of(runner: FaultRunner, name: str) -> RoleView | None:
@@ -130,13 +128,13 @@ async def resync(runner: FaultRunner, name: str) -> None:
     """Have a node set aside what it alone has."""
     node = runner.cluster.node(name)
     runner.note("resync", name)
-    done = await on_node(node, lambda: node.resync(runner.group.name))
+    done = await answer_of(lambda: node.resync(runner.group.name))
     if done is not None and done["cut_bytes"] is not None:
         runner.mended("resynced", name)
 
 
-async def on_node(node: Node, call: Callable[[], Awaitable[R]]) -> R | None:
-    """What the node answers; None if it does not, or refuses."""
+async def answer_of(call: Callable[[], Awaitable[R]]) -> R | None:
+    """What a node answers; None if it does not, or refuses."""
     with trio.move_on_after(CALL_TIMEOUT_S):
         try:
             return await call()

@@ -19,9 +19,9 @@ from actors.sim.classic.actions.operator import (
     CALL_TIMEOUT_S,
     TEND_LOOK_S,
     TEND_TIMEOUT_S,
+    answer_of,
     became_whole,
     is_whole,
-    on_node,
     promoted,
     tend,
     view_of,
@@ -47,20 +47,20 @@ class HandOverCalledOff(Action[FaultRunner]):
             return
         group, name = runner.group.name, fault.node
         node = runner.cluster.node(name)
-        state = await on_node(node, lambda: node.group_state(group))
+        state = await answer_of(lambda: node.group_state(group))
         if state is None or not runner.is_on(name):
             return
         number = max(state.number, state.claimed) + 1
         claim = Claim(number=number, token=1, by="operator", master=name)
-        if await on_node(node, lambda: node.fence(group, claim, True)) is None:
+        if await answer_of(lambda: node.fence(group, claim, True)) is None:
             return
         runner.began(fault)
         await trio.sleep(fault.for_s)
         while runner.runs_still(name, node):
-            if await on_node(node, lambda: node.fence(group, claim, False)) is not None:
+            if await answer_of(lambda: node.fence(group, claim, False)) is not None:
                 break
             # After a promotion in between the fence is gone, and the call is refused for ever.
-            state = await on_node(node, lambda: node.group_state(group))
+            state = await answer_of(lambda: node.group_state(group))
             if state is not None and state.number >= number:
                 break
             await trio.sleep(CALL_TIMEOUT_S)

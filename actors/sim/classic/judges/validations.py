@@ -28,12 +28,12 @@ from actors.sim.classic.log_bytes import LogBytes
 from actors.sim.cluster import SimCluster
 from actors.sim.history import (
     AppendAnswered,
-    AppendAsked,
     AppendRefused,
-    AppendUnknown,
+    ClientAppend,
     History,
     Observation,
     RecordsRead,
+    client_appends,
     given_up,
 )
 from actors.storage.derived.queue_files import QueueKey
@@ -46,18 +46,6 @@ from wire.files.index_file import (
     key_hash,
 )
 from wire.files.record_scan import RecordHead
-
-
-@attrs.define(kw_only=True)
-class Operation:
-    """One append as its client saw it. `asked` and `answered` are positions in the history."""
-
-    client: str
-    operation: int
-    bodies: tuple[bytes, ...]
-    asked: int
-    answered: int | None = None
-    outcome: Observation | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -75,7 +63,7 @@ def validate(cluster: SimCluster, group: ClassicGroup, history: History, logs: L
 
     All members hold the same range, and every node has been stopped in order.
     """
-    done = operations(history.observations)
+    done = client_appends(history.observations)
     kept = without_given_up(done, history.observations)
     members = {name: decode_log(group, logs, name) for name in group.members}
     lacks = underived(group, history.observations)
@@ -108,24 +96,9 @@ def validate(cluster: SimCluster, group: ClassicGroup, history: History, logs: L
 # ---- from observations and disks to plain data ----
 
 
-def operations(observations: Iterable[Observation]) -> list[Operation]:
-    """All appends, in the order in which they were asked."""
-    found: dict[int, Operation] = {}
-    for position, seen in enumerate(observations):
-        match seen:
-            case AppendAsked():
-                found[seen.operation] = Operation(
-                    client=seen.client, operation=seen.operation, bodies=seen.bodies, asked=position
-                )
-            case AppendAnswered() | AppendRefused() | AppendUnknown():
-                found[seen.operation].answered = position
-                found[seen.operation].outcome = seen
-    return list(found.values())
-
-
 def without_given_up(
-    done: Iterable[Operation], observations: Sequence[Observation]
-) -> list[Operation]:
+    done: Iterable[ClientAppend], observations: Sequence[Observation]
+) -> list[ClientAppend]:
     """Without what was acknowledged, not wholly below where a forced promotion opened later. Where
     a client did not learn positions, nobody can tell what of it that is.
     """
@@ -133,7 +106,7 @@ def without_given_up(
         (at, end) for at, seen in enumerate(observations) if (end := given_up(seen)) is not None
     ]
 
-    def is_given_up(each: Operation) -> bool:
+    def is_given_up(each: ClientAppend) -> bool:
         if each.answered is None or not isinstance(each.outcome, AppendAnswered):
             return False
         receipt = each.outcome.receipt
@@ -176,7 +149,7 @@ def decode_log(group: ClassicGroup, logs: LogBytes, node: str) -> StoredLog:
 # ---- judging ----
 
 
-def acknowledged_survives(done: Iterable[Operation], stored: StoredLog) -> Iterator[str]:
+def acknowledged_survives(done: Iterable[ClientAppend], stored: StoredLog) -> Iterator[str]:
     """Every acknowledged record is there: where the receipt says, whole and in order."""
     positions = {record.body: number for number, record in enumerate(stored.records)}
     for each in done:
@@ -201,7 +174,7 @@ def acknowledged_survives(done: Iterable[Operation], stored: StoredLog) -> Itera
             yield f"other records lie between those of #{each.operation}"
 
 
-def nothing_twice(done: Iterable[Operation], stored: StoredLog) -> Iterator[str]:
+def nothing_twice(done: Iterable[ClientAppend], stored: StoredLog) -> Iterator[str]:
     """A record is there at most once, only if somebody appended it, and not if it was refused."""
     owners = {body: each for each in done for body in each.bodies}
     known: dict[bytes, int] = {}
@@ -233,14 +206,14 @@ def reads_survive(observations: Iterable[Observation], stored: StoredLog) -> Ite
             yield f"{node} showed a record at {position} that is not there"
 
 
-def appends_in_order(done: Iterable[Operation]) -> Iterator[str]:
+def appends_in_order(done: Iterable[ClientAppend]) -> Iterator[str]:
     """What was answered before something else was asked lies before it."""
     placed = [
         (each.outcome.receipt.first, each)
         for each in done
         if isinstance(each.outcome, AppendAnswered) and each.outcome.receipt is not None
     ]
-    latest: Operation | None = None  # of those before, the one that was asked last
+    latest: ClientAppend | None = None  # of those before, the one that was asked last
     for _, each in sorted(placed, key=lambda pair: pair[0]):
         assert each.answered is not None
         if latest is not None and each.answered < latest.asked:

@@ -32,12 +32,14 @@ from actors.sim.history import (
     AppendAnswered,
     AppendAsked,
     AppendUnknown,
+    ClientAppend,
     FaultInjected,
     History,
     Invariant,
     MachineDid,
     MachineRead,
     Observation,
+    client_appends,
     is_of,
 )
 from actors.sim.judges.linear.judge import judge_object
@@ -377,35 +379,30 @@ def register_operations(observations: Sequence[Observation], group: str) -> list
     """What clients did to a group's registers and counters, for the judge; times are positions in
     the history.
     """
-    asked: dict[int, tuple[int, AppendAsked]] = {}
     found: list[Operation] = []
-    for position, seen in enumerate(observations):
-        match seen:
-            case AppendAsked() if seen.group == group:
-                asked[seen.operation] = position, seen
-            case AppendAnswered(receipt=receipt) if seen.operation in asked:
+    for each in client_appends(observations, group):
+        match each.outcome:
+            case AppendAnswered(receipt=receipt):
                 assert receipt is not None
-                called, append = asked[seen.operation]
-                found += _commands(called, append, position, receipt.results)
-            case AppendUnknown() if seen.operation in asked:
-                called, append = asked[seen.operation]
-                found += _commands(called, append, None, (None,) * len(append.bodies))
-            case MachineRead() if seen.group == group:
-                found.append(
-                    Operation(
-                        client=seen.node,
-                        action=Read(),
-                        called=seen.asked,
-                        returned=position,
-                        result=seen.value,
-                        key=seen.key,
-                    )
-                )
-    return found
+                found += _commands(each, each.answered, receipt.results)
+            case AppendUnknown():
+                found += _commands(each, None, (None,) * len(each.bodies))
+    return found + [
+        Operation(
+            client=seen.node,
+            action=Read(),
+            called=seen.asked,
+            returned=position,
+            result=seen.value,
+            key=seen.key,
+        )
+        for position, seen in enumerate(observations)
+        if isinstance(seen, MachineRead) and seen.group == group
+    ]
 
 
 def _commands(
-    called: int, append: AppendAsked, returned: int | None, results: Sequence[object]
+    append: ClientAppend, returned: int | None, results: Sequence[object]
 ) -> Iterator[Operation]:
     for body, result in zip(append.bodies, results, strict=False):
         command = decode_command(body)
@@ -418,7 +415,7 @@ def _commands(
         yield Operation(
             client=append.client,
             action=action,
-            called=called,
+            called=append.asked,
             returned=returned,
             result=says,
             key=key,

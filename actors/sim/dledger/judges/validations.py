@@ -6,6 +6,7 @@ Each is a function from plain data to what is wrong with it; `validate_ledger` f
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import attrs
@@ -14,11 +15,11 @@ from actors.sim.dledger.judges.checkers import Chosen
 from actors.sim.dledger.ledger_bytes import SimLedgers
 from actors.sim.history import (
     AppendAnswered,
-    AppendAsked,
     AppendUnknown,
     History,
     Observation,
     RecordsRead,
+    client_appends,
 )
 from actors.sim.judges.linear.judge import judge_log
 from actors.sim.judges.linear.log import Append, ReadLog, Shown
@@ -70,34 +71,24 @@ def validate_ledger(logs: SimLedgers, chosen: Chosen, history: History, *, stopp
 
 def client_operations(observations: Sequence[Observation], group: str) -> list[Operation]:
     """What clients did to a group's log, for the judge; times are positions in the history."""
-    asked: dict[int, tuple[int, AppendAsked]] = {}
     found: list[Operation] = []
-    for position, seen in enumerate(observations):
-        match seen:
-            case AppendAsked() if seen.group == group:
-                asked[seen.operation] = position, seen
-            case AppendAnswered(receipt=receipt) if seen.operation in asked:
+    for each in client_appends(observations, group):
+        asked = partial(Operation, client=each.client, called=each.asked)
+        match each.outcome:
+            case AppendAnswered(receipt=receipt):
                 assert receipt is not None
-                called, append = asked[seen.operation]
                 found += [
-                    Operation(
-                        client=seen.client,
-                        action=Append(body),
-                        called=called,
-                        returned=position,
-                        result=index,
-                    )
-                    for index, body in enumerate(append.bodies, receipt.first)
+                    asked(action=Append(body), returned=each.answered, result=index)
+                    for index, body in enumerate(each.bodies, receipt.first)
                 ]
-            case AppendUnknown() if seen.operation in asked:
-                called, append = asked[seen.operation]
-                found += [
-                    Operation(client=seen.client, action=Append(body), called=called)
-                    for body in append.bodies
-                ]
-            case RecordsRead() if seen.group == group:
-                found.append(_read(position, seen))
-    return found
+            case AppendUnknown():
+                found += [asked(action=Append(body)) for body in each.bodies]
+    reads = enumerate(observations)
+    return found + [
+        _read(position, seen)
+        for position, seen in reads
+        if isinstance(seen, RecordsRead) and seen.group == group
+    ]
 
 
 def _read(position: int, seen: RecordsRead) -> Operation:
