@@ -81,7 +81,9 @@ class Comparison:
 
 
 def trim(history: History, end_bytes: int) -> History:
-    """The epochs that bytes of a log of that length come from; those without a byte leave."""
+    """The epochs from which the bytes of a log of that length come, without those that have
+    none.
+    """
     whole = history or (BEFORE_EPOCHS,)
     return tuple(epoch for epoch in whole if epoch.start_bytes < end_bytes)
 

@@ -200,7 +200,7 @@ class Appender:
         Raises: as `Log.append`, for this or an earlier record.
         """
         if self._closed:
-            raise Closed(f"the appender of {self._group} has been closed")
+            raise Closed(f"the appender of {self._group} is closed")
         size = _cost_bytes(record)
         while (
             self._failures

@@ -38,10 +38,11 @@ class InFlight:
         self._arrived_bytes = size_bytes
 
     async def room(self, count: int, size_bytes: int) -> None:
-        """Return when a message may be told; a single one above the bounds may go, alone.
+        """Wait until there is room for a message; one that is above the bounds by itself may go
+        alone.
 
         Args:
-            count: its requests.
+            count: number of its requests.
         """
         limits = self._limits
         while (held := len(self._taken) + self._unread) and (

@@ -82,7 +82,14 @@ class Slots:
             oldest.end(MADE_WAY)
 
     def come(self, end: Callable[[str], None], waits: Callable[[], bool] = lambda: False) -> Slot:
-        """A connection begins; it is nobody's yet."""
+        """Note a new connection, which has not said hello.
+
+        Args:
+            end: closes it, for the reason given.
+            waits: whether something of it is unanswered, or it follows something.
+
+        Returns: its slot, for `greet` and `leave`.
+        """
         slot = Slot(end, waits, self.now_s())
         self._silent[slot] = None
         return slot

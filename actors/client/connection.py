@@ -315,7 +315,7 @@ async def _try(
     timeout_s: float,
     identity: Identity | None,
 ) -> AsyncIterator[Client]:
-    """Connect, once. See `connect`."""
+    """Try once to connect; arguments and errors are those of `connect`."""
     where = _address(target)
     failure: Exception | None = None
     with trio.CancelScope(deadline=trio.current_time() + timeout_s) as opening:

@@ -260,7 +260,9 @@ class Requests:
             self._push(number, frame)
         elif not isinstance(frame, api.Failed) or number >= self._next_number:
             # A `failed` can cross with the `cancel` of what has ended; nothing else can.
-            raise RemoteProtocolError(f"{type(frame).__name__} for request {number}, which is none")
+            raise RemoteProtocolError(
+                f"found {type(frame).__name__} for request {number}, which is not under way"
+            )
 
     def _answer(self, call: _Call, frame: api.Answer) -> None:
         self._in_flight_bytes -= call.size_bytes

@@ -12,10 +12,10 @@ from actors.config.problems import KeyPath, Problem, describe, suggestion
 
 
 def classic_problems(group: ClassicGroup, nodes: Mapping[str, str]) -> Iterator[Problem]:
-    """Every problem of one group.
+    """Yield every problem of one group's table in the cluster file.
 
     Args:
-        nodes: name -> address, of the whole file.
+        nodes: the addresses of all nodes of the file, by name.
     """
     yield from _members(group, nodes)
     yield from _copies(group)

@@ -189,7 +189,7 @@ class DLedgerGroup:
 
     @property
     def java_nodes(self) -> tuple[str, ...]:
-        """The members that are Java nodes."""
+        """The names of the members that run DLedger in Java."""
         return tuple(one.node for one in self.member_nodes if one.kind == "java")
 
     @property

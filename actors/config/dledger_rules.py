@@ -20,10 +20,10 @@ LOW_HIGH = (
 
 
 def ledger_problems(group: DLedgerGroup, nodes: Mapping[str, str]) -> Iterator[Problem]:
-    """Every problem of one group.
+    """Yield every problem of one group's table in the cluster file.
 
     Args:
-        nodes: name -> address, of the whole file.
+        nodes: the addresses of all nodes of the file, by name.
     """
     yield from _members(group, nodes)
     yield from _members_before(group)

@@ -94,7 +94,8 @@ async def _furthest(part: LedgerMember) -> str:
         )
         silent = await _silent(part)
     except ActorError:
-        text = f"{part.node} cannot say now who has most of {part.group.name}: nothing was done"
+        who = f"{part.node} does not know now which member has most of {part.group.name}"
+        text = f"{who}: nothing was done"
         raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text) from None
     if not marks.indexes:
         text = f"{part.node} is the only member of {part.group.name}"

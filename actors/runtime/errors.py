@@ -39,7 +39,11 @@ class SpecError(ActorError, ValueError):
 
 
 class RestartIntensityExceeded(ActorError):
-    """More restarts than `intensity` in `period_s`. `__cause__` is the last child's error."""
+    """A supervisor gave up: its children needed more than `intensity` restarts in `period_s`
+    seconds.
+
+    `__cause__` is the error of the child that ended last.
+    """
 
 
 class SignificantChildFailed(ExceptionGroup[Exception]):

@@ -108,7 +108,7 @@ def test_unspoken_codes_of_the_golden_exchanges_are_answered_without_a_body() ->
         frame = frame_of(each.frame)
         assert frame.header.code in (1, 3)
         assert frame.header.remark
-        with pytest.raises(RemoteProtocolError, match="no body in the reply to APPEND"):
+        with pytest.raises(RemoteProtocolError, match="the reply to APPEND has no body"):
             decode_response(RequestCode.APPEND, frame.body)
 
 

@@ -590,4 +590,6 @@ def decode_answer(data: bytes | str) -> Answer:
 def check_size(data: bytes | str) -> None:
     """Raises: RemoteProtocolError if the message is above FRAME_BYTES_MAX."""
     if len(data) > FRAME_BYTES_MAX:
-        raise RemoteProtocolError(f"frame of {len(data)} bytes is above {FRAME_BYTES_MAX} bytes")
+        raise RemoteProtocolError(
+            f"frame: expected at most {FRAME_BYTES_MAX} bytes, found {len(data)}"
+        )

@@ -199,5 +199,5 @@ def decode_response(code: RequestCode, body: bytes) -> tuple[Response, bool]:
             why.
     """
     if not body:
-        raise RemoteProtocolError(f"no body in the reply to {code.name}")
+        raise RemoteProtocolError(f"the reply to {code.name} has no body")
     return _RESPONSES[code].decode(body)

@@ -181,7 +181,9 @@ def check_bounds(
     if magic not in (MAGIC_V1, MAGIC_V2):
         raise RemoteProtocolError(f"magic {magic:08X} is no record's")
     if not RECORD_BYTES_MIN <= size <= size_max:
-        raise RemoteProtocolError(f"record size {size} is not in {RECORD_BYTES_MIN}..{size_max}")
+        raise RemoteProtocolError(
+            f"record size {size}: expected {RECORD_BYTES_MIN} to {size_max} bytes"
+        )
     if have < size:
         raise IncompleteData(f"{have} of {size} bytes of a record", size - have)
     return size, magic
@@ -204,7 +206,7 @@ def _split(data: bytes, version: int) -> tuple[struct.Struct, int, int, int]:
     topic_at = body_end + version
     if body_length < 0 or topic_at + 2 > size:
         raise RemoteProtocolError(
-            f"a body of {body_length} bytes does not fit a record of {size} bytes"
+            f"body length {body_length}: it does not fit a record of {size} bytes"
         )
     topic_length = int.from_bytes(data[body_end:topic_at], "big")
     if topic_length > (TOPIC_BYTES_MAX_V1 if version == 1 else TOPIC_BYTES_MAX):
@@ -250,7 +252,7 @@ def decode_record(
     ) = layout.unpack_from(data)  # fmt: skip
     body = data[layout.size : body_end]
     if check_crc and body and crc32(body) & CRC_MASK != crc:
-        raise RemoteProtocolError(f"body CRC is not {crc}")
+        raise RemoteProtocolError(f"body CRC is not {crc}, which the record says")
     if check_property_crc and not property_crc_fits(data):
         raise RemoteProtocolError("the property CRC is missing or wrong")
     return Record(

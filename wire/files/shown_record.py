@@ -49,7 +49,7 @@ def decode_shown(data: bytes, at: int, size: int) -> ShownRecord:
     body_end = body_at + body_bytes
     body = data[body_at:body_end]
     if body and crc32(body) & CRC_MASK != crc:
-        raise RemoteProtocolError(f"body CRC is not {crc}")
+        raise RemoteProtocolError(f"the CRC of the body is not {crc}, as the record says")
     if magic == MAGIC_V1:
         topic_at = body_end + 1
         topic_end = topic_at + data[body_end]

@@ -184,7 +184,7 @@ def _decode_binary(encoded: bytes) -> Header:
         remark, at = _text(encoded, _BINARY_HEAD.size, size)
         (size,) = _LENGTH.unpack_from(encoded, at)
         if at + _LENGTH.size + size != len(encoded):
-            raise RemoteProtocolError(f"extFields of {size} bytes do not end with the header")
+            raise RemoteProtocolError(f"{size} bytes of extFields: they do not end with the header")
         fields = _decode_fields(encoded, at + _LENGTH.size)
     except (struct.error, UnicodeError) as error:
         raise RemoteProtocolError(f"binary header of {len(encoded)} bytes: {error}") from None

@@ -331,7 +331,7 @@ class Dispatch:
         self._write = index + 1
 
     def _failed(self, now_s: float, answer: PushAnswer | None) -> None:
-        """A probe was not answered as it must be: after a pause the search begins anew."""
+        """Begin the search anew after a pause, as a probe failed or had an impossible answer."""
         search = self._search if self.search_by_one else None
         search = search if self.state is DispatcherState.COMPARE else None
         self._pause_s = now_s + self._patience.failed(answer)

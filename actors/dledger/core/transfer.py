@@ -161,13 +161,13 @@ def peers_near(
 
 
 def may_be_elected(state: MemberState, transferee: str, heard: PeersHeard, since: int = 0) -> bool:
-    """Whether the votes for the transferee suffice, for all that is known.
+    """Whether the transferee can be elected, by all that is known of the members' votes.
 
-    With too few that count alone nobody would be elected, neither would the leader be once more,
-    and who joins catches up with a leader only.
+    With too few votes that count by themselves no member would be elected, nor the leader once
+    more; and a member that joins can catch up only with a leader.
 
     Args:
-        since: only who has answered a round of heartbeats of that number or a later one counts.
+        since: a member counts if it answered the round of heartbeats of that number or a later one.
     """
     full, joining = heard.voters(since)
     everybody = full | joining | {state.self_id, transferee}

@@ -164,10 +164,10 @@ class Claims:
         self._settle(lambda claim: claim.number <= number)
 
     def questions(self, now_s: float, last: int) -> tuple[tuple[str, int], ...]:
-        """Whom to ask now what has become of abandoned claims, with the question's number.
+        """The members to ask now what became of abandoned claims, each with the question's number.
 
         Args:
-            last: the number of the last question that anybody was asked.
+            last: the number of the last question that any member was asked.
         """
         asked = []
         for chosen, doubt in self._doubts.items():

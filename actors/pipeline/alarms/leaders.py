@@ -1,8 +1,8 @@
 """The rule: a term has one leader, and a promotion one master. Needs no order and no clock.
 
-Of a node that begins anew, what it led before is forgotten. Where all of a group's nodes do, their
-terms begin anew as well: one that leads before the others are read may be told beside who led in
-an earlier boot. Its finding stands beside theirs that they begin anew.
+What a node led is forgotten once it begins anew. Where all nodes of a group begin anew, their terms
+do as well: a node that leads before the others are read may be reported beside the leader of an
+earlier boot. That finding stands beside those that the nodes begin anew.
 """
 
 from __future__ import annotations

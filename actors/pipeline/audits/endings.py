@@ -40,7 +40,7 @@ def without_power(events: DataFrame) -> DataFrame:
 
 
 def _soft(events: DataFrame) -> DataFrame:
-    """group, members, needed: of how many nodes the loss is too much."""
+    """Groups that do not sync: group, members, needed (so many nodes lost are too many)."""
     is_classic = fn.col("mode") == "classic"
     return (
         view(events, "GroupConfigured")

@@ -77,13 +77,13 @@ Item: TypeAlias = Chunk | Finding | Tail
 
 @attrs.frozen
 class Reading:
-    """How to read.
+    """How a log's files are read.
 
     Attributes:
-        form: the format.
-        crc: whether to compare CRCs.
-        size_max: a larger record is none.
-        chunk_bytes: read at once.
+        form: the format of the log.
+        crc: whether the CRCs of bodies are compared.
+        size_max: bytes of the largest record; what claims to be larger is damage.
+        chunk_bytes: bytes that are read at once.
     """
 
     form: Format

@@ -48,11 +48,11 @@ def body_of(entry: bytes) -> bytes:
 
 @attrs.frozen(kw_only=True)
 class LedgerDamage:
-    """Bytes of a file that are not what they were.
+    """Bytes of a file that were damaged on purpose.
 
     Attributes:
-        start: in the file.
-        good: what was there.
+        start: offset in the file of the first of them.
+        good: the bytes before the damage.
     """
 
     path: str

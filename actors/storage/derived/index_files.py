@@ -295,7 +295,7 @@ class IndexFiles:
                 continue
             last = newest.unit(unit - 1)
             if min(last.physical_offset, last.seconds) < 0:
-                raise IndexDamaged(f"{newest.path}: unit {unit - 1}: {last} cannot be")
+                raise IndexDamaged(f"{newest.path}: unit {unit - 1}: impossible entry {last}")
             newest.header = attrs.evolve(
                 newest.header,
                 units_next=unit,

@@ -64,8 +64,8 @@ def light_heads(head: RecordHead) -> Iterator[RecordHead]:
 
 
 def queue_heads(head: RecordHead) -> Iterator[RecordHead]:
-    """The record as each queue that leads to it has it, its own first. Any of them begins anew with
-    queue offset 0.
+    """A record as each queue that leads to it has it, its own queue first. A queue offset of 0 in
+    any of them begins that queue anew.
     """
     yield head
     if head.light_queues:

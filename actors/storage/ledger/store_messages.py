@@ -155,12 +155,12 @@ class AppendedAt:
 
 @attrs.frozen(kw_only=True)
 class Append:
-    """A leader's append of one caller: an entry for each body, all or none.
+    """Append one entry for each body, all or none, as the leader of the present session.
 
-    Answered with AppendedAt, or StaleSession, TooLarge, LogFull, Overloaded.
+    It is answered with AppendedAt, StaleSession, TooLarge, LogFull or Overloaded.
 
     Attributes:
-        bodies: at least one.
+        bodies: what the entries hold; at least one.
     """
 
     session: int

@@ -67,7 +67,9 @@ class Approval:
             marks.append(_Written(before, since_s))
 
     def answered(self, start_bytes: int, until_bytes: int, at_s: float) -> None:
-        """All from `start_bytes` up to `until_bytes` was compared at `at_s`, and is good."""
+        """Note that the bytes from `start_bytes` up to `until_bytes` were compared at `at_s` and
+        are good.
+        """
         compared = self._compared
         while compared and compared[-1].until_bytes > start_bytes:
             compared.pop()  # an older answer, to the same question

@@ -309,7 +309,7 @@ class Mender:
         for at, size in [*records, (stopped.end, len(rest))]:
             here = own[at : at + size]
             if here != given[at : at + size] and self._is_good(here, position + at):
-                text = f"the record at {position + at} is good here, and what came is another one"
+                text = f"the record at {position + at} is good here, and the one received differs"
                 raise _Refused(text)
 
     def _is_good(self, data: bytes, position: int) -> bool:

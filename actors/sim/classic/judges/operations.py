@@ -35,7 +35,7 @@ from actors.sim.world import SimEvent
 def client_operations(
     group: ClassicGroup, observations: Sequence[Observation]
 ) -> Iterator[Operation]:
-    """All appends that may have been stored, and all reads."""
+    """The history for the judge: all appends that may have been stored, and all reads."""
     cuts = [
         (position, end)
         for position, seen in enumerate(observations)

@@ -1,1 +1,1 @@
-"""What can happen to DLedger groups besides what happens to any node; `faults` lists it."""
+"""Actions that only DLedger groups know, beside those of any node; `faults` lists them."""
