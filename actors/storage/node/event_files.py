@@ -33,6 +33,7 @@ GZIP_LEVEL = 1
 """Higher levels take several times as long for a tenth less (spark.md, section 2)."""
 
 _PUBLISHED = re.compile(r"(\d{6,})-(\d{12,})\.jsonl\.gz")
+_LIVE = re.compile(r"\.?(\d{6,})-(\d{12,})\.jsonl\.gz\.part")
 _NAMED = re.compile(r"\.?(\d{6,})-\d{12,}\.jsonl\.gz")
 """Published, or still written."""
 _WBITS_GZIP = 31
@@ -154,24 +155,21 @@ def node_folders(disk: Disk, root: str, node: str) -> list[str]:
 
 def published(disk: Disk, root: str, node: str) -> list[EventFile]:
     """The published files of a node, oldest first."""
-    found = []
-    for folder in node_folders(disk, root, node):
-        for name in disk.listdir(folder):
-            match = _PUBLISHED.fullmatch(name)
-            if match is not None:
-                size_bytes = disk.stat(f"{folder}/{name}").size_bytes
-                found.append(_file(match, folder, size_bytes))
-    return sorted(found)
+    return _found(disk, root, node, _PUBLISHED)
 
 
 def live(disk: Disk, root: str, node: str) -> list[EventFile]:
     """The `.part` files of a node: the one that is written, and those of earlier lives."""
+    return _found(disk, root, node, _LIVE)
+
+
+def _found(disk: Disk, root: str, node: str, pattern: re.Pattern[str]) -> list[EventFile]:
     found = []
     for folder in node_folders(disk, root, node):
-        for name in disk.listdir(folder):
-            match = _PUBLISHED.fullmatch(name.removeprefix(".").removesuffix(".part"))
-            if match is not None and name.endswith(".part"):
-                found.append(_file(match, folder, disk.stat(f"{folder}/{name}").size_bytes))
+        for match in filter(None, map(pattern.fullmatch, disk.listdir(folder))):
+            boot, start_seq = int(match[1]), int(match[2])
+            size = disk.stat(f"{folder}/{match[0]}").size_bytes
+            found.append(EventFile(boot=boot, start_seq=start_seq, folder=folder, size_bytes=size))
     return sorted(found)
 
 
@@ -302,8 +300,3 @@ def delete(disk: Disk, files: list[EventFile]) -> None:
             disk.rmtree(folder)
         if not disk.listdir(day):
             disk.rmtree(day)
-
-
-def _file(match: re.Match[str], folder: str, size_bytes: int) -> EventFile:
-    boot, start_seq = int(match[1]), int(match[2])
-    return EventFile(boot=boot, start_seq=start_seq, folder=folder, size_bytes=size_bytes)

@@ -30,7 +30,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from typing import Any, Final
 
 import attrs
@@ -508,14 +508,18 @@ def _names(disk: Disk, groups: str, group: str) -> list[str]:
     return disk.listdir(folder) if is_folder(disk, folder) else [group]
 
 
-def _lock(disk: Disk, lock_path: str, what: str) -> FileLock:
-    if not disk.exists(lock_path):
+def lock_file(disk: Disk, path: str) -> FileLock:
+    """Lock a file, made where it is missing. Raises: LockedByUs, LockedByOther; OSError."""
+    if not disk.exists(path):
         # Written before it is locked: closing any handle of the file would release the lock.
-        file = disk.open(lock_path, "x")
-        file.pwrite(LOCK_CONTENT, 0)
-        file.close()
+        with closing(disk.open(path, "x")) as file:
+            file.pwrite(LOCK_CONTENT, 0)
+    return disk.lock(path)
+
+
+def _lock(disk: Disk, lock_path: str, what: str) -> FileLock:
     try:
-        return disk.lock(lock_path)
+        return lock_file(disk, lock_path)
     except LockedByUs as error:
         raise ConfigError(f"{what}: is in use by this process already") from error
     except LockedByOther as error:

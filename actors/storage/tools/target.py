@@ -21,8 +21,8 @@ from actors.storage.files.stepping import Work
 from actors.storage.kinds import KINDS, kind_at, kind_of, tools_of
 from actors.storage.node.identity import (
     FORMAT_VERSION,
-    LOCK_CONTENT,
     Identity,
+    lock_file,
     may_be_group,
     read_identity,
 )
@@ -224,14 +224,10 @@ def take_locks(disk: Disk, target: Target, *, may_write: bool) -> ExitStack:
 
 
 def _lock(disk: Disk, path: str, *, may_write: bool) -> FileLock | None:
-    if not disk.exists(path):
-        if not may_write:
-            return None
-        file = disk.open(path, "x")
-        file.pwrite(LOCK_CONTENT, 0)
-        file.close()
+    if not may_write and not disk.exists(path):
+        return None
     try:
-        return disk.lock(path)
+        return lock_file(disk, path)
     except LockedByUs as error:
         raise InUse(f"{path}: is in use by this process already") from error
     except LockedByOther as error:
