@@ -264,15 +264,9 @@ def _tell_new(
         note = None if batch in told else _note(out, batch).read_as(_Note)
         if note is not None and note.run == run:
             told.add(batch)
-            tell(
-                BatchRead(
-                    batch=batch,
-                    files=note.files,
-                    events=note.events,
-                    problems=note.problems,
-                    unknown=note.unknown,
-                )
-            )
+            known = msgspec.structs.asdict(note)
+            del known["run"]
+            tell(BatchRead(batch=batch, **known))
 
 
 def _note(out: Location, batch: int) -> Location:

@@ -238,14 +238,14 @@ def _check_page(page: Location, data: Location) -> None:
 
 
 def _report(spark: SparkSession, data: Location, out: Location, asked: argparse.Namespace) -> int:
+    from actors.pipeline import steps
     from actors.pipeline.locations import Location
-    from actors.pipeline.report.making import run_report
     from actors.pipeline.report.summary import summary
     from actors.pipeline.verdicts import line_of_all
 
     page = Location(asked.out).absolute()
     tell = _tell_aside if asked.json else _tell
-    facts = run_report(spark, data, out, page, tell)
+    facts = steps.run_report(spark, data, out, page, tell)
     tell(f"audit: {line_of_all(facts.verdicts)}")
     if asked.json:
         _print(json.dumps(summary(facts, str(page)), indent=2))

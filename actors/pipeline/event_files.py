@@ -65,6 +65,8 @@ _DAY = re.compile(r"/dt=([^/]*)/")
 _GZIP = b"\x1f\x8b"
 _WBITS_GZIP = 31
 
+NO_GROUPS: Final = ("api", "event_log", "events", "rpc")
+"""Parts of a node that stand where others have their group, /n0/GROUP/..."""
 NUMBER_MAX: Final = 2**62
 """The largest boot, seq, number or place; more is damage, and a difference of two fits 64 bits."""
 MOMENT_MAX_US: Final = 2**57

@@ -49,7 +49,7 @@ ENVELOPE = StructType(
         StructField("kind", StringType()),
     ]
 )
-"""What stands around every event, in the order of the line (`actors.events.envelope`)."""
+"""What stands around every event, in the order of the line (`actors.events.codec.LoggedEvent`)."""
 
 _SCALARS: dict[object, type[DataType]] = {
     int: LongType,

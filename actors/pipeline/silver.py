@@ -27,6 +27,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
 from actors.events.codec import KINDS
+from actors.pipeline.event_files import NO_GROUPS
 from actors.pipeline.event_schema import CORRUPT, ENVELOPE, all_fields, fields_of, line_schema
 
 KEY = ("node", "boot", "seq")
@@ -44,8 +45,6 @@ SCHEMA = StructType(
     ]
 )
 """The schema of `events`; a test holds it and `typed` together."""
-_OF_THE_NODE = ("api", "event_log", "events", "rpc")
-"""Parts of a node that stand where others have their group, /n0/GROUP/...; and see `group_of`."""
 
 
 def typed(bronze: DataFrame) -> DataFrame:
@@ -86,7 +85,7 @@ def group_of(path: Column) -> Column:
     parts = fn.split(path, "/")
     second = fn.coalesce(fn.get(parts, fn.lit(2)), fn.lit(""))
     named = fn.coalesce(fn.get(parts, fn.lit(3)), fn.lit(""))
-    return fn.when(second == "roles", named).when(second.isin(*_OF_THE_NODE), "").otherwise(second)
+    return fn.when(second == "roles", named).when(second.isin(*NO_GROUPS), "").otherwise(second)
 
 
 def view(events: DataFrame, kind: str) -> DataFrame:

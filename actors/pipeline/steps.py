@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
@@ -16,13 +17,16 @@ from actors.pipeline.alarms.event_logs import passed_over
 from actors.pipeline.alarms.limits import Limits
 from actors.pipeline.alarms.watch import LAYER, watch
 from actors.pipeline.audits import judging
-from actors.pipeline.audits.registry import AUDITS
+from actors.pipeline.audits.judging import AUDITS
 from actors.pipeline.clock import stopwatch_s
 from actors.pipeline.compaction import compact
 from actors.pipeline.ending import Terminated
 from actors.pipeline.gold.tables import TABLES
 from actors.pipeline.locations import Location, event_folders, other_formats
 from actors.readable import counted
+
+if TYPE_CHECKING:
+    from actors.pipeline.report.facts import Facts
 
 FILES_SHOWN_MAX = 20
 PROBLEMS_SHOWN_MAX = 10
@@ -203,3 +207,22 @@ def run_watch(
         raise
     except KeyboardInterrupt:
         return  # how a watch ends
+
+
+def run_report(
+    spark: SparkSession, data: Location, out: Location, report: Location, tell: Tell
+) -> Facts:
+    """All steps, the verdicts, then the page; returns what it shows. Raises: PipelineError."""
+    from actors.pipeline.report.gather import gather
+    from actors.pipeline.report.page import page
+
+    run_bronze(spark, data, out, tell)
+    run_silver(spark, out, tell)
+    run_gold(spark, out, tell)
+    found = run_audit(spark, data, out, tell)
+    facts = gather(spark, data, out, found, tell)
+    tell("report: drawing")
+    content = page(facts).encode()
+    report.write_bytes(content)
+    tell(f"report: written to {report}, {len(content):,} bytes")
+    return facts

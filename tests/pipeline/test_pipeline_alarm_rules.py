@@ -22,7 +22,6 @@ from alarms_kit import (
 )
 from lines_kit import START_US, Boot
 
-from actors.events import sink
 from actors.events.codec import KINDS
 from actors.events.node import NodeStarted, NodeStopped
 from actors.events.roles import GroupOpened, MasterFenced
@@ -295,7 +294,6 @@ def test_a_slave_that_was_stopped_in_order_is_left_alone_until_it_starts() -> No
 
 
 def test_a_slave_that_gave_up_or_was_killed_is_told() -> None:
-    assert event_logs.ORDERED == sink.ORDERED, "not imported: workers of Spark have no trio"
     for end in (NodeStopped(reason="no space left on device"), rose(1)):
         told_ = found(slave_that_ends(end).facts(), 99)
         assert brief(told_) == [("stalled", "n0", "n1", 100)]

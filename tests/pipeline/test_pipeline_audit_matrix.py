@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from actors.pipeline import steps
 from actors.pipeline.audits import audit, judging
-from actors.pipeline.audits.registry import AUDITS
+from actors.pipeline.audits.judging import AUDITS
 from actors.pipeline.locations import Location
 from actors.pipeline.verdicts import Verdict, Verdicts
 

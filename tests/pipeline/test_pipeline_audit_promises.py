@@ -28,7 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 from actors.events import dledger, ha
 from actors.pipeline.audits import commits, copies, judging, kept, leaders, logs
 from actors.pipeline.audits.audit import EventAudit, Evidence
-from actors.pipeline.audits.registry import AUDITS
+from actors.pipeline.audits.judging import AUDITS
 from actors.pipeline.locations import Location
 
 LEADER = "it/entry_pusher/quorum_ack_checker"

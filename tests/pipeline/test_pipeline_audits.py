@@ -23,8 +23,8 @@ from actors.pipeline.audits import judging
 from actors.pipeline.audits.audit import EventAudit, Evidence, Judged
 from actors.pipeline.audits.commits import COMMITTED_ON_QUORUM
 from actors.pipeline.audits.data_replicas import REPLICAS_EQUAL
+from actors.pipeline.audits.judging import AUDITS
 from actors.pipeline.audits.leaders import ONE_LEADER, TERMS_RISE
-from actors.pipeline.audits.registry import AUDITS
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.locations import Location
 from actors.pipeline.verdicts import WITNESSES_MAX, CheckedRange, OpenBoot, Severity

@@ -11,11 +11,9 @@ from actors.pipeline.gold.elections import elections, failovers, role_changes
 from actors.pipeline.gold.lag import lag
 from actors.pipeline.gold.latency import answered_writes, latency, percentiles
 from actors.pipeline.gold.outages import outages
-from actors.pipeline.gold.pressure import pressure
-from actors.pipeline.gold.resent import resent
-from actors.pipeline.gold.restarts import restarts
+from actors.pipeline.gold.restarts import pressure, restarts
 from actors.pipeline.gold.roles import roles as roles_of
-from actors.pipeline.gold.throughput import throughput
+from actors.pipeline.gold.throughput import resent, throughput
 
 STORE = "orders/storage/store"
 TRANSFER = "orders/group_transfer"

@@ -19,10 +19,10 @@ from sources_kit import (
     options_of,
 )
 
+from actors.pipeline.errors import SourceError
 from actors.pipeline.sources import stretches as stretches_module
 from actors.pipeline.sources.formats import COMMIT_LOG
 from actors.pipeline.sources.log_files import LogFolder, logs_at
-from actors.pipeline.sources.mistakes import SourceError
 from actors.pipeline.sources.plan import batch_parts
 from actors.pipeline.sources.rows import batches
 from actors.pipeline.sources.stretches import Reading

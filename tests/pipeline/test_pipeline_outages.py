@@ -8,7 +8,7 @@ from lines_kit import SECOND, START_US, Boot, events_of, rows
 from pyspark.sql import SparkSession
 
 from actors.events import dledger, node
-from actors.events.sink import ORDERED
+from actors.events.node import ORDERED
 from actors.pipeline.gold.outages import outages
 
 COLUMNS = ("from_us", "took_us", "from_node", "until_node", "heard", "witnessed")

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 from sources_kit import LedgerWriter, LogWriter, messages, options_of
 
+from actors.pipeline.errors import SourceError, line_of
 from actors.pipeline.sources.formats import COMMIT_LOG, DLEDGER
 from actors.pipeline.sources.log_files import LogFolder, logs_at
-from actors.pipeline.sources.mistakes import SourceError, line_of
 
 WRONG = [
     ({"colunms": "offset"}, "option colunms is unknown: did you mean columns?"),

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sources_kit import GOLDEN, START_MS, LogWriter, entries, messages
 
+from actors.pipeline.errors import line_of
 from actors.pipeline.sources.log_source import register
-from actors.pipeline.sources.mistakes import line_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -18,7 +18,7 @@ from pyspark.sql import functions as fn
 from actors.events.node import NodeStopped
 from actors.pipeline import silver
 from actors.pipeline.audits.audit import EventAudit
-from actors.pipeline.audits.registry import AUDITS
+from actors.pipeline.audits.judging import AUDITS
 from actors.pipeline.gold.tables import TABLES
 
 ANEW = re.compile(r"specifiedwindowframe\(\w+, (?!unboundedpreceding)[^()]+(?:\(\))?, unboundedfol")

@@ -14,12 +14,11 @@ import attrs
 import msgspec
 from pyarrow.fs import FileInfo, FileSelector, FileType
 
+from actors.events.node import ORDERED
 from actors.pipeline import event_files
 from actors.pipeline.event_files import Kind, Moment, Number
 from actors.pipeline.locations import Location, event_folders
 
-ORDERED = "ordered"
-"""The reason of a NodeStopped that was asked for."""
 LOOKS_OF_ALL = 30
 """A change that a store's folders do not show is seen after so many looks at the latest."""
 _NAME = re.compile(r"(\d{6,})-(\d{12,})\.jsonl(?:\.gz)?")

@@ -32,7 +32,7 @@ import attrs
 import msgspec
 
 from actors.pipeline.alarms.event_logs import Head, gave_up, groups_of, head_of
-from actors.pipeline.event_files import NUMBER_MAX
+from actors.pipeline.event_files import NO_GROUPS, NUMBER_MAX
 
 SLOT_US: Final = 100_000
 SILENCE_US: Final = 15_000_000
@@ -99,8 +99,6 @@ TOLD: Final[dict[str, Callable[[Head, dict[str, Any]], Iterable[_Told]]]] = {
     "RotFound": lambda _, fields: [("rotten", fields["why"], fields["first_bytes"])],
 }
 """By kind, for events about a group; those of a node as a whole are in `FactReader`."""
-NO_GROUPS: Final = frozenset({"api", "event_log", "events", "rpc"})
-"""Parts of a node that stand where others have their group, /n0/GROUP/..."""
 OF_THE_NODE: Final = {"NodeStarted": "started", "NodeStopped": "stopped"}
 
 

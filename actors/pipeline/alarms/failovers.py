@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import attrs
 
 from actors.pipeline.alarms.facts import Fact
-from actors.pipeline.alarms.findings import Finding
+from actors.pipeline.alarms.findings import Finding, by_fact
 from actors.pipeline.alarms.limits import Limits
 
 
@@ -113,20 +113,9 @@ def _ended(
 
 def _again(known: Knowledge, fact: Fact, since_us: int) -> Finding:
     lasted_us = max(0, fact.ts_us - since_us)
-    return Finding(
-        alarm="failover_over" if known.leader else "leaderless_over",
-        group=fact.group,
-        subject=known.leader,
-        node=fact.node,
-        boot=fact.boot,
-        seq=fact.seq,
-        at_us=fact.ts_us,
-        value=lasted_us,
-        unit="us",
-        is_over=True,
-        lacked=known.lacked,
-        lasted_us=lasted_us,
-    )
+    alarm, lacked = "failover_over" if known.leader else "leaderless_over", known.lacked
+    more = {"is_over": True, "lacked": lacked, "lasted_us": lasted_us}
+    return by_fact(fact, alarm, known.leader, lasted_us, "us", **more)
 
 
 def _finding(group: str, node: str, known: Knowledge, took_us: int, *, is_over: bool) -> Finding:

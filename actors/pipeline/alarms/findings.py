@@ -10,6 +10,7 @@ from typing import Any, Final
 import attrs
 import msgspec
 
+from actors.pipeline.alarms.facts import Fact
 from actors.readable import readable
 
 _US = 1_000_000
@@ -53,6 +54,22 @@ class Finding:
     lacked: str = "leader"
     lasted_us: int = 0
     doubt: str = ""
+
+
+def by_fact(fact: Fact, alarm: str, subject: str, value: int, unit: str, **more: Any) -> Finding:
+    """A finding that the event of a fact shows."""
+    return Finding(
+        alarm=alarm,
+        group=fact.group,
+        subject=subject,
+        node=fact.node,
+        boot=fact.boot,
+        seq=fact.seq,
+        at_us=fact.ts_us,
+        value=value,
+        unit=unit,
+        **more,
+    )
 
 
 _TYPES: Final = {str: "string", int: "bigint", bool: "boolean"}

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 import attrs
 
 from actors.pipeline.alarms.facts import Fact
-from actors.pipeline.alarms.findings import Finding
+from actors.pipeline.alarms.findings import Finding, by_fact
 from actors.pipeline.alarms.limits import Limits
 
 MEMBERS = ""
@@ -181,17 +181,7 @@ class Followers:
                 each.lag_max = max(each.lag_max, lag)
             if lag > limit and not each.lags and name not in self.gone:
                 each.lags, each.lags_us, each.lag_max = True, fact.ts_us, lag
-                yield Finding(
-                    alarm="lag",
-                    group=fact.group,
-                    subject=name,
-                    node=fact.node,
-                    boot=fact.boot,
-                    seq=fact.seq,
-                    at_us=fact.ts_us,
-                    value=lag,
-                    unit=unit,
-                )
+                yield by_fact(fact, "lag", name, lag, unit)
             elif 2 * lag < limit and each.lags and not is_late:
                 each.lags = False
                 lasted_us = fact.ts_us - (each.lags_us or fact.ts_us)
@@ -226,19 +216,8 @@ def _order(waiting: tuple[int, Fact]) -> tuple[int, str, int, int]:
 
 
 def _over(alarm: str, fact: Fact, follower: str, value: int, unit: str, lasted_us: int) -> Finding:
-    return Finding(
-        alarm=alarm,
-        group=fact.group,
-        subject=follower,
-        node=fact.node,
-        boot=fact.boot,
-        seq=fact.seq,
-        at_us=fact.ts_us,
-        value=value,
-        unit=unit,
-        is_over=True,
-        lasted_us=max(0, lasted_us),
-    )
+    more = {"is_over": True, "lasted_us": max(0, lasted_us)}
+    return by_fact(fact, alarm, follower, value, unit, **more)
 
 
 def _move(view: View, unit: str, turn: int, fact: Fact, *, is_late: bool) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import attrs
 
 from actors.pipeline.alarms.facts import Fact
-from actors.pipeline.alarms.findings import Finding
+from actors.pipeline.alarms.findings import Finding, by_fact
 
 TERMS_MAX = 1000
 """The highest terms are remembered: older ones come from logs of days ago."""
@@ -40,17 +40,7 @@ class Leaders:
         if fact.node in nodes:
             return
         if nodes:
-            yield Finding(
-                alarm="two_leaders",
-                group=fact.group,
-                subject=nodes[0],
-                node=fact.node,
-                boot=fact.boot,
-                seq=fact.seq,
-                at_us=fact.ts_us,
-                value=fact.number,
-                unit=UNITS[fact.what],
-            )
+            yield by_fact(fact, "two_leaders", nodes[0], fact.number, UNITS[fact.what])
         nodes.append(fact.node)
         if len(terms) > TERMS_MAX:
             del terms[min(terms)]

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from actors.pipeline.alarms.doubts import Doubts
 from actors.pipeline.alarms.facts import Fact
 from actors.pipeline.alarms.failovers import Failovers
-from actors.pipeline.alarms.findings import Finding, as_dict
+from actors.pipeline.alarms.findings import Finding, as_dict, by_fact
 from actors.pipeline.alarms.followers import Followers
 from actors.pipeline.alarms.leaders import Leaders
 from actors.pipeline.alarms.limits import Limits
@@ -35,33 +35,13 @@ def begun_anew(fact: Fact) -> Iterator[Finding]:
     rules take it for a new node.
     """
     if fact.what == "anew":
-        yield Finding(
-            alarm="begun_anew",
-            group=fact.group,
-            subject=fact.node,
-            node=fact.node,
-            boot=fact.boot,
-            seq=fact.seq,
-            at_us=fact.ts_us,
-            value=fact.boot,
-            unit="boot",
-        )
+        yield by_fact(fact, "begun_anew", fact.node, fact.boot, "boot")
 
 
 def rotten(fact: Fact) -> Iterator[Finding]:
     """No copy of a log is damaged. Told once for each range and boot."""
     if fact.what == "rotten":
-        yield Finding(
-            alarm="rotten",
-            group=fact.group,
-            subject=fact.who,
-            node=fact.node,
-            boot=fact.boot,
-            seq=fact.seq,
-            at_us=fact.ts_us,
-            value=fact.number,
-            unit="bytes",
-        )
+        yield by_fact(fact, "rotten", fact.who, fact.number, "bytes")
 
 
 @attrs.define

@@ -13,6 +13,7 @@ from __future__ import annotations
 import datetime
 import functools
 import itertools
+import typing
 from collections.abc import Iterator, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,24 +42,19 @@ FILES_MAX: Final = 64
 """In a batch: some 3 million events of nodes under load; each is read twice."""
 ENDINGS_MAX: Final = 1024
 """Endings kept of files that did not change and are looked at again: each log's last one."""
-SCHEMA: Final = (
-    "group string, node string, boot bigint, seq bigint, ts_us bigint, "
-    f"what string, who string, number bigint, {CLOCK} timestamp"
+_FACT: Final = {
+    name: ("string", pa.string()) if kind is str else ("bigint", pa.int64())
+    for name, kind in typing.get_type_hints(Fact).items()
+}
+SCHEMA: Final = ", ".join(
+    [*(f"{name} {kind}" for name, (kind, _) in _FACT.items()), f"{CLOCK} timestamp"]
 )
 _ARROW: Final = pa.schema(
     [
-        ("group", pa.string()),
-        ("node", pa.string()),
-        ("boot", pa.int64()),
-        ("seq", pa.int64()),
-        ("ts_us", pa.int64()),
-        ("what", pa.string()),
-        ("who", pa.string()),
-        ("number", pa.int64()),
+        *((name, kind) for name, (_, kind) in _FACT.items()),
         (CLOCK, pa.timestamp("us", tz="UTC")),
     ]
 )
-_FACT: Final = tuple(field.name for field in attrs.fields(Fact))
 
 
 @attrs.frozen(kw_only=True)

@@ -4,5 +4,5 @@ An audit has a name, a claim in one sentence, a severity, and a query whose rows
 says what it looked at, so that "no finding" cannot mean "nothing there". Clocks of two nodes are
 never compared: order within a node is by (boot, seq), between nodes by terms, numbers and offsets.
 
-`audit` has what an audit is made of, `registry` all of them, `judging` runs them.
+`audit` has what an audit is made of, `judging` all of them, and runs them.
 """

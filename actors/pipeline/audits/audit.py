@@ -17,6 +17,7 @@ from actors.pipeline.verdicts import WITNESSES_MAX, Checked, CheckedRange, Sever
 
 _NAMES_MAX = 10
 """Names of logs or groups in a note."""
+_NOTHING = Checked(rows=0)
 
 
 @attrs.frozen(kw_only=True)
@@ -152,14 +153,14 @@ class Judged:
         note: for people.
     """
 
-    findings: int
-    witnesses: tuple[Witness, ...]
-    checked: Checked
+    findings: int = 0
+    witnesses: tuple[Witness, ...] = ()
+    checked: Checked = _NOTHING
     note: str = ""
 
 
 class Audit(Protocol):
-    """A claim that can be judged; `registry` has all. Stateless."""
+    """A claim that can be judged; `judging` has all. Stateless."""
 
     @property
     def name(self) -> str:
@@ -195,8 +196,8 @@ class EventAudit:
 
     name: str
     claim: str
-    severity: Severity
-    kinds: tuple[str, ...]
+    severity: Severity = "error"
+    kinds: tuple[str, ...] = ()
     query: Callable[[DataFrame], DataFrame]
     needs: tuple[str, ...] = ()
     subject: Callable[[DataFrame], DataFrame] | None = None
@@ -227,7 +228,7 @@ class EventAudit:
             checked = Checked(rows=0)
         note = " ".join(notes)
         if not checked.rows:
-            return Judged(findings=0, witnesses=(), checked=checked, note=note)
+            return Judged(checked=checked, note=note)
         findings, witnesses = collect(self.query(seen.events))
         return Judged(findings=findings, witnesses=witnesses, checked=checked, note=note)
 

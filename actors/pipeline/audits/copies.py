@@ -116,7 +116,6 @@ def sure_counts(events: DataFrame) -> DataFrame:
 ENOUGH_COPIES = EventAudit(
     name="acknowledged_on_enough_nodes",
     claim="When a classic group's append was answered, as many nodes as promised had reported it.",
-    severity="error",
     kinds=("AppendsAcknowledged",),
     needs=("GroupConfigured",),
     subject=promised_answers,

@@ -211,11 +211,11 @@ class AcknowledgedReadable:
         groups = {group.name: group for group in groups_in(evidence.data)}
         records = records_in(evidence.data, tuple(groups))
         if not records:
-            return _nothing("no feed record here: DATA_DIR/feed/GROUP.jsonl")
+            return Judged(note="no feed record here: DATA_DIR/feed/GROUP.jsonl")
         excuses = excuses_in(evidence.events, groups.values())
         mine = [each for each in records if self._is_for(each, excuses)]
         if not mine:
-            return _nothing("no such group has a feed record")
+            return Judged(note="no such group has a feed record")
         fed = [groups[each.group] for each in mine if each.group in groups]
         known = committed(evidence.events) if any(group.is_ledger for group in fed) else {}
         unkept = in_memory(evidence.data)
@@ -227,7 +227,7 @@ class AcknowledgedReadable:
                     _judge_group(evidence.spark, group, record, known, excuses[group.name])
                 )
             elif record.group in unkept:
-                judged.append(_nothing(f"{record.group}: its entries are in memory only"))
+                judged.append(Judged(note=f"{record.group}: its entries are in memory only"))
             elif record.receipts:
                 judged.append(_no_log(record))
             judged.append(_unread(record))
@@ -235,10 +235,6 @@ class AcknowledgedReadable:
 
     def _is_for(self, record: Record, excuses: Mapping[str, Excuses]) -> bool:
         return excuses.get(record.group, Excuses()).may_lose is self.is_weak
-
-
-def _nothing(note: str) -> Judged:
-    return Judged(findings=0, witnesses=(), checked=Checked(rows=0), note=note)
 
 
 def _no_log(record: Record) -> Judged:
@@ -257,11 +253,7 @@ def _unread(record: Record) -> Judged:
 
 
 def _found(witnesses: Sequence[Witness]) -> Judged:
-    return Judged(
-        findings=len(witnesses),
-        witnesses=tuple(witnesses[:WITNESSES_MAX]),
-        checked=Checked(rows=0),
-    )
+    return Judged(findings=len(witnesses), witnesses=tuple(witnesses[:WITNESSES_MAX]))
 
 
 def _judge_group(

@@ -31,8 +31,8 @@ from pyspark.sql import functions as fn
 from actors.pipeline.audits.audit import Evidence, Judged, collect
 from actors.pipeline.audits.commits import told_for_good
 from actors.pipeline.audits.data_stores import GroupStores, groups_in, own_from
+from actors.pipeline.errors import line_of
 from actors.pipeline.sources.log_source import register
-from actors.pipeline.sources.mistakes import line_of
 from actors.pipeline.verdicts import WITNESSES_MAX, Checked, CheckedLog, Severity, Witness
 
 TORN_SHOWN_MAX: Final = 10
@@ -264,13 +264,7 @@ class ReplicasEqual:
             )
             for group in groups
         ]
-        return (
-            joined(judged)
-            if judged
-            else Judged(
-                findings=0, witnesses=(), checked=Checked(rows=0), note="no node has a log here"
-            )
-        )
+        return joined(judged) if judged else Judged(note="no node has a log here")
 
 
 def _judge_group(spark: SparkSession, group: GroupStores, sure: Mapping[str, int]) -> Judged:
@@ -279,7 +273,7 @@ def _judge_group(spark: SparkSession, group: GroupStores, sure: Mapping[str, int
         return not_judged(group, group.problem, notes)
     if len(group.nodes) < 2:
         notes.append(f"{group.name}: only {group.nodes[0]} has a log: nothing to compare")
-        return Judged(findings=0, witnesses=(), checked=Checked(rows=0), note="; ".join(notes))
+        return Judged(note="; ".join(notes))
     if group.is_loose:
         notes.append(f"{group.name}: only damage is looked for: upstream's rules promise no more")
     elif group.is_ledger and not any(sure.values()):
@@ -320,7 +314,7 @@ def unreadable(group: GroupStores, error: PySparkException, notes: Sequence[str]
 def not_judged(group: GroupStores, why: str, notes: Sequence[str]) -> Judged:
     """What cannot be looked at is a finding of its group: others are judged all the same."""
     witness: Witness = {"group": group.name, "position": None, "what": why, "nodes": []}
-    return Judged(findings=1, witnesses=(witness,), checked=Checked(rows=0), note="; ".join(notes))
+    return Judged(findings=1, witnesses=(witness,), note="; ".join(notes))
 
 
 def joined(judged: Sequence[Judged]) -> Judged:

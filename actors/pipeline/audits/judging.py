@@ -1,19 +1,46 @@
-"""Run the audits over one data directory's tables."""
+"""All audits, and running them over one data directory's tables."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
 from actors.pipeline import layers, silver
+from actors.pipeline.audits import commits, copies, kept, leaders, logs
 from actors.pipeline.audits.audit import Audit, Evidence, Judged
-from actors.pipeline.audits.registry import AUDITS
+from actors.pipeline.audits.data_receipts import ACKNOWLEDGED_READABLE, WRITTEN_READABLE
+from actors.pipeline.audits.data_replicas import REPLICAS_EQUAL
 from actors.pipeline.clock import now_us, stopwatch_s
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.locations import Location
-from actors.pipeline.verdicts import Checked, OpenBoot, Verdict, Verdicts, word_for
+from actors.pipeline.verdicts import OpenBoot, Verdict, Verdicts, word_for
+
+AUDITS: Final[tuple[Audit, ...]] = (
+    logs.LOGS_WHOLE,
+    leaders.ONE_LEADER,
+    leaders.TERMS_RISE,
+    commits.COMMITTED_RISES,
+    commits.COMMITTED_ON_QUORUM,
+    commits.COMMITTED_STAYS,
+    leaders.ONE_MASTER,
+    copies.ENOUGH_COPIES,
+    copies.AS_REPORTED,
+    kept.NOTHING_LOST,
+    kept.NOTHING_CUT,
+    REPLICAS_EQUAL,
+    ACKNOWLEDGED_READABLE,
+    WRITTEN_READABLE,
+    logs.NODES_THERE,
+    logs.READ_IN_TIME,
+    logs.NOTHING_DROPPED,
+    logs.LINES_READ,
+    logs.KINDS_KNOWN,
+    logs.CLOCKS_RISE,
+)
+"""All audits, in the order in which they are judged. A new one is a line here."""
 
 
 def run(
@@ -66,7 +93,7 @@ def judge(audit: Audit, evidence: Evidence) -> Verdict:
 
 def _without_a_look(error: Exception) -> Judged:
     witness = {"what": " ".join(str(error).split())}
-    return Judged(findings=1, witnesses=(witness,), checked=Checked(rows=0))
+    return Judged(findings=1, witnesses=(witness,))
 
 
 def open_boots(evidence: Evidence) -> tuple[OpenBoot, ...]:

@@ -143,7 +143,6 @@ def synced_answers(events: DataFrame) -> DataFrame:
 NOTHING_LOST = EventAudit(
     name="nothing_acknowledged_lost",
     claim="No master opened a classic group below what had been acknowledged, unless by force.",
-    severity="error",
     kinds=("AppendsAcknowledged",),
     needs=("GroupOpened",),
     subject=kept_answers,
@@ -158,7 +157,6 @@ NOTHING_LOST = EventAudit(
 NOTHING_CUT = EventAudit(
     name="nothing_acknowledged_cut",
     claim="No node that had an acknowledged range of a synced classic group came back without it.",
-    severity="error",
     kinds=("AppendsAcknowledged",),
     needs=("GroupConfigured", "RecoveryFinished"),
     subject=synced_answers,

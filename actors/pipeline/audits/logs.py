@@ -122,8 +122,6 @@ class LinesAudit:
 LOGS_WHOLE = EventAudit(
     name="event_logs_without_holes",
     claim="No event is missing between the first and the last of a boot, and none was changed.",
-    severity="error",
-    kinds=(),
     query=holes,
     note="What a node says that it dropped is no hole, nor is what it deleted as too old before it "
     "was read. The end of an open boot is not known. Lines that differ are of a log that somebody "
@@ -133,7 +131,6 @@ READ_IN_TIME = EventAudit(
     name="read_before_deleted",
     claim="No node had deleted events of its log as too old before they were read here.",
     severity="warning",
-    kinds=(),
     query=expired,
     note="Found are gaps within a boot; that a log begins later, or lacks whole boots, is lawful.",
 )
@@ -141,7 +138,6 @@ NOTHING_DROPPED = EventAudit(
     name="no_events_dropped",
     claim="No node had to drop events for want of room.",
     severity="warning",
-    kinds=(),
     query=dropped,
 )
 NODES_THERE = EventAudit(
@@ -157,14 +153,12 @@ KINDS_KNOWN = EventAudit(
     name="events_of_this_version",
     claim="Every event is of a kind, and has fields of the types, that this version knows.",
     severity="warning",
-    kinds=(),
     query=strange,
 )
 CLOCKS_RISE = EventAudit(
     name="clocks_never_go_back",
     claim="No node's clock went back, restarts included.",
     severity="warning",
-    kinds=(),
     query=clock_jumps,
     note="No audit compares clocks; the gold tables are by them.",
 )

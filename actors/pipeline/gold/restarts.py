@@ -8,14 +8,32 @@
 | killed | bigint | times that it outlasted its stop |
 | last_error | string | of its last crash; null without one |
 | first_us, last_us | bigint | of these events, by the node's clock |
+
+`pressure`: where more came than was worked off: the traces that full mailboxes and busy loops
+leave.
+
+A mailbox's depth is in no event; what follows from a full one is: questions that were not answered
+in time, appends whose deadline came, timers that fired late, messages that nobody read, events that
+found no room.
+
+| Column | Type | Meaning |
+|---|---|---|
+| node, path | string | the actor concerned |
+| minute | bigint | since 1970, by the node's clock |
+| asks_timed_out | bigint | questions to it |
+| appends_timed_out | bigint | |
+| dead_letters | bigint | messages that it was not there to read |
+| lags | bigint | times that its timers fired much too late |
+| worst_lag_s | double | null without one |
+| events_dropped | bigint | of the node |
 """
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
-KINDS = ("ActorCrashed", "ActorRestarted", "RestartIntensityExceeded", "ChildKilled")
+_CRASHES = ("ActorCrashed", "ActorRestarted", "RestartIntensityExceeded", "ChildKilled")
 
 
 def restarts(events: DataFrame) -> DataFrame:
@@ -23,7 +41,7 @@ def restarts(events: DataFrame) -> DataFrame:
     kind = fn.col("kind")
     place = fn.struct("boot", "seq")
     return (
-        events.where(kind.isin(*KINDS))
+        events.where(kind.isin(*_CRASHES))
         .groupBy("node", "path")
         .agg(
             fn.count_if(kind == "ActorCrashed").alias("crashes"),
@@ -35,3 +53,30 @@ def restarts(events: DataFrame) -> DataFrame:
             fn.max("ts_us").alias("last_us"),
         )
     )
+
+
+_PRESSING = ("AskTimedOut", "AppendsTimedOut", "DeadLettered", "LoopLagged", "EventsDropped")
+_US_PER_MINUTE = 60_000_000
+
+
+def pressure(events: DataFrame) -> DataFrame:
+    """One row for each path and minute with such an event; see the module."""
+    minute = fn.floor(fn.col("ts_us") / _US_PER_MINUTE).alias("minute")
+    return (
+        events.where(fn.col("kind").isin(*_PRESSING))
+        .groupBy("node", "path", minute)
+        .agg(
+            _sum("AskTimedOut", fn.lit(1)).alias("asks_timed_out"),
+            _sum("AppendsTimedOut", fn.col("appends")).alias("appends_timed_out"),
+            _sum("DeadLettered", fn.col("count")).alias("dead_letters"),
+            _sum("LoopLagged", fn.lit(1)).alias("lags"),
+            fn.max("lag_s").alias("worst_lag_s"),
+            _sum("EventsDropped", fn.col("last_seq") - fn.col("first_seq") + 1).alias(
+                "events_dropped"
+            ),
+        )
+    )
+
+
+def _sum(kind: str, of: Column) -> Column:
+    return fn.sum(fn.when(fn.col("kind") == kind, of).otherwise(0))

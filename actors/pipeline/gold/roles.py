@@ -14,6 +14,8 @@ the latest, with the last event of its boot; so a node that is killed is nothing
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -36,9 +38,7 @@ _COLUMNS = ("role", "number", "leader")
 
 def roles(events: DataFrame) -> DataFrame:
     """See the module."""
-    taken = _members(events)
-    for more in (_masters(events), _fenced(events), _slaves(events), _alone(events)):
-        taken = taken.unionByName(more)
+    taken = reduce(DataFrame.unionByName, _taken(events))
     in_order = Window.partitionBy(*_KEY).orderBy("seq")
     before = fn.struct(*_COLUMNS)
     same = fn.lag(before).over(in_order).eqNullSafe(before)
@@ -52,44 +52,22 @@ def roles(events: DataFrame) -> DataFrame:
     )
 
 
-def _members(events: DataFrame) -> DataFrame:
-    rows = view(events, "RoleChanged")
-    return _taken(rows, fn.lower("role"), fn.col("term"), fn.col("leader"))
+def _taken(events: DataFrame) -> Iterator[DataFrame]:
+    """The roles that events of each kind tell.
 
-
-def _masters(events: DataFrame) -> DataFrame:
-    rows = view(events, "GroupOpened")
-    return _taken(rows, fn.lit("master"), fn.col("number"), fn.col("node"))
-
-
-def _fenced(events: DataFrame) -> DataFrame:
-    return _taken(view(events, "MasterFenced"), fn.lit("fenced"), _nothing(), fn.col("node"))
-
-
-def _slaves(events: DataFrame) -> DataFrame:
-    rows = view(events, "SlaveVerified")
-    return _taken(rows, fn.lit("slave"), fn.col("number"), fn.col("master"))
-
-
-def _alone(events: DataFrame) -> DataFrame:
-    """A promotion that is heard of ends what was: who stays master opens the group anew."""
-    rows = [view(events, kind) for kind in ("MasterLost", "LogDiverged", "PromotionRecorded")]
-    lost, diverged, promoted = (
-        _taken(each, fn.lit("alone"), _nothing(), fn.lit("")) for each in rows
-    )
-    return lost.unionByName(diverged).unionByName(promoted)
-
-
-def _nothing() -> Column:
-    return fn.lit(None).cast("bigint")
-
-
-def _taken(rows: DataFrame, role: Column, number: Column, leader: Column) -> DataFrame:
-    return rows.select(
-        *_KEY,
-        "seq",
-        "ts_us",
-        role.alias("role"),
-        number.alias("number"),
-        leader.alias("leader"),
-    )
+    A promotion that is heard of ends what was: who stays master opens the group anew.
+    """
+    nothing, nobody = fn.lit(None).cast("bigint"), fn.lit("")
+    own, number, master = fn.col("node"), fn.col("number"), fn.col("master")
+    told: list[tuple[str, Column, Column, Column]] = [
+        ("RoleChanged", fn.lower("role"), fn.col("term"), fn.col("leader")),
+        ("GroupOpened", fn.lit("master"), number, own),
+        ("MasterFenced", fn.lit("fenced"), nothing, own),
+        ("SlaveVerified", fn.lit("slave"), number, master),
+        ("MasterLost", fn.lit("alone"), nothing, nobody),
+        ("LogDiverged", fn.lit("alone"), nothing, nobody),
+        ("PromotionRecorded", fn.lit("alone"), nothing, nobody),
+    ]
+    for kind, role, epoch, leader in told:
+        columns = (role.alias("role"), epoch.alias("number"), leader.alias("leader"))
+        yield view(events, kind).select(*_KEY, "seq", "ts_us", *columns)

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+import attrs
+
 from actors.pipeline.gold.latency import RANK_ERROR
 from actors.pipeline.gold.outages import LIMIT_US
 from actors.pipeline.report.facts import (
@@ -139,19 +141,7 @@ def plain(column: str, value: Any) -> str:
 
 
 def roles(spans: Iterable[RoleSpan]) -> list[Row]:
-    return [
-        {
-            "group": each.group,
-            "node": each.node,
-            "boot": each.boot,
-            "role": each.role,
-            "number": each.number,
-            "leader": each.leader,
-            "from_us": each.from_us,
-            "until_us": each.until_us,
-        }
-        for each in spans
-    ]
+    return [attrs.asdict(each) for each in spans]
 
 
 def followers(lines: Iterable[Line]) -> list[Row]:

@@ -21,8 +21,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from actors.pipeline.report.html import Html
-from actors.pipeline.report.svg import for_page
+from actors.pipeline.report.html import Html, for_page
 from actors.pipeline.report.time_axis import TimeAxis
 from actors.readable import readable
 

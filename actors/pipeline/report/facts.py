@@ -212,20 +212,20 @@ class Facts:
     data: str
     tables_at: str
     verdicts: Verdicts
-    axis: TimeAxis | None
+    axis: TimeAxis | None = None
     events: int
-    outside: int
-    boots: tuple[Boot, ...]
-    processes: ProcessCounts
-    roles: tuple[RoleSpan, ...]
-    roles_count: int
-    led: Mapping[str, int]
-    lag: tuple[Line, ...]
-    throughput: tuple[Line, ...]
-    outages: tuple[Outage, ...]
-    waits: tuple[Waits, ...]
-    waits_by_time: tuple[Line, ...]
-    tables: tuple[Table, ...]
+    outside: int = 0
+    boots: tuple[Boot, ...] = ()
+    processes: ProcessCounts = ProcessCounts()
+    roles: tuple[RoleSpan, ...] = ()
+    roles_count: int = 0
+    led: Mapping[str, int] = attrs.field(factory=dict)
+    lag: tuple[Line, ...] = ()
+    throughput: tuple[Line, ...] = ()
+    outages: tuple[Outage, ...] = ()
+    waits: tuple[Waits, ...] = ()
+    waits_by_time: tuple[Line, ...] = ()
+    tables: tuple[Table, ...] = ()
     all_outages: Mapping[str, OutageCount] = attrs.field(factory=dict)
     hidden: tuple[str, ...] = ()
 

@@ -73,20 +73,7 @@ def gather(
         data=str(data),
         tables_at=str(out),
         verdicts=verdicts,
-        axis=None,
         events=sum(each.events for each in boots),
-        outside=0,
-        boots=(),
-        processes=ProcessCounts(),
-        roles=(),
-        roles_count=0,
-        led={},
-        lag=(),
-        throughput=(),
-        outages=(),
-        waits=(),
-        waits_by_time=(),
-        tables=(),
     )
     if not active:
         return empty

@@ -2,12 +2,18 @@
 
 What stands in an event log may have come over the wire. So each string is escaped, and what would
 not be seen, or would turn the rest of the line around, is shown as its code.
+
+`for_page` makes a picture inside a page of matplotlib's SVG. Its colours become variables of the
+page, its names unique, its fonts the page's, its numbers short; what is only for files of their own
+goes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from html import escape
+from xml.etree import ElementTree as ET
 
 import attrs
 
@@ -55,3 +61,96 @@ def joined(parts: Iterable[Html | str]) -> Html:
 
 def _name(key: str) -> str:
     return key.rstrip("_").replace("_", "-")
+
+
+_SVG = "http://www.w3.org/2000/svg"
+_XLINK = "http://www.w3.org/1999/xlink"
+_HREF = f"{{{_XLINK}}}href"
+_FONT = re.compile(r"\s*font-family:[^;]*;?")
+_COLOR = re.compile(r"#[0-9a-f]{6}")
+_LONG = re.compile(r"(-?\d+\.\d{2})\d+")
+_SPACE = re.compile(r"\s+")
+_LINK = re.compile(r"url\(#([^)]*)\)")
+_NUMBERS = ("d", "x", "y", "width", "height", "transform", "points")
+
+
+def for_page(
+    drawn: str,
+    name: str,
+    title: str,
+    says: str,
+    variables: Mapping[str, str],
+    tips: Mapping[str, str],
+) -> Html:
+    """One picture.
+
+    Args:
+        drawn: a file of SVG as matplotlib writes it.
+        name: unique on the page; every id begins with it.
+        title, says: what it shows, shortly and in a sentence, for readers who do not see it.
+        variables: colours, in small letters, that become variables of CSS.
+        tips: what is shown of elements, by their id, to whoever points at them.
+    """
+    ET.register_namespace("", _SVG)
+    ET.register_namespace("xlink", _XLINK)
+    root = ET.fromstring(drawn)
+    _drop(root, ("metadata", "style"))
+    linked = _linked(root)
+    for each in root.iter():
+        identity = each.attrib.pop("id", "")
+        if identity in tips:
+            tip = ET.Element(f"{{{_SVG}}}title")
+            tip.text = tips[identity]
+            each.insert(0, tip)
+        if identity in linked:
+            each.set("id", f"{name}-{identity}")
+        _mend(each, name, variables)
+    for own_size in ("width", "height"):
+        root.attrib.pop(own_size, None)
+    root.attrib.update(
+        {"role": "img", "class": "drawn", "aria-labelledby": f"{name}-title {name}-says"}
+    )
+    for number, (tag, words) in enumerate((("title", title), ("desc", says))):
+        said = ET.Element(f"{{{_SVG}}}{tag}", {"id": f"{name}-{('title', 'says')[number]}"})
+        said.text = words
+        root.insert(number, said)
+    return Html(ET.tostring(root, encoding="unicode"))
+
+
+def _drop(root: ET.Element, names: tuple[str, ...]) -> None:
+    gone = {f"{{{_SVG}}}{name}" for name in names}
+    for parent in list(root.iter()):
+        for child in [each for each in parent if each.tag in gone]:
+            parent.remove(child)
+
+
+def _linked(root: ET.Element) -> set[str]:
+    """The ids that something refers to."""
+    found: set[str] = set()
+    for each in root.iter():
+        found.update(_LINK.findall(" ".join(each.attrib.values())))
+        if _HREF in each.attrib:
+            found.add(each.attrib[_HREF].removeprefix("#"))
+    return found
+
+
+def _mend(each: ET.Element, name: str, variables: Mapping[str, str]) -> None:
+    if _HREF in each.attrib:
+        each.set("href", f"#{name}-{each.attrib.pop(_HREF).removeprefix('#')}")
+    for key in ("fill", "stroke"):  # only CSS knows variables
+        if _COLOR.fullmatch(each.get(key, "")):
+            each.set("style", f"{key}: {each.attrib.pop(key)}; {each.get('style', '')}")
+    for key, value in list(each.attrib.items()):
+        value = _LINK.sub(rf"url(#{name}-\1)", value)
+        if key == "style":
+            value = _COLOR.sub(lambda found: _variable(found[0], variables), _FONT.sub("", value))
+        if key in _NUMBERS:
+            value = _SPACE.sub(" ", _LONG.sub(r"\1", value)).strip()
+        each.set(key, value)
+    if each.text and not each.text.strip():
+        each.text = None
+    each.tail = None
+
+
+def _variable(color: str, variables: Mapping[str, str]) -> str:
+    return f"var(--{variables[color]})" if color in variables else color

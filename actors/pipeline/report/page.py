@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any, get_args
 
+import attrs
+
 from actors.pipeline.report import cells
 from actors.pipeline.report.drawing import Picture
 from actors.pipeline.report.facts import ROWS_MAX, Facts, OutageCount, Table, Wait
@@ -106,16 +108,7 @@ def _audit(verdict: Verdict) -> Html:
         parts.append(_open(title, _rows(title, verdict.witnesses, cells.plain, is_titled=True)))
     if verdict.checked.ranges:
         ranges = verdict.checked.ranges[:ROWS_MAX]
-        told = [
-            {
-                "node": each.node,
-                "boot": each.boot,
-                "first_seq": each.first_seq,
-                "last_seq": each.last_seq,
-                "events": each.events,
-            }
-            for each in ranges
-        ]
+        told = [attrs.asdict(each) for each in ranges]
         title = (
             f"what was looked at, {len(ranges)} of {counted(len(verdict.checked.ranges), 'boot')}"
         )

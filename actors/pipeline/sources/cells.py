@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from wire.crc import crc32
+
 Numbers: TypeAlias = npt.NDArray[Any]
 
 _US_PER_MS: Final = 1000
@@ -103,6 +105,13 @@ def time_cells(ms: Numbers) -> pa.Array:
     """Milliseconds since 1970 as timestamps; null where Spark's clock does not reach."""
     beyond = (ms > _MS_MAX) | (ms < -_MS_MAX)
     return pa.array(np.where(beyond, 0, ms) * _US_PER_MS, TIME, mask=beyond)
+
+
+def crc_cells(buf: bytes, starts: Numbers, sizes: Numbers) -> pa.Array:
+    """The CRC-32 of each `buf[start : start + size]`."""
+    view = memoryview(buf)
+    edges = zip(starts.tolist(), (starts + sizes).tolist(), strict=True)
+    return pa.array([crc32(view[start:end]) for start, end in edges], pa.int64())
 
 
 def same_cells(text: str, count: int) -> pa.Array:

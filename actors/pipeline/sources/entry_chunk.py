@@ -18,12 +18,12 @@ import pyarrow as pa
 from actors.pipeline.sources.cells import (
     Numbers,
     binary_cells,
+    crc_cells,
     first_false,
     numbers,
     same_cells,
     steps,
 )
-from wire.crc import crc32
 from wire.dledger.entry import ENTRY_BYTES_MAX, ENTRY_HEAD_BYTES, MAGIC_NORMAL
 from wire.dledger.scan import scan
 from wire.files.scanned import Scanned
@@ -114,12 +114,6 @@ def entry_candidates(buf: bytes, position: int) -> list[int]:
 # ---- columns ----
 
 
-def _entry_crcs(e: Entries) -> pa.Array:
-    view = memoryview(e.buf)
-    edges = zip(e.starts.tolist(), (e.starts + e.sizes).tolist(), strict=True)
-    return pa.array([crc32(view[start:end]) for start, end in edges], pa.int64())
-
-
 ENTRY_COLUMNS: Final[Mapping[str, tuple[pa.DataType, Callable[[Entries, str], pa.Array]]]] = {
     "node": (pa.string(), lambda e, node: same_cells(node, len(e.starts))),
     "offset": (pa.int64(), lambda e, _: pa.array(e.starts + e.position, pa.int64())),
@@ -132,7 +126,7 @@ ENTRY_COLUMNS: Final[Mapping[str, tuple[pa.DataType, Callable[[Entries, str], pa
         lambda e, _: binary_cells(e.buf, e.starts + ENTRY_HEAD_BYTES, e.sizes - ENTRY_HEAD_BYTES),
     ),
     "record": (pa.binary(), lambda e, _: binary_cells(e.buf, e.starts, e.sizes)),
-    "record_crc": (pa.int64(), lambda e, _: _entry_crcs(e)),
+    "record_crc": (pa.int64(), lambda e, _: crc_cells(e.buf, e.starts, e.sizes)),
 }
 """Type and maker of each column, the log's name being the maker's second argument.
 

@@ -17,7 +17,7 @@ import attrs
 import pyarrow as pa
 from pyarrow import fs as pafs
 
-from actors.pipeline.sources.mistakes import SourceError
+from actors.pipeline.errors import SourceError
 from wire.files.commit_log import segment_offset
 
 LOST_AND_FOUND: Final = "lost+found"

@@ -22,8 +22,7 @@ from actors.pipeline.sources.formats import COMMIT_LOG, DLEDGER, FORMATS, Format
 from actors.pipeline.sources.log_files import logs_at
 from actors.pipeline.sources.log_stream import LogStreamReader
 from actors.pipeline.sources.options import Options, read_options
-from actors.pipeline.sources.partition import LogPartition
-from actors.pipeline.sources.plan import batch_parts, packed
+from actors.pipeline.sources.plan import LogPartition, batch_parts, packed
 from actors.pipeline.sources.rows import batches, schema_text
 from actors.pipeline.sources.stretches import Reading
 

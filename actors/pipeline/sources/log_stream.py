@@ -30,13 +30,19 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from actors.pipeline.errors import SourceError
 from actors.pipeline.sources.cells import Numbers
 from actors.pipeline.sources.formats import FORMATS
 from actors.pipeline.sources.log_files import Log, LogFolder, logs_at
-from actors.pipeline.sources.mistakes import SourceError
 from actors.pipeline.sources.options import EARLIEST, Options
-from actors.pipeline.sources.partition import LogPartition
-from actors.pipeline.sources.plan import begin_of, cuts_of, extent_of, packed, parts_of
+from actors.pipeline.sources.plan import (
+    LogPartition,
+    begin_of,
+    cuts_of,
+    extent_of,
+    packed,
+    parts_of,
+)
 from actors.pipeline.sources.rows import batches
 from actors.pipeline.sources.stretches import Reading
 from actors.pipeline.sources.walk import NOBODY, Walked, is_there, walk

@@ -20,6 +20,7 @@ from actors.pipeline.sources.cells import (
     TIME,
     Numbers,
     binary_cells,
+    crc_cells,
     first_false,
     numbers,
     same_cells,
@@ -196,14 +197,12 @@ def _damage(m: Messages) -> pa.Array:
     return pa.array(np.where(m.wrong, WRONG_CRC, ""), pa.string(), mask=~m.wrong)
 
 
-def _record_crcs(m: Messages) -> pa.Array:
-    view = memoryview(m.buf)
-    edges = zip(m.starts.tolist(), (m.starts + m.sizes).tolist(), strict=True)
-    return pa.array([crc32(view[start:end]) for start, end in edges], pa.int64())
+def _numbers(m: Messages, kind: str, at: Numbers) -> pa.Array:
+    return pa.array(numbers(m.buf, kind, at))
 
 
 def _int(at: int) -> Callable[[Messages, str], pa.Array]:
-    return lambda m, _: pa.array(numbers(m.buf, ">i4", m.starts + at), pa.int32())
+    return lambda m, _: _numbers(m, ">i4", m.starts + at)
 
 
 MESSAGE_COLUMNS: Final[Mapping[str, tuple[pa.DataType, Callable[[Messages, str], pa.Array]]]] = {
@@ -213,24 +212,15 @@ MESSAGE_COLUMNS: Final[Mapping[str, tuple[pa.DataType, Callable[[Messages, str],
     "damage": (pa.string(), lambda m, _: _damage(m)),
     "topic": (pa.string(), lambda m, _: text_cells(m.buf, m.topic_at, m.topic_bytes)),
     "queue_id": (pa.int32(), _int(12)),
-    "queue_offset": (
-        pa.int64(),
-        lambda m, _: pa.array(numbers(m.buf, ">i8", m.starts + 20), pa.int64()),
-    ),
+    "queue_offset": (pa.int64(), lambda m, _: _numbers(m, ">i8", m.starts + 20)),
     "store_time": (TIME, lambda m, _: time_cells(m.times)),
     "born_time": (TIME, lambda m, _: time_cells(numbers(m.buf, ">i8", m.starts + 40))),
     "born_host": (pa.string(), lambda m, _: _hosts(m, m.starts + 48, 0x10)),
     "store_host": (pa.string(), lambda m, _: _hosts(m, _behind_born_host(m) + 8, 0x20)),
     "flag": (pa.int32(), _int(16)),
     "sys_flag": (pa.int32(), lambda m, _: pa.array(m.flags, pa.int32())),
-    "reconsume_times": (
-        pa.int32(),
-        lambda m, _: pa.array(numbers(m.buf, ">i4", m.body_at - 16), pa.int32()),
-    ),
-    "prepared_offset": (
-        pa.int64(),
-        lambda m, _: pa.array(numbers(m.buf, ">i8", m.body_at - 12), pa.int64()),
-    ),
+    "reconsume_times": (pa.int32(), lambda m, _: _numbers(m, ">i4", m.body_at - 16)),
+    "prepared_offset": (pa.int64(), lambda m, _: _numbers(m, ">i8", m.body_at - 12)),
     "body_crc": (pa.int32(), _int(8)),
     "properties": (
         pa.string(),
@@ -238,7 +228,7 @@ MESSAGE_COLUMNS: Final[Mapping[str, tuple[pa.DataType, Callable[[Messages, str],
     ),
     "body": (pa.binary(), lambda m, _: binary_cells(m.buf, m.body_at, m.body_bytes)),
     "record": (pa.binary(), lambda m, _: binary_cells(m.buf, m.starts, m.sizes)),
-    "record_crc": (pa.int64(), lambda m, _: _record_crcs(m)),
+    "record_crc": (pa.int64(), lambda m, _: crc_cells(m.buf, m.starts, m.sizes)),
 }
 """Type and maker of each column, the log's name being the maker's second argument.
 

@@ -23,7 +23,7 @@ from typing import Final
 
 import attrs
 
-from actors.pipeline.sources.mistakes import SourceError
+from actors.pipeline.errors import SourceError
 from wire.files.message_record import RECORD_BYTES_MAX
 
 EARLIEST: Final = "earliest"

@@ -12,10 +12,11 @@ from typing import Final
 
 import attrs
 import numpy as np
+from pyspark.sql.datasource import InputPartition
 
+from actors.pipeline.errors import SourceError
 from actors.pipeline.sources.cells import Numbers
 from actors.pipeline.sources.log_files import Log, LogFolder, Segment
-from actors.pipeline.sources.mistakes import SourceError
 from actors.pipeline.sources.options import EARLIEST, LATEST, Options
 from actors.pipeline.sources.stretches import Finding, Reading, Span, Tail, next_good
 from actors.pipeline.sources.walk import Walked, begins_at, walk
@@ -172,3 +173,11 @@ def packed(parts: Iterable[Part], partition_bytes: int) -> list[tuple[Part, ...]
         pack.append(part)
         size += bytes_of
     return [*packs, tuple(pack)] if pack else packs
+
+
+class LogPartition(InputPartition):
+    """What one task reads: parts of one log, in order."""
+
+    def __init__(self, parts: tuple[Part, ...]) -> None:
+        super().__init__(parts)
+        self.parts = parts

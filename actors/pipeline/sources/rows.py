@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from actors.pipeline.errors import SourceError
 from actors.pipeline.sources.formats import Chunk, Format
-from actors.pipeline.sources.mistakes import SourceError
 from actors.pipeline.sources.options import Options
 from actors.pipeline.sources.stretches import Finding, Reading, Span, Tail, stretches
 

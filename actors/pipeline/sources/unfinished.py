@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from actors.pipeline.errors import SourceError
 from actors.pipeline.sources.entry_chunk import Entries
 from actors.pipeline.sources.log_files import Log, LogFolder, Segment
 from actors.pipeline.sources.message_chunk import Messages
-from actors.pipeline.sources.mistakes import SourceError
 from wire.dledger.entry import INDEX_BYTES, INDEX_RECORD, MAGIC_NORMAL
 
 _DATA: Final = "/data"
