@@ -50,6 +50,16 @@ UNITS: dict[str, tuple[Callable[[SimDisk], None], str]] = {
     ),
     "index slot": (lambda disk: flip_index(disk, 43), "index: 1 links between entries are wrong"),
     "index header": (lambda disk: flip_index(disk, 31), "header: the end is"),
+    "index header in a page of zeros": (
+        lambda disk: write_at(disk, index_path(disk), 0, bytes(unit_position(4, 50))),
+        "index: 3 entries are not their records'; the first is ",
+    ),
+    "index file of zeros": (
+        lambda disk: write_at(
+            disk, index_path(disk), 0, bytes(len(read_all(disk, index_path(disk))))
+        ),
+        "entries are not their records'; the first is ",
+    ),
 }
 
 

@@ -88,6 +88,7 @@ class IndexCheck:
     _repeats: int = attrs.field(default=0, init=False)
     _gone_bytes: int = attrs.field(default=0, init=False)
     _gone_wrong: int = attrs.field(default=0, init=False)
+    _blank: int = attrs.field(default=0, init=False)  # positions in files without an entry
     _missing: Summed = attrs.field(factory=Summed, init=False)
     _wrong: Summed = attrs.field(factory=Summed, init=False)
     _links: Summed = attrs.field(factory=Summed, init=False)
@@ -201,9 +202,9 @@ class IndexCheck:
 
     def _tell_damage(self) -> None:
         """A node puts due entries in the place of those that are wrong, or there twice, as one is
-        that says another record; for others none is left.
+        that says another record, and in a file that lost all; for others none is left.
         """
-        positions = self._wrong.count + self._repeats + self._gone_wrong
+        positions = self._wrong.count + self._repeats + self._gone_wrong + self._blank
         if self._missing.count > positions:
             self._findings.hurt(
                 f"index: {self._missing.count} keys have no entry, {self._wrong.count} entries are"
@@ -269,7 +270,22 @@ class IndexCheck:
                 f"{file.path}: header: {header.units_next - 1} units are more than it has room for"
             )
             return None
+        if header.units_next == 1:  # or it lies in a page that became zero
+            count = self._units_there(file)
+            if not count:
+                self._blank += (file.size_bytes - unit_position(1, self.slots)) // INDEX_UNIT_BYTES
+            return attrs.evolve(header, units_next=1 + count)
         return header
+
+    def _units_there(self, file: File) -> int:
+        """The number of the last unit that is not blank; 0: there is none."""
+        first = at = unit_position(1, self.slots)
+        end = first
+        while data := file.pread(at, UNITS_READ * INDEX_UNIT_BYTES):
+            if used := len(data.rstrip(b"\0")):
+                end = at + used
+            at += len(data)
+        return -(-(end - first) // INDEX_UNIT_BYTES)
 
     def _units(self, file: File, header: IndexHeader, slots: array[int]) -> Iterator[_Entry]:
         """Every unit, its `previous` compared with what the slot held before it."""
