@@ -45,7 +45,7 @@ from broken_store import (
 )
 
 from actors.ha.core import report_progress, slave_progress
-from actors.ha.core.ack_policy import Copies
+from actors.ha.core.ack_policy import Copies, Replica
 from actors.ha.core.slave_progress import SlaveProgress
 from actors.ha.core.start_rule import FirstByte, LastFile
 from actors.ha.core.transfer_wait import TransferWait, _Slave
@@ -126,11 +126,13 @@ def timed_out_is_done(patch: Patch) -> None:
 def sockets_count_as_nodes(patch: Patch) -> None:
     """Each connection of a slave is a copy of its own, as long as nobody has noticed its end."""
 
-    def acked(wait: TransferWait[Any], slave: str, connection: int, offset: int) -> None:
+    def acked(
+        wait: TransferWait[Any], slave: str, connection: int, offset: int, now_s: float
+    ) -> None:
         live = wait._slaves[slave].live
-        wait._offsets = None
+        wait._replicas = None
         if connection in live:
-            live[connection].offset_bytes = offset
+            live[connection].held = Replica(slave, offset, now_s)
 
     patch.setattr(TransferWait, "acked", acked)
     patch.setattr(_Slave, "counted", property(lambda slave: tuple(slave.live.values())))
@@ -142,8 +144,8 @@ def stale_connection_counts(patch: Patch) -> None:
     """
 
     def counted(slave: _Slave) -> Any:
-        heard = [each for each in slave.live.values() if each.offset_bytes is not None]
-        return tuple(heard and [max(heard, key=lambda each: each.offset_bytes or 0)])
+        heard = [each for each in slave.live.values() if each.held is not None]
+        return tuple(heard and [max(heard, key=lambda each: each.held.end_bytes)])
 
     patch.setattr(TransferWait, "gone", lambda *args: None)
     patch.setattr(_Slave, "counted", property(counted))

@@ -44,6 +44,8 @@ SCRIPTS = Path(__file__).parents[1] / "scripts" / "mutations"
 SHRINK_TRIES = 8
 RUNS_MAX = 40
 """Of a script: another history may need another schedule to show the same break."""
+OUR_MISTAKES = ("TypeError", "AttributeError", "NameError")
+"""No mutation is meant to be found by one of these."""
 FOLDERS = {"classic": SCRIPTS, "dledger": SCRIPTS / "dledger"}
 OF_MODE = {"classic": MUTATIONS, "dledger": LEDGER_MUTATIONS}
 SCRIPTED = {path.stem for path in FOLDERS["dledger"].glob("*.toml")}
@@ -79,10 +81,16 @@ class Found:
 
 
 def run_broken(mutation: Mutation, plan: Plan) -> Outcome:
-    """Run a plan with the broken code."""
+    """Run a plan with the broken code.
+
+    Raises: AssertionError: the mutation itself fails, as it was written for other code than this.
+    """
     with pytest.MonkeyPatch.context() as patch:
         mutation(patch)
-        return run_plan(plan)
+        outcome = run_plan(plan)
+    for violation in outcome.violations:
+        assert not any(name in violation.text for name in OUR_MISTAKES), violation.text
+    return outcome
 
 
 def objects(checker: str, mutation: Mutation, plan: Plan) -> bool:
