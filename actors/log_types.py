@@ -380,3 +380,20 @@ class Chain:
 
     number: int = attrs.field(factory=itertools.count(1).__next__, init=False)
     broken: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class GoodRange:
+    """A range of a member's log for one whose copy of it is damaged.
+
+    Attributes:
+        start: the position at which it begins.
+        data: the whole range, or what is synced of it; b"" if it is refused.
+        digest: CRC-32 of `data`.
+        refused: why there is none, for people.
+    """
+
+    start: int
+    data: bytes = b""
+    digest: int = 0
+    refused: str = ""

@@ -11,8 +11,7 @@ import attrs
 
 from actors.events.sink import EventLines, EventSubscription
 from actors.log import AppendOutcome
-from actors.log_types import Chain, Claim, Found, GroupState, NewRecord, Offsets, Receipt
-from actors.storage.scrub.mending import GoodRange
+from actors.log_types import Chain, Claim, Found, GoodRange, GroupState, NewRecord, Offsets, Receipt
 
 __all__ = ["AppendOutcome", "EventLines", "EventSubscription", "NodeHandle", "NodeIdentity"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 
+from actors.env.path_kinds import check_kinds
 from actors.env.protocols import Disk
-from actors.storage.files.path_kinds import check_kinds
 
 SOCKET_NAME = "api.sock"
 POINTER_NAME = "api.path"

@@ -12,9 +12,8 @@ from actors.api.convert import from_claim, to_group_state
 from actors.api.frame_socket import SocketClosed
 from actors.control.member_link import Ask, AskMember, Question, link_path
 from actors.control.member_session import unexpected
-from actors.log_types import Claim, GroupState
+from actors.log_types import Claim, GoodRange, GroupState
 from actors.runtime import ActorError, ActorRef, ReplyTo
-from actors.storage.scrub.mending import GoodRange
 from wire.api import frames
 from wire.crc import crc32
 

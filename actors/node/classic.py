@@ -19,7 +19,15 @@ from actors.ha import connection_state, role_messages
 from actors.ha.core.role_effects import PASSING, Role, RoleState, RoleView
 from actors.ha.core.states import HAConnectionState
 from actors.ha.role_status import RoleStatus
-from actors.log_types import BEHIND_FAILED, Chain, NewRecord, Offsets, Receipt, StoredBatch
+from actors.log_types import (
+    BEHIND_FAILED,
+    Chain,
+    GoodRange,
+    NewRecord,
+    Offsets,
+    Receipt,
+    StoredBatch,
+)
 from actors.node.append import AppendReply
 from actors.node.classic_member import NOT_LOOKED, ClassicMember
 from actors.node.classic_repair import ClassicRepair, log_range
@@ -30,7 +38,6 @@ from actors.storage.commitlog import pull_service, store_messages
 from actors.storage.commitlog.pull_service import Pulled
 from actors.storage.commitlog.store_messages import LogRange
 from actors.storage.dispatch.derived_scrubber import GetMended, MendedSoFar, mended_text
-from actors.storage.scrub.mending import GoodRange
 from actors.storage.scrub.scrubber_messages import GetScrubbed, Scrubbed
 from actors.trees.group_setup import GroupPaths
 from wire.api import frames

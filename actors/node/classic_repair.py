@@ -16,7 +16,7 @@ import trio
 from actors.api.failures import RequestRefused
 from actors.control.member_session import LOST, lost_text
 from actors.epochs import compare
-from actors.log_types import GroupState
+from actors.log_types import GoodRange, GroupState
 from actors.node.classic_member import ClassicMember
 from actors.node.part import asked
 from actors.storage.dispatch.dispatcher_messages import Rederive, Rederived
@@ -26,7 +26,6 @@ from actors.storage.scrub.mending import (
     Damage,
     GetDamage,
     GetGoodRange,
-    GoodRange,
     Mend,
     Mended,
 )

@@ -30,6 +30,7 @@ from actors.group_status import GroupStatus
 from actors.log_types import (
     BEHIND_FAILED,
     Chain,
+    GoodRange,
     Message,
     NewRecord,
     Offsets,
@@ -45,7 +46,6 @@ from actors.node.status import ledger_status
 from actors.node.transfer import transfer_leader
 from actors.runtime import ActorError, Registry
 from actors.storage.commitlog.pull_service import Pulled, Read, WatchOffsets
-from actors.storage.scrub.mending import GoodRange
 from actors.trees.ledger_setup import LedgerPaths
 from wire.api import frames
 from wire.dledger.entry import has_body

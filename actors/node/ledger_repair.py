@@ -14,11 +14,12 @@ import attrs
 from actors.api.failures import RequestRefused
 from actors.control.member_session import LOST, lost_text
 from actors.dledger.reading.entry_reader import GetEntry, Inspect
+from actors.log_types import GoodRange
 from actors.node.ledger_member import LedgerMember
 from actors.node.part import asked
 from actors.storage.ledger.mending import Inspected
 from actors.storage.ledger.store_messages import Mend
-from actors.storage.scrub.mending import GoodRange, Mended
+from actors.storage.scrub.mending import Mended
 from wire.api import frames
 
 

@@ -16,13 +16,12 @@ from actors.config import ClusterConfig, stated
 from actors.errors import UnknownName
 from actors.events.sink import EventSink
 from actors.log import Log
-from actors.log_types import Chain, Claim, Found, GroupState, NewRecord, Offsets, Receipt
+from actors.log_types import Chain, Claim, Found, GoodRange, GroupState, NewRecord, Offsets, Receipt
 from actors.node.kind import NodeGroups
 from actors.node.part import Part
 from actors.node.status import tree_json
 from actors.runtime import Registry
 from actors.runtime.system import System
-from actors.storage.scrub.mending import GoodRange
 from wire.api import frames
 
 R = TypeVar("R")

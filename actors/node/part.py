@@ -14,9 +14,8 @@ from actors.api.handle import AppendOutcome
 from actors.config import Group
 from actors.errors import Closed
 from actors.group_status import GroupStatus
-from actors.log_types import Chain, Claim, Found, GroupState, NewRecord, Offsets, Receipt
+from actors.log_types import Chain, Claim, Found, GoodRange, GroupState, NewRecord, Offsets, Receipt
 from actors.runtime import ActorError, ActorRef, ReplyTo
-from actors.storage.scrub.mending import GoodRange
 from wire.api import frames
 
 M = TypeVar("M")

@@ -20,10 +20,10 @@ from contextlib import suppress
 from typing import Final
 
 from actors.config import Group
+from actors.env.path_kinds import names_in, wrong_kinds
 from actors.env.protocols import LOST_AND_FOUND, Disk
 from actors.errors import ConfigError
 from actors.storage.commitlog.set_aside import PROBE
-from actors.storage.files.path_kinds import names_in, wrong_kinds
 from actors.storage.kinds import KINDS, kind_of
 from actors.storage.node.identity import LOCK_NAME, may_be_group
 

@@ -32,6 +32,7 @@ from actors.log_types import (
     Batch,
     Chain,
     Claim,
+    GoodRange,
     GroupState,
     Message,
     NewRecord,
@@ -42,7 +43,6 @@ from actors.log_types import (
 from actors.runtime import ChildSpec, System, open_system
 from actors.runtime.spec import SupervisorSpec
 from actors.sim.network import NetworkOptions, SimNetwork
-from actors.storage.scrub.mending import GoodRange
 from wire.api import frames as api
 
 SOCKET = "/data/n0/api.sock"

@@ -26,14 +26,13 @@ from actors.control.member_link import WatchedGroup
 from actors.env import Env
 from actors.errors import Closed, NotMaster
 from actors.group_status import GroupStatus, Peer
-from actors.log_types import Batch, Chain, NewRecord, Offsets, Receipt, Record
+from actors.log_types import Batch, Chain, GoodRange, NewRecord, Offsets, Receipt, Record
 from actors.node.append import AppendReply
 from actors.node.kind import NodeContext, NodeKind
 from actors.node.part import GroupCounts, Part, asked
 from actors.runtime import ActorRef, ChildSpec, Registry, Strategy, SupervisorSpec
 from actors.state_machine import Machines
 from actors.storage.log.commit_log import segment_path
-from actors.storage.scrub.mending import GoodRange
 from actors.trees.node import GroupTrees, group_child
 from wire.api import frames
 

@@ -12,12 +12,12 @@ from actors.api.failures import RequestRefused
 from actors.config import ClusterConfig, DLedgerGroup, validate
 from actors.control.members import MemberLinks
 from actors.events.store import RangeRepaired
+from actors.log_types import GoodRange
 from actors.node.node import Node
 from actors.sim.cluster import SimCluster, classic_config
 from actors.sim.disk import SimDisk
 from actors.storage.layout import LedgerLayout
 from actors.storage.ledger.mending import FIELDS, NO_SUM
-from actors.storage.scrub.mending import GoodRange
 from wire.dledger.entry import ENTRY_HEAD_BYTES
 
 pytest_plugins = ["actors.sim.plugin"]

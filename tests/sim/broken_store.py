@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 import pytest
 
+from actors.log_types import GoodRange
 from actors.storage.commitlog import opening, raw_session, recovery, store
 from actors.storage.commitlog.group_commit import GroupCommit
 from actors.storage.commitlog.pull_service import PullService
@@ -26,7 +27,7 @@ from actors.storage.log.expiry import Cleaner, Expiry
 from actors.storage.log.syncer import Syncer
 from actors.storage.node import identity
 from actors.storage.scrub.log_check import LogCheck, Steps
-from actors.storage.scrub.mending import GoodRange, Mender
+from actors.storage.scrub.mending import Mender
 from actors.trees import classic
 
 Patch = pytest.MonkeyPatch

@@ -14,8 +14,8 @@ from actors.control.members import MemberLinks
 from actors.errors import Closed
 from actors.events import store as events
 from actors.ha.core.role_effects import RoleState
+from actors.log_types import GoodRange
 from actors.node.node import Node
-from actors.storage.scrub.mending import GoodRange
 
 
 def node_of(on: Filled, name: str) -> Node:

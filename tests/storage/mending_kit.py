@@ -8,6 +8,7 @@ import attrs
 from storage_kit import fill, finish
 
 from actors.env.protocols import run_here
+from actors.log_types import GoodRange
 from actors.runtime import ReplyTo
 from actors.sim.disk import SimDisk
 from actors.storage.layout import StoreLayout
@@ -19,7 +20,6 @@ from actors.storage.scrub.mending import (
     Damage,
     GetDamage,
     GetGoodRange,
-    GoodRange,
     Mend,
     Mended,
     Mender,

@@ -11,6 +11,7 @@ import pytest
 from mending_kit import END, LAYOUT, LONG, SEGMENT, Held
 from storage_kit import finish
 
+from actors.log_types import GoodRange
 from actors.storage.log.commit_log import segment_path
 from actors.storage.log.digests import RANGE_BYTES, digest_of
 from actors.storage.scrub import log_check
@@ -23,7 +24,7 @@ from actors.storage.scrub.log_check import (
     Span,
     Steps,
 )
-from actors.storage.scrub.mending import Damage, GoodRange, Mended
+from actors.storage.scrub.mending import Damage, Mended
 
 
 async def test_a_range_is_given_with_its_digest() -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from actors.env.local_disk import LocalDisk
+from actors.env.path_kinds import check_kinds, is_file, is_folder, kind_of
 from actors.env.protocols import FileStat
 from actors.errors import ConfigError
 from actors.storage.derived.queue_files import list_queues
-from actors.storage.files.path_kinds import check_kinds, is_file, is_folder, kind_of
 from actors.storage.ledger.per_index import PerIndexFiles
 
 

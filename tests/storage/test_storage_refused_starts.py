@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from tools_kit import LAYOUT, ROOT, S, checked, node_disk, read_all, starts, write_at
 
+from actors.env.path_kinds import kind_of
 from actors.errors import ConfigError, CorruptLog
 from actors.sim.disk import SimDisk
 from actors.storage.derived.small_files import create_abort
-from actors.storage.files.path_kinds import kind_of
 from actors.storage.files.side_file import SideFile
 
 DATA = LAYOUT.commit_log

@@ -22,7 +22,7 @@ import trio
 from actors.dledger.rpc.rpc_messages import Asked
 from actors.dledger.session_messages import CONTROL, Following, Leading, Rejoin, Resting
 from actors.errors import Closed, StorageError
-from actors.log_types import Offsets
+from actors.log_types import GoodRange, Offsets
 from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo, StopReason
 from actors.runtime.loop_share import let_others_work
 from actors.storage.commitlog.pull_service import (
@@ -40,7 +40,6 @@ from actors.storage.ledger.ledger import IndexGone
 from actors.storage.ledger.mending import Inspected, good_entry, inspect
 from actors.storage.ledger.reader import EntryReader as EntryFiles
 from actors.storage.ledger.reader import last_index
-from actors.storage.scrub.mending import GoodRange
 from wire.dledger.codes import ResponseCode
 from wire.dledger.entry import Entry, decode_entry
 from wire.dledger.rpc import GetEntriesRequest, GetEntriesResponse

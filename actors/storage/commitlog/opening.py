@@ -18,6 +18,7 @@ from contextlib import ExitStack
 import attrs
 
 from actors.config import ClassicGroup
+from actors.env.path_kinds import check_kinds
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog
 from actors.events import store as events
@@ -43,7 +44,6 @@ from actors.storage.derived.small_files import (
     read_checkpoint,
     remove_abort,
 )
-from actors.storage.files.path_kinds import check_kinds
 from actors.storage.files.side_file import SideFile, SideFileDamaged, read_side_file
 from actors.storage.files.whole_files import sync_file
 from actors.storage.layout import StoreLayout

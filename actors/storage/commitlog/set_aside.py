@@ -27,11 +27,11 @@ from contextlib import closing, contextmanager
 
 import attrs
 
+from actors.env.path_kinds import is_folder
 from actors.env.protocols import Disk
 from actors.storage.derived.index_files import is_index_name
 from actors.storage.derived.queue_files import is_safe_topic, walk_names
 from actors.storage.derived.small_files import lower_logics_offset
-from actors.storage.files.path_kinds import is_folder
 from actors.storage.files.side_file import lower_side_file
 from actors.storage.files.whole_files import write_new
 from actors.storage.layout import LogLayout, StoreLayout

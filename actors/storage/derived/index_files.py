@@ -21,10 +21,10 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 
 import attrs
 
+from actors.env.path_kinds import check_kinds
 from actors.env.protocols import Disk, File
 from actors.errors import ConfigError
 from actors.storage.derived.dispatch_state import DispatchState
-from actors.storage.files.path_kinds import check_kinds
 from actors.storage.files.whole_files import create_sized
 from wire.errors import RemoteProtocolError
 from wire.files.commit_log import RecordHead

@@ -36,6 +36,7 @@ import struct
 from collections.abc import Generator, Mapping
 from contextlib import closing
 
+from actors.env.path_kinds import names_in
 from actors.env.protocols import Disk
 from actors.storage.derived.dispatch_state import DispatchState
 from actors.storage.derived.queue_files import (
@@ -46,7 +47,6 @@ from actors.storage.derived.queue_files import (
     queue_path,
     walk_queue_names,
 )
-from actors.storage.files.path_kinds import names_in
 from actors.storage.files.whole_files import write_new
 from actors.storage.layout import StoreLayout
 from wire.crc import crc32

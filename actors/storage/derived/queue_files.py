@@ -18,8 +18,8 @@ from typing import TypeAlias
 
 import attrs
 
+from actors.env.path_kinds import check_kinds, names_in
 from actors.env.protocols import LOST_AND_FOUND, Disk, File
-from actors.storage.files.path_kinds import check_kinds, names_in
 from actors.storage.files.stepping import finish
 from wire.files.commit_log import RecordHead, segment_name, segment_offset
 from wire.files.consume_queue import UNIT_BYTES, decode_units, is_filler, is_used

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from actors.env.path_kinds import is_file, is_folder
 from actors.env.protocols import Disk
-from actors.storage.files.path_kinds import is_file, is_folder
 from actors.storage.kind import StoreKind
 from actors.storage.layout import LedgerLayout
 from actors.storage.log.commit_log import is_segment_name, segment_bases

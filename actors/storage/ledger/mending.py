@@ -21,6 +21,7 @@ import attrs
 from actors.env.protocols import Disk
 from actors.errors import StorageError
 from actors.events.store import RangeRepaired
+from actors.log_types import GoodRange
 from actors.storage.commitlog.set_aside import keep_bytes
 from actors.storage.files.room import why_failed
 from actors.storage.layout import LedgerLayout
@@ -28,7 +29,6 @@ from actors.storage.ledger.ledger import FileGone, IndexGone
 from actors.storage.ledger.reader import EntryReader, last_index
 from actors.storage.ledger.settings import LedgerSettings
 from actors.storage.log.commit_log import segment_path
-from actors.storage.scrub.mending import GoodRange
 from wire.crc import crc32
 from wire.dledger.entry import IndexRecord, decode_entries, decode_entry
 from wire.errors import IncompleteData, RemoteProtocolError

@@ -21,10 +21,10 @@ from functools import partial
 
 import attrs
 
+from actors.env.path_kinds import check_kinds
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog
 from actors.events import store as events
-from actors.storage.files.path_kinds import check_kinds
 from actors.storage.layout import LedgerLayout
 from actors.storage.ledger import recovery
 from actors.storage.ledger.mark import Mark, MarkValues, need_mark

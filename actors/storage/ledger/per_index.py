@@ -29,9 +29,9 @@ from typing import Final
 
 import attrs
 
+from actors.env.path_kinds import check_kinds
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog
-from actors.storage.files.path_kinds import check_kinds
 from actors.storage.log import truncation
 from actors.storage.log.commit_log import CommitLog, log_files, segment_bases, segment_path
 from actors.storage.log.log_reader import LogReader

@@ -27,9 +27,9 @@ from typing import Final
 
 import attrs
 
+from actors.env.path_kinds import check_kinds
 from actors.env.protocols import Disk, File, Held
 from actors.errors import ConfigError, CorruptLog
-from actors.storage.files.path_kinds import check_kinds
 from actors.storage.files.room import needing_room
 from actors.storage.files.whole_files import create_sized, sync_file
 from wire.files.commit_log import BLANK_BYTES, encode_blank, segment_name, segment_offset

@@ -22,9 +22,9 @@ from contextlib import closing
 import attrs
 import trio
 
+from actors.env.path_kinds import names_in
 from actors.env.protocols import Disk, File, Syncer
 from actors.events.codec import decode_line
-from actors.storage.files.path_kinds import names_in
 
 FORMAT = "v=1"
 SUFFIX = ".jsonl.gz"

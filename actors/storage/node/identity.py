@@ -37,11 +37,11 @@ import attrs
 
 from actors.config import DLedgerGroup
 from actors.config.bounds import NAME
+from actors.env.path_kinds import check_kinds, is_bare, is_folder, wrong_kinds
 from actors.env.protocols import Disk, FileLock, LockedByOther, LockedByUs
 from actors.epochs import Epoch
 from actors.errors import ConfigError
 from actors.log_types import Forgot, GroupRecord, Membership
-from actors.storage.files.path_kinds import check_kinds, is_bare, is_folder, wrong_kinds
 from actors.storage.files.replacing import Replaced, replace_file, settle_spares, spare_path
 from actors.storage.files.whole_files import read_bytes
 from actors.storage.layout import StoreLayout

@@ -26,6 +26,7 @@ import attrs
 
 from actors.env.protocols import Disk, RunBeside
 from actors.events import store as events
+from actors.log_types import GoodRange
 from actors.runtime import ReplyTo
 from actors.storage.commitlog.set_aside import keep_bytes
 from actors.storage.files.room import why_failed
@@ -59,20 +60,6 @@ class GetDamage:
 
     reply_to: ReplyTo[Damage]
     only: tuple[int, int] | None = None
-
-
-@attrs.frozen(kw_only=True)
-class GoodRange:
-    """Attributes:
-    data: the whole range, or what is synced of it; b"" if it is refused.
-    digest: of it.
-    refused: why there is none, for people.
-    """
-
-    start: int
-    data: bytes = b""
-    digest: int = 0
-    refused: str = ""
 
 
 @attrs.frozen(kw_only=True)

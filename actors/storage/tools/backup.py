@@ -17,9 +17,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from actors.env.path_kinds import check_kinds
 from actors.env.protocols import Disk, LockedByOther, LockedByUs
 from actors.errors import ConfigError
-from actors.storage.files.path_kinds import check_kinds
 from actors.storage.files.stepping import Work
 from actors.storage.files.whole_files import read_bytes, write_synced
 from actors.storage.kinds import tools_of

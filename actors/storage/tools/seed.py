@@ -13,9 +13,9 @@ from typing import Any
 import attrs
 
 from actors.config import ClusterConfig
+from actors.env.path_kinds import check_kinds, is_bare
 from actors.env.protocols import Disk
 from actors.errors import ConfigError
-from actors.storage.files.path_kinds import check_kinds, is_bare
 from actors.storage.files.stepping import Step, Work
 from actors.storage.files.whole_files import write_synced
 from actors.storage.kinds import tools_of

@@ -14,9 +14,9 @@ from contextlib import ExitStack
 import attrs
 
 from actors.config.problems import suggestion
+from actors.env.path_kinds import check_kinds, is_folder, names_in
 from actors.env.protocols import Disk, FileLock, LockedByOther, LockedByUs
 from actors.errors import ConfigError
-from actors.storage.files.path_kinds import check_kinds, is_folder, names_in
 from actors.storage.files.stepping import Work
 from actors.storage.kinds import KINDS, kind_at, kind_of, tools_of
 from actors.storage.node.identity import (

@@ -13,9 +13,9 @@ import pytest
 from ledger_kit import FILE, LAYOUT, env_of, finish, opened, small
 from ledger_tools_kit import COUNT, checked, filled, flip, ledger_at, write_file
 
+from actors.env.path_kinds import kind_of
 from actors.errors import ConfigError, CorruptLog
 from actors.sim.disk import SimDisk
-from actors.storage.files.path_kinds import kind_of
 from actors.storage.files.side_file import SideFile
 from actors.storage.ledger.ledger import TermVote
 from actors.storage.ledger.member_opening import open_member
