@@ -346,6 +346,7 @@ def _role_keepers(setups: Sequence[GroupSetup], roles: Mapping[str, RoleParts]) 
                     start=partial(_role_keeper, setup, roles[setup.group.name]),
                     restart=Restart.TEMPORARY,
                     significant=True,
+                    shutdown_s=STORAGE_SHUTDOWN_S,  # it may sync what it is to remember
                 )
                 for setup in setups
             ),

@@ -24,12 +24,15 @@ from actors.sim.classic.actions.operator import keep_tending, tend
 from actors.sim.classic.faults import ACTIONS
 from actors.sim.classic.judges.checkers import invariants
 from actors.sim.classic.log_bytes import DiskLogBytes
+from actors.sim.classic.plan import ClassicPlan
 from actors.sim.classic.runner import FaultRunner
 from actors.sim.cluster import SimCluster, classic_config
 from actors.sim.history import FaultInjected, History
+from actors.sim.running import run_plan
 from actors.sim.world import SimEvent, World, open_world
 
 GROUP = "orders"
+SLOW = {"copies": 2, "segment_bytes": 16 << 10, "frame_bytes": 1024, "reconnect_interval_s": 0.5}
 
 
 @attrs.frozen
@@ -410,3 +413,13 @@ async def test_whoever_cannot_start_is_not_waited_for(autojump_clock: object) ->
         assert not on.cluster.runs("n1")
         inode.flip_bit(4, 0)
         on.history.violations.clear()
+
+
+@pytest.mark.parametrize("at_s", [3.0, 6.0])
+def test_a_node_on_a_slow_disk_has_the_time_to_remember_its_end(at_s: float) -> None:
+    """Two syncs, of the file and of its name, of which each takes almost 4 s."""
+    slow = f"at {at_s} slow_sync n1 for 15.0 extra 3.9"
+    script = tuple(map(parse_fault, (slow, f"at {at_s + 0.2} stop n1 for 0.5")))
+    plan = ClassicPlan.draw("a")
+    plan = attrs.evolve(plan, nodes=2, settings=SLOW, skews_ms={}, script=script)
+    assert run_plan(plan).violations == ()
