@@ -140,7 +140,7 @@ async def test_a_stopped_node_from_check_to_seed(
         name, *rest = words
         refused = run(name, tmp_path / "copy", *rest)
         assert refused.returncode == 2
-        assert "incomplete copy" in refused.stderr
+        assert "expected identity.json" in refused.stderr
 
 
 async def test_a_running_node(file: pathlib.Path, tmp_path: pathlib.Path, run: Run) -> None:

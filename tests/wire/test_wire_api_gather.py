@@ -87,7 +87,7 @@ def test_messages_are_bounded_both_ways(text: bool) -> None:
         gather.gathered([large, large])
     longest = "x" * (api.FRAME_BYTES_MAX + 1)
     for decode in (gather.decode_requests, gather.decode_answers):
-        with pytest.raises(RemoteProtocolError, match="is above"):
+        with pytest.raises(RemoteProtocolError, match="at most"):
             decode(longest)
 
 
