@@ -318,10 +318,10 @@ class Schedule:
 
     def __exit__(self, *_: object) -> None:
         assert self._before is not None
+        self._set(*self._before)  # first: where Trio itself broke off, the rest fails
         trio.lowlevel.remove_instrument(self.fingerprint)
         for label in list(self._steering.held):
             self.release(label)
-        self._set(*self._before)
 
     @staticmethod
     def _set(source: random.Random, deterministic: bool) -> None:

@@ -79,6 +79,21 @@ async def test_one_schedule_at_a_time(autojump_clock: trio.abc.Clock) -> None:
         await trio.sleep(1)
 
 
+def test_a_run_that_breaks_off_hinders_none_behind_it() -> None:
+    async def main() -> Schedule:
+        return Schedule("1").__enter__()
+
+    left = trio.run(main)
+    with pytest.raises(RuntimeError):  # there is no run any more to take its instrument out of
+        left.__exit__()
+
+    async def next_one() -> None:
+        with Schedule("2"):
+            pass
+
+    trio.run(next_one)
+
+
 def test_another_trio_is_refused_by_name() -> None:
     scheduler.check_trio("0.35.7")
     with pytest.raises(UnsupportedTrio, match=r"knows trio 0\.35\.x; this is trio 0\.99\.0"):
