@@ -23,9 +23,15 @@ from actors.sim.history import FaultInjected
 from actors.sim.network import NetworkOptions
 from actors.sim.world import SimEvent
 from actors.storage.files.side_file import SideFile
+from actors.storage.log.log_reader import OffsetGone
 from actors.storage.scrub.approval import HOLDS_S
-from actors.storage.scrub.log_check import LogCheck, Steps
-from actors.storage.scrub.scrubber import ROUND_FIRST_S, ROUND_PAUSE_S, SYNC_S
+from actors.storage.scrub.log_check import LogCheck, Steps, Walk
+from actors.storage.scrub.scrubber import (
+    DIGEST_WITHIN_S,
+    ROUND_FIRST_S,
+    ROUND_PAUSE_S,
+    SYNC_S,
+)
 from actors.storage.scrub.scrubber_messages import RECHECK_S
 from wire.api import frames
 
@@ -389,3 +395,23 @@ async def test_who_asks_for_what_no_record_begins_with_is_told_so(autojump_clock
             await on.cluster.log(GROUP).read(21)
         assert found.value.error == frames.ERROR_BAD_REQUEST
         assert on.events("n0", events.RotFound) == []
+
+
+async def test_a_round_over_a_file_that_has_just_gone_waits_for_word_of_it(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It expired, and the scrubber has not heard yet where the log begins now."""
+    real, steps = LogCheck.step, 0
+    steps_max = 10 * ROUND_FIRST_S / DIGEST_WITHIN_S
+
+    def step(check: LogCheck, walk: Walk) -> Steps[int]:
+        nonlocal steps
+        if walk.at or steps >= steps_max:
+            return (yield from real(check, walk))
+        steps += 1
+        raise OffsetGone
+
+    async with filled():
+        monkeypatch.setattr(LogCheck, "step", step)
+        await trio.sleep(ROUND_FIRST_S)
+        assert 1 / DIGEST_WITHIN_S < steps < steps_max

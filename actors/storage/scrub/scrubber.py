@@ -376,10 +376,10 @@ class Scrubber(Actor[_Inbox]):
                 return
             walk = self._round = self._check.walk_all(base)
         done = await self._step(walk)
+        after_s = done / (self.group.scrub_bytes_per_s * LOG_SHARE)
         if not done:
-            self._round = None
+            self._round, after_s = None, DIGEST_WITHIN_S  # until then LogGrew says what there is
         self._progress.read(walk.at)
-        after_s = max(done, 1) / (self.group.scrub_bytes_per_s * LOG_SHARE)
         self.ctx.timers.start("scrub", after_s, _ScrubDue())
 
     # ---- damage ----
