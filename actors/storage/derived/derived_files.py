@@ -164,7 +164,9 @@ class DerivedFiles:
             ends = yield from queue_ends.read_queue_ends(disk, self.layout, *known)
         except queue_ends.QueueFilesGone:
             dropped = True
+        yield  # to free some MB and to sync a folder takes a turn of its own
         queue_ends.remove_queue_ends(disk, self.layout)  # before anything changes
+        yield
         found = list(ends or (yield from walk_queues(disk, self.layout.consume_queue)))
         self.queues.log_min_bytes = log_min_bytes
         self._begun_anew_bytes = read_begun_anew(disk, self.layout.begun_anew)
