@@ -18,6 +18,8 @@ from wire.files.index_file import (
     unit_position,
 )
 
+UNITS_NEXT = 36
+"""Into an index file: how many units its header says, and one more."""
 QUEUE = f"{LAYOUT.consume_queue}/t/0/{0:020d}"
 
 
@@ -85,6 +87,20 @@ async def test_an_entry_that_no_place_is_left_for_is_damage(autojump_clock: Any)
     disk = await node_disk()
     name = disk.listdir(LAYOUT.index)[0]
     disk.unlink(f"{LAYOUT.index}/{name}")
+    (line,) = checked(disk).findings.damage
+    assert "keys have no entry" in line
+
+
+async def test_a_file_of_zeros_has_no_room_for_entries_of_files_before_it(
+    autojump_clock: Any,
+) -> None:
+    group = attrs.evolve(GROUP, index_units_count=50)
+    disk = await node_disk(group=group)
+    first, *_, last = (f"{LAYOUT.index}/{name}" for name in disk.listdir(LAYOUT.index))
+    write_at(disk, last, 0, bytes(len(read_all(disk, last))))
+    assert checked(disk).findings.damage == []
+    count = decode_index_header(read_all(disk, first)).units_next - 5
+    write_at(disk, first, UNITS_NEXT, count.to_bytes(4, "big"))
     (line,) = checked(disk).findings.damage
     assert "keys have no entry" in line
 

@@ -89,6 +89,9 @@ class IndexCheck:
     _gone_bytes: int = attrs.field(default=0, init=False)
     _gone_wrong: int = attrs.field(default=0, init=False)
     _blank: int = attrs.field(default=0, init=False)  # positions in files without an entry
+    _blank_from: int | None = attrs.field(default=None, init=False)  # the last offset before them
+    _missing_behind: int = attrs.field(default=0, init=False)  # keys of records from there on
+    _end_offset: int = attrs.field(default=-1, init=False)  # of the last entry that was read
     _missing: Summed = attrs.field(factory=Summed, init=False)
     _wrong: Summed = attrs.field(factory=Summed, init=False)
     _links: Summed = attrs.field(factory=Summed, init=False)
@@ -133,6 +136,8 @@ class IndexCheck:
         if missing:
             what = f"{where}: {missing.total()} of {expected.total()} keys missing"
             self._missing.add(what, missing.total())
+            if self._blank_from is not None and head.physical_offset >= self._blank_from:
+                self._missing_behind += missing.total()
         foreign = sum(count for hashed, count in extra.items() if hashed not in expected)
         if foreign:
             self._wrong.add(f"{where}: an entry of a key that it does not have", foreign)
@@ -204,8 +209,9 @@ class IndexCheck:
         """A node puts due entries in the place of those that are wrong, or there twice, as one is
         that says another record, and in a file that lost all; for others none is left.
         """
-        positions = self._wrong.count + self._repeats + self._gone_wrong + self._blank
-        if self._missing.count > positions:
+        positions = self._wrong.count + self._repeats + self._gone_wrong
+        again = min(self._missing_behind, self._blank)  # in files that have lost all
+        if self._missing.count - again > positions:
             self._findings.hurt(
                 f"index: {self._missing.count} keys have no entry, {self._wrong.count} entries are"
                 f" wrong; the first is {self._missing.first}"
@@ -245,6 +251,7 @@ class IndexCheck:
             last = None
             for entry in self._units(file, header, slots):
                 last = entry
+                self._end_offset = entry.offset
                 self.entries += 1
                 yield entry
             if last is not None and header.end_offset != last.offset:
@@ -274,6 +281,8 @@ class IndexCheck:
             count = self._units_there(file)
             if not count:
                 self._blank += (file.size_bytes - unit_position(1, self.slots)) // INDEX_UNIT_BYTES
+                if self._blank_from is None:
+                    self._blank_from = self._end_offset
             return attrs.evolve(header, units_next=1 + count)
         return header
 
