@@ -119,9 +119,9 @@ class Asker:
             await trio.sleep(0.1)
 
 
-async def run(file: Path, name: str, life: trio.CancelScope, task_status: Started) -> None:
-    """One node, until its life is cancelled: an ordered stop."""
-    with life:
+async def run(file: Path, name: str, scope: trio.CancelScope, task_status: Started) -> None:
+    """Run one node until `scope` is cancelled, which is an ordered stop."""
+    with scope:
         await actors.serve(file, name, machines={"counters": Counters}, task_status=task_status)
 
 
@@ -130,15 +130,15 @@ async def main(folder: Path) -> None:
     file.write_text(CLUSTER)
     nodes: dict[str, actors.Node] = {}
     asker = Asker(nodes)
-    lives = {name: trio.CancelScope() for name in ("n0", "n1", "n2")}
+    scopes = {name: trio.CancelScope() for name in ("n0", "n1", "n2")}
     async with trio.open_nursery() as nursery:
-        for name, life in lives.items():
-            nodes[name] = await nursery.start(run, file, name, life)
+        for name, scope in scopes.items():
+            nodes[name] = await nursery.start(run, file, name, scope)
         for _ in range(300):
             leader, value = await asker.ask("add tea")
         print(f"the leader has counted {value} cups of tea")
         del nodes[leader]
-        lives[leader].cancel()
+        scopes[leader].cancel()
         print("its node is gone")
         await asker.ask("add tea")
         other, value = await asker.ask("get tea")

@@ -268,7 +268,7 @@ async def _session(
         raise failure
 
 
-def _words(error: Exception) -> str:
+def _text_of(error: Exception) -> str:
     if isinstance(error, trio_websocket.ConnectionRejected) and error.body:
         said = error.body[:REFUSAL_BYTES_SHOWN].decode("utf-8", "replace")
         return f"refused: {said}"
@@ -327,7 +327,7 @@ class _Guard:
         try:
             await reader()
         except Exception as error:  # whatever a peer's bytes provoke in libraries
-            self.error = _words(error)
+            self.error = _text_of(error)
             _LOGGER.debug("a connection's reader failed", exc_info=True)
         self._on_end()
 

@@ -46,8 +46,8 @@ class Summary:
         sent_again: lines that were in doubt when they were sent once more.
         next: the position after the last acknowledged record; None without any.
         error: why it ended before the input did, or that the input could not be read: the class's
-            name; `message` has its words.
-        first, last: with an unknown outcome, the positions in doubt, if the node told them.
+            name; `message` has its text.
+        first, last: with an unknown outcome, the positions in doubt, if the node named them.
         in_doubt_from: what is in doubt is not below this position; None: nobody knows.
     """
 
@@ -157,12 +157,12 @@ class Appending:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._look, total_bytes)
             nursery.start_soon(self._read, put)
-            failure, words = await self._append_all(get)
+            failure, reason = await self._append_all(get)
             nursery.cancel_scope.cancel()
         self.show(self._progress(total_bytes))
         if failure is None and self._read_failure is not None:
-            failure, words = self._read_failure, error_text(self._read_failure)
-        return self._summary(failure, words, trio.current_time() - begun_s)
+            failure, reason = self._read_failure, error_text(self._read_failure)
+        return self._summary(failure, reason, trio.current_time() - begun_s)
 
     async def _read(self, put: trio.MemorySendChannel[Chunk]) -> None:
         most, limit = LINE_BYTES_MAX, LIMIT
@@ -178,9 +178,10 @@ class Appending:
     async def _append_all(
         self, get: trio.MemoryReceiveChannel[Chunk]
     ) -> tuple[TriologError | None, str]:
-        """Returns: what ended it, in words too; None: all is answered.
+        """Append all lines, with one appender after the other.
 
-        That is the first failure since the last receipt: those after it are its consequence.
+        Returns: the first failure since the last receipt, as those after it are its consequence,
+            and its text; None and "" if all lines were answered.
         """
         first: TriologError | None = None
         while True:
@@ -191,8 +192,8 @@ class Appending:
             if first is None or self._acknowledged > before:
                 first = failure
             if not self.goes_on(failure):
-                words = error_text(first)
-                return first, words if failure is first else f"{words}; {error_text(failure)}"
+                text = error_text(first)
+                return first, text if failure is first else f"{text}; {error_text(failure)}"
             await trio.sleep(RETRY_S)
 
     async def _use_one_appender(self, get: trio.MemoryReceiveChannel[Chunk]) -> TriologError | None:
@@ -263,7 +264,7 @@ class Appending:
             total_bytes=total_bytes,
         )
 
-    def _summary(self, failure: Exception | None, words: str, seconds: float) -> Summary:
+    def _summary(self, failure: Exception | None, reason: str, seconds: float) -> Summary:
         unknown = failure if isinstance(failure, OutcomeUnknown) else None
         in_doubt = self._in_doubt + sum(line.in_doubt for line in self._to_send_again)
         return Summary(
@@ -278,7 +279,7 @@ class Appending:
             empty=self._empty,
             sent_again=self._sent_again,
             error=type(failure).__name__ if failure else None,
-            message=words or None,
+            message=reason or None,
             first=unknown.first if unknown else None,
             last=unknown.last if unknown else None,
             in_doubt_from=self._in_doubt_from if in_doubt else None,

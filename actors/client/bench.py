@@ -38,7 +38,7 @@ class Figures:
         seconds: how long was measured.
         appends: answered with a receipt.
         not_stored, outcome_unknown: appends without a receipt.
-        first_error: of those, the first one's words.
+        first_error: the text of the first error of those.
         ended_early: by a failure that did not pass.
     """
 

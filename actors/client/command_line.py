@@ -124,7 +124,7 @@ def _explain(errors: tuple[BaseException, ...]) -> int:
                 pass
             case _:
                 raise error
-    lines = dict.fromkeys(line for error in errors for line in _words(error))
+    lines = dict.fromkeys(line for error in errors for line in _lines_of(error))
     for line in lines:
         complain(f"triolog: {line}")
     return EXIT_USAGE if all(map(_is_mistake, errors)) else EXIT_FAILED
@@ -137,7 +137,7 @@ def _is_mistake(error: BaseException) -> bool:
     return isinstance(error, ConfigError)
 
 
-def _words(error: BaseException) -> list[str]:
+def _lines_of(error: BaseException) -> list[str]:
     if isinstance(error, ConfigError):
         return [" ".join(problem.split()) for problem in error.problems]
     return [report.error_text(error)]
@@ -205,7 +205,7 @@ async def _obey_signals(
             stop = hurry
 
 
-async def _tell(text: str) -> None:
+async def _print(text: str) -> None:
     await write_out(OUTPUT, readable_lines(text).encode() + b"\n")
 
 
@@ -221,7 +221,7 @@ def _writer() -> reading.Write:
 async def _status(client: Client, command: Status) -> int:
     status = readable_values(await client.status())
     text = report.as_json(status) if command.json else "\n".join(report.status_lines(status))
-    await _tell(text)
+    await _print(text)
     return EXIT_OK
 
 
@@ -253,7 +253,7 @@ async def _append(backend: GroupBackend, command: Append) -> int:
     *notes, last = summary_lines(summary)
     for line in notes:
         complain(f"triolog: {line}")
-    await _tell(report.as_json(summary) if command.json else last)
+    await _print(report.as_json(summary) if command.json else last)
     return EXIT_OK if summary.error is None and not summary.in_doubt else EXIT_FAILED
 
 
@@ -326,7 +326,7 @@ async def _bench(backend: GroupBackend, connect: Connect, command: Bench) -> int
                 break
         nursery.cancel_scope.cancel()
     text = report.as_json(found) if command.json else "\n".join(report.bench_lines(found))
-    await _tell(text)
+    await _print(text)
     unanswered = not all(one.appends for one in found)
     failed = unanswered or len(found) < len(command.windows) or found[-1].ended_early
     return EXIT_FAILED if failed else EXIT_OK

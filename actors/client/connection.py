@@ -85,7 +85,7 @@ class Client:
         return self.requests.quiet_since_s
 
     async def wait_silent(self, silent_s: float) -> None:
-        """Return once the node has owed something for so long without a word."""
+        """Return once the node has owed an answer, and sent nothing at all, for so long."""
         await self.requests.wait_silent(silent_s)
 
     def give_up(self, reason: str) -> None:

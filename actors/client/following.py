@@ -26,7 +26,7 @@ TAIL_CREDIT_BYTES = 1 << 20
 """Four batches of the default size: the next is under way while one is looked at."""
 EVENTS_CREDIT_LINES = 1024
 WATCH_IDLE_PUSHES = 64
-"""Pushes of offsets that nobody waited for, after which the node is told to stop."""
+"""Pushes of offsets that nobody waited for, after which the node is asked to stop."""
 
 Why: TypeAlias = Callable[[], TriologError]
 """Makes the error a subscription ended with, a new one for each who waits."""
@@ -84,7 +84,7 @@ class Subscription(trio.abc.ReceiveChannel[T], Generic[T]):
         """The next item.
 
         Raises:
-            trio.EndOfChannel: the node has nothing more to tell.
+            trio.EndOfChannel: the node sends nothing more.
             trio.ClosedResourceError: this channel has been closed.
             TriologError: the subscription failed, or the connection was lost (Closed), or what the
                 node has sent is damaged (CorruptLog).
@@ -105,7 +105,7 @@ class Subscription(trio.abc.ReceiveChannel[T], Generic[T]):
             await self._more.wait()
 
     async def aclose(self) -> None:
-        """Tell the node to stop pushing; harmless when closed."""
+        """Ask the node to stop pushing; harmless when closed."""
         if not self._closed:
             self._closed = True
             self._items.clear()
@@ -169,7 +169,7 @@ class OffsetsWatch:
     It stays open for a while when nobody waits, because a reader at the log's end waits again soon.
 
     Attributes:
-        over: nobody may begin to wait here: it has ended, or the node was told to stop.
+        over: nobody may begin to wait here: it has ended, or the node was asked to stop.
     """
 
     def __init__(self, request: int, send: Send) -> None:

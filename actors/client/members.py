@@ -74,7 +74,7 @@ class MemberFinder:
     )
     _lost_s: float | None = None
     _found_once: bool = False
-    _taken_over: str = ""  # who was told of as the next one, since that loss
+    _taken_over: str = ""  # who was named as the next one, since that loss
 
     @classmethod
     def only(cls, client: Client, group: str) -> MemberFinder:
@@ -102,7 +102,7 @@ class MemberFinder:
 
     @asynccontextmanager
     async def _connected(self, *, leads: bool) -> AsyncIterator[Client]:
-        begun_s, told = trio.current_time(), self._lost_s is not None
+        begun_s, is_noted = trio.current_time(), self._lost_s is not None
         named: dict[str, NamedLeader] = {}
         pauses: dict[str, Pauses] = {}
 
@@ -123,8 +123,8 @@ class MemberFinder:
             if found is None:
                 since_s = begun_s if self._lost_s is None else self._lost_s
                 until_s = since_s + self.wait_s
-                if self._found_once or any(map(_runs, race.words.values())):
-                    if not told and trio.current_time() < until_s:
+                if self._found_once or any(map(_runs, race.reasons.values())):
+                    if not is_noted and trio.current_time() < until_s:
                         self.note(f"{self.group}: {_why_waits(race)}, {self.wait_s:g} s")
                     found = await race.first(until_s)
             if found is None:
@@ -208,23 +208,22 @@ class MemberFinder:
         self._lost_s = None
 
 
-def _runs(word: Exception | str) -> bool:
-    """Whether a node runs that has said so."""
-    return isinstance(word, str | NoSlot)
+def _runs(reason: Exception | str) -> bool:
+    """Whether a node that has not opened for this reason runs."""
+    return isinstance(reason, str | NoSlot)
 
 
 def _why_waits(race: Race[_Found]) -> str:
-    full = [str(each) for each in race.words.values() if isinstance(each, NoSlot)]
+    full = [str(each) for each in race.reasons.values() if isinstance(each, NoSlot)]
     return f"{'; '.join(full)}; tries again" if full else "no node leads it now; waits for a leader"
 
 
 def _nobody(group: str, race: Race[_Found]) -> ConnectionError:
-    """What was found instead: who runs first, then who cannot be reached."""
-    words = [race.words[node] for node in race.names]
-    runs = [each for each in words if isinstance(each, str)]
+    """The error where nobody leads: what running nodes answered, then who cannot be reached."""
+    runs = [each for each in map(race.reasons.get, race.names) if isinstance(each, str)]
     failures = [
         str(each) or f"{node} does not answer"
-        for node, each in race.words.items()
+        for node, each in race.reasons.items()
         if isinstance(each, Exception)
     ]
     text = "; ".join([*runs, *failures]) or f"no node of {group} has an API socket"
@@ -232,9 +231,10 @@ def _nobody(group: str, race: Race[_Found]) -> ConnectionError:
 
 
 def wait_s_of(config: ClusterConfig, group: str) -> float:
-    """How long a client waits for somebody who leads, unless it is told.
+    """The default of how long a client waits for somebody who leads, in seconds.
 
-    Until members answer, and in a DLedger group first until they miss the leader that was.
+    That is the time in which members have to answer and, in a DLedger group, before it the time
+    after which they miss a leader that is gone.
     """
     election = config.groups[group].election
     return config.answer_timeout_s + (election.missed_after_s if election is not None else 0.0)

@@ -30,7 +30,7 @@ class Race(Generic[T]):
 
     Attributes:
         names: who is tried, the likeliest first.
-        words: what each that has not opened said last: its failure, or what it told by `say`.
+        reasons: why each that has not opened has not: its failure, or what it passed to `say` last.
         preferred: of those not tried yet, who is next.
     """
 
@@ -39,7 +39,7 @@ class Race(Generic[T]):
     _passing: Failures
     _again_s: float | None
     _nursery: trio.Nursery
-    words: dict[str, Exception | str] = attrs.field(factory=dict)
+    reasons: dict[str, Exception | str] = attrs.field(factory=dict)
     preferred: str = ""
     _begun: bool = False
     _first: T | None = None
@@ -65,16 +65,16 @@ class Race(Generic[T]):
         while self._first is None:
             if self._failure is not None:
                 raise self._failure
-            all_said = len(self.words) == len(self.names)
-            if all_said and trio.current_time() >= until_s:
+            none_opened = len(self.reasons) == len(self.names)
+            if none_opened and trio.current_time() >= until_s:
                 return None
-            with trio.move_on_at(until_s if all_said else math.inf):
+            with trio.move_on_at(until_s if none_opened else math.inf):
                 await self._news.wait()
         return self._first
 
-    def say(self, name: str, word: Exception | str, *, preferred: str = "") -> None:
-        """Told of whoever does not open, or not yet; it names who may."""
-        self.words[name] = word
+    def say(self, name: str, reason: Exception | str, *, preferred: str = "") -> None:
+        """Note why this name does not open, or not yet, and which name to try before others."""
+        self.reasons[name] = reason
         self.preferred = preferred or self.preferred
         self._wake()
 
@@ -100,7 +100,7 @@ class Race(Generic[T]):
             name = left.pop(0)
             self._nursery.start_soon(self._try, name)
             with trio.move_on_after(STAGGER_S):
-                while name not in self.words and self._first is None:
+                while name not in self.reasons and self._first is None:
                     await self._news.wait()
 
     async def _try(self, name: str) -> None:

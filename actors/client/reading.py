@@ -89,7 +89,7 @@ async def _wait_for_rest(backend: GroupBackend, group: str, position: int, end: 
 
 
 def knows_nothing(last: Batch) -> bool:
-    """Whether the node has a log but was never told what of it is acknowledged, so shows nothing.
+    """Whether the node has a log but has not learned what of it is acknowledged, so shows nothing.
 
     An empty answer alone would look as if there were no records.
     """

@@ -23,7 +23,7 @@ BENCH_COLUMNS = ("window", "appends/s", "records/s", "MB/s", "p50 ms", "p99 ms",
 
 
 def error_text(error: BaseException) -> str:
-    """One line of an error's words; with the leader's name, if it is about that."""
+    """An error's text in one line; with the leader's name, if it is about that."""
     text = " ".join(str(error).split())
     if isinstance(error, NotMaster) and error.hint is not None and error.hint not in text:
         return f"{text}; {error.hint} leads it"

@@ -31,16 +31,18 @@ from wire.api import gather
 from wire.errors import LocalProtocolError, RemoteProtocolError
 
 PROBE_INTERVAL_S: Final = 2.0
-"""A node that owes something and was silent for so long is asked whether it lives: as often as a
-DLedger leader says so to its members, by default.
+"""After so long a silence, a node that owes an answer is sent a ping: as often as a DLedger leader
+sends heartbeats to its members, by default.
 """
 SILENT_S: Final = 2 * PROBE_INTERVAL_S
-"""A node that has not even answered that for as long again hangs, or nothing comes from there any
-more; others may know better (`actors.client.silence`). An election takes longer.
+"""A node that has not even answered the ping for as long again hangs, or cannot be reached; the
+other members may know (`actors.client.silence`). An election takes longer.
 """
 PROBE_TIMEOUT_S: Final = 38.0
-"""And is given up, whatever others know, after so long a silence: a machine that is gone sends no
-word of it. What is on its way has to come in less, so a line has to carry 160 KB/s."""
+"""The node is given up, whatever others know, after so long without an answer to the ping: a
+machine that is gone does not close its connections. What is on its way has to come in less, so a
+line has to carry 160 KB/s.
+"""
 
 F = TypeVar("F", bound=api.Numbered)
 
@@ -240,7 +242,7 @@ class Requests:
                 raise SocketClosed(f"no word for {PROBE_INTERVAL_S + PROBE_TIMEOUT_S:g} s")
 
     async def wait_silent(self, silent_s: float) -> None:
-        """Return once the node has owed something for so long without a word."""
+        """Return once the node has owed an answer, and sent nothing at all, for so long."""
         while True:
             now_s, due_s = trio.current_time(), self.quiet_since_s + silent_s
             if now_s >= due_s:

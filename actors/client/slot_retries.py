@@ -18,8 +18,8 @@ PAUSE_FIRST_S: Final = 0.1
 PAUSE_MAX_S: Final = 1.0
 """The pauses before the next tries: each is drawn from the upper half of twice the one before."""
 UNCONFIRMED_S: Final = 1.0
-"""How long who goes away without a word is tried again: a node does so in a crowd, which passes;
-most others are no node.
+"""How long a peer that closes the connection without a frame is tried again: a node does so while
+too many connect at once, which passes; most other peers that do so are no node.
 """
 
 T = TypeVar("T")
@@ -58,7 +58,11 @@ class Pauses:
 
 
 def pauses_of(*who: object) -> Pauses:
-    """Args: who: for instance the client's name and the node's; the moment tells others apart."""
+    """Pauses whose draws differ by who waits, and by when it began.
+
+    Args:
+        who: for instance the client's name and the node's.
+    """
     return Pauses(" ".join(map(str, (*who, trio.current_time()))))
 
 

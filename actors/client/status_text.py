@@ -38,7 +38,7 @@ def first_text(own: GroupStatus) -> str:
 
 
 def is_empty(own: GroupStatus) -> bool:
-    """Whether it has no record, as far as its positions tell: one of bytes may begin anywhere."""
+    """Whether it has no record, as far as its positions show: one of bytes may begin anywhere."""
     return own.terms.shown(own.written) == "-"
 
 

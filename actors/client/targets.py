@@ -198,7 +198,7 @@ async def connect_target(
     until_s = trio.current_time() + wait_s
 
     def enter() -> AbstractAsyncContextManager[Client]:
-        left_s = round(until_s - trio.current_time(), 1)  # it is told
+        left_s = round(until_s - trio.current_time(), 1)  # it stands in messages
         return _first_of(found, who, name, network, max(left_s, TRY_S), partial(_held, target))
 
     async with with_slot(enter, wait_s, name, who) as client:
@@ -234,13 +234,13 @@ async def _first_of(
     async with open_race(tuple(found), enter, passing=(OSError,)) as race:
         client = await race.first()
         if client is None:
-            failures = [_words(endpoint, race.words[endpoint]) for endpoint in found]
-            full = [each for each in race.words.values() if isinstance(each, NoSlot)]
+            failures = [_failure_text(endpoint, race.reasons[endpoint]) for endpoint in found]
+            full = [each for each in race.reasons.values() if isinstance(each, NoSlot)]
             if full:
                 text = "; ".join(failures)
                 confirmed = any(each.confirmed for each in full)
                 raise NoSlot(text if who in found else f"{who}: {text}", confirmed=confirmed)
-            hangs = any(isinstance(race.words[endpoint], TimeoutError) for endpoint in found)
+            hangs = any(isinstance(race.reasons[endpoint], TimeoutError) for endpoint in found)
             kind = TimeoutError if hangs else ConnectionError
             text = "; ".join(failures).removeprefix(f"{who}: ")  # it may be the endpoint
             raise kind(f"cannot reach {who}: {text}{held()}")
@@ -259,7 +259,7 @@ def _held(target: Target) -> str:
     return f"; {', '.join(held)}: {asks}" if held else ""
 
 
-def _words(endpoint: str, error: Exception | str) -> str:
+def _failure_text(endpoint: str, error: Exception | str) -> str:
     reason = str(error)
     if isinstance(error, OSError) and error.errno:
         reason = os.strerror(error.errno)

@@ -61,7 +61,7 @@ class Arguments:
         plain: lines instead of the live view.
         trees: show each node's supervision tree, not only what restarted or does not run.
         child_of: set by `--processes` for its children: the parent's process id.
-        tell_end: as child_of: the descriptor to say there how the child ends.
+        report_end: as child_of: the descriptor to say there how the child ends.
     """
 
     file: str
@@ -73,7 +73,7 @@ class Arguments:
     json: bool = False
     plain: bool = False
     child_of: int | None = None
-    tell_end: int | None = None
+    report_end: int | None = None
     group: str | None = None
     member: str | None = None
     source: str | None = None
@@ -118,7 +118,7 @@ def parse(argv: Sequence[str]) -> Arguments:
     add("--force", action="store_true", help="promote although something may be lost")
     add("--trees", action="store_true", help="status: each node's supervision tree, whole")
     add("--child-of", type=int, help=argparse.SUPPRESS)
-    add("--tell-end", type=int, help=argparse.SUPPRESS)
+    add("--report-end", type=int, help=argparse.SUPPRESS)
     found = vars(parser.parse_intermixed_args(list(argv)))
     group, member = _names(found["command"], found.pop("names"))
     nodes = tuple(dict.fromkeys(found.pop("node")))

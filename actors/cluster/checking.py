@@ -80,11 +80,11 @@ def _trees(config: ClusterConfig, trees: dict[str, str]) -> list[str]:
 
 
 def _without_names(config: ClusterConfig, node: str, tree: str) -> str:
-    """A node's tree with every node's name replaced by its place as that node sees it."""
+    """A node's tree with NODE for its own name and PEER 0, PEER 1 and so on for the others'."""
     others = [name for name in config.nodes if name != node]
-    places = {node: "NODE", **{name: f"PEER {place}" for place, name in enumerate(others)}}
-    names = "|".join(re.escape(name) for name in sorted(places, key=len, reverse=True))
-    return re.sub(rf"(?<!\w)(?:{names})(?!\w)", lambda found: places[found[0]], tree)
+    roles = {node: "NODE", **{name: f"PEER {number}" for number, name in enumerate(others)}}
+    names = "|".join(re.escape(name) for name in sorted(roles, key=len, reverse=True))
+    return re.sub(rf"(?<!\w)(?:{names})(?!\w)", lambda found: roles[found[0]], tree)
 
 
 def fixed_memory(config: ClusterConfig) -> tuple[MemoryBound, ...]:

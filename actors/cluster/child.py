@@ -5,9 +5,9 @@ that started it dies (PR_SET_PDEATHSIG). That thread is therefore the parent's m
 worker of Trio's cache, which would end after ten idle seconds and take the children along.
 
 How a child ended is what it says itself, as the last thing that it does, through a pipe that this
-incarnation alone was given (`tell_end`). An exit code is no proof: Python takes a child that the
+incarnation alone was given (`report_end`). An exit code is no proof: Python takes a child that the
 kernel forgot (SIGCHLD ignored) for one that ended with 0, and ends with 0 after an error too if it
-was told to be interactive (PYTHONINSPECT).
+was asked to be interactive (PYTHONINSPECT).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OUTPUT_LINE_BYTES_MAX = 4096
 OUTPUT_READ_BYTES = 64 << 10
 REAP_S = 5.0
 PR_SET_PDEATHSIG = 1
-TELLS_END = "--tell-end"
+REPORT_END = "--report-end"
 """The option that a child gets in addition: the descriptor for what it says at its end."""
 ENDED = b"ended"
 END_BYTES_MAX = 16
@@ -126,19 +126,19 @@ class Child:
 
 
 def start_child(command: Sequence[str]) -> Child:
-    """Start a process from this thread; it gets the option TELLS_END in addition.
+    """Start a process from this thread; it gets the option REPORT_END in addition.
 
     Raises: OSError; no process is left then.
     """
-    end, tells = os.pipe()
+    end, write_end = os.pipe()
     os.set_blocking(end, False)
     try:
         process = subprocess.Popen(
-            (*command, TELLS_END, str(tells)),
+            (*command, REPORT_END, str(write_end)),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            pass_fds=(tells,),
+            pass_fds=(write_end,),
             env=_environment(),
             process_group=0,  # Ctrl-C reaches the parent only, which stops its children in order
         )
@@ -146,7 +146,7 @@ def start_child(command: Sequence[str]) -> Child:
         os.close(end)
         raise
     finally:
-        os.close(tells)
+        os.close(write_end)
     try:
         return Child(process, os.pidfd_open(process.pid), end)
     except OSError:
@@ -163,8 +163,8 @@ def _environment() -> dict[str, str]:
     return found
 
 
-def tell_end(descriptor: int, exit_code: int) -> None:
-    """In a child, after everything else: say how it ends. Nobody may be left to hear it."""
+def report_end(descriptor: int, exit_code: int) -> None:
+    """In a child, as its last step: write how it ends to its parent, which may be gone."""
     with suppress(OSError):
         os.write(descriptor, b"%s %d\n" % (ENDED, exit_code))
 

@@ -66,8 +66,9 @@ def _ignore(path: str, incarnation: int, event: object) -> None:
 
 
 def ended_how(config: ClusterConfig, node: str) -> str:
-    """How a node that does not run has ended, by the last word of its own events. For people;
-    "" if it was asked to stop, had no time for a word, or has lived elsewhere.
+    """For people: how a node that does not run has ended, by the last of its own events.
+
+    It is "" if the node was asked to stop, could not write its end, or has run elsewhere.
     """
     # Here, as few look for it, and all would wait for it.
     from actors.events.codec import EventFormatError
@@ -125,10 +126,10 @@ def _run(argv: Sequence[str], is_own: bool) -> int:
         for line in explained.lines:
             complain(_as_typed(line, arguments, config))
         exit_code = explained.exit_code
-    if arguments is not None and arguments.tell_end is not None:
-        from actors.cluster.child import tell_end
+    if arguments is not None and arguments.report_end is not None:
+        from actors.cluster.child import report_end
 
-        tell_end(arguments.tell_end, exit_code)
+        report_end(arguments.report_end, exit_code)
     return exit_code
 
 

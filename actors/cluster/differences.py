@@ -1,6 +1,6 @@
 """Where the cluster files of running nodes say different things of a group.
 
-Each machine has a copy of its own, and nothing on the replication wires tells of a different one.
+Each machine has a copy of its own, and nothing on the replication wires shows that they differ.
 """
 
 from __future__ import annotations

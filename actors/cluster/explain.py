@@ -46,7 +46,7 @@ def explain(error: BaseException, config: ClusterConfig | None = None) -> Explan
     mistakes = [line for leaf in leaves for line in _mistakes(leaf, config)]
     if mistakes:
         return Explanation(_bounded(mistakes), EXIT_USAGE, EXIT_USAGE)
-    failures = [_failure(leaf) for leaf in leaves if not _is_told(leaf, leaves)]
+    failures = [_failure(leaf) for leaf in leaves if not _is_repeated(leaf, leaves)]
     return Explanation(_bounded(failures), EXIT_FAILED, _child_code(leaves))
 
 
@@ -144,8 +144,8 @@ def _listening_mistakes(error: OSError, config: ClusterConfig) -> list[str]:
     return []
 
 
-def _is_told(error: BaseException, leaves: list[BaseException]) -> bool:
-    """The system's error that one of ours repeats: the same, with a class of Python's before it."""
+def _is_repeated(error: BaseException, leaves: list[BaseException]) -> bool:
+    """Whether it is a system's error whose text one of our own errors has too."""
     text = str(error)
     ours = (str(leaf) for leaf in leaves if isinstance(leaf, TriologError))
     return isinstance(error, OSError) and bool(text) and any(text in each for each in ours)

@@ -6,8 +6,8 @@ goes on after a promotion or an election.
 Every line is in the log at least once, in order as long as nothing fails.
 
 - Not stored: sent again, after a pause that doubles.
-- Stored by the master and not copied in time: not sent again while the connection lives. A master
-  that lives, and is master by the same promotion (leads in the same term), keeps what it has, so
+- Stored by the master and not copied in time: not sent again while the connection stands. A master
+  that runs, and is master by the same promotion (leads in the same term), keeps what it has, so
   the feed waits until all that it had is acknowledged.
 - Outcome unknown otherwise, as after the loss of the connection: sent again, but only once the
   group has its copies, and one batch at a time until a receipt comes. An outage can therefore

@@ -11,8 +11,8 @@ line:
 | ended | line | the source has ended and all its lines are acknowledged |
 
 `line` of acked is the first one's number; `next` is the position after the last record. Where no
-receipt came, and the master's offsets told that the lines are acknowledged, `next` is the end of
-what the master had by then, and `copies` is 0. `crc` is `digest` of the lines, which tells whether
+receipt came, and the master's offsets showed that the lines are acknowledged, `next` is the end of
+what the master had by then, and `copies` is 0. `crc` is `digest` of the lines, which shows whether
 what lies there is what was fed. Older records lack the last two.
 
 A last line that is torn (a crash while writing) is cut off at the next start; any other line that

@@ -90,8 +90,8 @@ class MasterFinder:
 
     def _turn(self) -> None:
         if self.members:
-            place = self.members.index(self.current) if self.current in self.members else -1
-            self.current = self.members[(place + 1) % len(self.members)]
+            index = self.members.index(self.current) if self.current in self.members else -1
+            self.current = self.members[(index + 1) % len(self.members)]
 
 
 def _names_nobody(failure: Exception) -> bool:

@@ -40,7 +40,7 @@ FAILURES_PERIOD_S = 60.0
 KILL_EXTRA_S = 5.0
 """What a child may need beyond its own stop budget to leave the interpreter."""
 OUTPUT_LINES_MAX = 20
-LAST_WORDS = "triolog: "
+REASON_PREFIX = "triolog: "
 """How a command begins the lines that say why it ended."""
 BY_OUR_SIGTERM = (-signal.SIGTERM, 128 + signal.SIGTERM)
 """How a child ends that was stopped before it had begun: it heeds SIGTERM from the first moment at
@@ -69,7 +69,7 @@ _Inbox: TypeAlias = _Exited | _Printed
 
 @attrs.define
 class Watcher:
-    """What the actors tell the run, and the run's wish to hurry. Owned by the run.
+    """What the actors of the processes report to the run, and its wish to hurry. The run owns it.
 
     Attributes:
         note: takes one line for people.
@@ -77,7 +77,7 @@ class Watcher:
         failed: nodes that are not started again, and why.
         one_failed: set when one more has; another event follows.
         hurry: set by the second signal.
-        pids: of the living children.
+        pids: of the children that run.
     """
 
     note: Callable[[str], None]
@@ -115,7 +115,7 @@ class NodeProcess(Actor[_Inbox]):
     _watcher: Watcher
     _child: Child | None = None
     _judged: bool = False
-    _last_words: deque[str] = attrs.field(factory=lambda: deque(maxlen=OUTPUT_LINES_MAX))
+    _last_lines: deque[str] = attrs.field(factory=lambda: deque(maxlen=OUTPUT_LINES_MAX))
 
     async def on_start(self) -> None:
         """Start the process. Ready means started, not that the node serves already."""
@@ -145,8 +145,8 @@ class NodeProcess(Actor[_Inbox]):
 
     def _heed_line(self, line: str) -> None:
         # Why it ends is said once: by the run if that refuses its configuration.
-        if line.startswith(LAST_WORDS):
-            self._last_words.append(line)
+        if line.startswith(REASON_PREFIX):
+            self._last_lines.append(line)
         else:
             self._watcher.note(f"{self._node}: {line}")
 
@@ -161,8 +161,8 @@ class NodeProcess(Actor[_Inbox]):
             self._watcher.note(f"{self._node}: stopped in order")
             self.ctx.stop()
         elif said == EXIT_USAGE:  # starting it again would not help
-            words = self._last_words or [f"{self._node}: refused its configuration"]
-            self._watcher.refused += words
+            refusals = self._last_lines or [f"{self._node}: refused its configuration"]
+            self._watcher.refused += refusals
             self._watcher.something_refused.set()
             self.ctx.stop()
         elif said == EXIT_DAMAGED or (
@@ -173,20 +173,20 @@ class NodeProcess(Actor[_Inbox]):
             self._watcher.give_up(self._node, self._why(returncode))
             self.ctx.stop()
         else:
-            for line in self._last_words:
-                self._watcher.note(f"{self._node}: {line.removeprefix(LAST_WORDS)}")
+            for line in self._last_lines:
+                self._watcher.note(f"{self._node}: {line.removeprefix(REASON_PREFIX)}")
             how = ended_how(returncode)
             again = "trying again" if said == EXIT_NO_ROOM else "starting it again"
             self._watcher.note(f"{self._node}: {how}, {again}")
             raise NodeProcessDied(f"the process of node {self._node} {how}")
 
     def _why(self, returncode: int | None) -> str:
-        words = [line.removeprefix(LAST_WORDS) for line in self._last_words]
-        return "; ".join(words) or ended_how(returncode)
+        lines = [line.removeprefix(REASON_PREFIX) for line in self._last_lines]
+        return "; ".join(lines) or ended_how(returncode)
 
     async def on_stop(self, reason: StopReason) -> None:
         """End the process in order. It has ended afterwards, unless SIGKILL does not end it in
-        time: then it is left alone, and that is told.
+        time: then it is left alone, and a note says so.
         """
         child = self._child
         assert child is not None
@@ -210,11 +210,11 @@ class NodeProcess(Actor[_Inbox]):
                 how = f"{error}: it waits for its disk perhaps; end it before the next start"
                 self._watcher.give_up(self._node, f"not stopped in order: {how}")
             else:
-                self._tell_end(child.said(), returncode, in_time=in_time)
+                self._judge_end(child.said(), returncode, in_time=in_time)
             child.close()
             self._watcher.pids.pop(self._node, None)
 
-    def _tell_end(self, said: int | None, returncode: int | None, *, in_time: bool) -> None:
+    def _judge_end(self, said: int | None, returncode: int | None, *, in_time: bool) -> None:
         if not self._judged and said != EXIT_OK and returncode not in BY_OUR_SIGTERM:
             how = self._why(returncode) if in_time else "did not stop in time, was killed"
             self._watcher.give_up(self._node, f"not stopped in order: {how}")

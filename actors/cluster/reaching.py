@@ -41,13 +41,13 @@ async def first_of(
         found = await first_within(members, config.answer_timeout_s)
         if found is None:
             silent = f"does not answer within {config.answer_timeout_s:g} s"
-            words = {name: members.words.get(name, TimeoutError()) for name in members.names}
-            if all(map(_is_not_there, words.values())):
+            reasons = {name: members.reasons.get(name, TimeoutError()) for name in members.names}
+            if all(map(_is_not_there, reasons.values())):
                 text = f"{config.path}: expected a running member of {group}, found none"
                 raise ConfigError(text)
             said = [
-                f"{name} {silent}" if isinstance(word, HANGS) else str(word)
-                for name, word in words.items()
+                f"{name} {silent}" if isinstance(reason, HANGS) else str(reason)
+                for name, reason in reasons.items()
             ]
             raise NoAnswer(f"{group}: {'; '.join(said)}; nothing was done")
         yield found
@@ -65,7 +65,7 @@ async def first_within(race: Race[T], timeout_s: float) -> T | None:
     found: T | None = None
     with trio.move_on_after(timeout_s):
         found = await race.first()
-        if found is None and not all(map(_is_not_there, race.words.values())):
+        if found is None and not all(map(_is_not_there, race.reasons.values())):
             found = await race.first(math.inf)
     return found
 

@@ -35,7 +35,7 @@ START_WAIT_S = 30.0
 """How long a run with an end in time waits for nodes that have never answered; who has not after
 that is not called a node that starts.
 """
-WAIT_TOLD_S = 1.0
+WAIT_NOTED_S = 1.0
 """When an ordered stop that somebody asked for says whom it waits for."""
 LAST_LOOK_S = 2.0
 DRAIN_LOOK_S = 0.05
@@ -158,7 +158,7 @@ class Run:
         self.on_note(line)
 
     def stop(self, reason: str, *, asked: bool = False) -> None:
-        """Begin the ordered stop; the first reason is told.
+        """Begin the ordered stop. Of several reasons, the first is reported.
 
         Args:
             asked: somebody waits for it.
@@ -208,7 +208,7 @@ class Run:
         async with trio.open_nursery() as nursery:
             await nursery.start(self._obey_signals)
             nursery.start_soon(self._show)
-            nursery.start_soon(self._tell_wait)
+            nursery.start_soon(self._note_wait)
             try:
                 with self._opening:
                     async with open_backend(self.note) as backend:
@@ -242,10 +242,10 @@ class Run:
             self.look(self.view())
             await trio.sleep(self.look_s)
 
-    async def _tell_wait(self) -> None:
+    async def _note_wait(self) -> None:
         """Say once whom a stop waits for, if it takes long and somebody waits for it."""
         await self._stop.wait()
-        await trio.sleep(WAIT_TOLD_S if self._asked else math.inf)
+        await trio.sleep(WAIT_NOTED_S if self._asked else math.inf)
         # Two kinds of waiting, one behind the other, and the second has no event.
         while not (waits := self._waits_for()):  # noqa: ASYNC110
             await trio.sleep(DRAIN_LOOK_S)
@@ -267,9 +267,9 @@ class Run:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.links.run)
             for node in self.links.names:
-                nursery.start_soon(self._tell_ready, node)
+                nursery.start_soon(self._note_ready, node)
             if self.judges:
-                nursery.start_soon(self._tell_refusals)
+                nursery.start_soon(self._note_refusals)
             nursery.start_soon(self._heed, backend)
             nursery.start_soon(self._heed_failures, backend)
             nursery.start_soon(self._feed)
@@ -281,24 +281,25 @@ class Run:
             self._last_view = self.view()
             nursery.cancel_scope.cancel()
 
-    async def _tell_ready(self, node: str) -> None:
+    async def _note_ready(self, node: str) -> None:
         await self.links.wait_for((node,))
         self.on_ready(node)
 
-    async def _tell_refusals(self) -> None:
-        """Say it when a follower is refused, or a leader waits for an operator; again only if the
-        reason is another, or it was over in between.
+    async def _note_refusals(self) -> None:
+        """Note each follower that is refused, and each leader that waits for an operator.
+
+        It is noted again only if the reason is another one, or if it was over in between.
         """
-        told: dict[tuple[str, str], str] = {}
+        noted: dict[tuple[str, str], str] = {}
         while True:
-            view, before, told = self.view(), told, {}
+            view, before, noted = self.view(), noted, {}
             for group in self.config.groups:
                 peer = self._terms(group).peer
                 for node, reason in findings(view, group, REFUSED).items():
-                    told[group, node] = f"{peer} {node} is refused: {reason}"
+                    noted[group, node] = f"{peer} {node} is refused: {reason}"
                 for node, reason in findings(view, group, FENCED).items():
-                    told[group, node] = f"{node} takes no appends: {reason}"
-            for (group, node), text in told.items():
+                    noted[group, node] = f"{node} takes no appends: {reason}"
+            for (group, node), text in noted.items():
                 if before.get((group, node)) != text:
                     self.note(f"{group}: {text}")
             await self.links.wait_changed()
@@ -307,11 +308,11 @@ class Run:
         self.stop(await backend.wait_ended(), asked=True)
 
     async def _heed_failures(self, backend: Backend) -> None:
-        """A node that cannot even start ends the run; the others go on without one that ran."""
-        told: set[str] = set()
+        """End the run for a node that cannot even start; go on without one that ran before."""
+        noted: set[str] = set()
         while True:
-            for node in sorted(set(backend.failed()) - told):
-                told.add(node)
+            for node in sorted(set(backend.failed()) - noted):
+                noted.add(node)
                 if node in self.links.silent():
                     self.stop(f"{node} could not start")
                 else:

@@ -321,7 +321,7 @@ class _FeedPlan:
         """
         groups, descriptors, records = [], list(self.descriptors), []
         folder = os.path.join(self.config.data_dir, FEED_FOLDER)
-        for place, group in enumerate(self.groups):
+        for number, group in enumerate(self.groups):
             try:
                 records.append(FeedRecord(folder, group.name))
                 groups.append(group)
@@ -331,8 +331,8 @@ class _FeedPlan:
                 _LOGGER.warning(
                     "%s: not fed from here: another run writes %s", group.name, taken.path
                 )
-                os.close(self.descriptors[place])
-                descriptors.remove(self.descriptors[place])
+                os.close(self.descriptors[number])
+                descriptors.remove(self.descriptors[number])
         return groups, descriptors, records
 
     def _finder(self, group: Group) -> MasterFinder:

@@ -17,9 +17,10 @@ from actors.env.real import now_ms
 def starts_how(
     config: ClusterConfig, node: str, process: int, clock_ms: Callable[[], int] = now_ms
 ) -> str:
-    """For people: since when, which group it opens at the moment, and whether it waits for room; ""
-    if it has been ready, or if its events do not tell: those of a full disk's node wait in its
-    memory, so then what its disk lacks is said.
+    """For people: since when a node starts, which group it opens, and whether it waits for room.
+
+    It is "" if the node has been ready, or if its events do not show it. A node on a full disk has
+    them in memory only, so for that one the text names what its disk lacks.
 
     Args:
         process: who has its data open.
@@ -39,7 +40,7 @@ def starts_how(
         if first is None:
             return _without_room(config, node)
         if not isinstance(first.event, NodeStarted):
-            return ""  # of a long life: its beginning has expired
+            return ""  # it has run for so long that its first events have expired
         if first.event.process != process:
             return _without_room(config, node)
         ready, lacks = set[str](), ""

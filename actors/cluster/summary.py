@@ -74,7 +74,8 @@ class MemberEnd:
         """For people.
 
         Args:
-            usual_s: the age that is told of all; that of one who said it long before is told.
+            usual_s: the age that the heading gives for all members; one that is much older is
+                given here.
         """
         behind = f", behind by {self.behind} {self.own.terms.unit}" if self.behind else ""
         when = when_text(self.age_s, usual_s, gone=self.gone)
@@ -196,7 +197,7 @@ class Summary:
         reason: why it ended.
         starting: nodes that were not up yet when a signal ended the run during its start.
         failures: what failed, one line each; () for an ordered end.
-        child_code: how a failure is told to the parent of a node's process.
+        child_code: the exit code by which a node's process reports its failure to its parent.
     """
 
     cluster: str
@@ -331,7 +332,7 @@ def age_before(now_s: float | None, heard_s: float | None) -> float | None:
 
 
 def usual_age(ages: Iterable[float | None]) -> float:
-    """The age that is told of all members of a group; infinity: none is known."""
+    """The age that the heading of a group gives for all its members; infinity: none is known."""
     return min((age for age in ages if age is not None), default=math.inf)
 
 

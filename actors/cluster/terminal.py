@@ -160,12 +160,12 @@ def _rows(view: ClusterView, group: str, rates: Mapping[str, Rates], wide: bool)
     lead = None if found is None else found[1]
     peers = {} if lead is None else {peer.node: peer for peer in lead.peers}
     members = [node for node in view.nodes if group in node.groups]
-    for place, node in enumerate(
+    for row, node in enumerate(
         sorted(members, key=lambda node: found is None or node.node != found[0])
     ):
         own, peer = node.groups[group], peers.pop(node.node, None)
         row: _Row = {
-            "group": group if place == 0 else "",
+            "group": group if row == 0 else "",
             "node": node.node,
             "role": own.role,
             own.terms.epoch: str(own.epoch) if own.epoch > 0 else "",
@@ -333,12 +333,12 @@ def _link_text(own: GroupStatus) -> list[str]:
     if own.link is None:
         return []
     is_said = own.reason and own.reason in own.link.error
-    is_told = own.link.error and not own.link.is_up and not is_said
-    return [f"{own.link.state} ({own.link.error})" if is_told else own.link.state]
+    with_error = own.link.error and not own.link.is_up and not is_said
+    return [f"{own.link.state} ({own.link.error})" if with_error else own.link.state]
 
 
 def _found_text(node: str, own: GroupStatus) -> Iterator[str]:
-    """What it has found that is told nowhere else, and what mends what is."""
+    """The findings of a node that no other line shows, and the command that mends damage."""
     if DAMAGED in own.findings:
         yield f"`repair {node}` mends its copy from another member's"
     yield from (own.findings[kind] for kind in (STANDS_STILL, MENDED) if kind in own.findings)

@@ -34,7 +34,7 @@ that was asked to take over may take (`TRANSFER_TIMEOUT_S` of `actors.dledger.co
 
 @attrs.frozen
 class _Leading:
-    """A member that leads, by its own word, and since which term."""
+    """A member that says that it leads, and since which term."""
 
     name: str
     term: int
@@ -108,11 +108,11 @@ class _Members:
         if not self._named or self.known is not None:
             return error
         if any(named.lacks for named in self._named.values()):  # it says itself what is needed
-            return NoAnswer(f"{error}: `status` tells, then type it again")
+            return NoAnswer(f"{error}: see `status`, then type it again")
         count = len(self.config.groups[self.group].members)
         return NoAnswer(
             f"{error}; a leader is elected once {count // 2 + 1} of the {count} members run and"
-            " hear each other: `status` tells, then type it again"
+            " hear each other: see `status`, then type it again"
         )
 
     @property
@@ -185,7 +185,7 @@ async def _handed_over(
 
 
 async def _settled(members: _Members, led: _Leading, node: str | None, why: str) -> dict[str, Any]:
-    """What became of a transfer whose end the leader did not tell: the members know who leads.
+    """What became of a transfer whose end the leader did not report: the members know who leads.
 
     Raises: RequestRefused: it leads as before. OutcomeUnknown: another one than `node` leads, or
         nobody says who does.

@@ -55,8 +55,8 @@ class ClassicGroup:
             known bugs run (`python tests/traps.py`; in brackets the traps of classic-ha.md 7):
             bytes leave the master before its sync, slaves and Java slaves count by what they have
             written, and report bytes when they hand them to the store, not when it has them (T4,
-            T6); a failed sync is told as an event only and counts as done (T26); every report that
-            is not negative is believed (T2, T3, T8), and a master keeps no mark of what it
+            T6); a failed sync is reported as an event only and counts as done (T26); every report
+            that is not negative is believed (T2, T3, T8), and a master keeps no mark of what it
             acknowledged (T30); each connection of a slave is a copy (T12), also of a slave that
             lacks the beginning, and an empty one starts with the master's last file (T14); a slave
             waits in vain for a frame that is too large (T10), retries at one pace, is never called

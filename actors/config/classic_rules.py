@@ -27,15 +27,15 @@ def classic_problems(group: ClassicGroup, nodes: Mapping[str, str]) -> Iterator[
 def _members(group: ClassicGroup, nodes: Mapping[str, str]) -> Iterator[Problem]:
     known = ", ".join(nodes)
     base = ("groups", group.name)
-    places: list[tuple[KeyPath, str]] = [((*base, "master"), group.master)]
-    places += [((*base, "slaves", i), slave.node) for i, slave in enumerate(group.slaves)]
-    for key, node in places:
+    named: list[tuple[KeyPath, str]] = [((*base, "master"), group.master)]
+    named += [((*base, "slaves", i), slave.node) for i, slave in enumerate(group.slaves)]
+    for key, node in named:
         if node not in nodes:
             hint = suggestion(node, nodes)
             depends: tuple[KeyPath, ...] = (("nodes",), key[:3])
             yield Problem(key, f"one of the nodes {known}{hint}", describe(node), depends)
     seen: set[str] = set()
-    for key, node in places:
+    for key, node in named:
         if node in seen and node == group.master:
             yield Problem(
                 key,

@@ -33,7 +33,7 @@ class Election:
     """How long members that elect who leads them may be without one.
 
     Attributes:
-        missed_after_s: after so long without a word they miss the one that they had.
+        missed_after_s: after so long without a heartbeat they hold an election.
         campaign_max_s: what one campaign takes at most.
     """
 

@@ -80,8 +80,8 @@ class ClusterConfig:
         version: of the file's format, 1.
         name: of the cluster; kept in each node's identity file. Upstream: brokerClusterName,
             DefaultCluster.
-        data_dir: absolute; each node lives in `DATA_DIR/NODE/`. In the file it is relative to the
-            file.
+        data_dir: absolute; each node's data is in `DATA_DIR/NODE/`. In the file it is relative to
+            the file.
         nodes: name -> IP address, the one it listens on and connects from. Upstream: brokerIP1,
             brokerIP2.
         groups: name -> group.
@@ -91,7 +91,7 @@ class ClusterConfig:
             there only with the cluster's secret, `DATA_DIR/cluster.secret`.
         api_clients: clients that may be connected to one node's API at a time, over its Unix socket
             and `api_port` together; a further one is turned away. 1 to 10,000; each takes a
-            descriptor, and some 50 KiB while it is idle. The members have places of their own.
+            descriptor, and some 50 KiB while it is idle. The members have slots of their own.
         answer_timeout_s: how long one node waits for another's answer, and `promote`, `resync`,
             `status` and `stop` for a node's, before it counts as silent. A promotion that replaces
             a hanging master waits for that.

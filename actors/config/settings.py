@@ -26,7 +26,7 @@ UNTIL_THE_NEXT = (
 
 
 def settings(config: ClusterConfig) -> dict[str, str]:
-    """Every setting that a node lives by, defaults included."""
+    """Every setting that a node runs with, defaults included."""
     flat: dict[str, str] = {}
     _flatten(config, (), flat)
     return flat

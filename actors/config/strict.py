@@ -165,7 +165,7 @@ def _require_table(value: Any) -> dict[str, Any]:
 
 
 def _each(items: Any, kind: Any, structure: Callable[[Any, Any], Any]) -> list[Any]:
-    """Structure all, and raise all errors together, each with its place."""
+    """Structure all items, and raise all errors together, each with the item's index."""
     errors: list[Exception] = []
     results: list[Any] = []
     for index, value in items:

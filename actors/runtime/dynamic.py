@@ -102,7 +102,7 @@ class DynamicSupervisor(Supervisor):
             self._children.append(child)
             try:
                 await self._start_child(child)
-            except Exception as exc:  # noqa: BLE001 - told to whoever asked
+            except Exception as exc:  # noqa: BLE001 - the answer to whoever asked
                 self._ended_for_good(child)
                 refused = Refused(reason=f"could not start: {describe(exc)}", error=exc)
                 answer(message.reply_to, refused)

@@ -58,10 +58,10 @@ class SignificantChildFailed(ExceptionGroup[Exception]):
 
 
 class StopFailed(ExceptionGroup[Exception]):
-    """What `on_stop` raised in an ordered stop, from one actor or collected by its supervisors.
+    """The errors that `on_stop` raised in an ordered stop, of one actor or of a whole subtree.
 
     It reaches the host, because data may not be where it should be. A crash that a stop overtakes
-    is only told as an event: without the stop its supervisor would have dealt with it.
+    is only reported as an event: without the stop its supervisor would have dealt with it.
     """
 
     def derive(self, excs: Sequence[Exception]) -> StopFailed:  # type: ignore[override]

@@ -87,25 +87,25 @@ class Incarnations:
     async def _live(
         self, child: Child, current: Incarnation, *, task_status: trio.TaskStatus[None]
     ) -> None:
-        """A whole incarnation of a child, in its own task."""
+        """Run one incarnation of a child from its start to its end, in a task of its own."""
         started = partial(self._started, child, current, task_status)
-        told = False  # stays so for KeyboardInterrupt and the like, which end this supervisor too
+        is_exit = False  # stays so for KeyboardInterrupt and its like, which end this supervisor
         try:
             with current.scope:
                 process = self._launch(self._registry, child.path, current.number, child.spec.start)
                 child.kind, child.type = process.kind, process.type
                 current.process = process
                 await process.run(started)
-            told = current.ready
+            is_exit = current.ready
         except Exception as exc:
             current.error = exc
             if not current.ready:
                 raise
-            told = True
+            is_exit = True
         finally:
             current.ended.set()
             self._report(child, current)
-            if told:
+            if is_exit:
                 self._exits.append(
                     Exit(name=child.spec.name, incarnation=current.number, error=current.error)
                 )
@@ -128,7 +128,7 @@ class Incarnations:
             self._registry.emit(child.path, current.number, events.ActorRestarted(restarts=again))
 
     def _report(self, child: Child, current: Incarnation) -> None:
-        """Tell the end of an incarnation, and let the back-off begin again after a long one."""
+        """Emit the end of an incarnation as an event; a long one resets the child's back-off."""
         if current.error is not None:
             event: object = events.ActorCrashed(
                 error=describe(current.error), starting=not current.ready

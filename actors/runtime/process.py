@@ -21,7 +21,7 @@ WORK_S = 0.010  # a receive loop checkpoints at least this often
 LOOK_S = 0.002  # how much work may pass between two looks at the clock
 LOOK_MAX = 64  # messages between two looks at the clock, at most
 UNCHECKED_MAX = 4096  # messages without a checkpoint, for clocks that stand still while we work
-LAG_S = 1.0  # a timer that fires this late is told as LoopLagged
+LAG_S = 1.0  # a timer that fires this late is reported as LoopLagged
 
 
 class ActorProcess:

@@ -309,7 +309,10 @@ class ReplyTo(Generic[R_contra]):
             self._asked = None
 
     def _settle(self, value: Any, error: Exception | None) -> None:
-        """What the asker made of it; a bare ReplyTo has nobody to tell."""
+        """Hand the answer, or the error instead of one, to whoever asked.
+
+        Subclasses override it; a bare ReplyTo has nobody who waits.
+        """
 
 
 class _LocalReply(ReplyTo[Any]):
@@ -407,8 +410,8 @@ class LaterReply(Question):
         self._done(self, value if error is None else error)
 
 
-DEAD_LETTER_PERIOD_S = 1.0  # the same kind of dead letter is told at most this often
-DEAD_LETTER_KINDS_MAX = 1024  # (path, message type) pairs counted apart; more are told at once
+DEAD_LETTER_PERIOD_S = 1.0  # the same kind of dead letter is reported at most so often
+DEAD_LETTER_KINDS_MAX = 1024  # (path, message type) pairs counted apart; more are reported at once
 
 
 def log_event(path: str, incarnation: int, event: Any) -> None:
@@ -484,7 +487,7 @@ class Registry:
     def flush_dead_letters(self) -> None:
         """Report dead letters that were counted and not yet reported, at the end of the system."""
         for (path, message_type), (_, count) in self._dead.items():
-            self._tell_dead(path, message_type, count)
+            self._report_dead(path, message_type, count)
         self._dead.clear()
 
     def _count(self, path: str, message_type: str) -> None:
@@ -494,17 +497,17 @@ class Registry:
         if known is None and len(self._dead) >= DEAD_LETTER_KINDS_MAX:
             self._make_room(now_s)
         if known is None or now_s >= known[0] + DEAD_LETTER_PERIOD_S:
-            self._tell_dead(path, message_type, 1 + (known[1] if known else 0))
+            self._report_dead(path, message_type, 1 + (known[1] if known else 0))
             if known is not None or len(self._dead) < DEAD_LETTER_KINDS_MAX:
                 self._dead[key] = (now_s, 0)
         else:
             self._dead[key] = (known[0], known[1] + 1)
 
     def _make_room(self, now_s: float) -> None:
-        old = [k for k, (told_s, _) in self._dead.items() if now_s >= told_s + DEAD_LETTER_PERIOD_S]
+        old = [key for key, (at_s, _) in self._dead.items() if now_s >= at_s + DEAD_LETTER_PERIOD_S]
         for path, message_type in old:
-            self._tell_dead(path, message_type, self._dead.pop((path, message_type))[1])
+            self._report_dead(path, message_type, self._dead.pop((path, message_type))[1])
 
-    def _tell_dead(self, path: str, message_type: str, count: int) -> None:
+    def _report_dead(self, path: str, message_type: str, count: int) -> None:
         if count:
             self.emit(path, 0, events.DeadLettered(message_type=message_type, count=count))

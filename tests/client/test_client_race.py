@@ -106,7 +106,7 @@ async def test_nobody_opens(autojump_clock: trio.testing.MockClock) -> None:
     doors.ways["n1"] = late
     async with doors.race() as race:
         assert await race.first() is None
-        assert {name: str(word) for name, word in race.words.items()} == {
+        assert {name: str(reason) for name, reason in race.reasons.items()} == {
             "n0": "nobody listens",
             "n1": "gone",
         }
