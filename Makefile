@@ -50,6 +50,7 @@ check: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p actors -p wire
+	$(BIN)/mypy examples
 
 # PEER_VERSION="5.4.0,dledger-0.3.2": only beside those, RocketMQ's by their numbers alone.
 interop: $(VENV)/.test

@@ -252,6 +252,7 @@ async def _start(
                 events=emit,
                 stop_timeout_s=config.stop_timeout_s,
                 tell_hook=env.tell_hook,
+                log_crashes=False,  # a node has its event log
                 shield=True,  # the tree has to outlive the drain
             )
         )

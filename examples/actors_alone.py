@@ -9,6 +9,7 @@ import trio
 from actors.runtime import (
     Actor,
     ActorDown,
+    ActorRef,
     ChildSpec,
     ReplyTo,
     SupervisorSpec,
@@ -37,17 +38,20 @@ class Divider(Actor[Divide]):
 SPEC = SupervisorSpec(children=(ChildSpec(name="divider", start=Divider),))
 
 
+async def divide(divider: ActorRef[Divide], by: int) -> float:
+    return await divider.ask(
+        float, lambda reply_to: Divide(number=6, by=by, reply_to=reply_to), timeout_s=1.0
+    )
+
+
 async def main() -> None:
     print(render_spec(SPEC, "demo"))
     async with open_system("demo", SPEC) as system:
-        divider = system.ref("/demo/divider")  # stays valid across restarts
+        divider = system.ref("/demo/divider", Divide)  # stays valid across restarts
         for by in (2, 0, 4):
             try:
-                answer = await divider.ask(
-                    float, lambda r, by=by: Divide(number=6, by=by, reply_to=r), timeout_s=1.0
-                )
-                print(f"6 / {by} = {answer}")
-            except ActorDown as exc:
+                print(f"6 / {by} = {await divide(divider, by)}")
+            except ActorDown as exc:  # its cause is the crash, which is logged as well
                 print(f"6 / {by}: {type(exc).__name__}: {exc}")
             await trio.sleep(0.01)  # the supervisor starts a fresh divider meanwhile
         print(render_tree(system.tree()))

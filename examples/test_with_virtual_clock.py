@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import trio
 
+import actors
 from actors.sim.cluster import SimCluster
 
 pytest_plugins = ["actors.sim.plugin"]
@@ -18,7 +19,7 @@ pytest_plugins = ["actors.sim.plugin"]
 class Shop:
     """The program under test: it keeps its orders in a replicated log."""
 
-    def __init__(self, log) -> None:
+    def __init__(self, log: actors.Log) -> None:
         self._log = log
 
     async def take_order(self, text: str) -> int:

@@ -14,6 +14,8 @@ from actors.runtime.ref import ActorRef, LaterReply, ReplyTo
 from actors.runtime.timers import Timers
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeForm
+
     from actors.runtime.ref import Registry
 
 M = TypeVar("M")
@@ -82,8 +84,12 @@ class ActorContext(Generic[M]):
         """Hand an event of the catalogue to the node's event log. Synchronous."""
         self._registry.emit(self.path, self.incarnation, event)
 
-    def ref(self, path: str) -> ActorRef[Any]:
-        """The ref of any path of this system."""
+    @overload
+    def ref(self, path: str) -> ActorRef[Any]: ...
+    @overload
+    def ref(self, path: str, message: TypeForm[T]) -> ActorRef[T]: ...
+    def ref(self, path: str, message: object = None) -> ActorRef[Any]:
+        """The ref of any path of this system; see `Registry.ref`."""
         return self._registry.ref(path)
 
     def spawn(self, async_fn: Callable[[Unpack[Ts]], Awaitable[object]], *args: *Ts) -> None:

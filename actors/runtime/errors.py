@@ -16,7 +16,8 @@ class AskTimeout(ActorError):
 class ActorDown(ActorError):
     """The asked actor is not there, or ended before it answered.
 
-    It may have acted on the message.
+    It may have acted on the message. `__cause__` is what the actor crashed with, if it crashed
+    while it had the question.
     """
 
 
@@ -69,9 +70,13 @@ class StopFailed(ExceptionGroup[Exception]):
 
 
 def describe(error: BaseException) -> str:
-    """The leaf errors of a group, or the error itself: "Type: text; Type: text"."""
+    """The leaf errors of a group, or the error itself: "Type: text; Type: text".
+
+    The crash behind an ActorDown is left out: it has a description of its own.
+    """
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(describe(each) for each in error.exceptions)
-    cause = f" (after {describe(error.__cause__)})" if error.__cause__ is not None else ""
+    behind = None if isinstance(error, ActorDown) else error.__cause__
+    cause = f" (after {describe(behind)})" if behind is not None else ""
     text = str(error)
     return f"{type(error).__name__}: {text}{cause}" if text else f"{type(error).__name__}{cause}"

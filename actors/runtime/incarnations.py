@@ -126,10 +126,13 @@ class Incarnations:
         again = child.restarts + child.requested
         if again:
             self._registry.emit(child.path, current.number, events.ActorRestarted(restarts=again))
+            self._registry.crash_log.restarted(child.path, current.number, again)
 
     def _report(self, child: Child, current: Incarnation) -> None:
         """Emit the end of an incarnation as an event; a long one resets the child's back-off."""
         if current.error is not None:
+            if current.ready or child.restarts:  # else whoever has it started gets the error
+                self._registry.crash_log.crashed(child.path, current.number, current.error)
             event: object = events.ActorCrashed(
                 error=describe(current.error), starting=not current.ready
             )

@@ -98,12 +98,12 @@ class ActorProcess:
         finally:
             if self._killed:
                 self.stopped_as = StopReason.KILLED
-            self._close()
+            self._close(crash)
             try:
                 if ready:
                     await self._stop(crash)
             finally:
-                self._fail_replies()
+                self._fail_replies(crash)
         if crash is not None:
             raise crash
 
@@ -120,17 +120,19 @@ class ActorProcess:
                 f"{self.path} crashed, and again in on_stop", [crash, exc]
             ) from None
 
-    def _close(self) -> None:
+    def _close(self, crash: Exception | None = None) -> None:
         """Turn senders away and dead-letter what was not read. Harmless the second time."""
         if self._mailbox.open:
             self._ref.detach()
             unread = [*self._control, *self._batch, *self._mailbox.close()]
-            self._registry.dead_letters(self.path, unread)
+            self._registry.dead_letters(self.path, unread, crash=crash)
 
-    def _fail_replies(self) -> None:
+    def _fail_replies(self, crash: Exception | None) -> None:
         self._ctx.close()
         for reply in list(self._mailbox.replies):
-            reply.fail(ActorDown(f"{self.path}#{self.incarnation} ended before it answered"))
+            error = ActorDown(f"{self.path}#{self.incarnation} ended before it answered")
+            error.__cause__ = crash
+            reply.fail(error)
 
     def _fail(self, error: Exception) -> None:
         """Have the receive loop raise `error`, which happened in somebody else's task."""

@@ -14,20 +14,25 @@ import math
 import random
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Generic, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
 
 import trio
 from trio.lowlevel import current_task
 
 from actors.env.protocols import EventSink
 from actors.events import runtime as events
+from actors.runtime.crash_log import CrashLog
 from actors.runtime.deadlines import Deadlines
 from actors.runtime.errors import ActorDown, AskInsideHandle, AskTimeout, MailboxFull, Unread
 from actors.runtime.lane import Lane, WaitingSender
 from actors.runtime.mailbox import Mailbox
 from actors.runtime.parking import Parker
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
+
 M_contra = TypeVar("M_contra", contravariant=True)
+T = TypeVar("T")
 R = TypeVar("R")
 R1 = TypeVar("R1")
 R2 = TypeVar("R2")
@@ -425,6 +430,7 @@ class Registry:
     Attributes:
         receivers: the tasks of receive loops, which must not ask.
         deadlines: when questions expire and parked actors wake by themselves.
+        crash_log: where crashes and restarts are logged.
         tell_hook: awaited before each tell, for simulation; None in production.
     """
 
@@ -434,8 +440,10 @@ class Registry:
         rng: random.Random,
         event_sink: EventSink = log_event,
         tell_hook: Callable[[], Awaitable[None]] | None = None,
+        log_crashes: bool = True,
     ) -> None:
         self.rng = rng
+        self.crash_log = CrashLog(log_crashes)
         self.receivers: dict[trio.lowlevel.Task, str] = {}
         self.tell_hook = tell_hook
         self.deadlines = Deadlines()
@@ -444,8 +452,18 @@ class Registry:
         self._incarnations: dict[str, int] = {}
         self._dead: dict[tuple[str, str], tuple[float, int]] = {}
 
-    def ref(self, path: str) -> ActorRef[Any]:
-        """The ref of a path, whether an actor runs there now, later or never."""
+    @overload
+    def ref(self, path: str) -> ActorRef[Any]: ...
+    @overload
+    def ref(self, path: str, message: TypeForm[T]) -> ActorRef[T]: ...
+    def ref(self, path: str, message: object = None) -> ActorRef[Any]:
+        """The ref of a path, whether an actor runs there now, later or never.
+
+        Args:
+            path: "/n0/orders/store".
+            message: what the actor there takes, a class or a union of them. It is for type
+                checkers: whether that is so is not checked.
+        """
         ref = self._refs.get(path)
         if ref is None:
             ref = self._refs[path] = ActorRef(path, self)
@@ -477,12 +495,25 @@ class Registry:
         """Count a message that nobody will read, and fail its `reply_to`."""
         self.dead_letters(path, [message], error)
 
-    def dead_letters(self, path: str, messages: list[Any], error: Exception | None = None) -> None:
+    def dead_letters(
+        self,
+        path: str,
+        messages: list[Any],
+        error: Exception | None = None,
+        crash: Exception | None = None,
+    ) -> None:
+        """Count messages that nobody will read, and fail their `reply_to`.
+
+        Args:
+            error: what the replies fail with; None: `Unread`, whose cause is `crash`.
+        """
         for message in messages:
             self._count(path, type(message).__name__)
             reply = getattr(message, "reply_to", None)
             if isinstance(reply, ReplyTo):
-                reply.fail(error or Unread(f"{path} is not running"))
+                unread = Unread(f"{path} is not running")
+                unread.__cause__ = crash
+                reply.fail(error or unread)
 
     def flush_dead_letters(self) -> None:
         """Report dead letters that were counted and not yet reported, at the end of the system."""

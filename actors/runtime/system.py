@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import attrs
 import trio
@@ -24,6 +24,11 @@ from actors.runtime.spec import Start, SupervisorSpec, supervisor_of
 from actors.runtime.supervisor import Supervisor
 from actors.runtime.tree import State, TreeNode
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
+
+T = TypeVar("T")
+
 STOP_TIMEOUT_S = 30.0  # the whole stop: service managers give 90 s, and an operator about this long
 
 Build = SupervisorSpec | Callable[[Registry], SupervisorSpec]
@@ -38,8 +43,12 @@ class System:
         self._root = root
         self._ended = trio.Event()
 
-    def ref(self, path: str) -> ActorRef[Any]:
-        """The ref of a path: "/n0/orders/store"."""
+    @overload
+    def ref(self, path: str) -> ActorRef[Any]: ...
+    @overload
+    def ref(self, path: str, message: TypeForm[T]) -> ActorRef[T]: ...
+    def ref(self, path: str, message: object = None) -> ActorRef[Any]:
+        """The ref of a path, "/n0/orders/store"; see `Registry.ref`."""
         return self.registry.ref(path)
 
     def tree(self) -> TreeNode:
@@ -100,6 +109,7 @@ async def serve(
     events: EventSink = log_event,
     stop_timeout_s: float = STOP_TIMEOUT_S,
     tell_hook: Callable[[], Awaitable[None]] | None = None,
+    log_crashes: bool = True,
     task_status: trio.TaskStatus[System] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run a system until it is stopped, cancelled or fails.
@@ -113,6 +123,7 @@ async def serve(
         stop_timeout_s: the budget of the whole stop; what runs then is killed and named in
             `StopTimedOut`.
         tell_hook: awaited before each tell; for simulation.
+        log_crashes: whether crashes and restarts are logged, see `crash_log`.
 
     Returns: when the system has ended. `task_status` gives the `System` once the tree is ready.
 
@@ -122,7 +133,10 @@ async def serve(
     ExceptionGroup.
     """
     registry = Registry(
-        rng=rng if rng is not None else random.Random(name), event_sink=events, tell_hook=tell_hook
+        rng=rng or random.Random(name),
+        event_sink=events,
+        tell_hook=tell_hook,
+        log_crashes=log_crashes,
     )
     root_spec = spec if isinstance(spec, SupervisorSpec) else spec(registry)
     root = Supervisor(
@@ -155,6 +169,7 @@ async def serve(
         if ended is None:
             ended = runtime_events.ActorStopped(reason=root.stopped_as.value)
         registry.flush_dead_letters()
+        registry.crash_log.flush()
         registry.emit(root.path, root.incarnation, ended)
         system.end()
 
@@ -167,6 +182,7 @@ def open_system(
     events: EventSink = log_event,
     stop_timeout_s: float = STOP_TIMEOUT_S,
     tell_hook: Callable[[], Awaitable[None]] | None = None,
+    log_crashes: bool = True,
     shield: bool = False,
 ) -> AbstractAsyncContextManager[System]:
     """`async with open_system(...) as system`: ready on entry, stopped in order on exit.
@@ -190,6 +206,7 @@ def open_system(
             events=events,
             stop_timeout_s=stop_timeout_s,
             tell_hook=tell_hook,
+            log_crashes=log_crashes,
         ),
         shield,
     )

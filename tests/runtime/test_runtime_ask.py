@@ -21,6 +21,8 @@ from actors.runtime import (
     Restart,
     StopReason,
     SupervisorSpec,
+    Unread,
+    describe,
     open_system,
 )
 from actors.runtime.deadlines import STALE_MIN
@@ -48,6 +50,46 @@ async def test_ask_returns_the_answer(autojump_clock):
             await a.ask(str, ask, timeout_s=1.0)
         await settle()
         assert await a.ask(str, ask, timeout_s=1.0) == "a#2"  # the ref outlives the incarnation
+
+
+async def test_a_question_that_fails_by_a_crash_has_it_as_its_cause(autojump_clock):
+    """Both one that was read, and one that was still unread."""
+    log = Log()
+    causes: list[BaseException | None] = []
+
+    async def asks(ref: ActorRef[Any], make: Any, kind: type[ActorDown]) -> None:
+        with pytest.raises(ActorDown) as caught:
+            await ref.ask(str, make, timeout_s=1.0)
+        assert type(caught.value) is kind
+        causes.append(caught.value.__cause__)
+
+    async with open_system("n0", one(log)) as system, trio.open_nursery() as nursery:
+        a = system.ref("/n0/a")
+        nursery.start_soon(asks, a, keep, ActorDown)
+        await settle()
+        await a.tell(Crash())
+        nursery.start_soon(asks, a, ask, Unread)
+        await trio.lowlevel.checkpoint()
+    first, second = causes
+    assert isinstance(first, ExceptionGroup)
+    assert first is second
+    assert first.subgroup(Boom) is not None
+    assert describe(ActorDown("x")) == "ActorDown: x"
+
+
+async def test_a_question_that_fails_by_an_ordered_stop_has_no_cause(autojump_clock):
+    log = Log()
+    async with trio.open_nursery() as nursery, open_system("n0", one(log)) as system:
+
+        async def asks() -> None:
+            with pytest.raises(ActorDown) as caught:
+                await system.ref("/n0/a").ask(str, keep, timeout_s=9.0)
+            assert caught.value.__cause__ is None
+            log.append("asked")
+
+        nursery.start_soon(asks)
+        await settle()
+    assert log[-1] == "asked"
 
 
 async def test_ask_times_out_and_drops_a_late_answer(autojump_clock):

@@ -112,10 +112,51 @@ class Asks(Actor[bool | Exception]):
         )
 """
 
+A_USERS_OWN_FILE = """
+from typing import TypeAlias
 
-def test_the_example_of_the_style_page_type_checks_exactly(tmp_path):
+import attrs
+
+from actors.runtime import Actor, ActorRef, ChildSpec, ReplyTo, SupervisorSpec, open_system
+
+@attrs.frozen
+class Add:
+    count: int
+
+@attrs.frozen
+class Total:
+    of: str
+    reply_to: ReplyTo[int]
+
+Message: TypeAlias = Add | Total
+
+@attrs.define
+class Counter(Actor[Message]):
+    async def on_start(self) -> None:
+        await self.ctx.ref("/demo/other", Add).tell(Add(1))
+        await self.ctx.ref("/demo/other", Add).tell(Total("a", ReplyTo[int]()))  # E: arg-type
+
+async def main() -> None:
+    spec = SupervisorSpec(children=(ChildSpec(name="counter", start=Counter),))
+    async with open_system("demo", spec) as system:
+        counter = system.ref("/demo/counter", Message)
+        await counter.tell(Add(1))
+        await counter.tell(1)  # E: arg-type
+        for name in ("a", "b"):
+            total = await counter.ask(int, lambda reply: Total(name, reply), timeout_s=1.0)
+            text: str = total  # E: assignment
+            print(total + 1, text)
+        await counter.ask(int, lambda reply: Total(1, reply), timeout_s=1.0)  # E: arg-type
+        adds: ActorRef[Add] = counter
+        untyped = system.ref("/demo/counter")
+        print(adds, await untyped.ask(int, lambda reply: Total("a", reply), timeout_s=1.0))
+"""
+
+
+@pytest.mark.parametrize("example", [EXAMPLE, A_USERS_OWN_FILE])
+def test_an_example_type_checks_exactly(example, tmp_path):
     path = tmp_path / "group_transfer_example.py"
-    path.write_text(EXAMPLE)
+    path.write_text(example)
     found = re.compile(rf"{re.escape(path.name)}:(\d+): error: .* \[([\w-]+)\]$")
     cache = ROOT / ".mypy_cache"
     out, err, _ = api.run(
@@ -125,7 +166,7 @@ def test_the_example_of_the_style_page_type_checks_exactly(tmp_path):
     got = {(int(match[1]), match[2]) for line in out.splitlines() if (match := found.search(line))}
     wanted = {
         (number, line.partition("# E: ")[2])
-        for number, line in enumerate(EXAMPLE.splitlines(), 1)
+        for number, line in enumerate(example.splitlines(), 1)
         if "# E: " in line
     }
     assert {line for line, _ in got} == {line for line, _ in wanted}, out

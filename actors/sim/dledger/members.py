@@ -202,7 +202,12 @@ class SimGroups(SimMachines[SimMember]):
                 )
 
             opened = open_system(
-                name, build, rng=env.rng, events=env.events, tell_hook=env.tell_hook
+                name,
+                build,
+                rng=env.rng,
+                events=env.events,
+                tell_hook=env.tell_hook,
+                log_crashes=False,
             )
             try:
                 async with opened as system:
