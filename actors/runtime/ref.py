@@ -515,8 +515,9 @@ class Registry:
                 unread.__cause__ = crash
                 reply.fail(error or unread)
 
-    def flush_dead_letters(self) -> None:
-        """Report dead letters that were counted and not yet reported, at the end of the system."""
+    def flush(self) -> None:
+        """Report what was counted and not yet reported, at the end of the system."""
+        self.crash_log.flush()
         for (path, message_type), (_, count) in self._dead.items():
             self._report_dead(path, message_type, count)
         self._dead.clear()

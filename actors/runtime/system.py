@@ -150,8 +150,8 @@ async def serve(
     system = System(registry, root)
 
     def started() -> None:
-        event = runtime_events.ActorStarted(role=root.kind, type=root.type)
-        registry.emit(root.path, root.incarnation, event)
+        began = runtime_events.ActorStarted(role=root.kind, type=root.type)
+        registry.emit(root.path, root.incarnation, began)
         task_status.started(system)
 
     ended: object = None
@@ -168,8 +168,7 @@ async def serve(
     finally:
         if ended is None:
             ended = runtime_events.ActorStopped(reason=root.stopped_as.value)
-        registry.flush_dead_letters()
-        registry.crash_log.flush()
+        registry.flush()
         registry.emit(root.path, root.incarnation, ended)
         system.end()
 

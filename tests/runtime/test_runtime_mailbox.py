@@ -276,7 +276,7 @@ async def test_a_stop_wakes_blocked_senders_whose_messages_are_dead_letters(auto
             held.ref.mailbox.stop(StopReason.NORMAL)
             await held.next_batches()
         assert returned == ["blocked"]
-        held.system.registry.flush_dead_letters()
+        held.system.registry.flush()
     dead = {(e.message_type, e.count) for e in held.seen.of(events.DeadLettered)}
     counts: dict[str, int] = {}
     for event in held.seen.of(events.DeadLettered):
