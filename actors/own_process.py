@@ -1,4 +1,5 @@
-"""A process that is nothing but a command of ours: what it takes over, and its imports.
+"""A process that is nothing but a command of ours: what it takes over, its imports, and how it was
+typed.
 
 Imported before anything else of ours, so it needs next to nothing itself. A program that embeds
 nodes has a process of its own.
@@ -14,7 +15,9 @@ from __future__ import annotations
 import gc
 import math
 import os
+import re
 import resource
+import shlex
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -29,6 +32,81 @@ _UNHANDLED: Final = {
     signal.SIGHUP: signal.SIG_DFL,
 }
 """How a program has them that nobody has told otherwise."""
+
+_BARE: Final = ("status", "check", "stop")
+"""Commands over a cluster file that need no further word."""
+_NAMED: Final = re.compile(
+    r"`(?:(client|storage|pipeline|sim)|(status|check|stop|run|promote|resync|repair|transfer-leader))"
+    r"((?: [^`]*)?)`"
+)
+
+
+class _Typed:
+    """How this program was started. Attributes: see `as_triolog` and `naming`."""
+
+    is_triolog: bool = False
+    file: str | None = None
+
+
+_typed: Final = _Typed()
+
+
+@contextmanager
+def as_triolog() -> Iterator[None]:
+    """Until the exit, this program is `triolog`, and not `python -m actors.ROOM`."""
+    was, _typed.is_triolog = _typed.is_triolog, True
+    try:
+        yield
+    finally:
+        _typed.is_triolog = was
+
+
+@contextmanager
+def naming(file: str | None) -> Iterator[None]:
+    """Until the exit, `as_typed` has commands name this cluster file.
+
+    Args:
+        file: as the user typed it; "FILE" where it is not known; None: what this process prints is
+            for another one of ours, which shows it.
+    """
+    was, _typed.file = _typed.file, file
+    try:
+        yield
+    finally:
+        _typed.file = was
+
+
+def usage_of(room: str, command: str = "") -> str:
+    """What was typed up to here, for usage lines: `triolog status` or `python -m actors.cluster`.
+
+    Args:
+        room: the folder of `actors` that has the command line.
+        command: what `triolog` calls it, where that is another name.
+    """
+    return f"triolog {command or room}" if _typed.is_triolog else f"python -m actors.{room}"
+
+
+def as_typed(text: str) -> str:
+    """A text for people, in which each command can be pasted as it stands.
+
+    Nodes do not know how anybody reached them, so texts name commands in backquotes and without
+    program and cluster file: `promote GROUP`, `storage check DIR`. Here they get both, as they were
+    typed for this program.
+    """
+    return text if _typed.file is None else _NAMED.sub(_whole, text)
+
+
+def _whole(found: re.Match[str]) -> str:
+    room, command, rest = found.groups()
+    assert _typed.file is not None
+    if room is not None and rest:
+        return f"`{usage_of(room)}{rest}`"
+    if room is not None or not (command in _BARE if not rest else rest[1] != "-"):
+        return found[0]  # a word in a sentence, or an option that is spoken of
+    file = shlex.quote(_typed.file)
+    if _typed.is_triolog:
+        return f"`triolog {command} {file}{rest}`"
+    return f"`python -m actors.cluster {file} {command}{rest}`"
 
 
 @contextmanager

@@ -24,11 +24,12 @@ TARGETS = "CLUSTER.toml[:NODE], a socket's path or HOST:PORT"
 DESCRIPTION = """\
 Talk to a running node.
 
-TARGET is CLUSTER.toml (the leader of the group, or any node that answers, and the next one after
-it), CLUSTER.toml:NODE, the path of a node's socket, or HOST:PORT (that node alone), where PORT is
-the cluster file's api_port, not a group's port."""
+TARGET is CLUSTER.toml (the leader of the group, or any node that answers, and
+the next one after it), CLUSTER.toml:NODE, the path of a node's socket, or
+HOST:PORT (that node alone), where PORT is the cluster file's api_port, not a
+group's port."""
 EPILOG = """\
-`python -m actors.client TARGET COMMAND --help` lists a command's options.
+`%(prog)s TARGET COMMAND --help` lists a command's options.
 Exit codes: 0 done, 1 ran and failed, 2 wrong usage or configuration."""
 
 

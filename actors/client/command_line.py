@@ -28,12 +28,19 @@ from actors.client.connection import Client
 from actors.client.group_backend import GroupBackend, open_backend
 from actors.client.lines import open_missing_streams, open_source, write_out
 from actors.client.members import MemberFinder, members_of
-from actors.client.targets import Target, connect_target, parse_target, pick_group
-from actors.config.command_line import OutputFailed, complain, stop_signals, with_output
+from actors.client.targets import Target, connect_target, file_of, parse_target, pick_group
+from actors.config.command_line import (
+    OutputFailed,
+    complain,
+    folded,
+    stop_signals,
+    width_of,
+    with_output,
+)
 from actors.errors import ConfigError, TriologError
 from actors.group_status import group_status
 from actors.log import Log
-from actors.own_process import INTERRUPTED
+from actors.own_process import INTERRUPTED, as_typed, naming
 from actors.readable import readable_lines, readable_values
 from wire.api import frames
 
@@ -88,7 +95,9 @@ class Bar:
 def run_command_line(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     open_missing_streams()
-    return with_output(partial(_main, sys.argv[1:] if argv is None else argv))
+    words = sys.argv[1:] if argv is None else argv
+    with naming(file_of(words[0] if words else "")):
+        return with_output(partial(_main, words))
 
 
 def _main(argv: Sequence[str]) -> int:
@@ -220,8 +229,11 @@ def _writer() -> reading.Write:
 
 async def _status(client: Client, command: Status) -> int:
     status = readable_values(await client.status())
-    text = report.as_json(status) if command.json else "\n".join(report.status_lines(status))
-    await _print(text)
+    if command.json:
+        await _print(report.as_json(status))
+    else:
+        text = as_typed("\n".join(report.status_lines(status)))
+        await _print(folded(text, width_of(OUTPUT)))
     return EXIT_OK
 
 

@@ -51,6 +51,12 @@ class Target:
     address: Address | None = None
 
 
+def file_of(text: str) -> str:
+    """The cluster file that a TARGET names, as typed; "FILE": it names none."""
+    file = text.rpartition(":")[0]
+    return file if file.endswith(".toml") else text if text.endswith(".toml") else "FILE"
+
+
 def parse_target(text: str) -> Target:
     """Understand TARGET; reads the cluster file if it is one. Raises: ConfigError."""
     file, colon, node = text.rpartition(":")
@@ -255,8 +261,7 @@ def _held(target: Target) -> str:
     nodes = (target.node,) if target.node else config.python_nodes
     pids = {node: lock_holder(f"{config.node_dir(node)}/lock") for node in nodes}
     held = [f"process {pid} has the data of {node}" for node, pid in pids.items() if pid]
-    asks = f"`python -m actors.cluster {config.path} status` says what it does"
-    return f"; {', '.join(held)}: {asks}" if held else ""
+    return f"; {', '.join(held)}: `status` says what it does" if held else ""
 
 
 def _failure_text(endpoint: str, error: Exception | str) -> str:

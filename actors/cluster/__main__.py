@@ -8,15 +8,16 @@ from collections.abc import Sequence
 from actors.own_process import quiet_imports, reset_inherited
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, command: str = "") -> int:
     """Run the command line; returns the exit code.
 
     Args:
         argv: of the command line; None: of this process, which then is nothing else.
+        command: see `run_command_line`.
     """
     with quiet_imports():
         from actors.cluster.command_line import run_command_line
-    return run_command_line(argv)
+    return run_command_line(argv, command)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import argparse
 import math
 import re
 from collections.abc import Sequence
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import attrs
 
@@ -16,30 +16,63 @@ from actors.errors import ConfigError
 Command: TypeAlias = Literal[
     "run", "check", "status", "stop", "promote", "resync", "repair", "transfer-leader"
 ]
-OF_NODE: tuple[Command, ...] = ("resync", "repair")
+OF_GROUP: tuple[str, ...] = ("promote", "transfer-leader")
+"""What names a group first."""
+OF_NODE: tuple[str, ...] = ("resync", "repair")
 """What names a node first."""
-COMMANDS: tuple[Command, ...] = get_args(Command)
+COMMANDS: tuple[str, ...] = get_args(Command)
 DURATION_S_MAX = 366 * 86_400.0
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "": 1.0}
 
-DESCRIPTION = """\
-Run a cluster of replicated logs, or look at one.
+WHAT: Final[dict[str, tuple[str, ...]]] = {
+    "run": ("start the nodes of FILE and, if the file has one, its feed",),
+    "check": (
+        "start nothing: print nodes, promises, ports, time-outs, memory",
+        "and the tree",
+    ),
+    "status": (
+        "ask the running nodes and print what they say: groups, roles,",
+        "lags, and what is wrong; --trees for each node's supervision tree",
+    ),
+    "stop": ("stop the running nodes in order",),
+    "promote": (
+        "make NODE, or the furthest slave, the group's master: a master",
+        "that answers hands over and nothing is lost; what might be lost",
+        "is refused, unless by --force",
+    ),
+    "resync": (
+        "set aside what NODE's log has beyond its master's, and let it",
+        "follow",
+    ),
+    "repair": (
+        "mend what is damaged of NODE's log with another member's bytes",
+        "(--from)",
+    ),
+    "transfer-leader": (
+        "have NODE, or who has most of the log, lead a dledger group;",
+        "nothing is lost, and appends wait meanwhile",
+    ),
+}
+"""What each command does, for people."""
 
-  run     start the nodes of FILE and, if the file has one, its feed (default)
-  check   start nothing: print nodes, promises, ports, time-outs, memory and the tree
-  status  ask the running nodes and print what they say: groups, roles, lags, and what is wrong;
-          --trees for each node's supervision tree
-  stop    stop the running nodes in order
-  promote GROUP [NODE]   make NODE, or the furthest slave, the group's master: a master that answers
-          hands over and nothing is lost; what might be lost is refused, unless by --force
-  resync NODE [GROUP]    set aside what NODE's log has beyond its master's, and let it follow
-  repair NODE [GROUP]    mend what is damaged of NODE's log with another member's bytes (--from)
-  transfer-leader GROUP [NODE]   have NODE, or who has most of the log, lead a dledger group;
-          nothing is lost, and appends wait meanwhile"""
+
+def _table() -> str:
+    lines = []
+    for command, what in WHAT.items():
+        names = " GROUP [NODE]" * (command in OF_GROUP) + " NODE [GROUP]" * (command in OF_NODE)
+        lines += [f"  {command}{names}", *(f"          {line}" for line in what)]
+    return "\n".join(lines)
+
+
+DESCRIPTION = f"""\
+Run a cluster of replicated logs, or look at one. Without a COMMAND it runs.
+
+{_table()}"""
 EPILOG = """\
 The first Ctrl-C or SIGTERM is an ordered stop, the second hurries.
-Exit codes: 0 done, 1 ran and failed, 2 wrong usage or configuration. Of status, 1: a node does not
-answer, or cluster files differ in what keeps nodes apart (members, mode, ports, file sizes)."""
+Exit codes: 0 done, 1 ran and failed, 2 wrong usage or configuration. Of
+status, 1: a node does not answer, or cluster files differ in what keeps nodes
+apart (members, mode, ports, file sizes)."""
 
 
 @attrs.frozen(kw_only=True)
@@ -90,13 +123,82 @@ def duration_s(text: str) -> float:
     return found
 
 
-def parse(argv: Sequence[str]) -> Arguments:
+_Option: TypeAlias = tuple[tuple[str, ...], dict[str, Any]]
+_OPTIONS: Final[dict[str, _Option]] = {
+    "--node": (
+        ("run", "status", "stop"),
+        {
+            "dest": "nodes",
+            "action": "append",
+            "default": [],
+            "metavar": "NAME",
+            "help": "only this node; repeatable",
+        },
+    ),
+    "--processes": (
+        ("run",),
+        {"action": "store_true", "help": "one supervised process for each node"},
+    ),
+    "--for": (
+        ("run",),
+        {
+            "dest": "for_s",
+            "type": duration_s,
+            "metavar": "TIME",
+            "help": "stop after TIME, e.g. 30s",
+        },
+    ),
+    "--feed": (
+        ("run",),
+        {
+            "metavar": "FILE",
+            "help": "append this file's lines, - for standard input, then stop",
+        },
+    ),
+    "--json": (COMMANDS, {"action": "store_true", "help": "print the result as JSON"}),
+    "--plain": (("run",), {"action": "store_true", "help": "lines instead of the live view"}),
+    "--from": (
+        ("repair",),
+        {"dest": "source", "metavar": "NODE", "help": "repair: take the bytes of this node"},
+    ),
+    "--force": (
+        ("promote",),
+        {"action": "store_true", "help": "promote although something may be lost"},
+    ),
+    "--trees": (
+        ("status",),
+        {"action": "store_true", "help": "status: each node's supervision tree, whole"},
+    ),
+    "--child-of": (("run",), {"type": int, "help": argparse.SUPPRESS}),
+    "--report-end": (("run",), {"type": int, "help": argparse.SUPPRESS}),
+}
+"""Every option: the commands for which it has a meaning, and how argparse is told of it."""
+
+
+def parse(argv: Sequence[str], command: str = "") -> Arguments:
     """Read the command line.
+
+    Args:
+        command: that `triolog` was given, whose words follow; "": `argv` names it behind FILE.
 
     Raises:
         ConfigError: one line; the user's fault.
         SystemExit: after --help.
     """
+    parser = _parser_of(command) if command else _parser()
+    found = vars(parser.parse_intermixed_args(list(argv)))
+    found["nodes"] = tuple(dict.fromkeys(found.get("nodes", ())))
+    if not command:
+        found["group"], found["member"] = _names(found["command"], found.pop("names"))
+        for option, (commands, how) in _OPTIONS.items():
+            name = how.get("dest", option[2:].replace("-", "_"))
+            if found[name] not in (None, False, ()) and found["command"] not in commands:
+                raise ConfigError(f"{option} has no meaning for {found['command']} (see --help)")
+    return Arguments(**{"command": command, **found})
+
+
+def _parser() -> Parser:
+    """Of `python -m actors.cluster`: one for all commands."""
     parser = Parser.of("cluster", DESCRIPTION, EPILOG)
     add = parser.add_argument
     add("file", metavar="FILE", help="the cluster file, such as examples/3node.toml")
@@ -108,30 +210,32 @@ def parse(argv: Sequence[str]) -> Arguments:
         metavar="NAME",
         help="GROUP [NODE] of promote and transfer-leader, NODE [GROUP] of resync and repair",
     )
-    add("--node", action="append", default=[], metavar="NAME", help="only this node; repeatable")
-    add("--processes", action="store_true", help="one supervised process for each node")
-    add("--for", dest="for_s", type=duration_s, metavar="TIME", help="stop after TIME, e.g. 30s")
-    add("--feed", metavar="FILE", help="append this file's lines, - for standard input, then stop")
-    add("--json", action="store_true", help="print the result as JSON")
-    add("--plain", action="store_true", help="lines instead of the live view")
-    add("--from", dest="source", metavar="NODE", help="repair: take the bytes of this node")
-    add("--force", action="store_true", help="promote although something may be lost")
-    add("--trees", action="store_true", help="status: each node's supervision tree, whole")
-    add("--child-of", type=int, help=argparse.SUPPRESS)
-    add("--report-end", type=int, help=argparse.SUPPRESS)
-    found = vars(parser.parse_intermixed_args(list(argv)))
-    group, member = _names(found["command"], found.pop("names"))
-    nodes = tuple(dict.fromkeys(found.pop("node")))
-    arguments = Arguments(**found, nodes=nodes, group=group, member=member)
-    _refuse_what_has_no_meaning(arguments)
-    return arguments
+    for option, (_, how) in _OPTIONS.items():
+        add(option, **how)
+    return parser
+
+
+def _parser_of(command: str) -> Parser:
+    """Of `triolog COMMAND`: with the words and options that mean something there."""
+    parser = Parser.of("cluster", "\n".join(WHAT[command]), EPILOG, command=command)
+    add = parser.add_argument
+    add("file", metavar="FILE", help="the cluster file, such as examples/3node.toml")
+    first, second = ("group", "member") if command in OF_GROUP else ("member", "group")
+    if command in (*OF_GROUP, *OF_NODE):
+        metavars = {"group": "GROUP", "member": "NODE"}
+        add(first, metavar=metavars[first])
+        add(second, metavar=metavars[second], nargs="?")
+    for option, (commands, how) in _OPTIONS.items():
+        if command in commands:
+            add(option, **how)
+    return parser
 
 
 def _names(command: str, names: list[str]) -> tuple[str | None, str | None]:
     """Group and node of a command that takes them. Raises: ConfigError."""
     first, second = (*names, None, None)[:2]
     match command:
-        case "promote" | "resync" | "repair" | "transfer-leader" if not 1 <= len(names) <= 2:
+        case _ if command in (*OF_GROUP, *OF_NODE) and not 1 <= len(names) <= 2:
             expected = "NODE [GROUP]" if command in OF_NODE else "GROUP [NODE]"
             found = " ".join(names) or "nothing"
             raise ConfigError(f"{command}: expected {expected}, found {found} (see --help)")
@@ -143,19 +247,3 @@ def _names(command: str, names: list[str]) -> tuple[str | None, str | None]:
             if names:
                 raise ConfigError(f"unrecognized arguments: {' '.join(names)} (see --help)")
             return None, None
-
-
-def _refuse_what_has_no_meaning(arguments: Arguments) -> None:
-    given: dict[str, tuple[bool, tuple[Command, ...]]] = {
-        "--force": (arguments.force, ("promote",)),
-        "--from": (arguments.source is not None, ("repair",)),
-        "--trees": (arguments.trees, ("status",)),
-        "--processes": (arguments.processes, ("run",)),
-        "--for": (arguments.for_s is not None, ("run",)),
-        "--feed": (arguments.feed is not None, ("run",)),
-        "--plain": (arguments.plain, ("run",)),
-        "--node": (bool(arguments.nodes), ("run", "status", "stop")),
-    }
-    for option, (is_given, commands) in given.items():
-        if is_given and arguments.command not in commands:
-            raise ConfigError(f"{option} has no meaning for {arguments.command} (see --help)")

@@ -13,6 +13,7 @@ import logging
 import random
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
@@ -23,13 +24,13 @@ from actors.cluster.arguments import Arguments, parse
 from actors.cluster.explain import EXIT_USAGE, explain
 from actors.collector import collect_less
 from actors.config import ClusterConfig, Group, load
-from actors.config.command_line import OutputFailed, complain, say, with_output
+from actors.config.command_line import OutputFailed, complain, say, tell, with_output
 from actors.config.problems import one_of
 from actors.env import Env
 from actors.env.local_disk import LocalDisk
 from actors.env.tcp import TcpNetwork
 from actors.errors import ConfigError
-from actors.own_process import INTERRUPTED, quiet_imports
+from actors.own_process import INTERRUPTED, naming, quiet_imports
 from actors.runtime import Registry, render_spec
 from actors.service import build_tree, new_node
 
@@ -88,27 +89,35 @@ def ended_how(config: ClusterConfig, node: str) -> str:
     return f"ended itself: {words if kind.isidentifier() and words else stop.reason}"
 
 
-def run_command_line(argv: Sequence[str] | None) -> int:
+def run_command_line(argv: Sequence[str] | None, command: str = "") -> int:
     """Run it; returns the exit code.
 
     Args:
         argv: without the program's name; None = those of this process, which is nothing else.
+        command: the first of them, where they are `triolog`'s; "": they are FILE [COMMAND ...].
     """
     open_missing_streams()
-    is_own = argv is None
-    return with_output(partial(_run, sys.argv[1:] if argv is None else argv, is_own))
+    words = sys.argv[1:] if argv is None else argv
+    return with_output(partial(_run, words, argv is None, command))
 
 
-def _run(argv: Sequence[str], is_own: bool) -> int:
+def _run(argv: Sequence[str], is_own: bool, command: str) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(
                 errors="replace"
             )  # a terminal without our signs is no reason to fail
+    with ExitStack() as stack:
+        return _run_named(argv, is_own, command, stack)
+
+
+def _run_named(argv: Sequence[str], is_own: bool, command: str, stack: ExitStack) -> int:
+    """Args: stack: open for as long as this process prints."""
     arguments: Arguments | None = None
     config: ClusterConfig | None = None
     try:
-        arguments = parse(argv)
+        arguments = parse(argv[1:], command) if command else parse(argv)
+        stack.enter_context(naming(arguments.file if arguments.child_of is None else None))
         if arguments.child_of is not None:
             with quiet_imports():
                 from actors.cluster.child import die_with_parent
@@ -162,7 +171,7 @@ def _do(arguments: Arguments, config: ClusterConfig, is_own: bool) -> int:
             answer = _switch(arguments, config)
         case _:
             assert_never(arguments.command)
-    say(answer.text)
+    (say if arguments.json else tell)(answer.text)
     return answer.exit_code
 
 

@@ -6,6 +6,7 @@ Here is what people read of it.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -94,7 +95,7 @@ async def open_node(config: ClusterConfig, node: str, connect: Connect) -> Async
     if not await _runs(config, node, connect):
         raise ConfigError(
             f"{config.path}: expected node {node} to run, found nobody there; start it, and if it"
-            f" ends at once, `python -m actors.storage check {config.node_dir(node)}` says why"
+            f" ends at once, `storage check {shlex.quote(config.node_dir(node))}` says why"
         )
     enter = partial(connect, node)
     async with with_slot(enter, config.answer_timeout_s, node) as api:

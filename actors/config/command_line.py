@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from actors.errors import ConfigError, TriologError
+from actors.own_process import as_typed, usage_of
 from actors.readable import readable, readable_lines
 from actors.version import VERSION
 
 EXIT_FAILED = 1
-OUTPUT = 1
+OUTPUT, ERRORS = 1, 2
+FOLD_INDENT = 4
+"""Further in than a line began, what it goes on with on the next row of a terminal."""
+FOLD_CHARS_MIN = 20
+"""A narrower terminal breaks lines as it likes."""
+_WORDS = re.compile(r"\s*(?:`[^`]*`\S*|\S+)")
 
 
 class Parser(argparse.ArgumentParser):
@@ -32,10 +39,12 @@ class Parser(argparse.ArgumentParser):
         say(message.rstrip("\n"))
 
     @classmethod
-    def of(cls, room: str, description: str, epilog: str = "") -> Parser:
-        """The parser of `python -m actors.ROOM`, which has --version."""
+    def of(cls, room: str, description: str, epilog: str = "", *, command: str = "") -> Parser:
+        """The parser of `python -m actors.ROOM`, or of `triolog` (see `usage_of`); it has
+        --version.
+        """
         parser = cls(
-            prog=f"python -m actors.{room}",
+            prog=usage_of(room, command),
             description=description,
             epilog=epilog,
             formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -79,13 +88,53 @@ def say(text: str) -> None:
         raise OutputFailed(error) from error
 
 
+def tell(text: str) -> None:
+    """Write lines for people to standard output: its commands can be pasted, and a terminal breaks
+    no word. Raises: OutputFailed.
+    """
+    say(folded(as_typed(text), width_of(OUTPUT)))
+
+
 def complain(line: str) -> None:
     """Write a readable line to standard error, if it takes that: there is no other place to."""
     try:
-        sys.stderr.write(readable(line) + "\n")
+        sys.stderr.write(folded(readable(as_typed(line)), width_of(ERRORS)) + "\n")
         sys.stderr.flush()
     except OSError:
         _give_up(sys.stderr.fileno())
+
+
+def width_of(descriptor: int) -> int:
+    """The columns of the terminal there; 0: there is none, and lines may have any length."""
+    try:
+        return os.get_terminal_size(descriptor).columns
+    except OSError:
+        return 0
+
+
+def folded(text: str, width: int) -> str:
+    """Lines of at most `width` columns, broken between words; a command in backquotes is one word,
+    for half of it would do something else.
+
+    Args:
+        width: 0: lines stay as they are.
+    """
+    if width < FOLD_CHARS_MIN:
+        return text
+    return "\n".join(row for line in text.split("\n") for row in _rows(line, width))
+
+
+def _rows(line: str, width: int) -> list[str]:
+    if len(line) <= width:
+        return [line]
+    indent = " " * (len(line) - len(line.lstrip()) + FOLD_INDENT)
+    rows = [""]
+    for word in _WORDS.findall(line):
+        if rows[-1].strip() and len(rows[-1]) + len(word) > width:
+            rows.append(indent + word.lstrip())
+        else:
+            rows[-1] += word
+    return rows
 
 
 def with_output(run: Callable[[], int]) -> int:

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from actors.own_process import usage_of
 from actors.pipeline.alarms.limits import add_options, given_options, limits_of
 from actors.pipeline.ending import Terminated, check_asked, deferred, ended_in_order
 from actors.pipeline.errors import PipelineError
@@ -42,7 +43,7 @@ STEPS = ("bronze", "silver", "gold", "audit", "report", "compact", "watch")
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m actors.pipeline",
+        prog=usage_of("pipeline"),
         description="Tables from the event logs of a data directory, made with Spark.",
         epilog="bronze: lines as they are; silver: typed, each event once; gold: lag, latency, "
         "elections, outages, restarts, pressure, bytes sent again; audit: the promises judged, "

@@ -255,9 +255,7 @@ async def test_a_node_whose_data_somebody_has_is_asked_for_elsewhere(tmp_path: P
     assert process.stdout is not None
     try:
         assert await process.stdout.receive_some(1) == b"."
-        words = (
-            f"process {process.pid} has the data of n0: `python -m actors.cluster c.toml status`"
-        )
+        words = f"process {process.pid} has the data of n0: `status` says"
         for node in (None, "n0"):
             target = Target(text="c.toml", config=config, node=node)
             with pytest.raises(ConnectionError, match=re.escape(words)):

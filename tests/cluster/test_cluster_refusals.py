@@ -235,7 +235,8 @@ def test_data_directory_locked_by_another_process(
             folder = cluster.folder / "var" / "n1"
             who = f"found that of node n1 in use by process {holder.pid} ({folder})"
             expected = f"{cluster.file}: key data_dir: expected a free data directory, {who}"
-            assert found == f"{expected}; `status` asks what runs there"
+            asks = f"`python -m actors.cluster {cluster.file} status`"
+            assert found == f"{expected}; {asks} asks what runs there"
         assert main([cluster.file, "--for", "10ms", "--json", "--node", "n2"]) == 0
         capfd.readouterr()
         assert main([cluster.file, "status", "--node", "n1"]) == 1

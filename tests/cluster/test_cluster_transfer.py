@@ -308,7 +308,8 @@ def test_a_leader_s_no_is_one_line(
         (
             "promote ledger n1",
             "promote: expected a group whose master is promoted, found ledger, a dledger"
-            " group: its members elect their leader, `transfer-leader ledger` changes it",
+            " group: its members elect their leader, `python -m actors.cluster FILE"
+            " transfer-leader ledger` changes it",
         ),
         (
             "resync n1 ledger",
@@ -318,7 +319,7 @@ def test_a_leader_s_no_is_one_line(
         (
             "transfer-leader orders",
             "transfer-leader: expected a group whose members elect their leader, found orders,"
-            " a classic group: `promote orders` changes its master",
+            " a classic group: `python -m actors.cluster FILE promote orders` changes its master",
         ),
         ("transfer-leader ledger n9", "NODE: expected one of n0, n1, n2, found n9"),
         (
@@ -331,7 +332,7 @@ def test_what_has_no_meaning_is_refused(
     file: str, words: str, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_command_line([file, *words.split()]) == 2
-    assert capsys.readouterr().err == f"triolog: {line}\n"
+    assert capsys.readouterr().err == f"triolog: {line.replace('FILE', file)}\n"
 
 
 def test_a_name_of_one_is_no_riddle(

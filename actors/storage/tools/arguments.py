@@ -13,25 +13,31 @@ from actors.config.command_line import Parser
 OFFSET_MAX = 2**63 - 1
 
 DESCRIPTION = """\
-Look at the files of a store, copy them, or cut them. A node that runs is only read from.
+Look at the files of a store, copy them, or cut them. A node that runs is only
+read from.
 
-DIR is a node's data directory, a group's store root in it (groups/GROUP), the store root of a
-RocketMQ broker or of a Java DLedger member, or a backup.
+DIR is a node's data directory, a group's store root in it (groups/GROUP), the
+store root of a RocketMQ broker or of a Java DLedger member, or a backup.
 
-  check     is every record whole and in its place, and does what derives from the log agree?
+  check     is every record whole and in its place, and does what derives from
+            the log agree?
   dump      records, or a DLedger group's entries, as JSON lines
   truncate  cut the log's end off; what is cut is kept beside it
-  backup    copy the logs of a node, which may run, as far as nothing changes any more
-  seed      make a node's data directory from a backup; it starts as a slave and catches up
+  backup    copy the logs of a node, which may run, as far as nothing changes
+            any more
+  seed      make a node's data directory from a backup; it starts as a slave and
+            catches up
 
-Check, dump and backup take classic and DLedger groups, truncate and seed classic ones. A backup of
-a DLedger member is to be read, or to begin the whole group anew on every member. It never brings
-one member back: that one would have forgotten votes, and entries that it acknowledged."""
+Check, dump and backup take classic and DLedger groups, truncate and seed
+classic ones. A backup of a DLedger member is to be read, or to begin the whole
+group anew on every member. It never brings one member back: that one would
+have forgotten votes, and entries that it acknowledged."""
 EPILOG = """\
-`python -m actors.storage COMMAND --help` lists a command's options.
-Exit codes: 0 done, 1 ran and failed (check: damage, also where a start goes on without what was
-committed), 2 wrong usage or configuration, 3 check found nothing but what a node on the store
-mends by itself: the next start, or, of queues and index that a good log belies, while it runs."""
+`%(prog)s COMMAND --help` lists a command's options.
+Exit codes: 0 done, 1 ran and failed (check: damage, also where a start goes on
+without what was committed), 2 wrong usage or configuration, 3 check found
+nothing but what a node on the store mends by itself: the next start, or, of
+queues and index that a good log belies, while it runs."""
 
 
 @attrs.frozen(kw_only=True)

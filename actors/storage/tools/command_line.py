@@ -30,12 +30,20 @@ from actors.client.report import as_json, error_text
 from actors.client.targets import parse_target
 from actors.config import ClusterConfig
 from actors.config.bounds import NAME
-from actors.config.command_line import OUTPUT, OutputFailed, columns, complain, with_output
+from actors.config.command_line import (
+    OUTPUT,
+    OutputFailed,
+    columns,
+    complain,
+    folded,
+    width_of,
+    with_output,
+)
 from actors.env.protocols import Disk, Env
 from actors.env.real import real_env
 from actors.errors import ConfigError, StorageError, TriologError
 from actors.group_status import GroupStatus, group_status
-from actors.own_process import INTERRUPTED
+from actors.own_process import INTERRUPTED, as_typed, naming
 from actors.readable import readable, readable_lines
 from actors.storage.files.stepping import Running, Step, Work
 from actors.storage.kinds import KINDS, by_key, tools_of
@@ -72,7 +80,8 @@ T = TypeVar("T")
 def run_command_line(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     open_missing_streams()
-    return with_output(partial(_main, sys.argv[1:] if argv is None else argv))
+    with naming("FILE"):
+        return with_output(partial(_main, sys.argv[1:] if argv is None else argv))
 
 
 def _main(argv: Sequence[str]) -> int:
@@ -246,7 +255,8 @@ async def _write_all(output: list[bytes] | None) -> None:
 
 async def answer(as_object: Any, lines: Sequence[str], *, json: bool) -> None:
     """Print what a command found, for machines or for people."""
-    text = as_json(as_object) + "\n" if json else _as_text(lines)
+    people = folded(as_typed(_as_text(lines)), width_of(OUTPUT))
+    text = as_json(as_object) + "\n" if json else people
     await write_out(OUTPUT, readable_lines(text).encode())
 
 

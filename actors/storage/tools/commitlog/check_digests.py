@@ -93,5 +93,5 @@ class DigestCheck:
         self.findings.hurt(
             f"{path}: bytes {start} to {end} of the log are not what was written there (their "
             "digests in digests/ differ): the node does not send them, and counts as no whole "
-            "copy; start it and mend them: `python -m actors.cluster FILE repair NODE`"
+            "copy; start it and mend them: `repair NODE`"
         )
