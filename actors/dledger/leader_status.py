@@ -1,5 +1,5 @@
-"""What a member has published, by its state maintainer and its port's server: read by its node and
-in refusals.
+"""What a member has published, by its state maintainer, its quorum_ack_checker and its port's
+server: read by its node, its dispatchers and in refusals.
 
 Like a log's published range it is a value that others may look at without a message: an append
 costs one attribute check more. It outlives the group's tree.
@@ -51,6 +51,8 @@ class LeaderStatus:
     Attributes:
         role: None before the first, and after the member's end.
         is_open: this member leads, and its parts take appends; they have the last word.
+        committed: while it leads, the committed index, by its quorum_ack_checker; what its peers
+            hold at or below it is no news that anybody waits for.
         non_members: whom the port's server has turned away.
         weaker: members that acknowledge what is not on their disks, where it should be, by which
             settings; as they said last. Replaced as a whole, by their watches.
@@ -58,6 +60,7 @@ class LeaderStatus:
 
     role: RoleChanged | None = None
     is_open: bool = False
+    committed: int = attrs.field(init=False, default=-1)
     non_members: NonMembers = attrs.field(init=False, factory=NonMembers)
     weaker: dict[str, str] = attrs.field(init=False, factory=dict)
     _changed: trio.Event = attrs.field(init=False, factory=trio.Event)

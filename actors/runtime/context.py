@@ -110,7 +110,7 @@ class ActorContext(Generic[M]):
         This is for an actor that needs its news soon only while somebody waits for them.
 
         Args:
-            within_s: maximum delay in seconds; inf: as the senders say.
+            within_s: maximum delay in seconds; inf: as the senders say; 0: they wake it at once.
         """
         self._mailbox.limit_delay(within_s)
 

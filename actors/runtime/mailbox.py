@@ -237,7 +237,9 @@ class Mailbox:
         return True
 
     def limit_delay(self, within_s: float) -> None:
-        """Have deferred messages read so soon from now on; inf: as their senders say."""
+        """Have deferred messages read so soon from now on; inf: as their senders say; 0: at
+        once.
+        """
         self.delay_max_s = within_s
         if self.deferred:
             self._schedule_deferred(within_s)
@@ -349,6 +351,10 @@ class Mailbox:
 
     def _schedule_deferred(self, within_s: float) -> None:
         if within_s == math.inf:
+            return
+        if within_s <= 0.0:
+            self._append_deferred()
+            self.receiver.wake()
             return
         # At a multiple of it, so that one look at the deadlines serves many actors.
         due_s = (trio.current_time() // within_s + 1) * within_s

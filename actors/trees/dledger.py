@@ -222,6 +222,7 @@ def _quorum_ack_checker(setup: LedgerSetup, term_body: bytes | None) -> QuorumAc
         store_ref=registry.ref(paths.store),
         maintainer=registry.ref(paths.state_maintainer),
         reader=registry.ref(paths.entry_reader),
+        role_status=setup.role_status,
     )
 
 
@@ -261,6 +262,7 @@ def _entry_dispatcher(setup: LedgerSetup, peer: str) -> EntryDispatcher:
         checker=registry.ref(paths.quorum_ack_checker),
         maintainer=registry.ref(paths.state_maintainer),
         disk=setup.env.disk,
+        role_status=setup.role_status,
         caller=registry.ref(paths.state_machine_caller) if machine else None,
     )
 

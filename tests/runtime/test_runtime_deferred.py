@@ -117,6 +117,39 @@ async def test_an_actor_in_a_hurry_reads_deferred_messages_sooner_than_their_sen
     ]
 
 
+async def test_an_actor_that_allows_no_delay_is_woken_at_once(autojump_clock):
+    """Also for what was deferred before it said so, and no more once it allows one again."""
+    batches: Batches = []
+
+    @attrs.define
+    class Waiting(Actor[Any]):
+        async def handle_batch(self, messages: list[Any]) -> None:
+            batches.append((round(self.ctx.now_s(), 3), messages))
+            if "meanwhile" in messages:
+                self.ctx.self_ref.defer("a", within_s=50.0)
+            for message in messages:
+                if isinstance(message, float):
+                    self.ctx.limit_delay(message)
+
+    spec = SupervisorSpec(children=(ChildSpec(name="a", start=Waiting),))
+    async with open_system("n0", spec) as system:
+        ref = system.ref("/n0/a")
+        await ref.tell("meanwhile")
+        await ref.tell(0.0)
+        await trio.sleep(1.5)
+        ref.defer("b")
+        await trio.sleep(1.5)
+        await ref.tell(math.inf)
+        ref.defer("c")
+        await trio.sleep(9.0)
+    assert batches == [
+        (0.0, ["meanwhile", 0.0]),
+        (0.0, ["a"]),
+        (1.5, ["b"]),
+        (3.0, [math.inf, "c"]),
+    ]
+
+
 async def test_a_control_message_and_a_timer_read_no_deferred_messages(autojump_clock):
     batches: Batches = []
     async with open_system("n0", reader(batches)) as system:

@@ -119,6 +119,14 @@ class Quorum(Generic[W]):
         return sum(held >= index for held in self._indexes.values())
 
     @property
+    def waits_for_own(self) -> bool:
+        """What the own log is kept up to may commit something: enough peers are ahead already."""
+        if not self.leading:
+            return False
+        ahead = sum(self._indexes[peer] > self.committed for peer in self.peers)
+        return ahead >= len(self._indexes) // 2
+
+    @property
     def watermarks(self) -> dict[str, int]:
         """By peer: the highest index that it acknowledged in this session."""
         return {peer: self._indexes.get(peer, INDEX_NONE) for peer in self.peers}

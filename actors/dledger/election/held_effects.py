@@ -8,7 +8,6 @@ from typing import Final
 import attrs
 
 from actors.dledger.core.election_effects import Effects
-from actors.dledger.core.member_state import SavedVote
 from actors.dledger.rpc.rpc_messages import Asked
 
 HELD_MAX: Final = 4096
@@ -31,11 +30,11 @@ class HeldEffects:
     Attributes:
         waits: for the disk; without it (`CompatSettings.vote_unsynced`) a vote is given to the
             store, and what rests on it goes on (bug B8).
-        saving: the vote that all jobs wait for; None: they do not wait.
+        saving: whose vote all jobs wait for; None: they do not wait.
     """
 
     waits: bool
-    saving: SavedVote | None = attrs.field(default=None, init=False)
+    saving: Effects | None = attrs.field(default=None, init=False)
     _jobs: deque[Job] = attrs.field(factory=deque, init=False)
     _given: Job | None = attrs.field(default=None, init=False)  # its vote went to the store
 
@@ -53,17 +52,16 @@ class HeldEffects:
             return
         self._jobs.append(job)
 
-    def next(self) -> Job | SavedVote | None:
-        """What to do now: a job, or to save the vote that the next one rests on."""
+    def next(self) -> Job | Effects | None:
+        """What to do now: a job, or to save the vote of these, the next job's."""
         if self.saving is not None or not self._jobs:
             return None
         job = self._jobs[0]
-        vote = job.effects.persist
-        if vote is None or job is self._given:
+        if job.effects.persist is None or job is self._given:
             return self._jobs.popleft()
         self._given = job
-        self.saving = vote if self.waits else None
-        return vote
+        self.saving = job.effects if self.waits else None
+        return job.effects
 
     def saved(self) -> None:
         """The vote is on the disk."""

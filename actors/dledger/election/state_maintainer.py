@@ -157,9 +157,10 @@ class VoteSaved:
 
 @attrs.frozen(kw_only=True)
 class Opened:
-    """What the store said to OpenSession."""
+    """What the store said to OpenSession. Attributes: vote: that it saved with it, if any."""
 
     role: RoleChanged
+    vote: SavedVote | None
     outcome: store_messages.SessionOpened | Exception
 
 
@@ -317,9 +318,10 @@ class StateMaintainer(Actor[_Inbox]):
             case LeadAgainDue():
                 await self._carry_out(election.lead_allowed(now_s, True))
             case Opened():
-                await self._opened(message)
+                if message.vote is None or await self._saved(message.vote, message.outcome):
+                    await self._opened(message)
             case VoteSaved():
-                await self._vote_saved(message)
+                await self._saved(message.vote, message.outcome)
             case SaveAgainDue():
                 if self._held.saving is not None:
                     self._save(self._held.saving)
@@ -388,12 +390,18 @@ class StateMaintainer(Actor[_Inbox]):
 
     async def _work(self) -> None:
         while (due := self._held.next()) is not None:
-            if isinstance(due, SavedVote):
+            if isinstance(due, Effects):
                 self._save(due)
             else:
                 await self._do(due)
 
-    def _save(self, saved: SavedVote) -> None:
+    def _save(self, effects: Effects) -> None:
+        """The session that begins with the vote is opened by the same message."""
+        saved = effects.persist
+        assert saved is not None
+        if effects.role is not None and self._held.waits:
+            self._open(effects.role, saved)
+            return
         vote = TermVote(saved.term, saved.voted_for)
         self.ctx.ask_later(
             self.store_ref,
@@ -403,19 +411,21 @@ class StateMaintainer(Actor[_Inbox]):
             on_reply=lambda outcome: VoteSaved(vote=saved, outcome=outcome),
         )
 
-    async def _vote_saved(self, saved: VoteSaved) -> None:
-        if saved.vote != self._held.saving or isinstance(saved.outcome, ActorDown):
-            return  # a late first answer, or the node ends
-        outcome, term = saved.outcome, saved.vote.term
+    async def _saved(self, vote: SavedVote, outcome: object) -> bool:
+        """What rests on the vote is done now. Whether it was saved, and somebody waited for it."""
+        saving = self._held.saving
+        if saving is None or saving.persist != vote or isinstance(outcome, ActorDown):
+            return False  # a late first answer, or the node ends
         failure = outcome if isinstance(outcome, Exception) else None
-        self._emit(self._unsaved.tried(term, failure))
+        self._emit(self._unsaved.tried(vote.term, failure))
         if failure is not None:
             self.ctx.timers.start("save again", SAVE_AGAIN_S, SaveAgainDue())
-            return
+            return False
         self._held.saved()
         await self._work()
         if self._held.saving is None:
             self._clock.saved(self.ctx.now_s())
+        return True
 
     async def _do(self, job: Job) -> None:
         effects, asked, sender = job.effects, job.asked, self.sender
@@ -423,7 +433,8 @@ class StateMaintainer(Actor[_Inbox]):
             self.role_status.publish(effects.role)
             self._signs.took(self.ctx.now_s(), effects.role)
             await self._telling.rest(effects.role)
-            self._open(effects.role)
+            if effects.persist is None or not self._held.waits:  # else it is open
+                self._open(effects.role)
         role = self._telling.role
         if effects.hold_appends is not None and role is not None:
             await self.checker.tell(HoldAppends(session=role.session, on=effects.hold_appends))
@@ -445,15 +456,16 @@ class StateMaintainer(Actor[_Inbox]):
 
     # ---- sessions ----
 
-    def _open(self, role: RoleChanged) -> None:
+    def _open(self, role: RoleChanged, saved: SavedVote | None = None) -> None:
+        vote = None if saved is None else TermVote(saved.term, saved.voted_for)
         self.ctx.ask_later(
             self.store_ref,
             store_messages.SessionOpened,
             lambda reply_to: store_messages.OpenSession(
-                session=role.session, term=role.term, reply_to=reply_to
+                session=role.session, term=role.term, vote=vote, reply_to=reply_to
             ),
             timeout_s=STORE_TIMEOUT_S,
-            on_reply=lambda outcome: Opened(role=role, outcome=outcome),
+            on_reply=lambda outcome: Opened(role=role, vote=saved, outcome=outcome),
         )
 
     async def _opened(self, opened: Opened) -> None:

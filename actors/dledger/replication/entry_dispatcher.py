@@ -24,6 +24,7 @@ from msgspec import Raw
 
 from actors.dledger.core.dispatch import Dispatch
 from actors.dledger.core.push_effects import DispatchEffects, DispatcherState, Push
+from actors.dledger.leader_status import LeaderStatus
 from actors.dledger.machine.machine_messages import GetSnapshot, NoSnapshot, ReleaseSnapshot
 from actors.dledger.replication.append_messages import Matched
 from actors.dledger.replication.push_bodies import push_answer
@@ -45,6 +46,7 @@ from actors.errors import StorageError
 from actors.events import dledger as events
 from actors.remoting.stream import Received, StreamEnded
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
+from actors.storage.commitlog.pull_service import IDLE_NEWS_WITHIN_S
 from actors.storage.ledger import store_messages
 from actors.storage.ledger.entry_window import EntryWindow
 from actors.storage.ledger.ledger import IndexGone
@@ -168,6 +170,7 @@ class EntryDispatcher(Actor[_Inbox]):
         connection: to the peer.
         dispatch: decides; its sizes are `window`.
         timeout_s: a push without an answer so long has none.
+        role_status: where it finds the committed index.
         caller: of a group with a state machine.
     """
 
@@ -187,11 +190,13 @@ class EntryDispatcher(Actor[_Inbox]):
     checker: ActorRef[Matched]
     maintainer: ActorRef[SawTerm | Rejoin]
     disk: Disk
+    role_status: LeaderStatus
     caller: ActorRef[GetSnapshot | ReleaseSnapshot] | None = None
     _session: int = attrs.field(default=-1, init=False)
     _term: int = attrs.field(default=-1, init=False)
     _cuts: int = attrs.field(default=-1, init=False)
     _matched: int | None = attrs.field(default=None, init=False)  # not told yet
+    _told: int = attrs.field(default=-1, init=False)  # to the checker, in this session
     _ended: deque[tuple[Push | _Piece, Response | None]] = attrs.field(factory=deque, init=False)
     _sending: SnapshotSending | None = attrs.field(default=None, init=False)
     _log: RefusalLog = attrs.field(
@@ -252,12 +257,21 @@ class EntryDispatcher(Actor[_Inbox]):
         if self._holds and not (self.dispatch.leading and self.dispatch.state in installs):
             await self._release()
         if self._matched is not None:
-            index, self._matched = self._matched, None
-            told = Matched(session=self._session, peer=self.dispatch.peer, index=index)
-            await self.checker.tell(told)
+            await self._tell_matched(self._matched)
         if self.dispatch.refusal:
             peer, me = self.dispatch.peer, self.sender.self_id
             self._log.say(peer, f"{peer}, which follows {me}, {self.dispatch.refusal}")
+
+    async def _tell_matched(self, index: int) -> None:
+        """What is committed already waits for the next message to the checker; not that the peer
+        has lost entries.
+        """
+        told = Matched(session=self._session, peer=self.dispatch.peer, index=index)
+        if self._told <= index <= self.role_status.committed:
+            self.checker.defer(told, within_s=IDLE_NEWS_WITHIN_S)
+        else:
+            await self.checker.tell(told)
+        self._told, self._matched = index, None
 
     def _progress(self) -> Progress:
         dispatch = self.dispatch
@@ -283,6 +297,7 @@ class EntryDispatcher(Actor[_Inbox]):
         ):
             return
         self._session, self._term, self._matched = told.session, told.term, None
+        self._told = -1
         self._log.forget()
         self.window.forget()  # what this member had as a follower may have been cut
         self.window.end = told.end

@@ -4,7 +4,8 @@ Upstream: openmessaging/dledger, DLedgerEntryPusher.java (QuorumAckChecker, wait
 (handleAppend), 0.3.1.2; the decisions and their differences are in `core.quorum` and `outcomes`.
 
 Differs: all appends that wait are given to the store as one; a leader opens its term with an entry
-of its own (`term_body`), so that what older leaders left can be committed.
+of its own (`term_body`), so that what older leaders left can be committed. What the store answers,
+and how far its log is kept, is read with a peer's acknowledgement, unless it can decide more.
 
 Messages: Append, Asked (APPEND), AskedAppends, Matched, Applied, Followed, HoldAppends,
 GetWatermarks, GetReadIndex, LedgerGrew, and sessions. It asks the store Append and tells it Commit;
@@ -14,6 +15,7 @@ waits, whose outcome is then unknown, and has the session renewed.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final, TypeAlias, assert_never
 
 import attrs
@@ -21,6 +23,7 @@ import attrs
 from actors.dledger.core.member_state import LedgerEnd
 from actors.dledger.core.quorum import Quorum, QuorumEffects
 from actors.dledger.election.open_questions import OpenReads
+from actors.dledger.leader_status import LeaderStatus
 from actors.dledger.reading.entry_reader import CommittedTo
 from actors.dledger.replication import append_groups, append_messages, outcomes
 from actors.dledger.replication.append_groups import AppendGroup, Taken
@@ -57,6 +60,8 @@ STORE_TIMEOUT_S: Final = 60.0
 """A store that answers an append later than this has left its outcome unknown."""
 ASKS_BESIDES: Final = 16
 """Questions to the store besides those of appends that may wait."""
+STORED_WITHIN_S: Final = 0.05
+"""What the store answers to an append, which wakes nobody, is read so much later at the most."""
 OPEN_AGAIN_S: Final = 0.1
 """The entry that opens a term, which the store refused, is given to it again so much later."""
 
@@ -114,6 +119,7 @@ class QuorumAckChecker(Actor[_Inbox]):
         term_body: of the entry that opens a term; None: there is none.
         body_bytes_max: of one entry.
         pending_bytes: of appends that wait, here and for the store.
+        role_status: where dispatchers find the committed index.
     """
 
     mailbox: MailboxSpec = attrs.field(init=False)  # type: ignore[misc]
@@ -126,6 +132,7 @@ class QuorumAckChecker(Actor[_Inbox]):
     store_ref: ActorRef[store_messages.Message]
     maintainer: ActorRef[Held | StoreTakes | Rejoin]
     reader: ActorRef[CommittedTo]
+    role_status: LeaderStatus
     _session: int = attrs.field(default=-1, init=False)
     _term: int = attrs.field(default=-1, init=False)
     _leader: str = attrs.field(default="", init=False)
@@ -179,6 +186,14 @@ class QuorumAckChecker(Actor[_Inbox]):
                     await self._other(message)
         if taken:
             self._append_all(taken)
+        self._want_news()
+
+    def _want_news(self) -> None:
+        """At once where it may commit something, or who appended waits for nothing else."""
+        at_once = self.quorum.waits_for_own
+        if self._at_store and (self._holding or not self.quorum.leading):
+            at_once = True
+        self.ctx.limit_delay(0.0 if at_once else math.inf)
 
     async def _other(self, message: Any) -> None:
         quorum = self.quorum
@@ -251,11 +266,16 @@ class QuorumAckChecker(Actor[_Inbox]):
         if not self.synced:
             idle |= store_messages.SYNCS
         me, name = self.ctx.self_ref, self.ctx.path
-        await self.store_ref.tell(store_messages.Subscribe(subscriber=me, name=name, idle=idle))
+        await self.store_ref.tell(
+            store_messages.Subscribe(
+                subscriber=me, name=name, within_s=IDLE_NEWS_WITHIN_S, idle=idle
+            )
+        )
         if quorum.committed > told.committed:  # said in a session that was over for the store
             await self.store_ref.tell(
                 store_messages.Commit(session=told.session, index=quorum.committed)
             )
+        self.role_status.committed = quorum.committed
         self._leader, self._holding = quorum.self_id, False
         self._last, self._last_term = told.end, told.end_term
         effects = quorum.lead(
@@ -327,6 +347,7 @@ class QuorumAckChecker(Actor[_Inbox]):
             ),
             timeout_s=STORE_TIMEOUT_S,
             on_reply=lambda outcome: _Stored(session=session, group=group, outcome=outcome),
+            within_s=STORED_WITHIN_S,
         )
 
     async def _stored(self, stored: _Stored) -> None:
@@ -382,6 +403,7 @@ class QuorumAckChecker(Actor[_Inbox]):
     async def _carry_out(self, effects: QuorumEffects[AppendWait]) -> None:
         """Readers first, so that an answered append can be read at once."""
         if effects.committed is not None:
+            self.role_status.committed = effects.committed
             self._reads.answer(self._term, self.quorum.read_index)
             commit = store_messages.Commit(session=self._session, index=effects.committed)
             if self.quorum.by_applied:

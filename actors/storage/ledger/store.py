@@ -178,10 +178,11 @@ class Store(Actor[_Inbox]):
                 message.carry_out(self._ledger, self.ctx.emit)
             case SyncDone():
                 await self._sync_done(message.offset_bytes)
-            case OpenSession():
-                self._open_session(message)
-            case SaveVote():
-                self._save_vote(message)
+            case OpenSession() | SaveVote():
+                try:
+                    self._save_or_open(message)
+                except (StaleSession, LogFull) as refused:
+                    message.reply_to.fail(refused)
             case Commit():
                 self._commit(message)
             case DropBelow():
@@ -202,24 +203,22 @@ class Store(Actor[_Inbox]):
             case _:
                 assert_never(message)
 
-    def _open_session(self, message: OpenSession) -> None:
-        if message.session < self._session:
-            message.reply_to.fail(self._stale(message.session))
+    def _save_or_open(self, message: OpenSession | SaveVote) -> None:
+        """A session is open once its vote is saved. Raises: StaleSession; LogFull."""
+        if isinstance(message, SaveVote):
+            self._ledger.save_vote(message.vote)
+            message.reply_to.send(message.vote)
             return
+        if message.session < self._session:
+            raise self._stale(message.session)
+        if message.vote is not None:
+            self._ledger.save_vote(message.vote)
         self._session, self._term = message.session, message.term
         if self.recent is not None:
             self.recent.forget()
         end, term = self._ledger.end_index, self._ledger.end_term
         opened = SessionOpened(session=message.session, end_index=end, end_term=term)
         message.reply_to.send(opened)
-
-    def _save_vote(self, message: SaveVote) -> None:
-        try:
-            self._ledger.save_vote(message.vote)
-        except LogFull as refused:
-            message.reply_to.fail(refused)
-        else:
-            message.reply_to.send(message.vote)
 
     def _commit(self, message: Commit) -> None:
         """Entries that wait behind a removal are not there yet: the next message is for them."""

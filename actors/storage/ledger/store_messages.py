@@ -37,15 +37,18 @@ class SessionOpened:
 class OpenSession:
     """Only writes of this session count from now on. Goes before all that waits.
 
-    Answered with SessionOpened, or StaleSession if a later one is open.
+    Answered with SessionOpened, with StaleSession if a later one is open, or as SaveVote; then the
+    session before goes on.
 
     Attributes:
         session: counts the roles and terms of this member, see `MemberState.session`.
         term: of what a leader appends in it.
+        vote: to be on the disk before the session is open; None: it is there.
     """
 
     session: int
     term: int
+    vote: TermVote | None = None
     reply_to: ReplyTo[SessionOpened]
 
 
@@ -138,7 +141,10 @@ class Mend:
 
 @attrs.frozen(kw_only=True)
 class SaveVote:
-    """Have term and vote on the disk. Goes before all that waits. Answered when they are there."""
+    """Have term and vote on the disk. Goes before all that waits.
+
+    Answered when they are there, or with LogFull if they found no room.
+    """
 
     vote: TermVote
     reply_to: ReplyTo[TermVote]

@@ -27,6 +27,7 @@ from actors.storage.ledger import store_messages
 from actors.storage.ledger.file_ledger import FileLedger, open_ledger
 from actors.storage.ledger.recent import RecentEntries
 from actors.storage.ledger.store import Store
+from actors.storage.ledger.term_files import TermVote
 from actors.storage.log.syncer import Syncer
 
 
@@ -58,8 +59,10 @@ class Kit(Machine):
     def store(self) -> Any:
         return self.registry.ref("/n0/storage/store")
 
-    async def open(self, session: int, term: int = 1) -> store_messages.SessionOpened:
-        make = partial(store_messages.OpenSession, session=session, term=term)
+    async def open(
+        self, session: int, term: int = 1, vote: TermVote | None = None
+    ) -> store_messages.SessionOpened:
+        make = partial(store_messages.OpenSession, session=session, term=term, vote=vote)
         found: store_messages.SessionOpened = await self.store.ask(
             store_messages.SessionOpened, lambda reply_to: make(reply_to=reply_to), timeout_s=9.0
         )

@@ -151,6 +151,24 @@ async def test_a_vote_is_on_the_disk_when_it_is_answered(autojump_clock: Any) ->
     assert opened(disk).vote == vote
 
 
+async def test_a_session_is_open_once_its_vote_is_on_the_disk(autojump_clock: Any) -> None:
+    """Without room for the vote the session before goes on, and takes writes."""
+    disk = sim_disk()
+    async with running(disk) as kit:
+        vote = TermVote(5, "n2")
+        assert (await kit.open(1, 5, vote)).session == 1
+        assert opened(sim_copy(disk)).vote == vote
+        await kit.append(1, b"a")
+        disk.faults.fail("write", 28, path_part="currterm", skip=1, times=1)
+        with pytest.raises(LogFull):
+            await kit.open(2, 6, TermVote(6, "n1"))
+        await kit.append(1, b"b")
+        with pytest.raises(store_messages.StaleSession):
+            await kit.open(0, 7, TermVote(7, "n1"))
+    disk.power_loss()
+    assert opened(disk).vote == vote
+
+
 async def test_the_committed_index_is_written_down(autojump_clock: Any) -> None:
     disk = sim_disk()
     async with running(disk) as kit:
