@@ -1,6 +1,6 @@
 """Python's cyclic garbage collector, in a process that is ours or whose owner asks for it.
 
-An append is some ten objects that live for as long as a quorum takes and are in no cycle: counting
+An append is some ten objects that stay for as long as a quorum takes and are in no cycle: counting
 references frees them. With Python's defaults the collector looks at them after every 700 new ones,
 finds a thousand appends under way each time, moves them to the old, and looks at the whole program
 when those are a quarter more (measured: a fifth of what an append costs). No library of ours

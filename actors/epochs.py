@@ -89,7 +89,7 @@ def trim(history: History, end_bytes: int) -> History:
 
 
 def line(history: History, end_bytes: int) -> History:
-    """The epochs that tell which log it is; never empty.
+    """The epochs by which a log is identified; never empty.
 
     These are the epochs of its bytes. Where the oldest epochs have left the history, the log may
     end below the first one that is kept: then it is the beginning of the log in which that began.

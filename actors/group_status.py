@@ -130,7 +130,7 @@ class GroupStatus:
         troubles: what keeps this node from doing its part, for people, the worst first.
         remarks: what is said behind its positions, for people.
         others: what is to be said of others, for people.
-        findings: what a run's summary tells of this node: by kind, see `FINDINGS`.
+        findings: what a run's summary reports of this node: by kind, see `FINDINGS`.
         details: what only this mode has.
     """
 

@@ -266,7 +266,7 @@ class Claim:
 
     Attributes:
         number: of the promotion.
-        token: drawn by the coordinator, tells it from others that take the same number.
+        token: drawn by the coordinator; another one that takes the same number has another token.
         by: the node that carries it out.
         master: the chosen one.
         again: its coordinator is still at it: only who holds it already holds it on.
@@ -288,7 +288,7 @@ Forgot: TypeAlias = Literal["", "log", "all"]
 
 "log": it held bytes that it lost, or began without any, and has not caught up with a master since.
 "all": neither does it know which promotions took place: it began empty, as a new node does and one
-whose disk was replaced; nothing tells the two apart.
+whose disk was replaced; nothing distinguishes the two.
 """
 
 

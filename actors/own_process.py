@@ -31,7 +31,7 @@ _UNHANDLED: Final = {
     signal.SIGTERM: signal.SIG_DFL,
     signal.SIGHUP: signal.SIG_DFL,
 }
-"""How a program has them that nobody has told otherwise."""
+"""The handlers that a program has if it has set none of its own."""
 
 _BARE: Final = ("status", "check", "stop")
 """Commands over a cluster file that need no further word."""

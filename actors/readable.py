@@ -1,7 +1,7 @@
 """Text for people, in which everything is seen.
 
 What a node says, or what stands in a log, may have come over the wire from anybody. Printed as it
-is, it may begin a line of its own, tell a terminal what to do, or show words in another order.
+is, it may begin a line of its own, control a terminal, or show text in another order.
 Every place that prints passes its text through one of these.
 
 What is not seen is shown as JSON escapes it, so that a line of JSON stays one, with the same

@@ -67,7 +67,8 @@ def open_node(
     Args:
         config: a cluster file, or what `actors.config.load` made of one.
         name: which of its nodes this is.
-        env: the world it lives in; this machine by default, `actors.sim` for tests.
+        env: its network, disk, clock and randomness: this machine's by default; those of
+            `actors.sim` for tests.
         machines: by DLedger group, what makes its state machine (`actors.StateMachine`); all
             members of a group have one, or none has. What it gives for an appended record stands
             in `Receipt.results`.
@@ -109,8 +110,8 @@ def child_spec(
 ) -> ChildSpec:
     """The node as a child of the host's own supervisor, which restarts it with its data.
 
-    Each life has a new `Node`. What must survive them goes through `actors.client.connect_node`,
-    as from any other process.
+    Each incarnation has a new `Node`. What must outlive it connects with
+    `actors.client.connect_node`, as from any other process.
 
     Args: as for `open_node`. `backoff` is the pause before a restart.
 

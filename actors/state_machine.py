@@ -3,8 +3,8 @@
 Upstream: openmessaging/dledger, statemachine/StateMachine.java, CommittedEntryIterator.java,
 tag 0.4.0.
 
-Differs: entries come in batches and each has a result, which its appender gets; leadership is told;
-a machine is made anew at each start.
+Differs: entries come in batches and each has a result, which its appender gets; leadership is
+reported; a machine is made anew at each start.
 """
 
 from __future__ import annotations

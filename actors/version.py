@@ -1,4 +1,4 @@
-"""The version, told by every node when it starts."""
+"""The version, which every node reports when it starts."""
 
 from typing import Final
 

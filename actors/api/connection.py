@@ -145,7 +145,7 @@ class Connection(Actor[_Inbox]):
     _chains: Chains = attrs.field(factory=Chains, init=False)
     _running: dict[int, _Running] = attrs.field(factory=dict)
     _outbox: Outbox = attrs.field(init=False)
-    _filled: bool = False  # the actor has been told that something waits there
+    _filled: bool = False  # whether _OutboxFilled is on its way
 
     def __attrs_post_init__(self) -> None:
         self._reading = Reading(self._budget.received, self._limits.send_timeout_s)
@@ -219,7 +219,10 @@ class Connection(Actor[_Inbox]):
     async def _hand_on(
         self, requests: tuple[api.Request, ...], size_bytes: int, text: bool
     ) -> None:
-        """Tell the actor, once there is room; a single message above the bounds may go, alone."""
+        """Hand the requests of a message to the actor, once there is room for them.
+
+        A single message above the bounds may go, alone.
+        """
         await self._in_flight.room(len(requests), size_bytes)
         received = _Received(requests=requests, size_bytes=size_bytes, text=text)
         await self.ctx.self_ref.tell(received)
@@ -304,7 +307,7 @@ class Connection(Actor[_Inbox]):
         try:
             records = convert.to_new_records(request.records)
             await self._handle.submit(request.group, records, on_done, chain)
-        except Exception as error:  # noqa: BLE001 - told to the client, and logged if not ours
+        except Exception as error:  # noqa: BLE001 - the client gets it, and logged if not ours
             failed(error)
 
     def _append_failed(self, request: int, error: Exception) -> None:
@@ -320,7 +323,7 @@ class Connection(Actor[_Inbox]):
             answer = await answers.answer(self._handle, request, self._form)
             if room is not None and isinstance(answer, bytes | str):
                 self._answering.found(room, len(answer))
-        except Exception as error:  # noqa: BLE001 - told to the client, and logged if not ours
+        except Exception as error:  # noqa: BLE001 - the client gets it, and logged if not ours
             answer = self._failed(request.id, error)
         self._answered(request.id, answer, room)
 
@@ -330,9 +333,9 @@ class Connection(Actor[_Inbox]):
         """From any task: the actor sends it. Such a message never waits for room."""
         if not self._reason:
             self._outbox.put(answer, request=request, room=room)
-            self._tell_filled()
+            self._announce_filled()
 
-    def _tell_filled(self) -> None:
+    def _announce_filled(self) -> None:
         if not self._filled:
             self._filled = True
             self.ctx.self_ref.offer(_OutboxFilled())
@@ -355,14 +358,14 @@ class Connection(Actor[_Inbox]):
             try:
                 push, room, form = self._push, self._answering, self._form
                 await subscription.follow(self._handle, request, running.credit, push, room, form)
-            except Exception as failure:  # noqa: BLE001 - told to the client
+            except Exception as failure:  # noqa: BLE001 - the client gets it
                 error = failure
         await self.ctx.self_ref.tell(_SubscriptionEnded(request=request.id, error=error))
 
     async def _push(self, data: bytes | str) -> None:
         sent = trio.Event()
         self._outbox.put(data, sent=sent)
-        self._tell_filled()
+        self._announce_filled()
         await sent.wait()
 
     async def _cancel(self, request: int) -> None:
@@ -402,7 +405,7 @@ class Connection(Actor[_Inbox]):
         if ended:
             self._finish(ended)
         elif len(self._outbox):
-            self._tell_filled()
+            self._announce_filled()
 
     def _encoded(self, answer: api.Answer) -> bytes | str:
         return failures.encoded(answer, text=self._form.text)

@@ -160,7 +160,7 @@ def _encode_records(
 
 
 def _too_large(batch: log_types.Batch) -> TooLarge:
-    """What a reader is told of a record that a program in the node's own process has appended."""
+    """The error for a record above the API's limit; a program in the node's process appended it."""
     (record,) = batch.records
     return TooLarge(
         f"the record at {record.position} has {len(record.body)} bytes: too large for the API,"

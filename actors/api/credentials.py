@@ -50,8 +50,8 @@ def secret_path(config: ClusterConfig) -> str:
 
 
 @attrs.define
-class _Told:
-    """What was said last of a file that may not be used; "" if it may."""
+class _LastWarning:
+    """The last warning about a file that may not be used; "" if it may be used."""
 
     text: str = ""
 
@@ -69,7 +69,7 @@ class Credentials:
     cluster: str
     path: str
     secret_store: SecretStore
-    _told: _Told = attrs.field(factory=_Told, init=False, eq=False, repr=False)
+    _last: _LastWarning = attrs.field(factory=_LastWarning, init=False, eq=False, repr=False)
 
     @classmethod
     def of(cls, config: ClusterConfig, secret_store: SecretStore) -> Credentials:
@@ -83,11 +83,11 @@ class Credentials:
             secret = self.secret_store.read(self.path)
         except ConfigError as error:
             secret, text = None, str(error)
-            if text != self._told.text:
+            if text != self._last.text:
                 _LOGGER.warning("%s; only reads pass at api_port meanwhile", text)
         else:
             text = ""
-        self._told.text = text
+        self._last.text = text
         return secret
 
     def gate(self, node: str, hosts: frozenset[str]) -> Gate:

@@ -49,7 +49,7 @@ _OUTCOME_UNKNOWN: dict[str, type[OutcomeUnknown]] = {
 
 
 def failed(request: int | None, error: Exception) -> frames.Failed:
-    """The frame that tells `error`. What is not ours is told as Internal, with its class."""
+    """The `failed` frame for `error`. An error that is not ours is Internal, with its class."""
     message = str(error)[:1000]
     match error:
         case NotMaster():
@@ -74,14 +74,14 @@ def failed(request: int | None, error: Exception) -> frames.Failed:
 
 
 def append_failed(request: int, error: Exception) -> frames.Failed:
-    """As `failed`, for an append: what is not known to have come before writing is in doubt."""
+    """As `failed`, for an append: the outcome is unknown unless the error came before writing."""
     if isinstance(error, NotStored | OutcomeUnknown | RequestRefused):
         return failed(request, error)
     return failed(request, OutcomeUnknown(f"{type(error).__name__}: {error}"))
 
 
 def to_error(frame: frames.Failed) -> TriologError:
-    """The error that a `failed` frame tells; the reverse of `failed`."""
+    """The error that a `failed` frame is about; the reverse of `failed`."""
     if frame.error == "NotMaster":
         return NotMaster(frame.message, frame.hint)
     if frame.error in _NOT_STORED:
@@ -92,13 +92,13 @@ def to_error(frame: frames.Failed) -> TriologError:
 
 
 def log_if_not_ours(request: int, client: str | None, error: Exception) -> None:
-    """A client is told little of a mistake of this program: the log has the rest."""
+    """Log an error that is a mistake of this program: its client gets one line of it only."""
     if not isinstance(error, TriologError | LocalProtocolError):
         _LOGGER.error("request %d of %s failed", request, client, exc_info=error)
 
 
 def encoded(answer: frames.Answer, *, text: bool) -> bytes | str:
-    """The answer as a message; what cannot be one is told as a failure."""
+    """The answer as a message; if it cannot be encoded, a `failed` frame instead."""
     try:
         return frames.encode(answer, text=text)
     except LocalProtocolError as error:

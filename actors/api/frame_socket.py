@@ -42,7 +42,7 @@ SUBPROTOCOL = "triolog.1"
 NODE_GONE = (
     "the peer went away in the opening handshake; a node does so when too many connect at once"
 )
-"""What a client is told of a handshake that never ended."""
+"""The error of a client whose opening handshake never ended."""
 LOST = "connection lost"
 
 NORMAL = 1000
@@ -333,7 +333,7 @@ class _Guard:
 
 
 class _Watched(trio.abc.Stream):
-    """Passes a stream through and tells when it has ended, in whatever way."""
+    """Passes a stream through, and calls `on_end` when it has ended in whatever way."""
 
     def __init__(self, inner: trio.abc.Stream, on_end: Callable[[], None]) -> None:
         self._inner = inner

@@ -18,7 +18,7 @@ __all__ = ["AppendOutcome", "EventLines", "EventSubscription", "NodeHandle", "No
 
 @attrs.frozen(kw_only=True)
 class NodeIdentity:
-    """What a node tells everyone who connects."""
+    """What a node answers to the hello of every connection."""
 
     cluster: str
     node: str

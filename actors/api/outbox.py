@@ -36,8 +36,8 @@ class Outbox:
 
     Attributes:
         encode: makes a message of an answer, whatever is in it.
-        on_answered: told a request's number when its answer is about to be sent.
-        on_sent: told a room's number when what is in it has been sent.
+        on_answered: called with a request's number when its answer is about to be sent.
+        on_sent: called with a room's number when what is in it has been sent.
         gather: whether the client takes many frames in a message.
     """
 

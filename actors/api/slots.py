@@ -29,7 +29,7 @@ MADE_WAY = "made way for another: it had said nothing for the longest"
 QUIET = "made way for another client: it had asked for nothing for the longest"
 QUIET_S = 60.0
 CROWD = "too many connect at once"
-"""What the one that makes way is told: it may come again."""
+"""The reason that a connection without a hello gets when it makes way. It may come again."""
 _MEMBER = "member "
 
 
@@ -95,7 +95,7 @@ class Slots:
         return slot
 
     def taken(self) -> str:
-        """What one is told that finds no slot."""
+        """The reason that a client gets for which there is no slot."""
         count = self.limits.clients
         return (
             "its only client slot is taken"
@@ -104,7 +104,10 @@ class Slots:
         )
 
     def greet(self, slot: Slot, name: str, remote: Address, admission: Admission) -> bool:
-        """It has said who it is; whether there is a slot for it."""
+        """Note who a connection is, by its hello.
+
+        Returns: whether there is a slot for it.
+        """
         self._silent.pop(slot, None)
         is_member = not admission.no_member and self._is_member(name, remote)
         if self._is_full(is_member=is_member):
@@ -129,7 +132,7 @@ class Slots:
             oldest.end(QUIET)
 
     def leave(self, slot: Slot) -> None:
-        """It has ended. Harmless when it has left."""
+        """Free the slot of a connection that has ended; harmless if that was done."""
         self._silent.pop(slot, None)
         self._greeted.pop(slot, None)
 

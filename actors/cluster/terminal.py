@@ -160,12 +160,12 @@ def _rows(view: ClusterView, group: str, rates: Mapping[str, Rates], wide: bool)
     lead = None if found is None else found[1]
     peers = {} if lead is None else {peer.node: peer for peer in lead.peers}
     members = [node for node in view.nodes if group in node.groups]
-    for row, node in enumerate(
+    for number, node in enumerate(
         sorted(members, key=lambda node: found is None or node.node != found[0])
     ):
         own, peer = node.groups[group], peers.pop(node.node, None)
         row: _Row = {
-            "group": group if row == 0 else "",
+            "group": group if number == 0 else "",
             "node": node.node,
             "role": own.role,
             own.terms.epoch: str(own.epoch) if own.epoch > 0 else "",

@@ -1,11 +1,11 @@
-"""DurabilityWatch: whether another member of a DLedger group counts what is not on its disk.
+"""DurabilityWatch finds out whether another member of a DLedger group counts what is not synced.
 
 The leader of a group with `durability = "synced"` believes what a peer acknowledges, and DLedger's
 wire does not say whether that is on the peer's disk. Each machine has a cluster file of its own, so
 one that says less there weakens what all others promise. A member asks the others' APIs, warns of
 such a one again and again while it is there, and shows it in its status.
 
-Messages: only its feeder's. Tells nobody; writes `LeaderStatus.weaker`.
+Messages: only its feeder's. Sends none; writes `LeaderStatus.weaker`.
 There is no upstream.
 """
 
@@ -28,24 +28,30 @@ from wire.api import frames
 
 _LOGGER: Final = logging.getLogger("triolog.dledger")
 FIRST_LOOK_S: Final = 1.0
-"""After the start: others may start with this node."""
+"""Before the first question: the other members may start at the same time as this node."""
 LOOK_S: Final = 30.0
-"""Between two looks at a member; its file is read at its start only."""
+"""Between two questions to a member, which reads its cluster file only when it starts."""
 REPEAT_S: Final = 600.0
-"""Between two warnings of the same."""
+"""Between two warnings about the same settings of one member."""
 RESTART_BACKOFF: Final = Backoff(first_s=0.5, max_s=30.0)
 
 
 @attrs.frozen(kw_only=True)
 class _Said:
-    """Feeder: see `weaker_settings`."""
+    """Feeder: the settings by which the member promises less, of `weaker_settings`; "" for none."""
 
     weaker: str
 
 
 @attrs.define
 class DurabilityWatch(Actor[_Said]):
-    """See the module's text. Of one group and one member; its role status is this node's."""
+    """Watches one member of one group. See the module's text.
+
+    Attributes:
+        node: this node.
+        member: the one that is asked.
+        role_status: this node's own, in which a weaker member is shown.
+    """
 
     _node: str
     _group: str
@@ -69,11 +75,11 @@ class DurabilityWatch(Actor[_Said]):
             self._warned_s = -REPEAT_S
         if message.weaker and now_s >= self._warned_s + REPEAT_S:
             self._warned_s = now_s
-            words = weaker_text(self._member, message.weaker)
-            _LOGGER.warning("%s: %s: %s", self._node, self._group, words)
+            text = weaker_text(self._member, message.weaker)
+            _LOGGER.warning("%s: %s: %s", self._node, self._group, text)
 
     async def _look_again(self) -> None:
-        """Feeder. Who cannot be asked may be as it was."""
+        """Feeder: ask again and again. A member that cannot be asked is shown as it was before."""
         await trio.sleep(FIRST_LOOK_S)
         while True:
             try:
@@ -85,7 +91,7 @@ class DurabilityWatch(Actor[_Said]):
             await trio.sleep(LOOK_S)
 
     async def _status(self) -> dict[str, Any]:
-        """Raises: one of LOST."""
+        """The member's status. Raises: one of LOST."""
         links = MemberLinks(self._node, self.ctx.ref, self._answer_timeout_s)
         answer = await links.ask(self._member, frames.GetStatus(id=0), frames.Status)
         return answer.value
@@ -99,7 +105,14 @@ def watch_child(
     answer_timeout_s: float,
     role_status: LeaderStatus,
 ) -> ChildSpec:
-    """One watch. Args: node: this node. member: the other one. role_status: of this node."""
+    """The child that watches one member of a group.
+
+    Args:
+        node: this node.
+        member: the other one.
+        answer_timeout_s: how long an answer may take.
+        role_status: this node's own in the group.
+    """
     return ChildSpec(
         name=f"{group}-{member}-durability",
         start=lambda: DurabilityWatch(
@@ -114,5 +127,5 @@ def watch_child(
 
 
 def is_watched(group: DLedgerGroup) -> bool:
-    """Whether it promises that what is answered is on disks."""
+    """Whether the group promises that acknowledged entries are synced, so that it needs a watch."""
     return group.durability == "synced" and group.store == "file" and group.compat is None

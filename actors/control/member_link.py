@@ -1,35 +1,35 @@
-"""MemberLink: a node's one connection to another member's API, for what replication cannot say.
+"""MemberLink keeps a node's one connection to another member's API, beside replication.
 
-A node has one to every other node of ours that has a group with it, however many groups that are.
-It keeps one greeted connection, and over it
+A node has one link to every other node of ours that has a group with it, however many groups that
+are. Over its connection the link
 
-- asks questions (`Ask`): of promotions, fresh reads and repairs. Each has a number of its own and
-  is answered whenever the member has the answer, whatever was asked before it. It is sent at most
-  once. While there is no connection one is tried at once, and its failure is the answer.
-- watches what the member is in each classic group of both (`WatchedGroup`), and tells the group's
-  role keeper (`MemberTold`). If that member is master there it also watches its offsets, and tells
-  pull_service up to where readers may see (`Acknowledged`) and who is master (`MasterChanged`);
-  but only while the own log is known to be a part of the master's.
+- asks questions (`Ask`) for promotions, fresh reads and repairs. Each has a number of its own and
+  is answered as soon as the member has the answer, whatever was asked before it. It is sent at most
+  once. While there is no connection, the link tries one at once, and its failure is the answer.
+- watches what the member is in each classic group of both (`WatchedGroup`), and reports it to the
+  group's role keeper (`MemberReported`). If that member is master there, the link also watches its
+  offsets, and sends pull_service up to where readers may see (`Acknowledged`) and who is master
+  (`MasterChanged`), but only while the own log is known to be a part of the master's.
 
-None of them holds up another. The member works on each request by itself, and on a bounded number:
-a link has fewer under way, and of each group few that only read, so whatever is asked of one group,
-a claim and the questions of the others pass. A question that its asker has given up stays the
-member's until that answers; a connection with many of those makes way for a new one.
+None of them holds up another. The member works on each request by itself, and on a bounded number.
+A link has fewer under way than that, and of each group only a few that merely read, so a claim and
+the questions of other groups get through whatever is asked of one group. A question that its asker
+has given up counts until the member answers it; a connection with many of those is replaced.
 
 On the wire an answer waits for those before it, of which the longest is a range for a repair:
 64 KiB, or one DLedger entry of at most 4 MiB. A repair asks for a range when it has the one before,
 so of each group there is one at a time, and what was asked meanwhile is answered before the next. A
 connection of its own would still share the wire.
 
-A member that says nothing at all, not even to a ping, is given up within REFRESH_S and the time for
-an answer; one that does not read, within SEND_TIMEOUT_S.
+The connection to a member that sends nothing at all, not even the answer to a ping, ends after
+REFRESH_S and the time for an answer; to one that does not read, after SEND_TIMEOUT_S.
 
-The secret is read anew for every question: one that was put there, or replaced, since the
-connection was greeted makes a new connection.
+The secret is read anew for every question. Where it was added or replaced since the connection was
+greeted, the link makes a new connection.
 
-Messages: Ask, AskMember from role keepers, and its feeders'. Tells role keepers and pull_services.
-A restart fails what is asked and forgets nothing else: the next connection begins with the present
-state and offsets.
+Messages: Ask, AskMember from role keepers, and its feeders'. Sends to role keepers and
+pull_services. A restart fails the questions under way and forgets nothing else: the next connection
+begins with the present state and offsets.
 
 Differs from upstream: there slaves show whatever they have, also what a failover can take back.
 """
@@ -60,7 +60,7 @@ from actors.control.member_session import (
 from actors.errors import Overloaded
 from actors.events import client as events
 from actors.ha.core.role_effects import RoleState
-from actors.ha.role_messages import MemberTold
+from actors.ha.role_messages import MemberReported
 from actors.ha.role_status import RoleStatus
 from actors.runtime import Actor, ActorRef, Backoff, ChildSpec, ReplyTo
 from actors.storage.commitlog import pull_service
@@ -70,24 +70,32 @@ from wire.api import frames
 _LOGGER = logging.getLogger("triolog.api")
 
 REFRESH_S: Final = 5.0
-"""So long after a member last said what it is in a group, it is asked, however much else it says:
-who waits for that gets it within this time, also when it was said before anybody waited. Upstream's
-heartbeat interval. After the same time without a byte of any kind it is pinged.
+"""How long a member's state in a group may be old before it is asked for again, however much else
+the member sends. So an actor that waits for it gets it within this time, even if the member sent it
+before. It is upstream's heartbeat interval. After the same time without a byte of any kind the
+member is pinged.
 """
 RETRY_FIRST_S: Final = 0.2
-"""A member that just starts is tried again soon; sooner where the longest pause is shorter."""
+"""The first pause before another attempt, short because the member may just start; no longer than
+the longest pause of the groups.
+"""
 RETRY_MAX_S: Final = 5.0
-"""The longest pause where no group names one."""
+"""The longest pause between two attempts where no group sets one."""
 RETRY_ASKING_S: Final = 0.5
-"""A master that may not open before it has heard its members looks for them more often."""
+"""The longest pause while this node is a master that may not open before it has heard its members.
+"""
 SEND_TIMEOUT_S: Final = 5.0
 QUESTIONS_MAX: Final = 128
-"""Under way on one link; a member takes 256 requests of a connection, in older versions too."""
+"""Questions under way on one link. A member takes 256 requests of a connection, in older versions
+too.
+"""
 GIVEN_UP_MAX: Final = 64
-"""Beside them, those that nobody waits for any more: with so many a new connection is made."""
+"""Unanswered questions that nobody waits for any more, beside QUESTIONS_MAX: with so many of them
+the link makes a new connection.
+"""
 READS_PER_GROUP_MAX: Final = 16
-"""Of these, those of one group that change nothing: they are many only if something is wrong, or
-somebody asks for very many promotions at once.
+"""Questions under way of one group that change nothing. There are so many only if something is
+wrong, or if somebody asks for very many promotions at once.
 """
 ERROR_CHARS_MAX: Final = 500
 RESTART_BACKOFF: Final = Backoff(first_s=0.5, max_s=30.0)
@@ -104,11 +112,13 @@ Question: TypeAlias = (
 
 @attrs.frozen(kw_only=True, eq=False)
 class Ask:
-    """Ask the member one question. Answered by its answer, or by one of `LOST`: with RequestRefused
-    or what else it raised there, or because nobody knows whether it was heard.
+    """Ask the member one question.
+
+    It is answered with the member's answer, or fails with one of `LOST`: RequestRefused or another
+    error that the member answered, or else it is unknown whether the member has received it.
 
     Attributes:
-        question: its number is the link's to choose.
+        question: the link chooses its number.
     """
 
     question: Question
@@ -117,8 +127,10 @@ class Ask:
 
 @attrs.frozen(kw_only=True)
 class AskMember:
-    """Ask the member what it is in a classic group at this moment, and tell its role keeper
-    MemberTold with this number. Without a connection the next one carries the newest such question.
+    """Ask the member what it is in a classic group now; the answer is MemberReported with `number`.
+
+    It goes to the role keeper of the group. Without a connection, the next one carries the newest
+    of these questions.
     """
 
     group: str
@@ -127,10 +139,10 @@ class AskMember:
 
 @attrs.frozen(kw_only=True)
 class WatchedGroup:
-    """A classic group that both nodes have.
+    """A classic group of which both nodes are members.
 
     Attributes:
-        retry_s: the longest pause between two attempts.
+        retry_s: the longest pause between two attempts to connect, in seconds.
         role_status: what this node itself is in the group.
     """
 
@@ -141,22 +153,24 @@ class WatchedGroup:
 
 @attrs.define(kw_only=True, eq=False)
 class _Watch:
-    """What the link knows of one watched group.
+    """The state of one watched group.
 
     Attributes:
-        offsets: the newest of the master; None: it is not the master's, or has not said.
-        state_id, offsets_id: the running subscriptions; 0: there is none.
-        waiting: the newest of the role keeper's questions that no connection has carried.
-        unanswered: requests under way, subscriptions among them.
-        heard_s: when the member last said what it is.
-        asked_s: when it was asked again since; None: it was not.
-        pause_s: before the next attempt.
-        lost: MasterLinkLost was told last. `foreign`: and that another node answers.
+        offsets: the newest offsets of the master; None while the member is not the master, or has
+            not sent any.
+        state_id, offsets_id: the request numbers of the running subscriptions; 0 for none.
+        waiting: the number of the role keeper's newest question that was not sent yet; 0 for none.
+        unanswered: requests under way, subscriptions included.
+        heard_s: when the member last sent its state in the group.
+        asked_s: when it was asked again since then; None if it was not.
+        pause_s: how long to wait before the next attempt.
+        lost: whether the last event of the group was MasterLinkLost.
+        foreign: whether it was reported that another node answers at the member's address.
     """
 
     group: WatchedGroup
     reader: ActorRef[pull_service.Message]
-    keeper: ActorRef[MemberTold]
+    keeper: ActorRef[MemberReported]
     offsets: frames.Offsets | None = None
     state_id: int = 0
     offsets_id: int = 0
@@ -177,7 +191,7 @@ class _Watch:
         return self.group.role_status.view.state is RoleState.ASKING
 
     def due_s(self, answer_timeout_s: float) -> float:
-        """When it is to be asked, or to have answered."""
+        """When the member is to be asked for its state, or has to have answered."""
         if self.asked_s is not None:
             return self.asked_s + answer_timeout_s
         return self.heard_s + REFRESH_S
@@ -185,7 +199,11 @@ class _Watch:
 
 @attrs.frozen(kw_only=True)
 class _Watching:
-    """A request for a watched group. `asked`: the role keeper's number of it, or 0."""
+    """A request under way for a watched group.
+
+    Attributes:
+        asked: the number of the role keeper's question that it carries; 0 for none.
+    """
 
     watch: _Watch
     asked: int = 0
@@ -193,12 +211,12 @@ class _Watching:
 
 @attrs.frozen(kw_only=True)
 class _Opened:
-    """Feeder: the member has said who it is."""
+    """Feeder: a connection was opened and greeted."""
 
 
 @attrs.frozen(kw_only=True)
 class _Offsets:
-    """Feeder: the offsets of a watched group's master."""
+    """Feeder: new offsets of a watched group's master."""
 
     watch: _Watch
     offsets: frames.Offsets
@@ -221,22 +239,22 @@ class _RoleChanged:
 
 @attrs.frozen(kw_only=True)
 class _Again:
-    """Timer, or a feeder: see whether all of a group is watched, and its questions are asked."""
+    """Timer or feeder: subscribe to what is not watched, and send the questions that wait."""
 
     watch: _Watch
 
 
 @attrs.frozen(kw_only=True)
 class _Due:
-    """Timer: a watched group's state is to be asked for, or should have been answered."""
+    """Timer: the state of a watched group is to be asked for, or should have been answered."""
 
 
 @attrs.frozen(kw_only=True)
 class _Lost:
-    """Feeder: the connection, or the attempt, ended.
+    """Feeder: the connection, or the attempt to connect, has ended.
 
     Attributes:
-        foreign: another node answers there than ours.
+        foreign: whether another node than the member answered at its address.
     """
 
     error: str
@@ -253,8 +271,9 @@ class MemberLink(Actor[_Inbox]):
     """See the module's text.
 
     Attributes:
-        node: this node. member: the other one, which is at `address`.
-        groups: those to watch.
+        node: this node.
+        member: the other node, which is at `address`.
+        groups: the classic groups to watch.
     """
 
     _node: str
@@ -307,7 +326,7 @@ class MemberLink(Actor[_Inbox]):
                 await self._refresh()
             case _Lost():
                 for watch in self._watches.values():
-                    self._tell_loss(watch, message.error, foreign=message.foreign)
+                    self._report_loss(watch, message.error, foreign=message.foreign)
             case _:
                 assert_never(message)
 
@@ -328,8 +347,8 @@ class MemberLink(Actor[_Inbox]):
             await self._send(msgspec.structs.replace(ask.question, id=number))
 
     def _look_outdated(self) -> None:
-        """End a connection that was greeted with another secret, or has too much of what nobody
-        waits for.
+        """End a connection that was greeted with another secret, or that has too many questions
+        for whose answers nobody waits.
         """
         given_up = sum(each.reply_to.answered for each in self._asked.values())
         if given_up >= GIVEN_UP_MAX:
@@ -338,7 +357,7 @@ class MemberLink(Actor[_Inbox]):
             self._end("the cluster's secret has changed here")
 
     def _end(self, why: str) -> None:
-        """The connection, if there is one, so that a new one is made."""
+        """End the connection, if there is one, for this reason; the link makes a new one."""
         if self._session is not None:
             self._why, self._session = why, None
             self._scope.cancel()
@@ -359,7 +378,7 @@ class MemberLink(Actor[_Inbox]):
         return None
 
     async def _send(self, request: frames.Request) -> None:
-        """Without a connection, or over a broken one, nothing comes of it."""
+        """Send a request; without a connection, or over a broken one, drop it."""
         session = self._session
         if session is None:
             return
@@ -372,7 +391,10 @@ class MemberLink(Actor[_Inbox]):
     # Watched groups.
 
     async def _ask_member(self, watch: _Watch, number: int) -> None:
-        """What finds no connection, or too much under way, waits; the newest stands for all."""
+        """Ask for the member's state, or keep the number of the newest question for later.
+
+        It waits while there is no connection, or while too many requests are under way.
+        """
         if self._session is None or watch.unanswered >= READS_PER_GROUP_MAX:
             watch.waiting = max(watch.waiting, number)
             self._wanted.set()
@@ -391,7 +413,7 @@ class MemberLink(Actor[_Inbox]):
 
     async def _opened(self) -> None:
         for watch in self._watches.values():
-            self._tell_opened(watch)
+            self._report_opened(watch)
             await self._watch(watch)
         await self._refresh()
         waiting, self._waiting = self._waiting, []
@@ -399,7 +421,7 @@ class MemberLink(Actor[_Inbox]):
             await self._ask(ask)
 
     async def _watch(self, watch: _Watch) -> None:
-        """Have what is missing: subscriptions, and answers to the role keeper's questions."""
+        """Subscribe to what is not watched yet, and send the role keeper's waiting question."""
         if self._session is None:
             return
         if not watch.state_id:
@@ -412,7 +434,7 @@ class MemberLink(Actor[_Inbox]):
             await self._ask_member(watch, number)
 
     async def _watch_offsets(self, watch: _Watch) -> None:
-        """Only the master's matter, and there may be another one by now."""
+        """Subscribe to the member's offsets if it is the master, and cancel that if it is not."""
         if self._session is None or bool(watch.offsets_id) == self._is_master(watch):
             return
         watch.offsets = None
@@ -425,7 +447,7 @@ class MemberLink(Actor[_Inbox]):
             await self._send(frames.WatchOffsets(id=watch.offsets_id, group=watch.group.name))
 
     async def _show(self, watch: _Watch) -> None:
-        """Readers see what the master has acknowledged, in a log that is a part of the master's."""
+        """Let readers see what the master has acknowledged, if this log is a part of its log."""
         offsets = watch.offsets
         if offsets is None or not self._is_master(watch):
             return
@@ -434,8 +456,8 @@ class MemberLink(Actor[_Inbox]):
             await watch.reader.tell(pull_service.MasterChanged(master=offsets.master))
 
     async def _refresh(self) -> None:
-        """Ask again from time to time what the member is; one that does not answer that may hang in
-        this group alone.
+        """Ask for each state that is older than REFRESH_S, and report each overdue answer as a
+        loss: the member may hang in that group alone.
         """
         self._look_outdated()
         if self._session is None or not self._watches:
@@ -445,7 +467,7 @@ class MemberLink(Actor[_Inbox]):
             if now_s < watch.due_s(timeout_s):
                 continue
             if watch.asked_s is not None:
-                self._tell_loss(watch, f"{self._member} fell silent", foreign=False)
+                self._report_loss(watch, f"{self._member} fell silent", foreign=False)
             elif watch.unanswered < READS_PER_GROUP_MAX:
                 await self._get_group(watch)
             watch.asked_s = now_s
@@ -453,26 +475,29 @@ class MemberLink(Actor[_Inbox]):
         self.ctx.timers.start_at("due", due_s, _Due())
 
     def _failed(self, watching: _Watching, error: str) -> None:
-        """The group may just take another part there, or be unknown."""
+        """Try a failed request again after a pause.
+
+        The member's part in the group may just be changing, or the group be unknown there.
+        """
         watch = watching.watch
         watch.waiting = max(watch.waiting, watching.asked)
-        self._tell_loss(watch, error, foreign=False)
+        self._report_loss(watch, error, foreign=False)
         pause_s = min(watch.pause_s, RETRY_ASKING_S) if watch.is_asking else watch.pause_s
         self.ctx.timers.start(("again", watch.group.name), pause_s, _Again(watch=watch))
         watch.pause_s = min(2 * watch.pause_s, watch.group.retry_s)
 
     def _is_master(self, watch: _Watch) -> bool:
-        """Whether the member is master, as far as this node acts."""
+        """Whether the member is the master by which this node acts."""
         return watch.group.role_status.view.master == self._member
 
-    def _tell_opened(self, watch: _Watch) -> None:
+    def _report_opened(self, watch: _Watch) -> None:
         watch.lost = watch.foreign = False
         if self._session is not None and self._is_master(watch):
             boot, name = self._session.welcome.boot, watch.group.name
             opened = events.MasterLinkOpened(group=name, master=self._member, master_boot=boot)
             self.ctx.emit(opened)
 
-    def _tell_loss(self, watch: _Watch, error: str, *, foreign: bool) -> None:
+    def _report_loss(self, watch: _Watch, error: str, *, foreign: bool) -> None:
         name, error = watch.group.name, error[:ERROR_CHARS_MAX]
         found_out = foreign and not watch.foreign
         if found_out:
@@ -483,7 +508,7 @@ class MemberLink(Actor[_Inbox]):
             self.ctx.emit(events.MasterLinkLost(group=name, master=self._member, error=error))
 
     async def _watch_role_status(self, watch: _Watch) -> None:
-        """Feeder: this node's own part."""
+        """Feeder: report each change of this node's own role in the group."""
         known = watch.group.role_status.view
         while True:
             known = await watch.group.role_status.wait_changed(known)
@@ -492,7 +517,7 @@ class MemberLink(Actor[_Inbox]):
     # The connection.
 
     async def _keep(self) -> None:
-        """Feeder: connect, again and again."""
+        """Feeder: keep a connection, and make a new one after a pause when it ends."""
         longest_s = min((group.retry_s for group in self._groups), default=RETRY_MAX_S)
         pause_s = min(RETRY_FIRST_S, longest_s)
         while True:
@@ -513,8 +538,9 @@ class MemberLink(Actor[_Inbox]):
             pause_s = min(2 * pause_s, longest_s)
 
     def _fail(self, error: Exception) -> None:
-        """What was sent has no answer any more. What was asked since the attempt began waits for
-        another one.
+        """Fail the questions that were sent, and those that waited for the failed attempt.
+
+        Those that were asked since that attempt began wait for the next one.
         """
         asked, self._asked = self._asked, {}
         waiting, self._waiting = self._waiting, []
@@ -528,7 +554,7 @@ class MemberLink(Actor[_Inbox]):
                 self._wanted.set()
 
     async def _use_one_connection(self) -> None:
-        """Raises: one of LOST, in the end."""
+        """Open one connection and serve it until it ends. Raises: one of LOST, always."""
         self._secret, self._why = self._secret_now(), ""
         failure: Exception | None = None
         async with member_session(
@@ -554,7 +580,7 @@ class MemberLink(Actor[_Inbox]):
         raise failure or trio.TooSlowError(self._why)
 
     async def _listen(self, session: MemberSession) -> None:
-        """Hand on what the member says."""
+        """Hand each answer of the member to whoever waits for it."""
         while True:
             answer = frames.decode_answer(await session.frames.receive())
             number = answer.id
@@ -576,12 +602,12 @@ class MemberLink(Actor[_Inbox]):
         match answer:
             case frames.Group():
                 if watch.lost:
-                    self._tell_opened(watch)
+                    self._report_opened(watch)
                 watch.heard_s, watch.asked_s = self.ctx.now_s(), None
                 watch.pause_s = watch.first_pause_s
                 state = convert.to_group_state(answer)
-                told = MemberTold(member=self._member, state=state, asked=watching.asked)
-                await watch.keeper.tell(told)
+                report = MemberReported(member=self._member, state=state, asked=watching.asked)
+                await watch.keeper.tell(report)
                 if watch.waiting:
                     await self.ctx.self_ref.tell(_Again(watch=watch))
             case frames.Offsets():
@@ -594,7 +620,7 @@ class MemberLink(Actor[_Inbox]):
                 raise unexpected(answer)
 
     def _ended(self, number: int, watch: _Watch) -> None:
-        """One of the subscriptions has."""
+        """Note that a request has ended, which may be one of the subscriptions."""
         if number == watch.state_id:
             watch.state_id = 0
         elif number == watch.offsets_id:
@@ -607,7 +633,7 @@ class MemberLink(Actor[_Inbox]):
             watching.watch.unanswered -= 1
 
     async def _watch_silence(self, session: MemberSession) -> None:
-        """End the connection when not a byte has come for REFRESH_S, nor for a ping."""
+        """End the connection if nothing came for REFRESH_S and then no answer to a ping either."""
         while True:
             asked_s = session.frames.heard_s + REFRESH_S
             await trio.sleep_until(asked_s)
@@ -623,12 +649,12 @@ class MemberLink(Actor[_Inbox]):
 
 
 def _group(question: Question) -> str:
-    """Which group it is about; "" for none."""
+    """The group that the question is about; "" for none."""
     return "" if isinstance(question, frames.GetStatus) else question.group
 
 
 def link_path(node: str, member: str) -> str:
-    """Where a node's link to another member is."""
+    """The path of the actor that is a node's link to another member."""
     return f"/{node}/api/links/{member}"
 
 
@@ -640,8 +666,7 @@ def link_child(
     network: MemberNetwork,
     groups: tuple[WatchedGroup, ...] = (),
 ) -> ChildSpec:
-    """One link.
-
+    """The child that is the link to one member.
     Args:
         node: this node.
         member: the other one, which is at `address`.

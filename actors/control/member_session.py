@@ -1,6 +1,6 @@
-"""A member's connection to another member's API: where that is, and the greeting.
+"""Opens a node's connection to another member's API: its address, and the greeting.
 
-Raises everywhere: one of `LOST`, whatever goes wrong between the two.
+Everything here raises one of `LOST`, whatever goes wrong between the two nodes.
 """
 
 from __future__ import annotations
@@ -36,31 +36,31 @@ LOST = (
 
 
 def lost_text(error: Exception) -> str:
-    """Why there is no answer, for people: a time that is over has no words of its own."""
+    """For people: why there is no answer. A time-out of Trio has no text of its own."""
     if isinstance(error, trio.TooSlowError) and not str(error):
         return "no answer in time"
     return str(error) or type(error).__name__
 
 
 def unexpected(answer: api.Answer) -> SocketClosed:
-    """The error for an answer that is none to what was asked."""
+    """The error for an answer that does not fit the question."""
     return SocketClosed(f"unexpected answer: {answer!r}"[:ANSWER_CHARS_MAX])
 
 
 class ForeignNode(TriologError):
-    """Another node answers there than the configuration says, or one of another cluster."""
+    """Another node than the configured one answers at an address, or one of another cluster."""
 
 
 @attrs.frozen(kw_only=True)
 class MemberAddress:
-    """Where a member's API is.
+    """Where a member's API is, and how to reach it.
 
     Attributes:
-        address: host and port, or path and 0.
-        cluster: whose node must answer there.
-        local_host: the own address to come from, so that the other knows a member.
-        answer_timeout_s: for the connection, for the greeting, and for an answer: the
-            configuration's.
+        address: host and port; or the path of a Unix socket, and port 0.
+        cluster: the name of the cluster to which the node that answers must belong.
+        local_host: the own address to connect from, by which the other side knows a member; None
+            for a Unix socket.
+        answer_timeout_s: the configured time for connecting, for the greeting, and for an answer.
     """
 
     address: Address
@@ -70,7 +70,7 @@ class MemberAddress:
 
     @classmethod
     def of(cls, config: ClusterConfig, member: str, node: str) -> MemberAddress:
-        """Where `node` reaches `member`: its port, or its socket file if the cluster has none."""
+        """Where `node` reaches `member`: at its API port, or at its Unix socket without a port."""
         timeout_s = config.answer_timeout_s
         if config.api_port is None:
             socket = Address(api_socket_path(config.node_dir(member)), 0)
@@ -85,7 +85,11 @@ class MemberAddress:
 
 @attrs.frozen(kw_only=True)
 class MemberSession:
-    """A greeted connection."""
+    """An open connection on which the greeting is done.
+
+    Attributes:
+        welcome: what the other node answered to the greeting.
+    """
 
     frames: FrameSocket
     welcome: api.Welcome
@@ -95,11 +99,14 @@ class MemberSession:
 async def member_session(
     network: MemberNetwork, address: MemberAddress, *, node: str, member: str
 ) -> AsyncIterator[MemberSession]:
-    """Connect, greet and check who answers, within its time; then for as long as the block.
+    """Connect, greet and check who answers; the session is open for as long as the block.
 
     Args:
-        node: who asks.
-        member: who is expected there.
+        node: the node that connects.
+        member: the node that has to answer.
+
+    Raises (on entry): ForeignNode: another node answers. Else another one of LOST, TooSlowError
+        after `answer_timeout_s`.
     """
     with trio.fail_after(address.answer_timeout_s):
         stream = await _connect(network.network, address)

@@ -1,4 +1,4 @@
-"""What a node asks the other members of its groups, each over its link to that member's API."""
+"""The questions that a node asks other members of its groups, over its links to their APIs."""
 
 from __future__ import annotations
 
@@ -20,19 +20,22 @@ from wire.crc import crc32
 A = TypeVar("A", bound=frames.Answer)
 
 RECORD_TIMEOUT_S = 30.0
-"""A node that acts by another promotion has stopped its log in order and opened it again."""
+"""How long a member may take to act by a new promotion: it stops its log in order and opens it
+again.
+"""
 
 
 @attrs.frozen
 class MemberLinks:
     """The links of one node.
 
-    Every method raises one of `member_session.LOST`: RequestRefused is the member's own word, with
-    anything else nobody knows whether it was heard.
+    Every method raises one of `member_session.LOST`. RequestRefused is the member's own answer;
+    with any other error it is unknown whether the member has received the question.
 
     Attributes:
-        ref: where an actor of the node is, by its path.
-        answer_timeout_s: for an answer, a new connection included: the configuration's.
+        node: the node that asks.
+        ref: gives the reference to an actor of the node, by its path.
+        answer_timeout_s: the configured time for an answer, a new connection included.
     """
 
     node: str
@@ -42,7 +45,12 @@ class MemberLinks:
     async def ask(
         self, member: str, question: Question, kind: type[A], timeout_s: float | None = None
     ) -> A:
-        """Ask one question; its number is the link's to choose."""
+        """Ask one question, and return its answer, which is of `kind`.
+
+        Args:
+            question: the link chooses its number.
+            timeout_s: how long the answer may take; None: `answer_timeout_s`.
+        """
         link: ActorRef[Ask] = self.ref(link_path(self.node, member))
         answered = trio.Event()
         answers: list[frames.Answer | Exception] = []
@@ -68,20 +76,19 @@ class MemberLinks:
         return answer
 
     async def group_state(self, member: str, group: str) -> GroupState:
-        """What another member is in the group at this moment."""
+        """The present state of another member in the group."""
         question = frames.GetGroup(id=0, group=group)
         return to_group_state(await self.ask(member, question, frames.Group))
 
     async def committed(self, member: str, group: str) -> int:
-        """Up to where a leader has committed at this moment, by a read that it proves its
-        leadership for.
-        """
+        """The end of what a leader has committed now; it confirms its leadership for the answer."""
         nothing = frames.Read(id=0, group=group, start=frames.POSITION_MAX, max_bytes=1, fresh=True)
         return (await self.ask(member, nothing, frames.Batch)).acknowledged
 
     async def log_range(self, member: str, group: str, start: int) -> GoodRange:
-        """A good range of another member's log, by what that one says: nothing of it was checked
-        but its length and its digest.
+        """A range of another member's log which that member found good.
+
+        Only its digest was checked here, against damage on the way.
         """
         question = frames.GetRange(id=0, group=group, start=start)
         found = await self.ask(member, question, frames.Range)
@@ -91,7 +98,7 @@ class MemberLinks:
 
 
 class OwnPart(Protocol):
-    """The asking node's own part in the group."""
+    """What `GroupMembers` needs of the asking node's own part in the group."""
 
     @property
     def node(self) -> str: ...
@@ -101,11 +108,11 @@ class OwnPart(Protocol):
 
 
 @attrs.frozen
-class Members:
-    """The members of one group, asked by one of them. Every method raises as those of MemberLinks.
+class GroupMembers:
+    """The members of one group, as one of them asks them. Methods raise as those of MemberLinks.
 
     Attributes:
-        own: who asks; itself it asks without a link.
+        own: the part of the node that asks, which it asks without a link.
     """
 
     own: OwnPart
@@ -113,7 +120,7 @@ class Members:
     group: str
 
     async def state(self, node: str) -> GroupState:
-        """What the node is in the group now."""
+        """The present state of a node in the group."""
         if node == self.own.node:
             return await self.own.group_state()
         return await self.links.group_state(node, self.group)
@@ -139,8 +146,9 @@ class Members:
 
 @attrs.frozen
 class MemberAuthority:
-    """The members themselves are a `RoleAuthority`: an operator's promotion is told to each, and
-    each tells the others what it knows.
+    """The `RoleAuthority` of a classic group: its members themselves.
+
+    Each of them records an operator's promotion, and reports what it knows to the others.
     """
 
     links: MemberLinks

@@ -1,18 +1,20 @@
-"""Carrying out a promotion: asks the members, decides, fences, waits, and tells the new master.
+"""The coordinator of a promotion: it asks the members, decides, fences, waits, and records it.
 
-    1. ask every member; choose, or refuse (`core.promotion`)
-    2. claim it at every member that answers, one after the other in the file's order: so nobody
-       else is at it, and whoever takes appends, or might soon, is fenced (`core.claims`)
-    3. hand-over: wait until the chosen one has all that the fenced master has, and nobody waits
-       for an answer any more
-    4. confirm the claim where it fences, and at the chosen one
-    5. tell the chosen one, then all others
-    6. wait until it is open
+    1. Ask every member for its state; choose the new master, or refuse (`core.promotion`).
+    2. Claim the promotion at every member that answers, one after the other in the file's order.
+       So no other coordinator can be at work, and every member that takes appends, or might soon,
+       is fenced (`core.claims`).
+    3. Hand over: wait until the chosen member has all that the fenced master has, and no append
+       waits for its answer any more.
+    4. Confirm the claim where it fences, and at the chosen member.
+    5. Record the promotion at the chosen member, then at all others.
+    6. Wait until the new master is open.
 
-Nothing here is kept: the members remember. Up to 4 nothing has happened, and the claim is taken
-back; if the coordinator dies there, it ends by itself. From 4 on it stays: the promotion is a fact
-as soon as the chosen one has heard of it, and members tell each other. If the coordinator dies
-there, the chosen one's word settles it; while that one is silent, the old master says what to type.
+The coordinator keeps nothing; the members remember. Up to step 4 nothing has happened, and a
+failure takes the claim back; if the coordinator dies, the claim ends by itself. From step 4 on the
+claim stays. The promotion is a fact as soon as the chosen member has recorded it, and members
+report it to each other. If the coordinator dies there, what the chosen member has recorded settles
+it; while that one is silent, the status of the old master says what to type.
 """
 
 from __future__ import annotations
@@ -32,21 +34,22 @@ from actors.log_types import Claim, GroupState
 from wire.api import frames
 
 LOOK_S = 0.05
-"""How often a wait looks: at most two nodes, in a moment that stops the group anyway."""
+"""How often a wait asks again. It asks at most two nodes, while the group takes no appends anyway.
+"""
 OPEN_TIMEOUT_S = 30.0
-"""For the chosen one to open its log as a master, and to hear its members."""
+"""How long the chosen member may take to open its log as a master, and to hear its members."""
 UNFENCE_TIMEOUT_S = 5.0
-
-
+"""How long to wait for the answers of fenced members whose claim is taken back."""
 GONE_S = 3.0
-"""A hand-over ends when the chosen one has had no connection to its master for so long, or one of
-the two no word: a slave that was just started connects sooner."""
+"""A hand-over ends when the chosen member has had no connection to its master for so long, or when
+one of the two has not answered. A slave that was just started connects sooner.
+"""
 RENEW_S = 1.0
-"""How often members hear that the coordinator is at work. See CLAIM_LEASE_S."""
+"""How often the claim is renewed at the members. See CLAIM_LEASE_S."""
 
 
-class Asks(Protocol):
-    """How members are reached; `members.Members`. All raise one of LOST."""
+class MemberCalls(Protocol):
+    """How members are asked; implemented by `members.GroupMembers`. All raise one of LOST."""
 
     async def state(self, node: str) -> GroupState: ...
     async def fence(self, node: str, claim: Claim, on: bool) -> GroupState: ...
@@ -56,32 +59,33 @@ class Asks(Protocol):
 
 
 @attrs.define
-class Promotion:
-    """One promotion, from the wish to an open master.
+class Coordinator:
+    """Carries out one promotion, from the request to an open master. See the module's text.
 
     Attributes:
+        wish: what the operator asked for.
         drain_timeout_s: how long a hand-over may take.
-        by: who carries it out.
-        token: of its claim.
+        by: the name of the node that carries it out.
+        token: drawn for its claim.
     """
 
     wish: Wish
-    asks: Asks
+    asks: MemberCalls
     drain_timeout_s: float
     by: str
     token: int
     _asked: list[str] = attrs.field(factory=list)
     _claimed: list[str] = attrs.field(factory=list)
-    _told: bool = False
+    _recorded: bool = False  # or it is unknown whether the chosen member has recorded it
 
     async def run(self) -> dict[str, Any]:
-        """Do it.
+        """Carry the promotion out.
 
         Returns: what happened, ready for JSON.
 
         Raises:
-            RequestRefused: nothing was changed, or, in words, what was.
-            OutcomeUnknown: it may have happened; to be asked for again.
+            RequestRefused: nothing was changed, or the text says what was.
+            OutcomeUnknown: it may have happened; the operator has to ask again.
         """
         states, silent = await self._ask(self.wish.members)
         plan = decide(self.wish, states, silent)
@@ -105,27 +109,27 @@ class Promotion:
                     failed = error
                 nursery.cancel_scope.cancel()
         finally:
-            if not self._told:
+            if not self._recorded:
                 await self._take_back(plan, claim)
         if failed is not None:
             raise failed
         return await self._finish(plan, states, silent)
 
     async def _switch(self, plan: Plan, claim: Claim, members: tuple[str, ...]) -> None:
-        """Steps 2 to 5, up to the chosen one."""
+        """Steps 2 to 4, and of step 5 the record at the chosen member."""
         await self._claim(plan, claim, members)
         if plan.hand_over:
             await self._hand_over(plan)
         await self._confirm(plan, claim)
-        self._told = True
+        self._recorded = True
         try:
-            await self._tell_chosen(plan)
+            await self._record_at_chosen(plan)
         except RequestRefused:
-            self._told = False  # the chosen one has said that it does not act by it
+            self._recorded = False  # the chosen member answered that it does not act by it
             raise
 
     async def _ask(self, nodes: tuple[str, ...]) -> tuple[dict[str, GroupState], dict[str, str]]:
-        """Those that answer, in the file's order, and why the others do not."""
+        """The states of the nodes that answer, in the file's order, and why the others do not."""
         found, lost = await self._each(nodes, self.asks.state)
         return found, {node: lost_text(error) for node, error in lost.items()}
 
@@ -135,7 +139,7 @@ class Promotion:
         ask: Callable[[str], Awaitable[GroupState]],
         timeout_s: float = math.inf,
     ) -> tuple[dict[str, GroupState], dict[str, Exception]]:
-        """Ask all at once; whoever is lost, is lost."""
+        """Ask all nodes at once, and wait for every answer or failure."""
         found: dict[str, GroupState] = {}
         lost: dict[str, Exception] = {}
 
@@ -155,7 +159,7 @@ class Promotion:
     async def _claim(self, plan: Plan, claim: Claim, members: tuple[str, ...]) -> None:
         needed = (*plan.fence, plan.chosen)
         for node in members:
-            self._asked.append(node)  # one that is lost while it is asked may have heard it, too
+            self._asked.append(node)  # a member that is lost while it is asked may hold it, too
             try:
                 await self.asks.fence(node, claim, on=True)
             except RequestRefused as error:
@@ -169,7 +173,7 @@ class Promotion:
                 self._claimed.append(node)
 
     async def _renew(self, claim: Claim) -> None:
-        """Whoever is lost here is found out by the steps."""
+        """Renew the claim again and again; the steps notice a member that is lost."""
         again = attrs.evolve(claim, again=True)
         while True:
             await trio.sleep(RENEW_S)
@@ -186,7 +190,10 @@ class Promotion:
             raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
 
     async def _hand_over(self, plan: Plan) -> None:
-        """Wait until `chosen` has all. It may lose its connection for GONE_S, no longer."""
+        """Wait until the chosen member has all that the old master has.
+
+        It may lose its connection for GONE_S, no longer.
+        """
         assert plan.old is not None
         pair = (plan.old, plan.chosen)
         states: dict[str, GroupState] = {}
@@ -217,7 +224,7 @@ class Promotion:
             f" {why}; {plan.old} goes on as master",
         )
 
-    async def _tell_chosen(self, plan: Plan) -> None:
+    async def _record_at_chosen(self, plan: Plan) -> None:
         # After a hand-over that loses nothing, what the members hold is checked all the same: the
         # old master may have come back in between, without its fence.
         force = self.wish.force and not (plan.hand_over and not plan.losses)
@@ -233,8 +240,9 @@ class Promotion:
             ) from error
 
     async def _take_back(self, plan: Plan, claim: Claim) -> None:
-        """Also when the operator has gone: the master takes appends again. Where nothing is fenced
-        nobody waits for it: a claim ends by itself.
+        """Take the claim back, so that the master takes appends again, even if it was cancelled.
+
+        Members that it does not fence are hardly waited for: there a claim ends by itself.
         """
         fenced = tuple(node for node in self._asked if node in plan.fence)
         others = tuple(node for node in self._asked if node not in plan.fence)
@@ -247,8 +255,9 @@ class Promotion:
     async def _finish(
         self, plan: Plan, states: dict[str, GroupState], silent: dict[str, str]
     ) -> dict[str, Any]:
-        """Tell the others that answered, and see the new master open. The silent ones hear it from
-        the others when they are back, and nobody waits for them a second time.
+        """Record it at the other members that answered, and wait until the new master is open.
+
+        A silent member learns it from the others when it is back, and is not asked a second time.
         """
         others = tuple(node for node in states if node != plan.chosen)
         async with trio.open_nursery() as nursery:
@@ -278,7 +287,10 @@ class Promotion:
         return _answer(plan, opened, now, silent | lost)
 
     async def _see_open(self, plan: Plan) -> GroupState | str:
-        """The chosen one's state once it is open, or acts by a newer one; a text: why it is not."""
+        """The chosen member's state once it is open by this promotion, or acts by a newer one.
+
+        After OPEN_TIMEOUT_S it is a text instead: why the member is not open.
+        """
         why = "it does not answer"
         with trio.move_on_after(OPEN_TIMEOUT_S):
             while True:

@@ -293,7 +293,7 @@ class Network(Protocol):
     async def connect(self, host: str, port: int, *, local_host: str | None = None) -> Stream:
         """`local_host`: the own address to come from.
 
-        So the peer can tell nodes of one machine apart.
+        So the peer can distinguish nodes of one machine.
         """
 
     async def listen_unix(self, path: str) -> Listener:

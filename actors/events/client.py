@@ -94,7 +94,7 @@ class MasterLinkLost:
     """A slave's connection to its master's API ended, an attempt failed, or the master did not say
     what it is in the group. Emitted by member_link.
 
-    Until MasterLinkOpened the slave's readers see nothing newer. Told for the first failure in a
+    Until MasterLinkOpened the slave's readers see nothing newer. Emitted for the first failure in a
     row, and for the first at which another node or cluster answers there; `error` says what it was.
     """
 

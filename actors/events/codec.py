@@ -131,7 +131,7 @@ class LoggedEvent:
         boot: how often that node had been started, from 1.
         seq: number within the boot, from 1.
         path: the actor it is about, "/n0/orders/store".
-        incarnation: which life of that actor; 0 where there is none.
+        incarnation: the number of that actor's incarnation, from 1; 0 where there is none.
         ts_us: the node's own clock in microseconds since 1970.
         event: an instance of a class of the catalogue, or `UnknownEvent`.
     """

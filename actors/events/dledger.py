@@ -22,8 +22,8 @@ class RoleChanged:
 
 @attrs.frozen(kw_only=True)
 class VoteUnsaved:
-    """The disk does not take a member's vote, and nothing that rests on it leaves the member; told
-    when that begins, and with `reason` "" when a vote is saved again. Emitted by state_maintainer.
+    """The disk does not take a member's vote, so the member sends nothing that rests on it. Emitted
+    by state_maintainer when that begins, and with `reason` "" when a vote is saved again.
 
     `term`: of the vote.
     """
@@ -34,11 +34,11 @@ class VoteUnsaved:
 
 @attrs.frozen(kw_only=True)
 class TermRefused:
-    """A peer said a term that no elections can have come to, and it was not taken. By
-    state_maintainer, once for each peer in each of its lives.
+    """A peer sent a term that no elections can have come to, and it was not taken. Emitted by
+    state_maintainer, once for each peer in each incarnation of the actor.
 
     Attributes:
-        peer: as it calls itself; "": a part that pushes or takes entries has heard it.
+        peer: as it calls itself; "" if the term came with pushed entries, or with their answers.
         known: the member's own term.
     """
 
@@ -102,9 +102,9 @@ class LedgerTruncated:
         index: the first that left.
         end: the last that left.
         next: the leader's entry that is written then: `index`, or where the log begins anew; -1:
-            the event is of a version that did not tell.
+            the event is of a version that did not record it.
         synced: the last of them that was synced here; -1: none was, or the event is of a version
-            that did not tell.
+            that did not record it.
     """
 
     session: int
@@ -226,9 +226,7 @@ class RPCConnectionOpened:
 
 @attrs.frozen(kw_only=True)
 class RPCConnectionRefused:
-    """Streams were closed at once; told for the 1st, 2nd, 4th, 8th ... of them. Emitted by
-    rpc_server.
-    """
+    """Streams were closed at once. Emitted by rpc_server for the 1st, 2nd, 4th, 8th ... of them."""
 
     address: str
     reason: str
@@ -256,8 +254,8 @@ class RPCConnectionClosed:
 
 @attrs.frozen(kw_only=True)
 class RPCFrameRefused:
-    """A frame reached no part of a member: junk, an unknown code, a wrong addressee. Told for the
-    1st, 2nd, 4th, 8th ... of a connection. Emitted by rpc_connection.
+    """A frame reached no part of a member: junk, an unknown code, a wrong addressee. Emitted by
+    rpc_connection, for the 1st, 2nd, 4th, 8th ... of a connection.
 
     Attributes:
         code: of the frame's header.
@@ -280,8 +278,8 @@ class RPCPeerConnected:
 
 @attrs.frozen(kw_only=True)
 class RPCPeerLost:
-    """A connection to a peer has ended, or could not be made; of failures in a row the 1st, 2nd,
-    4th, 8th ... are told. Emitted by rpc_peers and dispatchers.
+    """A connection to a peer has ended, or could not be made. Emitted by rpc_peers and dispatchers;
+    of failures in a row, for the 1st, 2nd, 4th, 8th ... of them.
 
     Attributes:
         unanswered: calls that it took with it.
@@ -299,7 +297,8 @@ class RPCPeerLost:
 @attrs.frozen(kw_only=True)
 class RPCAnswerRefused:
     """What a peer sent is no answer: a failure of its remoting layer, junk, or to nobody's call.
-    Told for the 1st, 2nd, 4th, 8th ... of a connection. Emitted by rpc_peers and dispatchers."""
+    Emitted by rpc_peers and dispatchers, for the 1st, 2nd, 4th, 8th ... of a connection.
+    """
 
     peer: str
     reason: str

@@ -158,7 +158,7 @@ class MasterLost:
 
 @attrs.frozen(kw_only=True)
 class OffsetReported:
-    """A slave told its master what it holds. Emitted by ha_client, per report.
+    """A slave reported to its master what it holds. Emitted by ha_client, per report.
 
     Checkers: never lower than before in one session; in a `synced` group never above a finished
     sync.

@@ -18,7 +18,7 @@ class NodeStarted:
         cluster: the cluster's name.
         version: of triolog.
         groups: the groups this node is a member of.
-        process: the number of its process, by which `status` tells that it starts; 0 by older
+        process: the number of its process, by which `status` finds out that it starts; 0 by older
             versions, and in simulation.
     """
 

@@ -41,8 +41,8 @@ class MasterFenced:
 
 @attrs.frozen(kw_only=True)
 class RecordUnsaved:
-    """The disk has no room for what the group must remember, and what rests on it waits; told when
-    that begins, and with `reason` "" when it is saved. Emitted by role_keeper.
+    """The disk has no room for what the group must remember, and what rests on it waits. Emitted by
+    role_keeper when that begins, and with `reason` "" when it is saved.
     """
 
     reason: str

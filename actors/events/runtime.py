@@ -79,7 +79,7 @@ class DeadLettered:
 
     Emitted by the registry.
 
-    The first of a (path, message type) is told at once, more of the same at most once per second
+    The first of a (path, message type) is emitted at once, more of the same at most once per second
     of Trio time and at the end, so that the sum of `count` over a run is exact and a storm of
     dead letters is not one of events.
     """

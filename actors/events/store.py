@@ -150,7 +150,8 @@ class RawAppendRefused:
 @attrs.frozen(kw_only=True)
 class RotFound:
     """Bytes of the log are not what was written there, or cannot be read: this copy does not count
-    until they are mended. Emitted by scrubber, once per range and life; alarms: a copy is damaged.
+    until they are mended. Emitted by scrubber, once per range and incarnation; alarms: a copy is
+    damaged.
 
     Attributes:
         first_bytes, next_bytes: the range.

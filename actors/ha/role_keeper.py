@@ -33,7 +33,7 @@ from actors.ha.role_messages import (
     Fresh,
     HighWater,
     MasterLeft,
-    MemberTold,
+    MemberReported,
     Message,
     Record,
     ReportedAhead,
@@ -131,7 +131,7 @@ class RoleKeeper(Actor[_Inbox]):
                 effects = rules.verify(message.session, message.end_bytes)
             case MasterLeft():
                 effects = rules.left(message.session)
-            case MemberTold():
+            case MemberReported():
                 self.role_status.note(message.member, message.state)
                 self.fresh.heard(message.member, message.state, message.asked)
                 effects = rules.heard(message.member, message.state, now_s, message.asked)

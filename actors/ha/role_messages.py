@@ -62,7 +62,7 @@ class MasterLeft:
 
 
 @attrs.frozen(kw_only=True)
-class MemberTold:
+class MemberReported:
     """The role authority: what a member is in the group.
 
     Attributes:
@@ -153,7 +153,7 @@ Message: TypeAlias = (
     HighWater
     | Verify
     | MasterLeft
-    | MemberTold
+    | MemberReported
     | AskFresh
     | ReportedAhead
     | Fence

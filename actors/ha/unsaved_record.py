@@ -16,7 +16,7 @@ from actors.ha.role_messages import (
     Done,
     Fence,
     Fresh,
-    MemberTold,
+    MemberReported,
     Record,
     ReportedAhead,
     Resync,
@@ -55,7 +55,7 @@ class UnsavedRecord(Generic[M]):
             case AskFresh():
                 message.reply_to.send(Fresh(offset_bytes=0, refused=self.reason))
                 return
-            case MemberTold(member=who) | ReportedAhead(slave=who):
+            case MemberReported(member=who) | ReportedAhead(slave=who):
                 key = (type(message), who)
             case _:
                 pass

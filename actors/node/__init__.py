@@ -1,5 +1,5 @@
-"""A running node: what it is in each of its groups, and what it answers for them.
+"""A running node: its part in each of its groups, and the calls that it answers for them.
 
-`node.Node` hands every call to a group's part, of which there is one kind for each kind of group:
-`classic` and `ledger`.
+`node.Node` hands every call to the group's part. There is one class of parts for each mode, in
+`classic` and in `ledger`.
 """

@@ -1,4 +1,4 @@
-"""The reply of one append on a running node: counts its outcome and wakes who waits for it."""
+"""The reply to one append on a running node: it counts the outcome and wakes whoever waits."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _LOGGER = logging.getLogger("triolog.node")
 class AppendReply(ReplyTo[A], Generic[A]):
     """Settles one append of `count` records, in the task of the actor that answers.
 
-    There is one for each append, so it is one object with the waiting task in it: a closure and a
-    `trio.Event` for each cost a tenth of what an append costs. A kind of group has its subclass.
+    It is made for every append, so it holds the waiting task itself: a closure and a `trio.Event`
+    cost a tenth of what an append costs. Each mode has a subclass.
 
     Attributes:
         count: records.
@@ -42,7 +42,11 @@ class AppendReply(ReplyTo[A], Generic[A]):
         node: str,
         on_done: Callable[[AppendOutcome], None] | None = None,
     ) -> None:
-        """`on_done`: called with the outcome; without it somebody waits."""
+        """Make the reply of one append.
+
+        Args:
+            on_done: called with the outcome; None if a task waits for it instead.
+        """
         super().__init__()
         self._counts = counts
         self.count = count
@@ -52,7 +56,7 @@ class AppendReply(ReplyTo[A], Generic[A]):
         self.outcome: AppendOutcome | None = None
         if asked.alive:
             self.bound_to(asked)
-        else:  # nobody has been told of it yet
+        else:  # nobody has received it yet
             self.fail(Unread(f"{asked.path} is not running"))
 
     @abstractmethod
@@ -68,13 +72,13 @@ class AppendReply(ReplyTo[A], Generic[A]):
         assert self.outcome is not None
         return self.outcome
 
-    async def carried_by(self, telling: Awaitable[object]) -> Receipt:
-        """Return the receipt once `telling` has handed the append over and it is answered.
+    async def carried_by(self, sending: Awaitable[object]) -> Receipt:
+        """Return the receipt once `sending` has handed the append over and it is answered.
 
         Raises: what it ended with. A caller that is cancelled here has the unknown outcome.
         """
         try:
-            await telling
+            await sending
             outcome = await self.wait()
         finally:
             self._give_up()
@@ -82,22 +86,22 @@ class AppendReply(ReplyTo[A], Generic[A]):
             raise outcome
         return outcome
 
-    async def handed_over(self, telling: Awaitable[object]) -> None:
-        """Return once `telling` has handed the append over: what it ends with hears `on_done`.
+    async def handed_over(self, sending: Awaitable[object]) -> None:
+        """Return once `sending` has handed the append over; `on_done` gets its outcome later.
 
-        Who is cancelled here hears nothing of it. Without that a reply that nobody was given would
-        count as one that is waited for, and no hand-over of the group would ever end.
+        A caller that is cancelled here gets no outcome. Otherwise a reply that no actor has
+        received would count as one that is waited for, and no hand-over of the group would end.
         """
         handed_over = False
         try:
-            await telling
+            await sending
             handed_over = True
         finally:
             if not handed_over:
                 self._give_up()
 
     def _give_up(self) -> None:
-        """Nobody waits for an answer any more; the outcome is unknown if there was none."""
+        """Settle the reply for a caller that was cancelled: unknown, unless it was answered."""
         if not self.answered:
             self.abandon()
             self._counts.outcome_unknown += self.count

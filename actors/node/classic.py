@@ -1,4 +1,4 @@
-"""A classic group on a running node: where its actors are, and how they are asked."""
+"""A classic group on a running node: the calls of the node, as messages to the group's actors."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ R = TypeVar("R")
 
 
 class ClassicReply(AppendReply[store_messages.Appended]):
-    """The store's answer, once the copies are there."""
+    """The reply to an append of a classic group: the store answers once the copies are there."""
 
     __slots__ = ()
 
@@ -63,10 +63,10 @@ class ClassicReply(AppendReply[store_messages.Appended]):
 
 @attrs.define(eq=False, kw_only=True)
 class ClassicPart(ClassicMember):
-    """Implements what the module describes."""
+    """One node's part in a classic group; implements `Part`."""
 
     _led: dict[str, ClassicGroup] = attrs.Factory(dict)  # by master: at most its members
-    _in_vain: RoleView | None = None  # it stayed this for as long as an append may wait
+    _in_vain: RoleView | None = None  # the view during which an append waited as long as it may
     _looked: Offsets = NOT_LOOKED
     _stopping: bool = False
 
@@ -99,7 +99,7 @@ class ClassicPart(ClassicMember):
 
     @property
     def group(self) -> ClassicGroup:
-        """The group as led by its present master; every append and read looks at it."""
+        """The group with its present master; every append and read looks at it."""
         master = self.role_status.view.master
         led = self._led.get(master)
         if led is None:
@@ -130,11 +130,11 @@ class ClassicPart(ClassicMember):
         return await reply.carried_by(self._tell_append(records, reply))
 
     def end_appends(self) -> None:
-        """The node is stopping."""
+        """Implements `Part`."""
         self._stopping = True
 
     async def _wait_appendable(self) -> None:
-        """The rare case: something is in the way of an append, or may be."""
+        """Wait until appends are taken; called only where something may be in their way."""
         if self._stopping:
             raise Closed(f"{self.node} is stopping")
         await self.wait_open()
@@ -144,8 +144,8 @@ class ClassicPart(ClassicMember):
     async def wait_open(self) -> None:
         """Return once appends are taken here, within the time that an append may wait.
 
-        What one has waited for in vain the next ones do not wait for: a connection's appends come
-        one after the other, and the last of many would wait for all their times.
+        After one append has waited in vain, the next ones fail at once until something changes:
+        the appends of a connection come one after the other, and their waits would add up.
 
         Raises: NotMaster, NotEnoughReplicas, Closed. Nothing was written.
         """
@@ -170,7 +170,7 @@ class ClassicPart(ClassicMember):
         reason = role_status.view.reason or "has not opened it yet"
         text = f"{self.node} takes no appends of {name}: {reason}"
         if role_status.view.fence in PASSING and role_status.view.fence is not None:
-            raise NotMaster(text)  # who is about to be is looked for
+            raise NotMaster(text)  # the client looks for the next master
         raise NotEnoughReplicas(text)
 
     async def _tell_append(
@@ -209,8 +209,10 @@ class ClassicPart(ClassicMember):
         )
 
     async def _read(self, start: int, max_bytes: int) -> Pulled:
-        """Whether a record began at `start`, and is damaged, the scrubber knows once it has looked:
-        it is asked behind the doubt that it was told.
+        """Read from `start`; ask the scrubber where no record seems to begin there.
+
+        The reader has sent the scrubber its doubt about `start`. The question follows it, so the
+        answer says whether a record began there that is damaged now.
 
         Raises: NotARecord; Unreadable; Closed.
         """
@@ -227,9 +229,10 @@ class ClassicPart(ClassicMember):
             return await self._pulled(request, Pulled)
 
     async def _wait_fresh(self) -> None:
-        """Wait until this node shows all that was acknowledged before, whoever was master then.
+        """Wait until this node shows all that was acknowledged before, by whatever master.
 
-        Raises: RequestRefused: nobody can say what that is, or it has not come in time; Overloaded.
+        Raises: RequestRefused: no member can say what that is, or it did not come in time.
+            Overloaded: too many reads wait for that already.
         """
         wait_s = self.file_group.append_timeout_s
         deadline_s = trio.current_time() + wait_s
@@ -243,7 +246,7 @@ class ClassicPart(ClassicMember):
             role_messages.Fresh,
         )
         if found.refused:
-            text = f"{self.node} cannot tell what is fresh in {self.name}: {found.refused}"
+            text = f"{self.node} does not know what is fresh in {self.name}: {found.refused}"
             raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
         with trio.move_on_at(deadline_s) as waiting:
             while True:
@@ -263,7 +266,7 @@ class ClassicPart(ClassicMember):
     # ---- looking ----
 
     async def status(self) -> GroupStatus:
-        """What `NodeHandle.status` says of the group."""
+        """The group's entry of `NodeHandle.status`."""
         ha, offsets = await self._looked_at()
         held = None if ha is None else await self._held()
         view, mended = self.role_status.view, "" if ha is None else await self._mended()
@@ -281,7 +284,7 @@ class ClassicPart(ClassicMember):
         )
 
     async def _scrub(self) -> Scrub | None:
-        """None: it is being restarted."""
+        """What the scrubber has found; None while it is being restarted."""
         try:
             found = await self.scrubber.ask(
                 Scrubbed, lambda reply: GetScrubbed(reply_to=reply), timeout_s=STATUS_TIMEOUT_S
@@ -300,7 +303,7 @@ class ClassicPart(ClassicMember):
         return mended_text(found)
 
     async def _held(self) -> LogRange | None:
-        """The store's answer, which comes behind all appends that it was given; None: it fails."""
+        """The range of the log, after all appends that the store has received; None if it fails."""
         try:
             return await self.store.ask(
                 store_messages.LogRange,
@@ -311,8 +314,10 @@ class ClassicPart(ClassicMember):
             return None
 
     async def _looked_at(self) -> tuple[connection_state.HaStatus | None, Offsets]:
-        """What a group's tree says of itself. One that is being restarted is waited for, but none
-        that waits for room: then it is nothing, and the offsets are those of the last look.
+        """The state of the replication and the offsets, as the group's actors report them.
+
+        A tree that is being restarted is waited for. Of one that waits for room on the disk the
+        state is None, and the offsets are those that were known last.
         """
         deadline_s = trio.current_time() + STATUS_TIMEOUT_S
         while True:
@@ -335,7 +340,10 @@ class ClassicPart(ClassicMember):
         )
 
     async def unsent(self) -> str:
-        """Until every connected slave has what this master holds; a slave waits for nobody."""
+        """Implements `Part`: the connected slaves that lack something of this master's log.
+
+        It is "" on a slave, which waits for nobody.
+        """
         if not (self.is_master and self.state.alive and self.pull.alive):
             return ""
         held = await self._held()

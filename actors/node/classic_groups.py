@@ -1,6 +1,4 @@
-"""The classic groups of a node: their role keepers and role statuses, their trees, what links
-watch.
-"""
+"""The classic groups of a node: their parts and trees, and what links watch for them."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ class ClassicGroups:
     """See the module's text; a `kind.NodeGroups`.
 
     Attributes:
-        roles: what each group's role keeper is made of.
+        roles: what each group's role keeper is made from, by group.
     """
 
     def __init__(self, context: NodeContext, groups: tuple[ClassicGroup, ...]) -> None:
@@ -68,7 +66,7 @@ class ClassicGroups:
         return classic_trees(setups, self.roles)
 
     def watched(self, member: str) -> tuple[WatchedGroup, ...]:
-        """Each group that the other node, one of ours, is a member of."""
+        """The classic groups of which `member`, one of our nodes, is a member too."""
         return tuple(
             WatchedGroup(
                 name=group.name,
@@ -80,7 +78,7 @@ class ClassicGroups:
         )
 
     def watches(self) -> tuple[ChildSpec, ...]:
-        """Nothing: the links do it."""
+        """No children: the links watch what is needed."""
         return ()
 
 
@@ -110,7 +108,7 @@ def _role_parts(context: NodeContext, group: ClassicGroup) -> RoleParts:
 
 
 def _check_master(config: ClusterConfig, group: ClassicGroup, directory: NodeDirectory) -> None:
-    """A promotion outlives the file that it was made under: whom it named may have been removed."""
+    """Check that the promoted master is still a member, as the cluster file may have changed."""
     record = directory.record(group.name)
     master = record.promotion_master
     if master and master not in group.members:

@@ -1,4 +1,4 @@
-"""What this node is in a classic group, and what changes it: the base of `classic.ClassicPart`.
+"""This node's role in a classic group, and the calls that change it; a base of `ClassicPart`.
 
 A promotion is carried out by whichever member is asked for it.
 """
@@ -17,8 +17,8 @@ from actors.api.failures import RequestRefused
 from actors.api.handle import NodeIdentity
 from actors.config import ClassicGroup, ClusterConfig
 from actors.control.member_session import LOST, lost_text
-from actors.control.members import MemberLinks, Members
-from actors.control.promotion import Promotion
+from actors.control.members import GroupMembers, MemberLinks
+from actors.control.promotion import Coordinator
 from actors.epochs import Kind, compare
 from actors.errors import Closed
 from actors.ha import connection_state, role_messages
@@ -50,9 +50,9 @@ class ClassicMember(Part):
     """See the module's text.
 
     Attributes:
-        file_group: as the cluster file has it.
+        file_group: the group as the cluster file has it.
         role_status: what this node is in the group.
-        repairing: somebody mends its log now.
+        repairing: whether a repair of its log is under way.
     """
 
     config: ClusterConfig
@@ -94,7 +94,7 @@ class ClassicMember(Part):
 
     @property
     def master(self) -> str:
-        """The group's master, as far as this node acts."""
+        """The master by which this node acts."""
         return self.role_status.view.master
 
     @property
@@ -188,12 +188,15 @@ class ClassicMember(Part):
             node=node,
             force=force,
         )
-        members = Members(own=self, links=self.links, group=self.name)
+        members = GroupMembers(own=self, links=self.links, group=self.name)
         who, token = self.node, self.rng.randint(1, TOKEN_MAX)
-        return await Promotion(wish, members, self.config.drain_timeout_s, who, token).run()
+        return await Coordinator(wish, members, self.config.drain_timeout_s, who, token).run()
 
     async def _ask_master(self) -> GroupState:
-        """What the master says of itself now. Raises: RequestRefused: it is none, or silent."""
+        """The master's present state, by its own answer.
+
+        Raises: RequestRefused: it does not answer, is not open, or is a Java broker.
+        """
         group, master = self.file_group, self.master
         if master in group.java_nodes:
             text = f"{master} is a Java broker: nobody knows what its log is"
@@ -242,7 +245,7 @@ class ClassicMember(Part):
         )
 
     async def _pulled(self, make: Callable[[ReplyTo[R]], pull_service.Message], kind: type[R]) -> R:
-        """Raises: Closed, which says why the group's tree waits for room, if it does."""
+        """Ask the pull service. Raises: Closed; its text says if the tree waits for room."""
         try:
             return await asked(self.node, self.pull, make, kind)
         except Closed as error:
@@ -254,8 +257,9 @@ class ClassicMember(Part):
 
     @property
     def waits_for_room(self) -> bool:
-        """Whether that is what `role_status` gives as the reason; the group's tree may wait for
-        it.
+        """Whether `role_status` says that the group waits for room on the disk.
+
+        Then the group's tree may not run.
         """
         return self.role_status.view.reason.startswith(NO_ROOM)
 
@@ -263,11 +267,11 @@ class ClassicMember(Part):
 _OF_THE_PART: Final = (
     *("reason", "opened", "number", "master", "history", "forgot", "damage", "forced"),
 )
-"""What a `RoleView` and a `GroupState` both have, under one name, beside role and state."""
+"""The fields beside role and state that `RoleView` and `GroupState` have under the same name."""
 
 
 def _same(view: RoleView, other: RoleView) -> bool:
-    """Whether it is the same part; the high-water mark and claims are none of it."""
+    """Whether both views are of the same role; the high-water mark and claims may differ."""
     return attrs.evolve(view, high_water=0, claimed=0) == attrs.evolve(
         other, high_water=0, claimed=0
     )

@@ -1,9 +1,9 @@
-"""`repair`: what is damaged of a classic group's log is fetched from other members, and only that.
+"""`repair` of a classic group: damaged ranges of its log are fetched from other members.
 
-The scrubber knows what is damaged, judges what came and writes it (`storage.scrub.mending`); here
-members are asked one after the other, the master first. A member gives only what fits its own
-digest, and is asked only if its log is the same one up to there. Whatever ends this in the
-middle has mended what it had come to.
+The scrubber knows what is damaged, judges the bytes that came and writes them
+(`storage.scrub.mending`). Here members are asked one after the other, the master first. A member
+gives only what fits its own digest, and is asked only if its log is the same one up to there. A
+repair that is interrupted has mended the ranges that it had come to.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from actors.storage.scrub.mending import (
 from wire.api import frames
 
 HEARD_S: Final = 5.0
-"""By then `status` says that what is mended counts again."""
+"""How long to wait for `status` to count the mended copy again, in seconds."""
 
 
 async def log_range(part: ClassicMember, start: int) -> GoodRange:
@@ -53,10 +53,10 @@ class ClassicRepair:
     """One call of `repair`.
 
     Attributes:
-        own: what this node is, when it last was compared with others.
-        names: whom to ask, in this order.
-        shared: up to which byte a member's log is the own one.
-        silent: why a member is not asked, for people.
+        own: this node's state when its log was last compared with another member's.
+        names: the members to ask, in this order.
+        shared: by member, the byte up to which its log is the same as the own one.
+        silent: by member, for people: why it is not asked.
     """
 
     part: ClassicMember
@@ -66,7 +66,10 @@ class ClassicRepair:
     silent: dict[str, str] = attrs.field(factory=dict, init=False)
 
     async def run(self) -> dict[str, Any]:
-        """Round after round: behind what is mended more may be found, if nothing was digested."""
+        """Mend in rounds until nothing more is found.
+
+        Where no digest is known, more damage may show only once a range before it is mended.
+        """
         mended: dict[int, tuple[Rot, str]] = {}
         left: dict[int, tuple[Rot, str]] = {}
         while new := [rot for rot in await self._damage() if rot.start not in left]:
@@ -87,12 +90,12 @@ class ClassicRepair:
             "node": self.part.node,
             "unit": "bytes",
             "derived_anew": any(anew),
-            "mended": [_told(rot, "source", each) for _, (rot, each) in sorted(mended.items())],
-            "left": [_told(rot, "reason", each) for _, (rot, each) in sorted(left.items())],
+            "mended": [_outcome(rot, "source", each) for _, (rot, each) in sorted(mended.items())],
+            "left": [_outcome(rot, "reason", each) for _, (rot, each) in sorted(left.items())],
         }
 
     async def _rederived(self, rot: Rot) -> bool:
-        """Whether queues and index were derived from the damaged bytes, and are now anew."""
+        """Whether queues and index had been derived from the damaged bytes, and were made anew."""
         part = self.part
         done = await asked(
             part.node,
@@ -103,14 +106,14 @@ class ClassicRepair:
         return done.anew
 
     async def _counts_again(self) -> None:
-        """Wait a moment for the role keeper to have heard of it."""
+        """Wait up to HEARD_S until the role keeper knows that the damage is mended."""
         role_status = self.part.role_status
         with trio.move_on_after(HEARD_S):
             while role_status.view.damage:
                 await role_status.wait_changed(role_status.view)
 
     async def _damage(self, only: tuple[int, int] | None = None) -> tuple[Rot, ...]:
-        """What is damaged now: all of it is read again, or `only` what begins there."""
+        """The damaged ranges: of the whole log, which is read again, or `only` of this part."""
         part = self.part
         found = await asked(
             part.node, part.scrubber, lambda reply: GetDamage(only=only, reply_to=reply), Damage
@@ -118,7 +121,7 @@ class ClassicRepair:
         return found.rotten
 
     async def _meet(self, name: str) -> None:
-        """See whether a member has the same log, and up to where."""
+        """Find out whether a member has the same log, and up to which byte."""
         part = self.part
         if name in part.file_group.java_nodes:
             self.silent[name] = "a Java broker cannot be asked"
@@ -132,12 +135,12 @@ class ClassicRepair:
         self.shared[name] = found.consistent_bytes
 
     async def _meet_again(self, name: str) -> None:
-        """Both logs may have grown since: what is damaged reaches up to what was synced lately."""
+        """Compare with a member again: both logs may have grown, and damage is near their ends."""
         self.own = await self.part.group_state()
         await self._meet(name)
 
     async def _mend(self, rot: Rot) -> tuple[str, str]:
-        """The member that gave what is there now; else "" and why none could."""
+        """Mend one range. Returns: the member that gave the bytes; or "" and why none could."""
         reasons: list[str] = []
         all_asked = not self.silent and len(self.names) == len(self.part.file_group.members) - 1
         for outvotes in (False, True) if all_asked else (False,):
@@ -154,8 +157,13 @@ class ClassicRepair:
         return "", "; ".join(reasons)
 
     async def _mend_from(self, name: str, rot: Rot, outvotes: bool) -> tuple[str, str]:
-        """Why it came to nothing, and with whom, this node itself or that member; "" if the range
-        is good now. `outvotes`: see `Mend`.
+        """Mend one range with one member's bytes.
+
+        Args:
+            outvotes: see `Mend`.
+
+        Returns: the node that is the cause of a failure, this one or the member, and the reason;
+            "" as the reason if the range is good now.
         """
         until, data = rot.end, bytearray()
         while True:
@@ -180,7 +188,7 @@ class ClassicRepair:
         return name, again.get(rot.start, "")
 
     async def _range(self, name: str, start: int, until: int) -> bytes:
-        """A whole range, or what of it lies below `until`. Raises: one of LOST."""
+        """The bytes of a range, without those at or above `until`. Raises: one of LOST."""
         found = await self.part.links.log_range(name, self.part.name, start)
         size = self.part.file_group.segment_bytes
         due = min(RANGE_BYTES, size - start % size, until - start)
@@ -202,5 +210,5 @@ class ClassicRepair:
         )
 
 
-def _told(rot: Rot, what: str, text: str) -> dict[str, Any]:
+def _outcome(rot: Rot, what: str, text: str) -> dict[str, Any]:
     return {"first": rot.start, "next": rot.end, what: text}

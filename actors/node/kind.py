@@ -1,4 +1,4 @@
-"""What a node needs to know of a mode: one value for each, in `kinds`."""
+"""What a node needs from a mode; `kinds` has one value for each."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ G = TypeVar("G", bound=Group)
 
 @attrs.frozen(kw_only=True)
 class NodeContext:
-    """What the groups of a node have in common.
+    """What all groups of a node share.
 
     Attributes:
-        directory: what the node remembers; None: it is only looked at, and remembers nothing.
+        directory: the node's data directory; None if its tree is only shown and never runs.
     """
 
     config: ClusterConfig
@@ -40,7 +40,7 @@ class NodeContext:
         return self.identity.node
 
     def links(self, registry: Registry) -> MemberLinks:
-        """How the other nodes are asked, once the tree is about to start."""
+        """The links to the other nodes; called when the tree is about to start."""
         return MemberLinks(self.node, registry.ref, self.config.answer_timeout_s)
 
 
@@ -48,29 +48,29 @@ class NodeGroups(Protocol):
     """All groups of one mode on one node."""
 
     def parts(self, registry: Registry) -> Mapping[str, Part]:
-        """By group; asked for once, when the tree is about to start."""
+        """The parts by group; called once, when the tree is about to start."""
 
     def trees(self, env: Env, registry: Registry, machines: Machines) -> GroupTrees:
-        """What runs for them."""
+        """The supervision trees of the groups."""
 
     def watched(self, member: str) -> tuple[WatchedGroup, ...]:
-        """What the link to another node watches for them."""
+        """The groups that the link to another node has to watch."""
 
     def watches(self) -> tuple[ChildSpec, ...]:
-        """What runs beside the links for them, and asks over these."""
+        """Further children, started beside the links, which ask over them."""
 
 
 @attrs.frozen(kw_only=True)
 class NodeKind(Generic[G]):
-    """A mode, as far as a running node goes.
+    """What a running node needs from a mode.
 
     Attributes:
         groups: makes the groups of one node; touches nothing outside.
         takes_machines: whether its groups may have a state machine.
-        check: looks at a group before a start, in the light of what the node remembers. Raises:
+        check: checks a group against the node's data directory before a start. Raises:
             ConfigError.
-        memory: what a node's groups hold beside what keys of the cluster file bound: the words for
-            it, and how many bytes at most.
+        memory: bounds on memory beside those that keys of the cluster file set: for each a text
+            and the number of bytes.
     """
 
     groups: Callable[[NodeContext, tuple[G, ...]], NodeGroups]

@@ -1,4 +1,4 @@
-"""A DLedger group on a running node: where its member's actors are, and how they are asked.
+"""A DLedger group on a running node: the calls of the node, as messages to the member's actors.
 
 Positions of the log are indexes of entries. A record is an entry's body.
 """
@@ -54,7 +54,7 @@ R = TypeVar("R")
 
 
 class LedgerReply(AppendReply[Committed]):
-    """The checker's answer, once a quorum has the entries.
+    """The reply to an append: quorum_ack_checker answers once a quorum has the entries.
 
     Attributes:
         durability: the group's.
@@ -77,23 +77,24 @@ class LedgerReply(AppendReply[Committed]):
 
 @attrs.define(eq=False)
 class _Question:
-    """One question to the leader: what came of it, once something has."""
+    """One question to the leader, with its answer or failure once it has ended."""
 
     outcome: int | Exception | None = None
 
 
 @attrs.define(eq=False)
 class SharedQuestions:
-    """Fresh reads of a follower that ask its leader together, one question at a time, as etcd's
-    read loop does. A read joins the question after the one under way, because the answer must be
-    younger than the read.
+    """Lets the fresh reads of a follower share questions to its leader, as etcd's read loop does.
+
+    One question is under way at a time. A read joins the next one, because the leader has to
+    confirm its leadership after the read has begun.
     """
 
     _turn: trio.Lock = attrs.field(factory=trio.Lock)
     _next: _Question = attrs.field(factory=_Question)
 
     async def ask(self, leader_index: Callable[[], Awaitable[int]]) -> int:
-        """What `leader_index` gives, called by whichever read has its turn first. Raises: LOST."""
+        """The answer of `leader_index`, which one of the sharing reads calls. Raises: LOST."""
         joined = self._next
         async with self._turn:
             if joined.outcome is None:
@@ -109,7 +110,7 @@ class SharedQuestions:
 
 @attrs.define(eq=False, kw_only=True)
 class LedgerPart(LedgerMember):
-    """Implements what the module describes."""
+    """One node's part in a DLedger group; implements `Part`."""
 
     _stopping: bool = False
     _questions: SharedQuestions = attrs.field(factory=SharedQuestions)
@@ -161,7 +162,7 @@ class LedgerPart(LedgerMember):
         return await reply.carried_by(self._tell_append(bodies, reply))
 
     def end_appends(self) -> None:
-        """The node is stopping."""
+        """Implements `Part`."""
         self._stopping = True
 
     def _reply(self, count: int, on_done: Callable[[AppendOutcome], None] | None) -> LedgerReply:
@@ -242,9 +243,10 @@ class LedgerPart(LedgerMember):
         )
 
     async def _catch_up(self) -> None:
-        """Wait until this member shows whatever was answered, anywhere, before this moment.
+        """Wait until this member shows all that any member has acknowledged before this call.
 
-        Raises: RequestRefused: nobody says what that is, or it has not come in time; Overloaded.
+        Raises: RequestRefused: no leader says what that is, or it did not come in time.
+            Overloaded: too many reads wait for that already.
         """
         with trio.move_on_after(self.group.append_timeout_s):
             while not self.role_status.is_open and self.role_status.leader in ("", self.node):
@@ -267,8 +269,9 @@ class LedgerPart(LedgerMember):
             raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
 
     async def _read_index(self) -> int:
-        """The read index as a leader has it. Raises: RequestRefused: it is none, or cannot prove it
-        in time.
+        """This leader's read index: the committed index, confirmed by a round of heartbeats.
+
+        Raises: RequestRefused: it does not lead, or could not confirm in time that it does.
         """
         try:
             asked_index = await self.checker.ask(
@@ -290,14 +293,14 @@ class LedgerPart(LedgerMember):
         return asked_index.index
 
     async def _ask_leader(self, leader: str) -> int:
-        """As follower: the last index that the leader had committed. Raises: RequestRefused."""
+        """The last index that the leader has committed, by its answer. Raises: RequestRefused."""
         try:
             with trio.fail_after(self.links.answer_timeout_s):
                 following = await self._questions.ask(
                     partial(self.links.committed, leader, self.group.name)
                 )
         except LOST as error:
-            # What it answers is about itself, who may have stopped leading since.
+            # It answers for itself, and may have stopped leading since.
             answers = isinstance(error, TriologError)
             what = "could not say what is committed" if answers else "does not answer"
             text = f"{leader} {what}: {lost_text(error)}"
@@ -323,7 +326,7 @@ class LedgerPart(LedgerMember):
     # ---- looking ----
 
     async def status(self) -> GroupStatus:
-        """What `NodeHandle.status` says of the group."""
+        """The group's entry of `NodeHandle.status`."""
         offsets, role_status = await self.wait_offsets(None), self.role_status
         known = await self.peers.known(role_status.role)
         non_members = role_status.non_members.lately(trio.current_time())
@@ -331,7 +334,7 @@ class LedgerPart(LedgerMember):
         return ledger_status(self.group, offsets, role_status, known, counts, non_members)
 
     async def unsent(self) -> str:
-        """Until all that this leader wrote is committed; a follower waits for nobody."""
+        """Implements `Part`: what of this leader's log is not committed yet; "" on a follower."""
         if not (self.role_status.is_open and self.reader.alive):
             return ""
         offsets = await self.wait_offsets(None)

@@ -1,4 +1,4 @@
-"""The DLedger groups of a node: their role statuses and notes, their trees, their watches."""
+"""The DLedger groups of a node: their parts and trees, and the watches over their members."""
 
 from __future__ import annotations
 
@@ -45,8 +45,10 @@ class LedgerGroups:
         }
 
     def trees(self, env: Env, registry: Registry, machines: Machines) -> GroupTrees:
-        """See `NodeGroups`. A fifth of what a node imports is for these trees alone, so they are
-        imported by nodes that have some.
+        """Implements `NodeGroups`.
+
+        A fifth of what a node imports is for these trees alone, so only nodes that have some import
+        it, here.
         """
         from actors.trees.dledger import ledger_trees
 
@@ -72,7 +74,7 @@ class LedgerGroups:
         return ledger_trees(setups)
 
     def watched(self, member: str) -> tuple[WatchedGroup, ...]:
-        """Nothing: members of a DLedger group hear of each other by its own protocol."""
+        """No groups: members of a DLedger group learn of each other by DLedger's own protocol."""
         return ()
 
     def watches(self) -> tuple[ChildSpec, ...]:
@@ -94,7 +96,7 @@ class LedgerGroups:
 
 
 def _memory(groups: tuple[DLedgerGroup, ...], node: str) -> Iterator[tuple[str, int]]:
-    """The connections between members, and those of clients."""
+    """Bounds on the memory of the connections between members, and of those of clients."""
     from actors.dledger.machine import state_machine_caller
     from actors.dledger.rpc import peer
     from actors.dledger.rpc.server import CONNECTIONS_MAX

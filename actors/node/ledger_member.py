@@ -1,4 +1,4 @@
-"""A DLedger group's member on this node: what it is, and whom to ask. The base of `LedgerPart`."""
+"""This node's member of a DLedger group: its state and its actors. The base of `LedgerPart`."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ class LedgerMember(Part):
 
     Attributes:
         role_status: what this member is in the group.
-        checker: takes appends.
-        maintainer: knows whether this member leads, and hands over.
-        reader: takes reads.
-        store: takes what mends the log; `repairing`: somebody does that now.
-        peers: says what the member knows of the others.
+        checker: the quorum_ack_checker, which takes appends.
+        maintainer: the state_maintainer, which knows whether this member leads, and hands over.
+        reader: the entry_reader, which takes reads.
+        store: takes what mends the log.
+        repairing: whether a repair of the log is under way.
+        peers: reports what the member knows of the others.
     """
 
     links: MemberLinks
@@ -51,7 +52,7 @@ class LedgerMember(Part):
 
     @property
     def file_group(self) -> DLedgerGroup:
-        """See `Part`: no election changes what the cluster file says of the group."""
+        """Implements `Part`. No election changes what the cluster file says of the group."""
         return self.group
 
     @property

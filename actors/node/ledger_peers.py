@@ -1,6 +1,6 @@
 """What a DLedger member knows of the others, for the node's status.
 
-Asked of the parts that know it, all at once, and only when somebody looks.
+Its actors are asked for it, all at once, and only when a status is asked for.
 """
 
 from __future__ import annotations
@@ -40,27 +40,29 @@ STATES: Final = {
     DispatcherState.APPEND: "appending",
     DispatcherState.INSTALL_SNAPSHOT: "installing a snapshot",
 }
-"""The state of a peer that answers and takes what it gets."""
+"""For people: the state of a peer that answers, by the state of its dispatcher."""
 SILENT: Final = "silent"
 REFUSED: Final = "refused"
 ANSWERS: Final = "answers"
 JOINS: Final = "joins"
-"""States of a peer of a member that does not lead; JOINS: its vote counts only with all others'."""
+"""The states of a peer as a member sees them that does not lead. JOINS is a provisional voter: its
+vote counts only if all members vote.
+"""
 RESTARTING: Final = "restarting"
-"""What sends the log to the peer is being started again."""
+"""The state of a peer whose dispatcher is being restarted."""
 
 
 @attrs.frozen(kw_only=True)
 class Known:
-    """What one member knows of the others, and whether it takes part.
+    """What one member knows of the others, and whether it takes part itself.
 
     Attributes:
-        refusal: why its store takes no entries, on a follower its leader's; "": it does, as far as
-            is known: nobody asks it while nobody leads.
-        unsaved_vote: why it takes no part in elections; "": it does.
-        joining: why its vote does not count alone; "": it does.
-        peers: on a leader all others, on a candidate those that it has asked for votes. Their
-            states are words of this module, with a reason where one is not as it should be.
+        refusal: why its store takes no entries, on a follower its leader's; "" if it does, as far
+            as is known: without a leader nobody asks it.
+        unsaved_vote: why it takes no part in elections, as its vote is not saved; "" if it does.
+        joining: why its vote counts only if all members vote; "" if it counts by itself.
+        peers: on a leader all other members; on a candidate those that it has asked for votes. A
+            state is one of this module's texts, with a reason where something is wrong.
     """
 
     refusal: str = ""
@@ -74,10 +76,10 @@ class LedgerPeers:
     """See the module's text.
 
     Attributes:
-        maintainer: hears votes and heartbeats.
-        handler: takes a leader's entries.
-        dispatchers: by peer, send it the log.
-        links: by peer, the connection of votes and heartbeats.
+        maintainer: the state_maintainer, which receives votes and heartbeats.
+        handler: the entry_handler, which takes a leader's entries.
+        dispatchers: by peer, the entry_dispatcher that sends it the log.
+        links: by peer, the connection for votes and heartbeats.
     """
 
     maintainer: ActorRef[GetSigns]
@@ -98,7 +100,7 @@ class LedgerPeers:
         )
 
     async def known(self, role: RoleChanged | None) -> Known:
-        """What this member knows now, which is `role`."""
+        """What this member knows now, while its role is `role`."""
         said = await _asked(self.maintainer, Signs, lambda reply: GetSigns(reply_to=reply))
         known = Known(
             refusal="" if said is None else said.full,
@@ -146,7 +148,7 @@ class LedgerPeers:
 def _state(
     sign: PeerSign | None, progress: Progress | None, link: Link | None, *, leads: bool
 ) -> tuple[str, str]:
-    """With why, where it is not as it should be."""
+    """A peer's state for people, with the reason where something is wrong."""
     if sign is not None and sign.silent:
         return SILENT, sign.refusal or (link.error if link is not None else "")
     if sign is not None and sign.refusal:
@@ -159,7 +161,7 @@ def _state(
 
 
 async def _asked(ref: ActorRef[M], kind: type[R], make: Callable[[ReplyTo[R]], M]) -> R | None:
-    """None: it is being started again, or has too much to do."""
+    """An actor's answer; None if it is being restarted, or its mailbox is full."""
     try:
         return await ref.ask(kind, make, timeout_s=STATUS_TIMEOUT_S)
     except ActorError:

@@ -1,8 +1,8 @@
 """`repair` of a DLedger group: a member's entries are read, and damaged ones fetched from others.
 
-All that is committed and synced here is read (`storage.ledger.mending`), for nothing else looks at
-old entries before they are needed; then it ends the member. Members are asked one after the other,
-the leader first; what they give is judged by the store, which writes it.
+All that is committed and synced here is read (`storage.ledger.mending`), because nothing else looks
+at old entries before they are needed, and damage that is found then ends the member. Members are
+asked one after the other, the leader first. The store judges what they give, and writes it.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ async def entry_range(part: LedgerMember, index: int) -> GoodRange:
 
 @attrs.define
 class LedgerRepair:
-    """One call.
+    """One call of `repair`.
 
     Attributes:
-        names: whom to ask, in this order.
+        names: the members to ask, in this order.
     """
 
     part: LedgerMember
     names: tuple[str, ...]
 
     async def run(self) -> dict[str, Any]:
-        """As `repair.repair`, by entry."""
+        """Mend all damaged entries. Returns: as `Part.repair`, with entries as the unit."""
         part, index = self.part, 0
         mended: list[dict[str, Any]] = []
         left: list[dict[str, Any]] = []
@@ -78,7 +78,7 @@ class LedgerRepair:
         )
 
     async def _mend(self, index: int) -> tuple[str, str]:
-        """The member that gave what is there now; else "" and why none could."""
+        """Mend one entry. Returns: the member that gave its bytes; or "" and why none could."""
         part, reasons = self.part, []
         for name in self.names:
             if name in part.group.java_nodes:
@@ -105,5 +105,5 @@ class LedgerRepair:
         )
 
     async def _given(self, name: str, index: int) -> bytes:
-        """Raises: one of LOST."""
+        """The bytes of an entry as a member gives them. Raises: one of LOST."""
         return (await self.part.links.log_range(name, self.part.group.name, index)).data

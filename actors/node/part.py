@@ -1,4 +1,4 @@
-"""One group on a running node, of whichever kind: what the node hands its calls to."""
+"""The base class of a node's part in one group, to which the node hands its calls."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ R = TypeVar("R")
 
 STATUS_TIMEOUT_S: Final = 5.0
 STATE_LOOK_S: Final = 0.02
-"""A tree that is being restarted has nobody to ask; whoever asks for its state waits for it."""
+"""How often to ask again for the state of a group whose tree is being restarted, in seconds."""
 
 
 @attrs.define
 class GroupCounts:
-    """What this node did for one group since its start, in records."""
+    """What became of the records that were appended to one group here since the node's start."""
 
     appended: int = 0
     acknowledged: int = 0
@@ -41,21 +41,21 @@ class GroupCounts:
 
 
 class Part(ABC):
-    """One group on this node, as the base of each kind's own class.
+    """This node's part in one group; each mode has a subclass.
 
-    The methods are those of `actors.api.handle.NodeHandle`. Those that only some kinds of groups
-    have are refused here, in words that say what to do instead.
+    The methods are those of `actors.api.handle.NodeHandle`. Those that only some modes have are
+    refused here, with a text that says what to do instead.
 
     Attributes:
         counts: what was done here for the group.
-        repairing: somebody mends its log now.
+        repairing: whether a repair of its log is under way.
     """
 
     counts: GroupCounts
     repairing: bool
 
     how_it_is_led: ClassVar[str]
-    """How the leader is chosen, and by which command, as the end of a refusal."""
+    """The end of a refusal: how the mode chooses its master or leader, and by which command."""
 
     @property
     @abstractmethod
@@ -75,7 +75,7 @@ class Part(ABC):
     @property
     @abstractmethod
     def leader(self) -> str:
-        """The node that takes appends, as far as this one knows; "" if it knows none."""
+        """The node that takes appends, as far as this node knows; "" if it knows none."""
 
     @abstractmethod
     async def submit(
@@ -108,11 +108,11 @@ class Part(ABC):
 
     @abstractmethod
     async def unsent(self) -> str:
-        """Whom an ordered stop waits for in this group, for people; "": for nobody."""
+        """For people: what an ordered stop waits for in this group; "" for nothing."""
 
     @abstractmethod
     def end_appends(self) -> None:
-        """The node is stopping: further appends are refused as Closed."""
+        """Refuse further appends as Closed, because the node is stopping."""
 
     # ---- mending ----
 

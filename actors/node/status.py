@@ -1,7 +1,7 @@
-"""What a node says of itself: of a group of either mode a `GroupStatus`, and of its tree.
+"""Makes a node's status: a `GroupStatus` for a group of either mode, and the supervision tree.
 
-Times become ages in seconds: two processes share no clock. `details` has the fields of `HaStatus`,
-`SlaveStatus` and `ClientChanged` that no other mode has; they are explained there.
+Times become ages in seconds, because two processes share no clock. `details` has the fields of
+`HaStatus`, `SlaveStatus` and `ClientChanged` that no other mode has; they are explained there.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from actors.storage.files.room import NO_ROOM
 REFUSED_BY_MASTER: Final = tuple(reason.value for reason in TOLD)
 REFUSED_BY_SLAVE: Final = tuple(reason.value for reason in OFFSET_REFUSALS)
 USUAL: Final = (RoleState.OPEN, RoleState.FOLLOWING, RoleState.CONNECTING)
-"""Where a node is in its role while all is well, unless there is a reason."""
+"""The states of a healthy node; its status shows them as trouble only if there is a reason."""
 
 
 def classic_status(
@@ -59,16 +59,17 @@ def classic_status(
     scrub: Scrub | None = None,
     said: Mapping[str, GroupState] | None = None,
 ) -> GroupStatus:
-    """One classic group on one node.
+    """The status of one classic group on one node.
 
     Args:
-        ha: None: its tree does not run, so that nobody is connected.
+        ha: the state of the replication; None: the group's tree does not run, so that nobody is
+            connected.
         role: what the node is in the group, and by which promotion.
-        counts: what the node did for it since its start.
-        stands_still: why old log files do not go.
-        mended: how much of what derives from the log was damaged, and is not any more.
-        no_room: why nothing can be written here.
-        said: what other members have said lately of themselves.
+        counts: what became of the records that were appended here since the node's start.
+        stands_still: why old log files are not deleted; "" if they are.
+        mended: how much of what is derived from the log was damaged and has been mended.
+        no_room: why nothing can be written here; "" if something can.
+        said: by member, the newest state that it has reported.
     """
     client = None if ha is None else ha.client
     link = None if ha is None or client is None else _link(client, ha.asked_s)
@@ -107,7 +108,7 @@ def classic_status(
 
 
 def _said_of(group: Group, offsets: Offsets, counts: Mapping[str, int]) -> dict[str, Any]:
-    """What a status has of a group of either mode."""
+    """The fields of a status that groups of both modes have."""
     return {
         "mode": group.mode,
         "terms": kind_of(group).terms,
@@ -147,7 +148,7 @@ def _refused_text(count: int) -> tuple[str, ...]:
 
 
 def _why_refused(role: RoleView, link: Link | None) -> str:
-    """Why nothing more is copied to a slave, whose log does not fit; "": it does."""
+    """Why nothing more is copied to this slave whose log does not fit; "" if it does."""
     if role.state is RoleState.DIVERGED:
         return role.reason
     refuses = link is not None and not link.is_up and link.error.startswith(REFUSED_BY_SLAVE)
@@ -155,7 +156,7 @@ def _why_refused(role: RoleView, link: Link | None) -> str:
 
 
 def _why_without_room(reason: str, link: Link | None) -> str:
-    """Why a slave copies nothing, beginning with NO_ROOM; "": there is room."""
+    """Why this slave has no room to copy anything, beginning with NO_ROOM; "" if it has room."""
     if link is not None and link.is_up:
         return ""
     _, sign, rest = ((link.error if link is not None else "") or reason).partition(NO_ROOM)
@@ -163,10 +164,14 @@ def _why_without_room(reason: str, link: Link | None) -> str:
 
 
 def _slave(slave: SlaveStatus, said: GroupState | None) -> Peer:
-    """One slave, as its master sees it. Args: said: what it says of itself; None: it was silent."""
+    """One slave, as its master sees it.
+
+    Args:
+        said: the newest state that the slave has reported; None if it was silent.
+    """
     why = "" if said is None else said.damage or said.no_room or said.reason
     says = f"it says {said.state}: {why}" if said is not None and why else ""
-    # What it reported last is known also of one that has gone.
+    # What it reported last stays known of a slave that is not connected any more.
     is_well = slave.ack_bytes is not None and slave.state is HAConnectionState.TRANSFER
     details = attrs.asdict(slave, value_serializer=_plain)
     state = "in sync" if slave.in_sync else "behind"
@@ -213,16 +218,17 @@ def ledger_status(
     counts: Mapping[str, int],
     non_members: Iterable[str],
 ) -> GroupStatus:
-    """One DLedger group on one node.
+    """The status of one DLedger group on one node.
 
     Args:
         role_status: what this member is in the group.
         known: what it knows of the others.
-        non_members: addresses of no member that came lately, and were turned away.
+        non_members: addresses that are no member's, from which connections came lately and were
+            turned away.
     """
     role: RoleChanged | None = role_status.role
     leads = role is not None and role.role is LedgerRole.LEADER
-    # What the reader hears of each is a few milliseconds old, and not of one moment.
+    # What the actors report is a few milliseconds old, and not all of the same moment.
     ends = (peer.end or 0 for peer in known.peers)
     written = max(offsets.written, offsets.acknowledged, *ends)
     closed = "takes no appends yet" if leads and not role_status.is_open else ""
@@ -265,7 +271,7 @@ _JOIN: Final = {True: "is new or lacks its log", False: "are new or lack their l
 
 
 def without_majority(members_count: int, known: Known) -> str:
-    """Why a candidate is not elected; "": it has asked nobody yet, or may be."""
+    """Why a candidate cannot be elected; "" if it can, or if it has asked nobody yet."""
     asked = tuple(peer.state for peer in known.peers)
     joining_count = asked.count(JOINS)
     answer_count = asked.count(ANSWERS) + joining_count
@@ -280,7 +286,7 @@ def without_majority(members_count: int, known: Known) -> str:
 
 
 def tree_json(node: TreeNode) -> dict[str, Any]:
-    """A supervision tree, and all below it."""
+    """A node of the supervision tree and all below it, ready for JSON."""
     return attrs.asdict(node, value_serializer=_plain)
 
 

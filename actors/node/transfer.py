@@ -1,4 +1,4 @@
-"""Handing a DLedger group's leadership over on purpose, as the node asks its own member to.
+"""The transfer of a DLedger group's leadership to another member, on an operator's order.
 
 Source: openmessaging/dledger, DLedgerLeaderElector.handleLeadershipTransfer and
 cmdline/LeadershipTransferCommand.java, 0.3.1.2: the same request, without the wire.
@@ -25,15 +25,17 @@ _NOT_LEADING: Final = (ResponseCode.NOT_LEADER, ResponseCode.INCONSISTENT_TERM)
 
 
 async def transfer_leader(part: LedgerMember, node: str | None) -> dict[str, Any]:
-    """Have `node`, or the member that has most, lead in the next term. Appends wait meanwhile.
+    """Have `node`, or the member with the longest log, lead in the next term. Appends wait
+    meanwhile.
 
-    Returns: group, leader, old_leader and term; of a leader that was to lead, these are the same.
+    Returns: group, leader, old_leader and term. If `node` leads already, leader and old_leader are
+        the same.
 
     Raises:
-        NotMaster: this member does not lead, with whom it takes for the leader.
-        RequestRefused: no such other member, one too far behind, another transfer under way; this
-            member leads on.
-        OutcomeUnknown: the other member did not say that it leads; it may, or a third one does.
+        NotMaster: this member does not lead; its hint names the leader, if it knows one.
+        RequestRefused: there is no such other member, or it is too far behind, or another transfer
+            is under way; this member leads on.
+        OutcomeUnknown: the other member did not say that it leads; it may, or a third one may.
     """
     name, role = part.group.name, part.role_status.role
     if not part.role_status.is_open or role is None:
@@ -69,7 +71,7 @@ async def transfer_leader(part: LedgerMember, node: str | None) -> dict[str, Any
 
 
 async def _is_silent(part: LedgerMember, peer: str) -> bool:
-    """Whether it did not answer last, as far as this member can say now."""
+    """Whether the peer did not answer last, as far as this member can find out now."""
     try:
         return peer in await _silent(part)
     except ActorError:
@@ -77,7 +79,7 @@ async def _is_silent(part: LedgerMember, peer: str) -> bool:
 
 
 async def _silent(part: LedgerMember) -> set[str]:
-    """The peers that did not answer this member last. Raises: ActorError."""
+    """The peers that did not answer this member's last requests. Raises: ActorError."""
     said = await part.peers.maintainer.ask(
         Signs, lambda reply: GetSigns(reply_to=reply), timeout_s=STATUS_TIMEOUT_S
     )
@@ -85,8 +87,10 @@ async def _silent(part: LedgerMember) -> set[str]:
 
 
 async def _furthest(part: LedgerMember) -> str:
-    """The peer that has most of the log and may lead, of those that answer; of several the first by
-    name. What a dead one acknowledged stays acknowledged, so it may seem to have as much.
+    """The peer with the longest log, of those that answer and may lead; of several the first by
+    name.
+
+    A peer that is down keeps what it has acknowledged, so it may seem to have as much.
     """
     try:
         marks = await part.checker.ask(

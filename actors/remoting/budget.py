@@ -73,7 +73,8 @@ class Share:
     """What one connection holds of both.
 
     Args:
-        held_bytes: what is told and unanswered, or answered and unsent, without answers to reads.
+        held_bytes: bytes of requests that are unanswered, and of answers that are unsent, without
+            answers to reads.
 
     Attributes:
         end: closes the connection, for that reason.

@@ -1,8 +1,8 @@
 """One connection's frames, for the actor at either end of it: read in steps, sent in few pieces.
 
 The actor spawns `receive` and `send` as its feeders and never waits itself. `receive` decodes the
-frames of one receive in one step, or few, and tells the actor once for each. What the actor puts in
-leaves with its next `flush`, in one piece as long as the system has room; what it has no room for,
+frames of one receive in one step, or few, and sends the actor one message for each. What it puts in
+is sent with its next `flush`, in one piece as long as the system has room; what it has no room for,
 `send` sends.
 
 Upstream: apache/rocketmq, remoting/netty/NettyDecoder.java, NettyRemotingServer.java, 4.9.4.
@@ -23,7 +23,7 @@ from wire.remoting.frame import Decoder, Frame
 RECEIVE_BYTES: Final = 256 << 10
 """Read at once: some 1,700 small frames, 5 ms of decoding."""
 STEP_FRAMES: Final = 1024
-"""Told at once, so that further ones are answered only when there is room."""
+"""Frames in one message at most, so that further ones are answered only when there is room."""
 SMALL_BYTES: Final = 64 << 10
 """A frame above it is large: room for it is asked for before it is read to its end."""
 SEND_BYTES: Final = 1 << 20
@@ -67,16 +67,16 @@ News: TypeAlias = Received | StreamEnded
 
 
 def frame_bytes(frame: Frame) -> int:
-    """What a frame is counted as."""
+    """The size by which a frame is counted, in bytes."""
     return len(frame.body) + FRAME_OVERHEAD_BYTES
 
 
 async def _at_once(_: int) -> None:
-    """Nothing holds the reading back."""
+    """The default of `before_read`: reading is never held back."""
 
 
 def _nothing() -> None:
-    """Nobody wants to know."""
+    """The default of `on_sent`: nothing happens."""
 
 
 @attrs.define(eq=False)
@@ -84,11 +84,11 @@ class FrameStream:
     """See the module's text.
 
     Args:
-        number: tells the news of one stream from those of an older one.
-        tell: takes the news, by feeders.
-        before_read: returns when more may be read; is told the whole size of the frame that is
-            being read, 0 between frames.
-        on_sent: called when bytes have left that had to wait.
+        number: stands in each message, so that those of an older stream can be dropped.
+        deliver: sends the actor a message; called by the feeders.
+        before_read: returns when more may be read. Its argument is the whole size of the frame that
+            is being read, 0 between frames.
+        on_sent: called when bytes have been sent that had to wait.
 
     Attributes:
         active_s: when bytes last came or went.
@@ -99,7 +99,7 @@ class FrameStream:
     number: int
     stream: Stream
     active_s: float
-    _tell: Callable[[News], Awaitable[None]]
+    _deliver: Callable[[News], Awaitable[None]]
     _before_read: Callable[[int], Awaitable[None]] = _at_once
     _on_sent: Callable[[], None] = _nothing
     _rest_s: float = attrs.field(default=REST_TIMEOUT_S, init=False)  # left for a large frame
@@ -162,17 +162,17 @@ class FrameStream:
             reason = DOES_NOT_READ
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
             reason = str(error)
-        await self._tell(StreamEnded(number=self.number, reason=reason))
+        await self._deliver(StreamEnded(number=self.number, reason=reason))
 
     async def receive(self) -> None:
-        """Feeder: tell what comes, until the stream ends or what comes is no frame."""
+        """Feeder: hand on the frames that come, until the stream ends or sends what is no frame."""
         try:
             reason = await self._receive_all()
         except trio.TooSlowError:
             reason = STALLS
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
             reason = str(error)
-        await self._tell(StreamEnded(number=self.number, reason=reason))
+        await self._deliver(StreamEnded(number=self.number, reason=reason))
 
     async def _send_rest(self) -> None:
         while self._rest is not None:
@@ -217,17 +217,17 @@ class FrameStream:
             frames, error = decoder.decode(data)
             if frames:
                 self._rest_s = REST_TIMEOUT_S
-                await self._tell_frames(frames)
+                await self._hand_on(frames)
             if error is not None:
                 return error
 
-    async def _tell_frames(self, frames: list[Frame]) -> None:
+    async def _hand_on(self, frames: list[Frame]) -> None:
         for at in range(0, len(frames), STEP_FRAMES):
             if at:
                 await self._before_read(0)
             step = tuple(frames[at : at + STEP_FRAMES])
             size_bytes = sum(map(frame_bytes, step))
-            await self._tell(Received(number=self.number, frames=step, size_bytes=size_bytes))
+            await self._deliver(Received(number=self.number, frames=step, size_bytes=size_bytes))
 
     async def _some(self, begun_bytes: int) -> bytes:
         """What one receive gives; what is waited for here alone counts against `_rest_s`."""

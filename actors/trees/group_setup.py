@@ -1,4 +1,4 @@
-"""Where a group's actors live on a node, and what its tree is built from."""
+"""The paths of a group's actors on a node, and what its tree is built from."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from actors.storage.layout import StoreLayout
 
 
 class GroupPaths:
-    """Where a group's actors live, for whoever wants their refs.
+    """The paths of a group's actors, for whoever needs references to them.
 
     Attributes:
         group_transfer, connections: only on the master.

@@ -1,4 +1,4 @@
-"""Where a DLedger group's actors live on a node, and what its tree is built from."""
+"""The paths of a DLedger group's actors on a node, and what its tree is built from."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from actors.storage.node.identity import NodeDirectory
 
 
 class LedgerPaths:
-    """Where a group's actors live, for whoever wants their refs."""
+    """The paths of a group's actors, for whoever needs references to them."""
 
     def __init__(self, base: str) -> None:
         """Args: base: "/n0/ledger"."""

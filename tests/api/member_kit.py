@@ -16,7 +16,7 @@ from actors.control.members import MemberLinks
 from actors.env.protocols import Address
 from actors.events.codec import decode_line
 from actors.events.sink import EventSink
-from actors.ha.role_messages import MemberTold
+from actors.ha.role_messages import MemberReported
 from actors.ha.role_status import RoleStatus
 from actors.runtime import Actor, ActorRef, ChildSpec, SupervisorSpec, open_system
 from actors.storage.commitlog import pull_service
@@ -35,12 +35,12 @@ class Reader(Actor[pull_service.Message]):
 
 
 @attrs.define
-class Keeper(Actor[MemberTold]):
+class Keeper(Actor[MemberReported]):
     """Stands where the group's role keeper would."""
 
-    told: list[MemberTold]
+    told: list[MemberReported]
 
-    async def handle(self, message: MemberTold) -> None:
+    async def handle(self, message: MemberReported) -> None:
         self.told.append(message)
 
 
@@ -48,7 +48,7 @@ class Keeper(Actor[MemberTold]):
 class Slave:
     got: list[object]
     sink: EventSink
-    told: list[MemberTold] = attrs.Factory(list)
+    told: list[MemberReported] = attrs.Factory(list)
     role_status: RoleStatus = attrs.field(init=False)
     link: ActorRef[AskMember] = attrs.field(init=False)
     links: MemberLinks = attrs.field(init=False)

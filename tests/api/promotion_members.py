@@ -9,7 +9,7 @@ import attrs
 import trio
 from group_states import WISH
 
-from actors.control.promotion import Promotion
+from actors.control.promotion import Coordinator
 from actors.epochs import Epoch
 from actors.log_types import Claim, GroupState
 
@@ -96,6 +96,6 @@ def group(*states: GroupState, **keys: Any) -> Group:
     return Group({state.node: state for state in states}, **keys)
 
 
-def of(found: Group, **wish: object) -> Promotion:
+def of(found: Group, **wish: object) -> Coordinator:
     changed = attrs.evolve(WISH, **wish)  # type: ignore[arg-type]
-    return Promotion(changed, found, drain_timeout_s=DRAIN_S, by="n1", token=TOKEN)
+    return Coordinator(changed, found, drain_timeout_s=DRAIN_S, by="n1", token=TOKEN)

@@ -10,7 +10,7 @@ from trio.testing import MockClock
 
 from actors.control.member_link import AskMember
 from actors.ha.core.role_effects import RoleState
-from actors.ha.role_messages import MemberTold
+from actors.ha.role_messages import MemberReported
 from actors.storage.commitlog import pull_service
 
 
@@ -20,11 +20,11 @@ async def test_what_a_member_is_is_told_at_once_and_when_it_changes(
     node = MemoryNode()
     async with serving(node) as served, slave(served) as found:
         await trio.sleep(1)
-        assert found.told == [MemberTold(member="n0", state=STATE)]
+        assert found.told == [MemberReported(member="n0", state=STATE)]
         node.state = attrs.evolve(STATE, state="fenced", reason="n1 is ahead")
         node.stir()
         await trio.sleep(1)
-        assert found.told[1:] == [MemberTold(member="n0", state=node.state)]
+        assert found.told[1:] == [MemberReported(member="n0", state=node.state)]
 
 
 async def test_a_question_has_an_answer_of_its_own(autojump_clock: MockClock) -> None:

@@ -96,7 +96,7 @@ class Kit:
 
     async def member(self, name: str, asked: int = 0, **changes: Any) -> None:
         state = slave(name, **{"state": "connecting", "history": (), **changes})
-        told = role_messages.MemberTold(member=name, state=state, asked=asked)
+        told = role_messages.MemberReported(member=name, state=state, asked=asked)
         await self.keeper.tell(told)
 
     async def record(self, number: int, master: str) -> Done:

@@ -30,7 +30,7 @@ from switching_kit import (
 )
 
 from actors.api.failures import RequestRefused
-from actors.control.members import Members
+from actors.control.members import GroupMembers
 from actors.errors import NotEnoughReplicas, OutcomeUnknown, TriologError
 from actors.events.roles import PromotionVoid
 from actors.ha.core.claims import ASK_CHOSEN_S, CLAIM_LEASE_S
@@ -84,7 +84,7 @@ async def killed_promotion(
 ) -> None:
     """Run it until it ends, or until its coordinator is dead: then it says nothing any more."""
     cluster = killer.cluster
-    members = Members
+    members = GroupMembers
     fence, record = members.fence, members.record
 
     async def fenced(self: object, name: str, claim: Claim, on: bool) -> GroupState:
@@ -324,14 +324,14 @@ async def test_a_chosen_one_that_started_anew_refuses_and_the_old_master_goes_on
     cluster: SimCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its coordinator stands still between its confirmation and the promotion."""
-    record = Members.record
+    record = GroupMembers.record
 
-    async def late(self: Members, name: str, *args: Any) -> GroupState:
+    async def late(self: GroupMembers, name: str, *args: Any) -> GroupState:
         await cluster.kill("n1")
         await cluster.start("n1")
         return await record(self, name, *args)
 
-    monkeypatch.setattr(Members, "record", late)
+    monkeypatch.setattr(GroupMembers, "record", late)
     async with load(cluster, pause_s=PAUSE_S) as ledger:
         await trio.sleep(1.0)
         said = await refused(cluster, "n2", "n1")
