@@ -1,8 +1,9 @@
-"""What a member has published, by its state maintainer, its quorum_ack_checker and its port's
-server: read by its node, its dispatchers and in refusals.
+"""What a member's state maintainer, quorum_ack_checker and its port's server publish.
 
-Like a log's published range it is a value that others may look at without a message: an append
-costs one attribute check more. It outlives the group's tree.
+Its node and its dispatchers read it, and so do refusals.
+
+Like a log's published range it is a value that others may read without a message: an append costs
+one attribute check more. It outlives the group's tree.
 """
 
 from __future__ import annotations
@@ -15,22 +16,25 @@ import trio
 from actors.dledger.core.election_effects import RoleChanged
 
 LATELY_S: Final = 60.0
-"""An address that stays away for so long is forgotten: a member tries again each second."""
+"""How long an address is kept after it connected, in seconds; a member tries again each second."""
 NON_MEMBERS_MAX: Final = 8
-"""That are remembered: whoever can reach the port can come from many addresses."""
+"""How many addresses are kept: a program that can reach the port may come from many."""
 
 
 @attrs.define
 class NonMembers:
-    """Addresses of no member that connected to a DLedger port lately, and were turned away.
+    """Addresses that are no member's, connected to a DLedger port lately, and were turned away.
 
-    Written by the port's server; others look, as at a `LeaderStatus`.
+    The port's server writes it; others read it, like a `LeaderStatus`.
     """
 
     _came_s: dict[str, float] = attrs.field(factory=dict, init=False)  # address -> last
 
     def came(self, address: str, now_s: float) -> bool:
-        """Note one. Returns: whether that is news; never while NON_MEMBERS_MAX others are known."""
+        """Note an address that connected.
+
+        Returns: whether it was not known; False while NON_MEMBERS_MAX others are.
+        """
         known = self.lately(now_s)
         self._came_s = {each: self._came_s[each] for each in known}
         is_news = address not in known
@@ -40,22 +44,23 @@ class NonMembers:
         return is_news
 
     def lately(self, now_s: float) -> tuple[str, ...]:
-        """The addresses of those who came within LATELY_S, at most NON_MEMBERS_MAX."""
+        """The addresses that connected within LATELY_S, at most NON_MEMBERS_MAX."""
         return tuple(each for each, at_s in self._came_s.items() if now_s - at_s <= LATELY_S)
 
 
 @attrs.define(eq=False)
 class LeaderStatus:
-    """The newest role of one member, and who came to its port.
+    """The newest role of one member, and what came to its port.
 
     Attributes:
-        role: None before the first, and after the member's end.
-        is_open: this member leads, and its parts take appends; they have the last word.
-        committed: while it leads, the committed index, by its quorum_ack_checker; what its peers
-            hold at or below it is no news that anybody waits for.
-        non_members: whom the port's server has turned away.
-        weaker: members that acknowledge what is not on their disks, where it should be, by which
-            settings; as they said last. Replaced as a whole, by their watches.
+        role: the newest role; None before the first, and after the member's end.
+        is_open: whether this member leads and its actors were sent that; an append may still be
+            refused by them.
+        committed: while this member leads, the committed index, by its quorum_ack_checker. That a
+            peer holds entries up to it is no news for the checker.
+        non_members: the addresses that the port's server has turned away.
+        weaker: by member, the settings by which it acknowledges what is not on its disk although
+            the group is synced. Replaced as a whole, by the watches.
     """
 
     role: RoleChanged | None = None
@@ -67,11 +72,11 @@ class LeaderStatus:
 
     @property
     def leader(self) -> str:
-        """The leader of the present term, "" if none is known."""
+        """The leader of the present term; "" if none is known."""
         return "" if self.role is None else self.role.leader
 
     def publish(self, role: RoleChanged | None, *, is_open: bool = False) -> None:
-        """Called by the state maintainer: the newest role."""
+        """Publish the newest role; the state maintainer calls it."""
         if (role, is_open) == (self.role, self.is_open):
             return
         self.role, self.is_open = role, is_open
@@ -79,5 +84,5 @@ class LeaderStatus:
         changed.set()
 
     async def wait_changed(self) -> None:
-        """Return once something else is published than now."""
+        """Return once something else is published."""
         await self._changed.wait()

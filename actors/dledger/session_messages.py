@@ -1,9 +1,9 @@
-"""What a member's state maintainer and its parts tell each other about sessions.
+"""The messages about sessions between a member's state maintainer and its other actors.
 
-Parts are quorum_ack_checker, entry_handler, each entry_dispatcher, entry_reader and
-state_machine_caller. A session is one stretch in which a member has one role in one term; its
-number rises for as long as the store lives. A part drops whatever bears a session below the newest
-one that it was told, and takes the newest one twice without harm.
+These are quorum_ack_checker, entry_handler, each entry_dispatcher, entry_reader and
+state_machine_caller. A session is the time in which a member has one role in one term; its number
+rises for as long as the store runs. An actor drops messages with a session below the newest one
+that it was sent, and takes the newest one twice without harm.
 
 Source: openmessaging/dledger, MemberState.java, which upstream's threads share (0.3.1.2).
 """
@@ -19,10 +19,10 @@ from actors.runtime import ReplyTo
 
 @attrs.frozen(kw_only=True)
 class Resting:
-    """The session before is over: do nothing of it any more, and wait for what is told next.
+    """The session before has ended: stop acting by it, and wait for Following or Leading.
 
     Attributes:
-        term: of the member, from this session on.
+        term: the member's term from this session on.
     """
 
     session: int
@@ -31,11 +31,12 @@ class Resting:
 
 @attrs.frozen(kw_only=True)
 class Following:
-    """This member follows `leader`; its log is stored as a whole (on the disk, if synced).
+    """This member follows `leader`, and its whole log is stored (on the disk, if synced).
 
     Attributes:
-        begin, end, end_term: of the own log, -1 if it is empty.
-        committed: the committed index as far as known, -1: nothing.
+        begin, end, end_term: the first and the last entry of the own log, and the last one's term;
+            -1 if it is empty.
+        committed: the committed index as far as known; -1 for none.
     """
 
     session: int
@@ -49,11 +50,12 @@ class Following:
 
 @attrs.frozen(kw_only=True)
 class Leading:
-    """This member leads; its log is stored as a whole (on the disk, if synced).
+    """This member leads, and its whole log is stored (on the disk, if synced).
 
     Attributes:
-        begin, end, end_term: of the own log, -1 if it is empty.
-        committed: the committed index as far as known, -1: nothing.
+        begin, end, end_term: the first and the last entry of the own log, and the last one's term;
+            -1 if it is empty.
+        committed: the committed index as far as known; -1 for none.
     """
 
     session: int
@@ -66,29 +68,30 @@ class Leading:
 
 @attrs.frozen(kw_only=True)
 class Rejoin:
-    """A part lives anew and knows of no session: it is told the present one.
+    """An actor was restarted and knows of no session: it has to be sent the present one.
 
     Attributes:
-        part: its path.
-        renew: what the part has forgotten cannot be told again. All parts begin a new session, of
-            the same role and term.
+        actor: its path.
+        renew: whether it has forgotten what cannot be sent again, so that all actors have to begin
+            a new session of the same role and term.
     """
 
-    part: str
+    actor: str
     renew: bool
 
 
 @attrs.frozen(kw_only=True)
 class SawTerm:
-    """A push or its answer bore this term, larger than that of the session."""
+    """A push, or the answer to one, bore this term, which is larger than the session's."""
 
     term: int
 
 
 @attrs.frozen(kw_only=True)
 class CaughtUp:
-    """From the entry handler, once in a session: the own log has all that the leader's had when it
-    was first compared with it.
+    """The own log has all that the leader's had when both were first compared.
+
+    The entry handler sends it once in a session.
     """
 
     session: int
@@ -96,11 +99,11 @@ class CaughtUp:
 
 @attrs.frozen(kw_only=True)
 class StoreTakes:
-    """Whether the store takes entries: it refused some for want of room, or took some again.
+    """The store refused entries for want of room, or takes entries again.
 
     Attributes:
-        session: in which it did.
-        refusal: why not, for people; "": it takes them.
+        session: the session in which it did.
+        refusal: for people: why it takes none; "" if it takes them.
     """
 
     session: int
@@ -109,10 +112,11 @@ class StoreTakes:
 
 @attrs.frozen(kw_only=True)
 class LeaderProven:
-    """Answer: this member led at some moment after the question, or does not lead.
+    """The answer to ProveLeader.
 
     Attributes:
-        term: in which it led; -1: it does not.
+        term: the term in which this member led at some moment after the question; -1 if it does
+            not lead.
     """
 
     term: int
@@ -120,17 +124,17 @@ class LeaderProven:
 
 @attrs.frozen(kw_only=True)
 class ProveLeader:
-    """Request to the maintainer: answered by a round of heartbeats that begins after it.
+    """Ask the maintainer whether this member leads, by a round of heartbeats that begins after it.
 
-    Fails with Overloaded if too many wait.
+    Answered with LeaderProven; fails with Overloaded if too many wait.
     """
 
     reply_to: ReplyTo[LeaderProven]
 
 
-Told: TypeAlias = Resting | Following | Leading
-"""To every part."""
-Heard: TypeAlias = Rejoin | SawTerm | StoreTakes | CaughtUp
-"""From any part."""
+SessionChange: TypeAlias = Resting | Following | Leading
+"""The messages to every actor of the member."""
+SessionReport: TypeAlias = Rejoin | SawTerm | StoreTakes | CaughtUp
+"""The messages from any actor of the member."""
 CONTROL: tuple[type, ...] = (Resting, Following, Leading)
-"""Goes through a part's control lane: nothing that waits there is of the session told."""
+"""The classes that go through an actor's control lane, before all messages of the new session."""

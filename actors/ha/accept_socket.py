@@ -78,7 +78,7 @@ class AcceptSocket(Accepting):
         if reason == FULL:
             self._acceptance.full()
         refused, full = self._acceptance.refused_count, self._acceptance.full_count
-        if self._acceptance.worth_telling:
+        if self._acceptance.worth_reporting:
             self.ctx.emit(
                 events.HAConnectionRefused(
                     address=str(stream.remote), reason=reason, count=refused + full

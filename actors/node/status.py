@@ -33,14 +33,14 @@ from actors.group_status import (
 )
 from actors.ha.connection_state import ClientChanged, HaStatus
 from actors.ha.core.role_effects import PASSING, Role, RoleState, RoleView
-from actors.ha.core.slave_table import TOLD, SlaveStatus
+from actors.ha.core.slave_table import SHOWN_REFUSALS, SlaveStatus
 from actors.ha.core.states import OFFSET_REFUSALS, HAConnectionState
 from actors.log_types import GroupState, Offsets
 from actors.node.ledger_peers import ANSWERS, JOINS, Known
 from actors.runtime import TreeNode
 from actors.storage.files.room import NO_ROOM
 
-REFUSED_BY_MASTER: Final = tuple(reason.value for reason in TOLD)
+REFUSED_BY_MASTER: Final = tuple(reason.value for reason in SHOWN_REFUSALS)
 REFUSED_BY_SLAVE: Final = tuple(reason.value for reason in OFFSET_REFUSALS)
 USUAL: Final = (RoleState.OPEN, RoleState.FOLLOWING, RoleState.CONNECTING)
 """The states of a healthy node; its status shows them as trouble only if there is a reason."""

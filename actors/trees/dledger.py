@@ -310,7 +310,7 @@ def _entry_reader(setup: LedgerSetup) -> EntryReader:
 def _state_maintainer(setup: LedgerSetup) -> StateMaintainer:
     registry, paths, group = setup.registry, setup.paths, setup.group
     shared = setup.compat.shared_connection
-    parts = (
+    actors = (
         # First: its machine hears that it leads before it gets what is appended then.
         *(() if setup.machine is None else (paths.state_machine_caller,)),
         paths.quorum_ack_checker,
@@ -329,7 +329,7 @@ def _state_maintainer(setup: LedgerSetup) -> StateMaintainer:
         role_status=setup.role_status,
         store_ref=registry.ref(paths.store),
         checker=registry.ref(paths.quorum_ack_checker),
-        parts={path: registry.ref(path) for path in parts},
+        actors={path: registry.ref(path) for path in actors},
         peers={peer: registry.ref(paths.peer(peer, shared=shared)) for peer in setup.peers},
         joining=Joining(setup.sender, setup.note),
     )

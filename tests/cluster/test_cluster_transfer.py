@@ -135,12 +135,10 @@ async def test_where_nobody_leads(file: str, autojump_clock: trio.abc.Clock) -> 
         await moved(file, nodes)
     said = "ledger: n0 runs, but no node that it knows leads ledger"
     assert str(caught.value).startswith(said)
-    assert str(caught.value).endswith(
-        "; nothing was done; a leader is elected once 2 of the 3 members run and hear each other:"
-        " `status` tells, then type it again"
-    )
+    for fact in ("nothing was done", "2 of the 3 members run", "see `status`", "type it again"):
+        assert fact in str(caught.value)
     assert nodes.asked == []
-    with pytest.raises(NoAnswer, match=r"leads ledger \(is new\); .*done: `status` tells, then"):
+    with pytest.raises(NoAnswer, match=r"leads ledger \(is new\); .*done: see `status`"):
         await moved(file, Nodes(up=("n0", "n2"), leader=None, joining="is new"))
     with pytest.raises(ConfigError, match="expected a running member of ledger, found none"):
         await moved(file, Nodes(up=()))

@@ -239,7 +239,7 @@ class Member(Life):
         def known(synced: int) -> None:
             if session == self.session:
                 then(synced)
-                self._tell_end(synced)
+                self._report_end(synced)
 
         def done() -> None:
             if session == self.session:
@@ -251,7 +251,7 @@ class Member(Life):
         if compat.ack_unsynced:
             self.later(0.0, lambda: known(until))
 
-    def _tell_end(self, synced: int) -> None:
+    def _report_end(self, synced: int) -> None:
         end = self.disk.end_of(min(synced, len(self.disk.log)))
         grew = self.election.grew(self.world.now_s, self.session, end)
         self.role_effects(grew)
@@ -264,7 +264,7 @@ class Member(Life):
                 self.dispatch_effects(
                     peer, self.session, dispatch.committed(world.now_s, effects.committed)
                 )
-            self._tell_end(self.disk.synced)
+            self._report_end(self.disk.synced)
         for wait in effects.done:
             world.answered(wait, "done")
         for wait in (*effects.timed_out, *effects.lost):

@@ -135,13 +135,13 @@ async def test_a_peer_that_has_lost_entries_is_told_of_at_once() -> None:
         role_status=status,
         dispatch=SimpleNamespace(peer="n1"),
         _session=3,
-        _told=-1,
+        _reported=-1,
         _matched=None,
     )
 
     async def matched(index: int, committed: int) -> None:
         status.committed = committed
-        await EntryDispatcher._tell_matched(dispatcher, index)
+        await EntryDispatcher._send_matched(dispatcher, index)
 
     await matched(4, 3)
     await matched(5, 5)

@@ -210,8 +210,8 @@ def test_what_cannot_be_noted_is_begun_again_after_a_restart(
     note = MemberNote(had_vote=lambda: True, membership=lambda: Membership.NEW, take=take)
     joining = Joining(Sender(group="ledger", self_id="n0"), note)
     assert joining.began(Membership.NEW) == (MembershipChanged(membership="new"),)
-    assert joining.words.startswith("is new: ")
+    assert joining.reason.startswith("is new: ")
     assert joining.joined() == (MembershipChanged(membership="full"),)
-    assert (joining.words, taken) == ("", [Membership.FULL])
+    assert (joining.reason, taken) == ("", [Membership.FULL])
     (line,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
     assert line.startswith("ledger: n0 cannot note that its vote counts: ")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from dispatch_kit import Kit
 
-from actors.dledger.core.patience import REFUSALS_TOLD, TAKES_NO_MORE
+from actors.dledger.core.patience import REFUSALS_REPORTED, TAKES_NO_MORE
 from actors.dledger.core.push_effects import DispatcherState
 from actors.events.dledger import DispatcherChanged
 from wire.dledger.codes import PushType, ResponseCode
@@ -29,12 +29,12 @@ def refused_kit() -> Kit:
     kit = Kit()
     kit.append_state()
     kit.grow()
-    for number in range(REFUSALS_TOLD):
+    for number in range(REFUSALS_REPORTED):
         assert kit.dispatch.refusal == "", "a new session of the peer's, perhaps"
         refuse(kit, 10)
         if number > 0:
             kit.tick()
-        if number < REFUSALS_TOLD - 1:
+        if number < REFUSALS_REPORTED - 1:
             compare(kit, 9)
     return kit
 

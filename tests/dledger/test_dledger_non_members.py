@@ -13,7 +13,7 @@ from group_kit import opened, run_member
 from rpc_kit import ADDRESSES, STRANGER, Client, answer_frame, calling, serving
 
 from actors.dledger.leader_status import LATELY_S, NON_MEMBERS_MAX, NonMembers
-from actors.dledger.rpc.peer import UNHEARD_TOLD
+from actors.dledger.rpc.peer import UNHEARD_REPORTED
 from actors.dledger.rpc.peer_messages import GetLink, Link
 from wire.dledger.rpc import HeartBeatResponse
 
@@ -72,7 +72,7 @@ async def test_a_peer_that_ends_each_connection_without_a_word(
             )
             return link.error
 
-        for _ in range(UNHEARD_TOLD - 1):
+        for _ in range(UNHEARD_REPORTED - 1):
             assert "reset" in await turn_away()
         for _ in range(3):
             assert await turn_away() == TURNED_AWAY
@@ -86,7 +86,7 @@ async def test_a_peer_that_ends_each_connection_without_a_word(
         await kit.answers(count + 1)
         client.stream.abort()
         await trio.sleep(2)
-        for _ in range(UNHEARD_TOLD):
+        for _ in range(UNHEARD_REPORTED):
             await turn_away()
     assert caplog.messages == [f"g: n0 {TURNED_AWAY}"] * 2, "news again, as it was over"
 

@@ -84,13 +84,13 @@ def signs() -> PeerSigns:
 
 def heard(found: PeerSigns, now_s: float, token: object, response: Response | None) -> PeerSign:
     found.heard(now_s, Answered(peer="n1", token=token, response=response))
-    (sign,) = found.told().signs
+    (sign,) = found.signs().signs
     return sign
 
 
 def test_a_peer_is_silent_from_its_first_missing_answer_to_its_next_one() -> None:
     found = signs()
-    assert found.told().signs == ()
+    assert found.signs().signs == ()
     sign = heard(found, 1.0, _Vote(1, "n1"), None)
     assert (sign.silent, sign.heard_s) == (True, None)
     sign = heard(found, 2.0, _Beat(2, "n1"), HeartBeatResponse(code=200))
@@ -132,7 +132,7 @@ def test_who_finds_a_leader_knows_no_more_who_joins(role: str, joins: bool) -> N
     partial = VoteAnswer(result=VoteResult.ACCEPT, term=1, is_partial=True)
     heard(found, 1.0, _Vote(1, "n1"), vote_response(VoteRequest(), partial))
     found.took(2.0, RoleChanged(session=3, role=Role[role], term=1, leader="n2"))
-    (sign,) = found.told().signs
+    (sign,) = found.signs().signs
     assert (sign.joins, sign.silent, sign.heard_s) == (joins, False, 1.0)
 
 

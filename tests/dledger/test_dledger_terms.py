@@ -198,11 +198,13 @@ def test_a_peer_whose_term_leaps_is_named_until_it_says_another(
     def refusal(number: int, term: int) -> str:
         answer = HeartBeatResponse(code=403, term=term)
         found.heard(1.0, Answered(peer="n1", token=_Beat(number, "n1"), response=answer))
-        (sign,) = found.told().signs
+        (sign,) = found.signs().signs
         return sign.refusal
 
     assert refusal(1, 1 << 62) == ""  # the election judges it, and tells
-    assert found.told_of((refused := TermRefused(peer="n1", term=1 << 62, known=5),)) == (refused,)
+    assert found.note_events((refused := TermRefused(peer="n1", term=1 << 62, known=5),)) == (
+        refused,
+    )
     (record,) = caplog.records
     assert record.getMessage().startswith(f"g: n1 {said} believed: ")
     assert refusal(2, 1 << 62).startswith(said)

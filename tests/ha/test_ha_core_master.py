@@ -296,11 +296,11 @@ def test_the_meter_shows_the_last_full_second() -> None:
 def test_unknown_addresses_are_counted_and_told_ever_more_rarely() -> None:
     acceptance = Acceptance({"127.0.0.2": "n1"})
     assert acceptance.admit("127.0.0.2") == "n1"
-    assert not acceptance.worth_telling
+    assert not acceptance.worth_reporting
     told = []
     for count in range(1, 101):
         assert acceptance.admit("10.0.0.9") is None
-        if acceptance.worth_telling:
+        if acceptance.worth_reporting:
             told.append(count)
     assert told == [1, 2, 4, 8, 16, 32, 64]
     acceptance.full()

@@ -1,6 +1,6 @@
-"""The decisions of DLedger's protocol without Trio, clock or I/O: one input, one value that says
-what to do.
+"""The decisions of DLedger's protocol, without Trio, clock or I/O.
 
-The actors of `actors.dledger` carry the effects out in the order of their fields: what is to be
-remembered is on the disk before anything is sent.
+Each class takes one input at a time and returns one value, its effects. The actors of
+`actors.dledger` carry the effects out in the order of their fields: what has to be remembered is on
+the disk before anything is sent.
 """

@@ -1,13 +1,13 @@
-"""Where a leader's log and a follower's part: the search by COMPARE.
+"""The search by COMPARE for the last entry that a leader's log and a follower's share.
 
 Source: openmessaging/dledger, DLedgerEntryPusher.java (EntryDispatcher.doCompare), 0.3.1.2;
 dledger.md 6.2, whose table is `judge`; bug V12.
 
 Differs from upstream:
-- After a first step down by one the steps double, but never past the lower end of what both logs
-  have; what they jumped over is halved. Logs that agree somewhere agree on all before (Log
-  Matching), so thousands of conflicting entries take some tens of round trips, and an entry that
-  the peer shares is never cut. `by_one` (`compat`) walks as upstream does.
+- After a first step down by one the steps double, but never go below the first entry that both logs
+  have; then the part that was jumped over is searched by halves. Logs that agree at one entry agree
+  on all before it (Log Matching), so thousands of conflicting entries take some tens of round
+  trips, and an entry that the peer shares is never cut. `by_one` (`compat`) walks as upstream does.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from wire.dledger.codes import ResponseCode
 
 @attrs.frozen(kw_only=True)
 class Found:
-    """What the search came to.
+    """The result of a search.
 
     Attributes:
-        index: the peer's log equals the leader's up to there (`truncate` off), or is to be made so:
-            the entry there is the leader's and nothing follows it.
+        index: the entry up to which both logs are equal, or are made so by TRUNCATE.
+        truncate: whether the peer has to be sent the entry `index` by TRUNCATE, and keep nothing
+            behind it.
     """
 
     index: int
@@ -33,11 +34,11 @@ class Found:
 
 @attrs.define(kw_only=True)
 class Search:
-    """One search, from the end of the leader's log.
+    """One search, which begins at the end of the leader's log.
 
     Attributes:
         at: the entry to compare next.
-        by_one: see the module's text.
+        by_one: whether it goes down one entry at a time, as upstream does.
     """
 
     at: int
@@ -48,15 +49,17 @@ class Search:
 
     @property
     def agrees(self) -> bool:
-        """Some entry that was compared is the same on both sides."""
+        """Whether one of the compared entries was the same on both sides."""
         return self._same is not None
 
     def judge(self, answer: PushAnswer, begin: int, end: int) -> Found | None:
-        """An answer to the COMPARE of `at`; None: compare the new `at`.
+        """Take the answer to the COMPARE of `at`.
 
         Args:
             answer: SUCCESS or INCONSISTENT_STATE.
-            begin, end: of the leader's log, which is not empty.
+            begin, end: the first and the last entry of the leader's log, which is not empty.
+
+        Returns: the result; None if the new `at` has to be compared.
         """
         assert 0 <= begin <= end
         if answer.code is ResponseCode.SUCCESS:
@@ -71,7 +74,7 @@ class Search:
         return self._next(answer, begin)
 
     def _next(self, answer: PushAnswer, begin: int) -> Found | None:
-        """By what is known to agree and to differ."""
+        """Choose the next `at` between the entries known to agree and to differ, or end."""
         same, differs = self._same, self._differs
         if same is None:
             assert differs is not None

@@ -1,4 +1,4 @@
-"""How a leader brings one peer's log to its own: COMPARE, TRUNCATE, APPEND, COMMIT.
+"""How a leader makes one peer's log equal to its own: by COMPARE, TRUNCATE, APPEND and COMMIT.
 
 Source: openmessaging/dledger, DLedgerEntryPusher.java (EntryDispatcher), 0.3.1.2, dialect L;
 dledger.md 6.1 and 6.2.
@@ -13,16 +13,17 @@ counts for nothing.
 Differs from upstream:
 - Pushes follow the log's growth, nothing polls.
 - Three resends without progress lead back to COMPARE (bug V2; `CompatSettings.pushes_stick`), as
-  does a follower that says in a COMMIT's answer that its log ends below what it had acknowledged
-  when the COMMIT left (bug V8; `commits_unread`). What it acknowledged before that is not counted
+  does a follower whose answer to a COMMIT says that its log ends below what it had acknowledged
+  when the COMMIT was sent (bug V8; `commits_unread`). What it acknowledged before is not counted
   any more.
-- A search of which an answer is lacking begins anew at the log's end (`search_by_one` goes on): the
-  peer may be another life, without a log in memory, that counts once it has what is first compared.
-- What is refused once more after a comparison is sent again after a pause: the peer's files may
-  have another size, and take it never.
+- A search begins anew at the log's end when an answer does not come (with `search_by_one` it goes
+  on): the peer may have restarted meanwhile and lost a log that it kept in memory, and its vote
+  counts once it has the entry that a search compares first.
+- Entries that are refused again after a comparison are sent again after a pause: the peer's files
+  may have another size, so that it never takes them.
 - An acknowledgement takes all pushes up to it from the pending ones at once.
-- An answer to a push from before the last COMPARE is not looked at, and one that is not about its
-  push (`core.push_answers`) counts for nothing: who gives it is compared again after a pause.
+- An answer to a push from before the last COMPARE is ignored. One that does not fit its push
+  (`core.push_answers`) counts for nothing, and the peer is compared again after a pause.
 """
 
 from __future__ import annotations
@@ -49,8 +50,9 @@ from wire.dledger.codes import PushType, ResponseCode
 
 @attrs.define
 class Quota:
-    """What a leader gives one peer that is far behind: so many bytes in each second, so that the
-    others are not affected.
+    """Limits the bytes that a leader sends in each second to a peer that is far behind.
+
+    So the other peers are not affected.
 
     Source: openmessaging/dledger, DLedgerEntryPusher.java (EntryDispatcher.checkQuotaAndWait) and
     utils/Quota.java, 0.3.1.2; dledger.md 6.2.
@@ -63,10 +65,11 @@ class Quota:
     _taken_bytes: int = attrs.field(default=0, init=False)  # in that second
 
     def take(self, now_s: float, size_bytes: int, *, behind: int, behind_bytes: int) -> bool:
-        """Whether so many bytes may be sent in this second; they count then.
+        """Whether so many bytes may be sent in this second; if so, they are counted.
 
         Args:
-            behind, behind_bytes: entries, and bytes of them, up to the log's end.
+            behind, behind_bytes: how many entries, and bytes of entries, the peer lacks up to the
+                log's end.
         """
         settings = self._settings
         if not settings.quota_bytes_per_s or behind <= settings.throttle_entries:
@@ -82,9 +85,7 @@ class Quota:
 
     @property
     def again_s(self) -> float:
-        """Trio time at which the next second begins: when to try again after `take` found no
-        room.
-        """
+        """When to try again after `take` found no room: the Trio time of the next second."""
         return float(self._second + 1)
 
 
@@ -93,13 +94,13 @@ class Dispatch:
     """See the module's text.
 
     Attributes:
-        peer: whom this is about.
+        peer: the peer's name.
         compat: upstream's looser rules.
         search_by_one: `compare.Search.by_one`.
-        state: meaningful while `leading`.
-        matched: the peer holds the log up to there, in this session; -1: nothing known. Falls only
-            where the peer has lost what it acknowledged.
-        refusal: what the peer does not take, however often they compare; "" while it takes all.
+        state: what the dispatcher does with the peer; meaningful while `leading`.
+        matched: the index up to which the peer holds this log, by its answers in this session; -1
+            if nothing is known. It falls only where the peer has lost what it acknowledged.
+        refusal: for people: what the peer refuses, however often they compare; "" for nothing.
     """
 
     peer: str
@@ -129,24 +130,24 @@ class Dispatch:
         init=False,
     )
     _search: Search | None = attrs.field(default=None, init=False)
-    _probe: Push | None = attrs.field(default=None, init=False)  # the one that is waited for
-    _probe_s: float = attrs.field(default=0.0, init=False)  # until then
-    _pause_s: float = attrs.field(default=0.0, init=False)  # nothing is sent before
+    _probe: Push | None = attrs.field(default=None, init=False)  # the COMPARE or TRUNCATE under way
+    _probe_s: float = attrs.field(default=0.0, init=False)  # when its answer is overdue
+    _pause_s: float = attrs.field(default=0.0, init=False)  # nothing is sent before then
     _phase: int = attrs.field(default=0, init=False)  # number of the last push of an older state
-    _asked: tuple[int, int] = attrs.field(default=(0, -1), init=False)  # COMMIT: `matched` then
+    _asked: tuple[int, int] = attrs.field(default=(0, -1), init=False)  # COMMIT; `matched` then
     _last_push_s: float = attrs.field(default=0.0, init=False)
     _quota: Quota = attrs.field(
         default=attrs.Factory(lambda dispatch: Quota(dispatch.settings), takes_self=True),
         init=False,
     )
     _number: int = attrs.field(default=0, init=False)
-    _install: bool = attrs.field(default=False, init=False)  # to be asked for
+    _install: bool = attrs.field(default=False, init=False)  # a snapshot is to be sent
     _pushes: list[Push] = attrs.field(factory=list, init=False)
     _events: list[object] = attrs.field(factory=list, init=False)
 
     @property
     def lag(self) -> int | None:
-        """Entries that the peer is not known to hold; None: nothing is known of its log."""
+        """How many entries the peer is not known to hold; None if nothing is known of its log."""
         known = self.matched >= 0 or self.state is DispatcherState.APPEND
         return self._end - self.matched if known else None
 
@@ -155,7 +156,7 @@ class Dispatch:
     def lead(
         self, now_s: float, *, term: int, begin: int, end: int, committed: int
     ) -> DispatchEffects:
-        """This member leads `term` from now on; nothing is known of the peer's log."""
+        """Begin a session: this member leads `term`, and nothing is known of the peer's log."""
         self.leading, self._term = True, term
         self._committed, self._said = committed, -1
         self._begin, self._end, self.matched = begin, end, -1
@@ -166,14 +167,20 @@ class Dispatch:
         return self._effects(now_s, None)
 
     def rest(self) -> DispatchEffects:
-        """This member leads no more."""
+        """End the session: this member does not lead any more."""
         self.leading = False
         self._window.clear()
         self._search, self._probe = None, None
         return DispatchEffects()
 
     def grew(self, now_s: float, begin: int, end: int, committed: int = -1) -> DispatchEffects:
-        """The log's range; entries below `begin` have expired. `committed`: as far as known."""
+        """Note the log's new range, and send what the bounds allow.
+
+        Args:
+            begin: entries below it have expired.
+            end: the last entry.
+            committed: the committed index, as far as known.
+        """
         if not self.leading:
             return DispatchEffects()
         assert end >= self._end
@@ -182,12 +189,12 @@ class Dispatch:
         return self._effects(now_s, None)
 
     def committed(self, now_s: float, index: int) -> DispatchEffects:
-        """The committed index rose; the next push carries it."""
+        """Note that the committed index rose; the next push carries it."""
         self._committed = max(self._committed, index)
         return self._effects(now_s, None)
 
     def answered(self, now_s: float, push: Push, answer: PushAnswer | None) -> DispatchEffects:
-        """The answer to a push; None: there will be none."""
+        """Take the answer to a push; None: no answer can come any more."""
         if not self.leading:
             return DispatchEffects()
         if answer is not None and answer.term > self._term:
@@ -206,33 +213,37 @@ class Dispatch:
                 case PushType.COMMIT:
                     self._commit_answered(push, answer)
                 case PushType.COMPARE | PushType.TRUNCATE:
-                    pass  # not waited for any more
+                    pass  # the session that waited for it has ended
                 case _:
                     assert_never(push.type)
         return self._effects(now_s, self.matched if self.matched != before else None)
 
     def unreadable(self, now_s: float, push: Push) -> DispatchEffects:
-        """An entry of the push has expired before it was read."""
+        """Note that an entry of the push expired before it was read, so it was not sent."""
         if self.leading:
             self._to_compare(f"entry {push.first} has expired")
         return self._effects(now_s, None)
 
     def installed(self, now_s: float, index: int) -> DispatchEffects:
-        """The peer has a snapshot that stands for all up to there; its log is to begin there."""
+        """Note that the peer has a snapshot up to `index`; its log has to begin with that entry."""
         if self.leading and self.state is DispatcherState.INSTALL_SNAPSHOT:
             self._change(DispatcherState.TRUNCATE, f"to {index}, whose snapshot the peer has")
             self._search = Search(at=index)
         return self._effects(now_s, None)
 
     def install_failed(self, now_s: float, why: str) -> DispatchEffects:
-        """It has not."""
+        """Note that the peer did not take the snapshot.
+
+        Args:
+            why: for people.
+        """
         if self.leading and self.state is DispatcherState.INSTALL_SNAPSHOT:
             self._to_compare(why)
             self._pause_s = now_s + self.settings.error_pause_s
         return self._effects(now_s, None)
 
     def tick(self, now_s: float) -> DispatchEffects:
-        """`DispatchEffects.deadline_s` has come."""
+        """Do what is due, because `DispatchEffects.deadline_s` has passed."""
         if self._probe is not None and now_s >= self._probe_s:
             self._failed(now_s, None)
         return self._effects(now_s, None)
@@ -241,10 +252,10 @@ class Dispatch:
 
     def _not_understood(self, now_s: float, answer: PushAnswer, why: str) -> None:
         is_news, self.refusal = why != self.refusal, why
-        self._to_compare(why, told=is_news)
+        self._to_compare(why, emits=is_news)
         self._pause_s = now_s + self.settings.foreign_pause_s
-        told = events.PeerNotUnderstood(peer=self.peer, reason=why, said=said(answer))
-        self._events += [told] if is_news else []
+        event = events.PeerNotUnderstood(peer=self.peer, reason=why, said=said(answer))
+        self._events += [event] if is_news else []
 
     def _append_answered(self, now_s: float, answer: PushAnswer) -> None:
         if answer.code is ResponseCode.SUCCESS and answer.last > self.matched:
@@ -311,17 +322,17 @@ class Dispatch:
 
     # ---- states ----
 
-    def _change(self, state: DispatcherState, detail: str, *, told: bool = True) -> None:
+    def _change(self, state: DispatcherState, detail: str, *, emits: bool = True) -> None:
         self.state, self._phase = state, self._number
         self._window.clear()
         self._probe, self._search, self._resends = None, None, 0
         changed = events.DispatcherChanged(
             peer=self.peer, term=self._term, state=state.name, detail=detail
         )
-        self._events += [changed] if told else []
+        self._events += [changed] if emits else []
 
-    def _to_compare(self, why: str, *, told: bool = True) -> None:
-        self._change(DispatcherState.COMPARE, why, told=told)
+    def _to_compare(self, why: str, *, emits: bool = True) -> None:
+        self._change(DispatcherState.COMPARE, why, emits=emits)
 
     def _to_append(self, index: int) -> None:
         self._change(DispatcherState.APPEND, f"from {index + 1}")
@@ -331,12 +342,12 @@ class Dispatch:
         self._write = index + 1
 
     def _failed(self, now_s: float, answer: PushAnswer | None) -> None:
-        """Begin the search anew after a pause, as a probe failed or had an impossible answer."""
+        """Search anew after a pause: a COMPARE or TRUNCATE failed, or its answer is impossible."""
         search = self._search if self.search_by_one else None
         search = search if self.state is DispatcherState.COMPARE else None
         self._pause_s = now_s + self._patience.failed(answer)
         why = "no answer" if answer is None else f"answered {answer.code.name}"
-        self._to_compare(why, told=not self._patience.still)
+        self._to_compare(why, emits=not self._patience.still)
         self._search = search
 
     # ---- what is sent ----
@@ -344,7 +355,7 @@ class Dispatch:
     def _send(self, now_s: float, type_: PushType, first: int, last: int) -> Push:
         self._number += 1
         self._last_push_s = now_s
-        if type_ is not PushType.COMPARE:  # a follower looks for nothing else in that
+        if type_ is not PushType.COMPARE:  # a follower reads nothing else of a COMPARE
             self._said = self._committed
         push = Push(
             number=self._number, type=type_, first=first, last=last, commit_index=self._committed
@@ -356,7 +367,7 @@ class Dispatch:
         if now_s < self._pause_s or self._end < 0:
             return
         if self.state is DispatcherState.INSTALL_SNAPSHOT:
-            return  # who sends it says how it ended
+            return  # the snapshot's sender reports how it ended
         if self.state is DispatcherState.APPEND:
             self._append(now_s)
         if self.state is not DispatcherState.APPEND and self._probe is None:
@@ -383,13 +394,13 @@ class Dispatch:
 
     @property
     def _commit_due_s(self) -> float:
-        """When the committed index is sent by itself."""
+        """When the committed index has to be sent by a COMMIT of its own."""
         settings = self.settings
         news = self._committed > self._said
         return self._last_push_s + (settings.commit_news_s if news else settings.commit_push_s)
 
     def _append_more(self, now_s: float) -> None:
-        """What is not sent yet, as far as the bounds allow."""
+        """Push the entries that are not sent yet, as far as the bounds allow."""
         while self.state is DispatcherState.APPEND and self._write <= self._end:
             if self._window.full:
                 return
@@ -410,7 +421,7 @@ class Dispatch:
             self._write = last + 1
 
     def _resend(self, now_s: float) -> None:
-        """The push after the watermark again: it, or its answer, was lost."""
+        """Send the oldest unacknowledged push again: it, or its answer, was lost."""
         self._resends += 1
         if self._resends > self.settings.resends_max and not self.compat.pushes_stick:
             self._to_compare(f"{self.settings.resends_max} resends without an answer")

@@ -1,8 +1,8 @@
-"""A member's role: it campaigns, votes, follows, leads and hands its leadership over.
+"""The election: how a member campaigns, votes, follows, leads and hands its leadership over.
 
 Source: openmessaging/dledger, DLedgerLeaderElector.java, 0.3.1.2; dledger.md 4.1 to
-4.5; Raft sections 5.1 and 5.2. What single requests and rounds come to is decided in `votes`,
-`heartbeats` and `transfer`; `roles` has the steps from one role to another.
+4.5; Raft sections 5.1 and 5.2. `votes`, `heartbeats` and `transfer` judge single requests and
+rounds; `roles` has the steps from one role to another.
 
 Inputs: `started`, `renew`, `fenced`, `grew`, `vote_requested`, `vote_answered`, `heartbeat`,
 `heartbeat_answered`, `caught_up`, `saw_term`, `lead_allowed`, `proof_requested`, `tick`, and those
@@ -12,11 +12,11 @@ Effects. `now_s` never goes back.
 Differs from upstream:
 - A larger term is taken at once, also in the middle of a round of votes; upstream's candidate first
   waits the round out. One that no elections can have come to is not taken (`_leaps`).
-- With `ElectionSettings.raft_votes` a larger term and the vote in it are one step, and so are a
-  quorum's word that nobody leads and the next term's round of votes; between the two there is no
-  pause to draw. Of two candidates that probe at a time one gives way. Members of either kind, and
-  upstream's, elect each other: on the wire there is nothing new.
-- A candidate asks for votes only once the store has said the end of the log for this session.
+- With `ElectionSettings.raft_votes` a member takes a larger term and votes in it in one step. A
+  candidate that has heard from a quorum that it sees no leader begins the next term's round of
+  votes at once, without a pause. Of two candidates that probe at the same time one gives way.
+  Members with and without it, and upstream's, elect each other: nothing on the wire is new.
+- A candidate asks for votes only once the store has reported the end of the log for this session.
 - A leader whose disk is full or fails steps down; such a member neither campaigns nor takes
   leadership over (bug V10; `CompatSettings.lead_without_disk`).
 - A member may be no candidate (`ElectionSettings.candidate`).
@@ -54,12 +54,12 @@ from wire.dledger.codes import ResponseCode, VoteResult
 
 @attrs.define(kw_only=True)
 class Election(Roles):
-    """Implements what the module describes."""
+    """A member's election. See the module's text."""
 
-    _leapt: set[str] = attrs.field(factory=set, init=False)  # each peer's leap is told once
+    _leapt: set[str] = attrs.field(factory=set, init=False)  # peers whose leap was reported
 
     def started(self, now_s: float) -> Effects:
-        """The log was recovered; the group is joined as a candidate."""
+        """Join the group as a candidate, now that the log is recovered."""
         self.now_s = now_s
         self.begin()
         vote = self.state.vote
@@ -69,16 +69,17 @@ class Election(Roles):
         return self.effects()
 
     def renew(self, now_s: float) -> Effects:
-        """A part has forgotten what it did in this session: one of the same role and term begins.
+        """Begin a new session of the same role and term, because an actor was restarted.
 
-        A candidate's parts rest; there is nothing to forget.
+        It has forgotten what it did in the old session. The actors of a candidate rest, so there
+        is nothing to forget.
         """
         self.now_s = now_s
         self.enter_again()
         return self.effects()
 
     def fenced(self, now_s: float, session: int, end: LedgerEnd) -> Effects:
-        """The store acts by `session`; its log ended there when it began to."""
+        """Note that the store acts by `session`, and where its log ended when it began to."""
         self.now_s = now_s
         if session == self.state.session:
             self.state.end = end
@@ -87,7 +88,7 @@ class Election(Roles):
         return self.effects()
 
     def grew(self, now_s: float, session: int, end: LedgerEnd) -> Effects:
-        """The log's end as of some time in `session`: on the disk, if the group's are synced."""
+        """Note an end of the log in `session`: of what is synced, if the group's entries are."""
         self.now_s = now_s
         state = self.state
         if session == state.session and state.role is not Role.CANDIDATE:
@@ -97,7 +98,7 @@ class Election(Roles):
         return self.effects()
 
     def vote_requested(self, now_s: float, asked: VoteAsked) -> Effects:
-        """A candidate's request; `Effects.vote` is the answer."""
+        """Judge a candidate's request; `Effects.vote` is the answer."""
         self.now_s = now_s
         if self._leaps(asked.candidate, asked.term):
             self.draft.vote = VoteAnswer(result=VoteResult.UNKNOWN, term=self.state.term)
@@ -117,10 +118,11 @@ class Election(Roles):
         return self.effects()
 
     def _leaps(self, peer: str, term: int) -> bool:
-        """Whether no elections can have come to the term that the peer says.
+        """Whether a peer's term is higher than elections can have come to, so it is not taken.
 
         Args:
-            peer: as a request names it, a member or not; "": some leader.
+            peer: the name in its request, whether it is a member's or not; "" for a leader whose
+                push or answer bore the term.
         """
         state = self.state
         leaps = term > state.term + TERM_LEAP_MAX and (not peer or peer in state.peers)
@@ -142,7 +144,7 @@ class Election(Roles):
     def vote_answered(
         self, now_s: float, number: int, voter: str, answer: VoteAnswer | None
     ) -> Effects:
-        """An answer to `AskVotes`; None: there will be none."""
+        """Take an answer to `AskVotes`; None: no answer can come any more."""
         self.now_s = now_s
         if self.round is not None and self.round.number == number:
             if answer is not None and self._leaps(voter, answer.term):
@@ -152,7 +154,7 @@ class Election(Roles):
         return self.effects()
 
     def heartbeat(self, now_s: float, leader: str, term: int) -> Effects:
-        """A leader's heartbeat; `Effects.heartbeat` is the answer."""
+        """Judge a leader's heartbeat; `Effects.heartbeat` is the answer."""
         self.now_s = now_s
         if self._leaps(leader, term):
             code = ResponseCode.UNEXPECTED_ARGUMENT
@@ -183,7 +185,7 @@ class Election(Roles):
         *,
         joins: bool = False,
     ) -> Effects:
-        """An answer to `SendHeartbeats`; NETWORK_ERROR: there will be none."""
+        """Take an answer to `SendHeartbeats`; NETWORK_ERROR: no answer can come any more."""
         self.now_s = now_s
         if self._leaps(peer, term):
             code, term = ResponseCode.UNKNOWN, TERM_NONE
@@ -192,7 +194,7 @@ class Election(Roles):
         self.heard.answered(peer, number, code, joins=joins)
         self._look_at_hand_over()
         if code is ResponseCode.EXPIRED_TERM and not self.compat.quorum_hides_terms:
-            self.larger_term(term)  # of whichever round: late, and true all the same
+            self.larger_term(term)  # a late answer's term is as true
         if self.beats is None or self.beats.number != number:
             return self.effects()
         match self.beats.answered(peer, code, term):
@@ -212,7 +214,7 @@ class Election(Roles):
         return self.effects()
 
     def caught_up(self, now_s: float, session: int) -> Effects:
-        """As follower, this member holds the whole log that its leader had when they compared."""
+        """Note that this follower holds all that its leader's log had when they compared."""
         self.now_s = now_s
         if session == self.state.session and self.state.role is Role.FOLLOWER:
             self.whole_session = session
@@ -221,14 +223,14 @@ class Election(Roles):
         return self.effects()
 
     def saw_term(self, now_s: float, term: int) -> Effects:
-        """A push or its answer bore that term."""
+        """Note that a push, or the answer to one, bore this term."""
         self.now_s = now_s
         if not self._leaps("", term) and not self.compat.quorum_hides_terms:
             self.larger_term(term)
         return self.effects()
 
     def lead_allowed(self, now_s: float, allowed: bool) -> Effects:
-        """Whether the store takes appends. A member that cannot append neither leads nor runs."""
+        """Note whether the store takes appends; if not, the member neither leads nor campaigns."""
         self.now_s = now_s
         allowed = allowed or self.compat.lead_without_disk
         self.may_lead = allowed
@@ -241,7 +243,7 @@ class Election(Roles):
         return self.effects()
 
     def proof_requested(self, now_s: float, token: int) -> Effects:
-        """Whether this member leads now; answered by `Effects.proven`, sooner or later."""
+        """Ask whether this member leads now; `Effects.proven` has the answer, now or later."""
         self.now_s = now_s
         if self.state.role is not Role.LEADER:
             self.draft.proven.append(Proven(token, TERM_NONE))
@@ -250,7 +252,7 @@ class Election(Roles):
         return self.effects()
 
     def tick(self, now_s: float) -> Effects:
-        """`Effects.deadline_s` has come."""
+        """Do what is due, because `Effects.deadline_s` has passed."""
         self.now_s = now_s
         match self.state.role:
             case Role.CANDIDATE:
@@ -265,7 +267,7 @@ class Election(Roles):
         return self.effects()
 
     def campaign_due(self, now_s: float) -> bool:
-        """Whether `tick` would take the leader for lost, or ask for votes that nobody waits for."""
+        """Whether `tick` would take the leader for lost, or begin another round of votes."""
         if len(self.state.members) == 1 or self.takes_leadership:
             return False
         match self.state.role:
@@ -280,10 +282,13 @@ class Election(Roles):
     def transfer_requested(
         self, now_s: float, asked: TransferAsked, watermarks: Mapping[str, int]
     ) -> Effects:
-        """As leader: hand over. As transferee: take over. Answered by `Effects.transfers`.
+        """Hand the leadership over, or take it over as the transferee.
+
+        `Effects.transfers` has the answer, now or later.
 
         Args:
-            watermarks: of the peers in the present term, if this member leads.
+            watermarks: by peer, the highest index that it acknowledged in the present term, if this
+                member leads.
         """
         self.now_s = now_s
         if asked.transferer == self.state.self_id:
@@ -320,7 +325,7 @@ class Election(Roles):
         return self.effects()
 
     def _hand_over(self, transferee: str, token: int | None) -> None:
-        """As leader: take no appends, that the log has an end to reach, and see who follows."""
+        """Begin to hand over: hold appends, so that the log's end stays, and ask who follows."""
         self.send_heartbeats()
         self.out = TransferOut(
             transferee=transferee,
@@ -331,7 +336,7 @@ class Election(Roles):
         self.draft.hold_appends = True
 
     def held(self, now_s: float, session: int, end: LedgerEnd) -> Effects:
-        """No append is taken since `Effects.hold_appends`; the log ends there."""
+        """Note that no append is taken since `Effects.hold_appends`, and where the log ends."""
         self.now_s = now_s
         out, state = self.out, self.state
         if session == state.session and out is not None and out.end is None:
@@ -340,7 +345,7 @@ class Election(Roles):
         return self.effects()
 
     def _look_at_hand_over(self) -> None:
-        """Tell the transferee once no append is taken, and who answers may elect it."""
+        """Send the transferee its request once no append is taken and it may be elected."""
         out, state = self.out, self.state
         if out is None or out.end is None or out.number is not None:
             return
@@ -355,11 +360,11 @@ class Election(Roles):
     def transfer_answered(
         self, now_s: float, number: int, code: ResponseCode, term: int
     ) -> Effects:
-        """The transferee's answer to `SendTransfer`, and the term in which it gives it."""
+        """Take the transferee's answer to `SendTransfer`, and the term in which it answered."""
         self.now_s = now_s
         if self.out is not None and self.out.number == number:
             if code is ResponseCode.SUCCESS and term <= self.out.term:
-                code = ResponseCode.UNKNOWN  # who leads now does so in a later term
+                code = ResponseCode.UNKNOWN  # the present leader leads in a later term
             if code is ResponseCode.SUCCESS and self.state.role is Role.LEADER:
                 # It leads in the next term, of which this member hears by heartbeat or vote.
                 self.answer_out(ResponseCode.SUCCESS)
@@ -371,7 +376,7 @@ class Election(Roles):
         return self.effects()
 
     def look_for_preferred(self, now_s: float, watermarks: Mapping[str, int]) -> Effects:
-        """Each `preferred_check_s`: hand over to a preferred leader if one is near enough."""
+        """Hand over to a preferred leader that is near enough; called each `preferred_check_s`."""
         self.now_s = now_s
         waiting = self.preferred_pauses.waiting(now_s)
         best = preferred(self.state, self.settings, watermarks, self.heard, waiting)

@@ -1,4 +1,4 @@
-"""What `election` and `transfer` ask for."""
+"""The effects of `election` and `transfer`: what its actor has to do."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from wire.dledger.codes import ResponseCode
 
 @attrs.frozen(kw_only=True)
 class RoleChanged:
-    """What all other parts of the member act by from now on.
+    """The role by which all other actors of the member act from now on.
 
     Attributes:
-        session: higher than every earlier one; what carries an older one is refused.
-        leader: of `term` as far as known, "" otherwise; this member itself while it leads.
+        session: higher than every earlier one; messages with an older one are refused.
+        leader: the leader of `term`, this member itself while it leads; "" if it is not known.
     """
 
     session: int
@@ -27,7 +27,7 @@ class RoleChanged:
 
 @attrs.frozen(kw_only=True)
 class AskVotes:
-    """A request to every peer. An answer comes back with `number`."""
+    """Ask every peer for its vote. Each answer comes back with `number`."""
 
     number: int
     term: int
@@ -36,7 +36,7 @@ class AskVotes:
 
 @attrs.frozen(kw_only=True)
 class SendHeartbeats:
-    """Send a heartbeat to every peer. An answer comes back with `number`."""
+    """Send a heartbeat to every peer. Each answer comes back with `number`."""
 
     number: int
     term: int
@@ -44,10 +44,12 @@ class SendHeartbeats:
 
 @attrs.frozen(kw_only=True)
 class HeartbeatAnswer:
-    """`term` is -1 unless the code makes it the answerer's own.
+    """The answer to a heartbeat.
 
     Attributes:
-        joins: the answerer follows, and its vote counts only with those of all others.
+        term: the answering member's own term with a code that says so; else -1.
+        joins: whether the answering member follows and is a provisional voter, whose vote counts
+            only if all members vote.
     """
 
     code: ResponseCode
@@ -57,7 +59,7 @@ class HeartbeatAnswer:
 
 @attrs.frozen(kw_only=True)
 class TransferAnswer:
-    """The answer to a transfer request that was given this token."""
+    """The answer to the transfer request with this token."""
 
     token: int
     code: ResponseCode
@@ -79,17 +81,17 @@ class Effects:
     """What one input asks for, to be done in the order of the fields.
 
     Attributes:
-        persist: to be on the disk before anything else happens.
-        role: to be told to all parts; the store refuses older sessions, and says the end of its log
-            for this one (`Election.fenced`).
-        hold_appends: True: take no appends from clients and say the log's end then
+        persist: the vote that has to be on the disk before anything else happens.
+        role: to be sent to all actors of the member. The store refuses older sessions from then on,
+            and reports the end of its log for this one (`Election.fenced`).
+        hold_appends: True: take no appends from clients, and report the log's end then
             (`Election.held`); False: take them again.
         vote: the answer to the vote request that was the input.
         heartbeat: the answer to the heartbeat that was the input.
         transfers: answers to transfer requests.
         proven: answers to `Election.proof_requested`.
         ask_votes, send_heartbeats, send_transfer: requests.
-        joined: its vote counts from now on; to be noted for its next life.
+        joined: this member's vote counts by itself from now on; to be noted for its next start.
         events: to emit.
         deadline_s: when to call `tick`; never later than any earlier one that is still due.
     """
@@ -110,7 +112,7 @@ class Effects:
 
     @property
     def idle(self) -> bool:
-        """They ask for nothing but a look at the clock."""
+        """Whether they ask for nothing but the next `tick`."""
         return attrs.evolve(self, deadline_s=None) == _NOTHING
 
 

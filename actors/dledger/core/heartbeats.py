@@ -1,4 +1,4 @@
-"""A leader's rounds of heartbeats, and what a member answers to one.
+"""A leader's rounds of heartbeats, and a member's answer to a heartbeat.
 
 Source: openmessaging/dledger, DLedgerLeaderElector.java (sendHeartbeats, handleHeartBeat), 0.3.1.2;
 dledger.md 4.4.
@@ -32,7 +32,12 @@ class Heard(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class HeartbeatVerdict:
-    """`term` is told with refusals that carry the own term."""
+    """How a member answers a heartbeat.
+
+    Attributes:
+        heard: what the heartbeat makes of the member.
+        term: the member's own, in refusals that carry it; else -1.
+    """
 
     heard: Heard
     code: ResponseCode
@@ -40,7 +45,7 @@ class HeartbeatVerdict:
 
 
 def judge_heartbeat(state: MemberState, leader: str, term: int) -> HeartbeatVerdict:
-    """The receiver's side of dledger.md 4.4."""
+    """Judge a heartbeat on the receiver's side, as in dledger.md 4.4."""
     if leader not in state.members:
         code = ResponseCode.UNKNOWN_MEMBER
         return HeartbeatVerdict(heard=Heard.NOTHING, code=code, term=state.term)
@@ -60,7 +65,7 @@ def judge_heartbeat(state: MemberState, leader: str, term: int) -> HeartbeatVerd
 
 
 class RoundOutcome(enum.Enum):
-    """What a leader makes of the answers so far."""
+    """What the answers so far mean for a leader."""
 
     OPEN = enum.auto()
     QUORUM = enum.auto()  # it still leads
@@ -70,13 +75,14 @@ class RoundOutcome(enum.Enum):
 
 @attrs.define(kw_only=True)
 class HeartbeatRound:
-    """The answers to one round. A larger term in one is the caller's.
+    """Counts the answers to one round of heartbeats. The caller deals with larger terms in them.
 
     Attributes:
-        number: answers to another number are not of this round.
+        number: stands in the answers; one with another number is not of this round.
         peers: how many were asked.
-        sent_s: when it was sent; the quorum's time is this one, not that of the answers.
-        term_max: the largest that an answer said, -1 if none said any.
+        sent_s: when the round was sent. A quorum's confirmation is as old as this, not as the
+            answers.
+        term_max: the largest term in the answers; -1 if none had any.
     """
 
     number: int
@@ -87,7 +93,7 @@ class HeartbeatRound:
     _answers: dict[str, ResponseCode] = attrs.field(factory=dict, init=False)
 
     def answered(self, peer: str, code: ResponseCode, term: int = -1) -> RoundOutcome:
-        """One peer's answer; NETWORK_ERROR if none can be expected any more."""
+        """Count one peer's answer; NETWORK_ERROR: no answer can come any more."""
         self._answers.setdefault(peer, code)
         self.term_max = max(self.term_max, term)
         return self.outcome
@@ -101,7 +107,7 @@ class HeartbeatRound:
 
     @property
     def outcome(self) -> RoundOutcome:
-        """By the counts; this member is one of the successes."""
+        """What the counts mean, with this member as one of the successes."""
         successes = 1 + self._count(ResponseCode.SUCCESS)
         if successes >= self.quorum:
             return RoundOutcome.QUORUM

@@ -12,14 +12,15 @@ IntakeEffects.
 
 Differs from upstream:
 - Every push is checked for term, leader, role and form first.
-- TRUNCATE to an entry that is held cuts nothing: entries after it leave when an append differs from
-  one of them (bug B11), and never at or below the committed index: that is an alarm, and ends the
-  member. What has expired here is not known to differ: the leader is asked to compare anew.
+- TRUNCATE to an entry that is held cuts nothing. Entries after it are removed once an append
+  differs from one of them (bug B11). None at or below the committed index ever is: that would be an
+  alarm, and ends the member. Where an entry has expired here, it is not known whether it differs,
+  so the leader is asked to compare anew.
 - TRUNCATE to an entry that is not held begins the log anew with it: the leader found nothing in
   common, so what comes before the entry here is not known to be what came before it there. Upstream
   keeps it. Where a state machine lacks what comes before it, it is refused.
 - The committed index is capped by the session match index, not by the log's end (bug B14), and by
-  what the store has still to take away: readers would be shown the old entries.
+  the entries that the store has still to remove: readers would be shown the old ones.
 - A duplicate is answered from the log at once; a newer duplicate of a push that waits takes its
   position (bug V2). Every push that waits too long is answered, and forgotten.
 - What acknowledges an entry (a 200 to APPEND, COMPARE or TRUNCATE) is sent only once the log is
@@ -50,22 +51,24 @@ from wire.dledger.entry import Entry
 
 @attrs.define(kw_only=True)
 class UnsentAnswers:
-    """A follower's answers that acknowledge entries, kept until these are stored.
+    """A follower's answers that acknowledge entries, kept until these entries are stored.
 
-    There is no upstream: a member there answers what it has written (bug B9).
-
-    In the order of the entries, then of the pushes.
+    They are kept in the order of the entries, then of the pushes. There is no upstream: a member
+    there acknowledges what it has written (bug B9).
 
     Attributes:
-        most: so many may wait.
+        most: how many may wait.
     """
 
     most: int
     _waiting: list[tuple[int, int, Pushed]] = attrs.field(factory=list, init=False)  # a heap
-    _order: int = attrs.field(default=0, init=False)  # of those of one index
+    _order: int = attrs.field(default=0, init=False)  # orders the pushes of one index
 
     def add(self, index: int, pushed: Pushed) -> bool:
-        """It is answered once the log is stored up to there. Whether there is room for it."""
+        """Keep the answer to a push until the log is stored up to `index`.
+
+        Returns: whether there is room for it.
+        """
         if len(self._waiting) >= self.most:
             return False
         self._order += 1
@@ -73,20 +76,20 @@ class UnsentAnswers:
         return True
 
     def stored(self, index: int) -> list[Pushed]:
-        """Those that wait for nothing behind that entry; they wait no more."""
+        """Remove and return the pushes that wait for that entry or an earlier one."""
         found = []
         while self._waiting and self._waiting[0][0] <= index:
             found.append(heapq.heappop(self._waiting)[2])
         return found
 
     def leaving(self, first: int) -> list[Pushed]:
-        """Those that wait for that entry or one behind it, which leave; they wait no more."""
+        """Remove and return the pushes that wait for that entry or a later one, which are cut."""
         waiting = sorted(self._waiting)
         self._waiting = [each for each in waiting if each[0] < first]  # what is sorted is a heap
         return [pushed for index, _, pushed in waiting if index >= first]
 
     def clear(self) -> list[Pushed]:
-        """All of them; none waits any more."""
+        """Remove and return all of them."""
         return self.leaving(-1)
 
 
@@ -99,10 +102,11 @@ class Intake:
         waiting_max: pushes that wait for those before them, and as many that wait for the disk; a
             further one is refused with PUSH_REQUEST_IS_FULL.
         committed: the highest index known to be committed; -1: none.
-        begin, end: of the own log, with all that was asked of the store.
-        stored: the log is kept up to there: on the disk, in a synced group.
-        matched: see the module's text; None: nothing was compared in this session.
-        machine: refuses what its state machine cannot go on with.
+        begin, end: the first and the last entry of the own log, as it will be once the store has
+            done all that it was asked for.
+        stored: the last entry that is stored: synced, in a synced group.
+        matched: see the module's text; None if nothing was compared in this session.
+        machine: refuses a log with which the state machine cannot go on.
     """
 
     settings: PushSettings
@@ -123,13 +127,13 @@ class Intake:
     _waiting: WaitingPushes = attrs.field(init=False)
     _unsent: UnsentAnswers = attrs.field(init=False)
     _changed: int = attrs.field(default=0, init=False)  # number of the last change
-    _cut: int = attrs.field(default=0, init=False)  # number of the last one that took entries away
+    _cut: int = attrs.field(default=0, init=False)  # number of the last one that removed entries
     _answers: list[tuple[int, PushAnswer]] = attrs.field(factory=list, init=False)
     _changes: list[StoreChange] = attrs.field(factory=list, init=False)
     _events: list[object] = attrs.field(factory=list, init=False)
     _committed_new: int | None = attrs.field(default=None, init=False)
     _leader_committed: int = attrs.field(default=INDEX_NONE, init=False)  # in this session
-    _leaving: int | None = attrs.field(default=None, init=False)  # from there on, not yet done
+    _leaving: int | None = attrs.field(default=None, init=False)  # removed from there on, soon
     _differs: int | None = attrs.field(default=None, init=False)  # committed, by a COMPARE
     _alarm: str = attrs.field(default="", init=False)
 
@@ -149,10 +153,11 @@ class Intake:
     def follow(
         self, *, session: int, term: int, leader: str, begin: int, end: int, committed: int
     ) -> IntakeEffects:
-        """This member follows `leader` from now on; its log is stored as a whole.
+        """Begin a session: this member follows `leader`, and its whole log is stored.
 
         Args:
-            committed: as far as known; this member may have learned it as a leader.
+            committed: the committed index as far as known, perhaps from this member's own
+                leadership.
         """
         self._drop_all(ResponseCode.NOT_FOLLOWER)
         self._following, self._session, self._term, self._leader = True, session, term, leader
@@ -163,14 +168,14 @@ class Intake:
         return self._effects()
 
     def rest(self, *, session: int, term: int) -> IntakeEffects:
-        """This member follows nobody."""
+        """End the session: this member follows nobody."""
         self._drop_all(ResponseCode.NOT_FOLLOWER)
         self._following, self._session, self._term, self._leader = False, session, term, ""
         self.matched = None
         return self._effects()
 
     def pushed(self, now_s: float, pushed: Pushed) -> IntakeEffects:
-        """A leader's request."""
+        """Take a leader's push."""
         code = self._gate(pushed)
         if code is not None:
             self._answer(pushed, code)
@@ -185,7 +190,7 @@ class Intake:
                 self._truncate(pushed)
             case PushType.COMMIT:
                 self._commit(pushed.commit_index)
-                # Who has compared nothing says so, and a leader of ours compares.
+                # A follower that has compared nothing answers so, and a leader of ours compares.
                 good = self.matched is not None or self.compat.commit_to_end
                 code = ResponseCode.SUCCESS if good else ResponseCode.INCONSISTENT_STATE
                 self._answer(pushed, code)
@@ -194,9 +199,10 @@ class Intake:
         return self._effects()
 
     def stored_to(self, session: int, number: int, stored: int) -> IntakeEffects:
-        """The log is kept up to there, the change of that number included.
+        """Note that the log is stored up to `stored`, with the change `number` and all before it.
 
-        What was stored before entries were taken away says nothing about those in their places.
+        A report from before entries were removed is ignored above them: it is not about those that
+        have their indexes now.
         """
         if session == self._session and number >= self._cut:
             assert stored <= self.end
@@ -208,10 +214,10 @@ class Intake:
         return self._effects()
 
     def refused(self, session: int, begin: int, end: int) -> IntakeEffects:
-        """The store did not carry out a change (a full disk), and none after it.
+        """Note that the store, whose disk may be full, carried out neither a change nor later ones.
 
         Args:
-            begin, end: of its log as it is.
+            begin, end: the first and the last entry of its log as it is.
         """
         if session == self._session:
             self.begin, self.end = begin, end
@@ -222,14 +228,16 @@ class Intake:
         return self._effects()
 
     def expired(self, begin: int) -> IntakeEffects:
-        """The own log has let go of what is before that entry."""
+        """Note that the entries before `begin` have expired here."""
         assert self.begin <= begin <= self.end
         self.begin = begin
         return self._effects()
 
     def tick(self, now_s: float) -> IntakeEffects:
-        """`IntakeEffects.deadline_s` has come: what waits too long for what is before it, the
-        leader has to compare for."""
+        """Answer the pushes that have waited too long, so that the leader compares again.
+
+        Called when `IntakeEffects.deadline_s` has passed.
+        """
         for pushed in self._waiting.late(now_s):
             self._answer(pushed, ResponseCode.INCONSISTENT_STATE)
             self._waiting.answered(pushed)
@@ -238,7 +246,7 @@ class Intake:
     # ---- kinds ----
 
     def _gate(self, pushed: Pushed) -> ResponseCode | None:
-        """Why a push is not looked at; None if it is (dledger.md 11.4, item 1)."""
+        """Why a push is refused unread; None if it is not (dledger.md 11.4, item 1)."""
         if pushed.term < self._term:
             return ResponseCode.EXPIRED_TERM
         if pushed.term > self._term or not self._following:
@@ -248,7 +256,7 @@ class Intake:
         return None if pushed.is_well_formed else ResponseCode.UNEXPECTED_ARGUMENT
 
     def _unknown(self) -> int | None:
-        """What matches before anything was compared."""
+        """The match index before anything was compared; None if it is unknown."""
         return self.end if self.compat.match_is_end and self.end >= 0 else None
 
     def _append(self, now_s: float, pushed: Pushed) -> None:
@@ -264,13 +272,15 @@ class Intake:
                 self._take(following)
 
     def _take(self, pushed: Pushed) -> None:
-        """Entries that follow on what matches: those that are held are passed over."""
+        """Take the entries of an APPEND that begins within or right after the match; skip those
+        held.
+        """
         assert self.matched is not None
         assert pushed.first <= self.matched + 1
         held = itertools.takewhile(self._holds, pushed.entries)
         entries = pushed.entries[sum(1 for _ in held) :]
         if entries and entries[0].index <= max(self.matched, self.begin - 1):
-            # Two of one leader's differ, or what it sends has expired here.
+            # Two entries of one leader differ, or the one that it sends has expired here.
             self._answer(pushed, ResponseCode.INCONSISTENT_STATE)
             return
         if entries and not self._write(entries):
@@ -284,12 +294,15 @@ class Intake:
         return self._finds(entry) is True
 
     def _finds(self, entry: Entry) -> bool | None:
-        """Whether it is the one at its index; None: there is none, or it has expired."""
+        """Whether the log has this entry at its index; None if it has none there."""
         there = 0 <= self.begin <= entry.index <= self.end
         return self.ledger.holds(entry) if there else None
 
     def _write(self, entries: tuple[Entry, ...]) -> bool:
-        """At the place of the first, cutting what is there. Whether it could be done."""
+        """Have entries written from the first one's index on, and remove what is there.
+
+        Returns: whether that may be done.
+        """
         first = entries[0].index
         assert 0 <= self.begin <= first <= self.end + 1
         cut = first if first <= self.end else None
@@ -303,9 +316,9 @@ class Intake:
         return True
 
     def _may_leave(self, entry: Entry) -> bool:
-        """Whether nothing committed leaves for the leader's entry, from its index on.
+        """Whether the entries from this index on may be removed, because none is committed.
 
-        It is an alarm if one that is committed is known to differ.
+        It is an alarm if a committed one is known to differ from the leader's.
         """
         there = min(self.committed, self.end)  # a log that began anew may have less, or none
         if max(entry.index, self.begin) > there or self.compat.cut_committed:
@@ -316,7 +329,9 @@ class Intake:
         return False
 
     def _take_away(self, first: int, *, then: int) -> None:
-        """Nobody is told any more that entries are held which leave."""
+        """Have the store remove entries from `first` on, and forget the answers that are about
+        them.
+        """
         for pushed in self._unsent.leaving(first):
             self._answer(pushed, ResponseCode.INCONSISTENT_STATE)
         self._events.append(
@@ -352,7 +367,7 @@ class Intake:
             self._answer(pushed, ResponseCode.INCONSISTENT_STATE)
 
     def _truncate(self, pushed: Pushed) -> None:
-        """The entry is to be the leader's; what follows it is not believed any more."""
+        """Take a TRUNCATE: make its entry the leader's, and the match end there."""
         entry = pushed.entries[0]
         self._drop_waiting()
         if self.compat.match_is_end and 0 <= self.begin <= entry.index <= self.end + 1:
@@ -368,7 +383,7 @@ class Intake:
         self._acknowledge(pushed, entry.index)
 
     def _restart(self, entry: Entry) -> bool:
-        """The log begins with the entry. Whether that could be done."""
+        """Have the log begin anew with the entry. Returns: whether that may be done."""
         if not self._may_leave(entry):
             return False
         if self.machine.lacks(entry.index):
@@ -414,12 +429,12 @@ class Intake:
         self._answers.append((pushed.token, pushed.answer(code, term, self.begin, end)))
 
     def _refuse(self, pushed: Pushed) -> None:
-        """The leader is to compare; who ends says nothing any more."""
+        """Answer so that the leader compares; after an alarm nothing is answered any more."""
         if not self._alarm:
             self._answer(pushed, ResponseCode.INCONSISTENT_STATE)
 
     def _drop_waiting(self) -> None:
-        """What waited for entries before it belongs to the time before the comparison."""
+        """Answer and forget the pushes that wait: they are from before the comparison."""
         for pushed in self._waiting.clear():
             self._answer(pushed, ResponseCode.INCONSISTENT_STATE)
 

@@ -1,4 +1,4 @@
-"""What a follower's handler is given, and what it asks for."""
+"""The inputs and effects of `intake`."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from wire.dledger.entry import Entry, entry_problem
 
 
 class LedgerView(Protocol):
-    """What a handler reads of the own log, with all that was asked of the store."""
+    """What `intake` reads of the own log, with all changes that the store was asked for."""
 
     def holds(self, entry: Entry) -> bool | None:
-        """Whether the log has an entry of that index, equal in all that upstream compares.
+        """Whether the log has this entry: one of its index, equal in all that upstream compares.
 
-        None: it had one, which has expired.
+        None if the entry of that index has expired.
         """
 
 
 @attrs.frozen(kw_only=True)
 class Pushed:
-    """A request of a leader.
+    """A leader's push.
 
     Attributes:
-        token: names it in the answer.
+        token: stands in its answer.
         entries: in index order without a gap: one or more in APPEND, one in COMPARE and TRUNCATE,
             none in COMMIT.
     """
@@ -49,7 +49,7 @@ class Pushed:
         return self.entries[-1].index if self.entries else INDEX_NONE
 
     def answer(self, code: ResponseCode, term: int, begin: int, end: int) -> PushAnswer:
-        """Answer it. Args: as in PushAnswer."""
+        """The answer to it. Args: as the attributes of PushAnswer."""
         return PushAnswer(
             code=code,
             term=term,
@@ -61,7 +61,7 @@ class Pushed:
 
     @property
     def is_well_formed(self) -> bool:
-        """Whether a leader may send it: as many entries as its type has, one after the other."""
+        """Whether it has as many entries as its type must have, with indexes in order."""
         entries = self.entries
         match self.type:
             case PushType.COMMIT:
@@ -80,16 +80,16 @@ class Pushed:
 
 @attrs.frozen(kw_only=True)
 class StoreChange:
-    """What the store is asked to do, in one step and for `session` only.
+    """A change that the store is asked to make in one step, and for `session` only.
 
     The store refuses an entry whose position (`pos`) is not the one that its own log gives it.
 
     Attributes:
-        number: comes back with what is stored then.
-        cut_from: entries from here on leave first; None: none does.
-        restart: the whole log leaves, and begins anew with `entries`: the leader has expired what
-            comes before them.
-        entries: to be added at the end.
+        number: stands in the report of what is stored then.
+        cut_from: entries from here on are removed first; None: none is.
+        restart: whether the whole log is removed, and begins anew with `entries`, because the
+            leader's entries before them have expired.
+        entries: added at the end.
     """
 
     session: int
@@ -104,11 +104,11 @@ class IntakeEffects:
     """What one input asks for, to be done in the order of the fields.
 
     Attributes:
-        alarm: an invariant is broken, the member must end; "" if none is.
+        alarm: the invariant that is broken, so that the member must end; "" if none is.
         changes: for the store.
-        committed: the committed index rose to this; None: no news.
-        larger_term: a leader has this term.
-        answers: by token.
+        committed: the committed index, if it rose; else None.
+        larger_term: the larger term that a leader has.
+        answers: answers to pushes, with their tokens.
         events: to emit.
         deadline_s: when to call `tick`; None: not needed.
     """

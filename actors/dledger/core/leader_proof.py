@@ -1,11 +1,11 @@
-"""Whether this member still leads at the moment when somebody asks.
+"""Finds out whether this member still leads at the moment when a fresh read asks (read index).
 
 Source: Ongaro's dissertation, section 6.4 (ReadIndex); upstream's leader answers reads without
 asking anybody (bug B13).
 
-A leader does not know that it has been deposed. It does know that it had not been when a round of
+A leader cannot know that it has been deposed. It knows that it had not been when a round of
 heartbeats began that a quorum has answered, so a question is answered by a round that begins after
-it. All who ask while one round is under way share the next.
+it. All questions that come while one round is under way share the next.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from actors.dledger.core.member_state import TERM_NONE
 
 @attrs.frozen
 class Proven:
-    """The answer to the question that was given this token.
+    """The answer to the question with this token.
 
     Attributes:
-        term: in which this member led at some moment after the question; -1: it does not lead.
+        term: the term in which this member led at some moment after the question; -1 if it does
+            not lead.
     """
 
     token: int
@@ -31,29 +32,29 @@ class Proven:
 
 @attrs.define
 class LeaderProof:
-    """The questions that wait; see the module's text."""
+    """The questions that wait for a round of heartbeats. See the module's text."""
 
-    _open: list[int] = attrs.field(factory=list, init=False)  # for a round that is yet to begin
+    _open: list[int] = attrs.field(factory=list, init=False)  # for a round that has not begun
     _asked: list[int] = attrs.field(factory=list, init=False)
-    _number: int | None = attrs.field(default=None, init=False)  # of their round
+    _number: int | None = attrs.field(default=None, init=False)  # of the round for `_asked`
 
     def asked(self, token: int) -> bool:
-        """A question. Whether a round is to begin for it now."""
+        """Add a question. Returns: whether a round has to begin for it now."""
         self._open.append(token)
         return self._number is None
 
     def keep(self, tokens: Container[int]) -> None:
-        """Nobody waits for the answers to others any more."""
+        """Forget all questions but these, because nobody waits for their answers any more."""
         self._open = [token for token in self._open if token in tokens]
         self._asked = [token for token in self._asked if token in tokens]
 
     def began(self, number: int) -> None:
-        """A round begins, for a question or by the clock."""
+        """Note that a round begins, for a question or by the clock."""
         if self._number is None and self._open:
             self._asked, self._open, self._number = self._open, [], number
 
     def quorum(self, number: int, term: int) -> tuple[Proven, ...]:
-        """A quorum has answered that round, in this term."""
+        """Note that a quorum has answered that round in this term. Returns: the answers."""
         if self._number is None or number < self._number:
             return ()
         proven = tuple(Proven(token, term) for token in self._asked)
@@ -62,11 +63,11 @@ class LeaderProof:
 
     @property
     def wants_round(self) -> bool:
-        """Somebody asked while the last round was under way."""
+        """Whether questions came while the last round was under way."""
         return self._number is None and bool(self._open)
 
     def lost(self) -> tuple[Proven, ...]:
-        """The leadership, or the session, is over."""
+        """Answer all questions: the leadership, or the session, is over."""
         proven = tuple(Proven(token, TERM_NONE) for token in (*self._asked, *self._open))
         self._asked, self._open, self._number = [], [], None
         return proven

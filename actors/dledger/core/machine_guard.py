@@ -1,4 +1,4 @@
-"""Whether a follower's state machine can go on with a log that begins anew.
+"""Checks whether a follower's state machine can go on with a log that begins anew.
 
 Source: dledger.md 9 and 11.4, items 14 and 15; dialect L has no such question, for its members
 have no machine that could lack an entry.
@@ -16,22 +16,22 @@ class MachineGuard:
     """See the module's text.
 
     Attributes:
-        at: the machine surely has all up to there; None: there is no machine.
+        at: the last entry that the machine surely has, with all before it; None: no machine.
     """
 
     at: int | None = None
-    _session: int = attrs.field(default=-1, init=False)  # the last that was told of
+    _session: int = attrs.field(default=-1, init=False)  # the last that was reported
 
     def reached(self, index: int) -> None:
-        """It has all up to there, from a snapshot or from the log."""
+        """Note that the machine has all up to `index`, from a snapshot or from the log."""
         self.at = index if self.at is None else max(self.at, index)
 
     def lacks(self, begin: int) -> bool:
-        """Whether it lacks an entry before `begin`, where the log is to begin."""
+        """Whether the machine lacks an entry before `begin`, where the log has to begin."""
         return self.at is not None and begin > self.at + 1
 
     def said(self, session: int, leader: str, begin: int) -> tuple[SnapshotRefused, ...]:
-        """What to emit about it, once a session."""
+        """The events about a refused log: one for each session."""
         if session == self._session:
             return ()
         self._session = session

@@ -1,12 +1,12 @@
-"""What a member of a group is: its role, its term and vote, its leader, the end of its log.
+"""The state of a member: its role, its term and vote, its leader, the end of its log.
 
 Source: openmessaging/dledger, MemberState.java 0.3.1.2; dledger.md 1 and 4.1.
 
 Differs from upstream:
-- It has one owner, the state maintainer. Others hold copies that came with a session's number, and
-  what they do for an older session is refused by the store.
+- It has one owner, the state maintainer. Other actors hold copies that came with a session's
+  number, and the store refuses what they do for an older session.
 - A candidate votes and campaigns by the end of a log that cannot grow any more: the store was
-  fenced, and said its end, in this session (`end_final`).
+  fenced, and reported its end, in this session (`end_final`).
 """
 
 from __future__ import annotations
@@ -20,16 +20,19 @@ from actors.log_types import Membership
 
 TERM_NONE = -1
 TERM_MAX: Final = 3 << 61
-"""A message of a larger term is refused: terms are written as 64 bits, and rise by one from
-whatever a peer says. A group that an older version let come to its own end, 2^62, goes on."""
+"""A message with a larger term is refused: terms are written as 64 bits, and rise by one from
+whatever a peer has. A group that an older version let rise to its own limit, 2^62, goes on.
+"""
 TERM_LEAP_MAX: Final = 1 << 32
-"""Elections that a member may have missed: one each second for 136 years. A later term is no
-group's, and is kept for good by who takes it: a single message would leave few to all of them."""
+"""The most elections that a member may have missed: one each second for 136 years. A term above
+that comes from no election. A member keeps a term for good, so a single such message would use up
+most of the terms of its group.
+"""
 INDEX_NONE = -1
 
 
 class Role(enum.IntEnum):
-    """Upstream's ordinals."""
+    """What a member is in its group, with upstream's ordinals."""
 
     CANDIDATE = 0
     LEADER = 1
@@ -38,7 +41,7 @@ class Role(enum.IntEnum):
 
 @attrs.frozen(kw_only=True)
 class LedgerEnd:
-    """The last entry of a log; both are -1 if it has none."""
+    """The term and the index of a log's last entry; both are -1 if it has none."""
 
     index: int = INDEX_NONE
     term: int = TERM_NONE
@@ -46,11 +49,11 @@ class LedgerEnd:
 
 @attrs.frozen(kw_only=True)
 class SavedVote:
-    """What must be on the disk before a vote, or a term, is told to anybody.
+    """What must be on the disk before a vote, or a term, is sent to any member.
 
     Attributes:
-        term: from 0 on; a leader of term 0 is normal.
-        voted_for: the member that has this node's vote in the term; "" if nobody has.
+        term: at least 0; a leader of term 0 is normal.
+        voted_for: the member that has this node's vote in the term; "" if nobody has it.
     """
 
     term: int
@@ -65,16 +68,16 @@ class MemberState:
     """See the module's text.
 
     Attributes:
-        self_id: this member.
+        self_id: this member's name.
         members: all of the group, this one among them, sorted.
-        vote: as remembered on the disk.
-        leader: of the present term as far as known; "" otherwise.
+        vote: the term and the vote, as they are on the disk.
+        leader: the leader of the present term; "" if it is not known.
         session: counts the roles and terms that this process has been in; what belongs to an older
-            one is stale.
-        end: of the own log.
-        end_final: no write of an earlier session can follow it.
-        membership: whether its vote counts. FULL again, or for the first time, once it has the log
-            of a leader; until then it may not hold what it has acknowledged in an earlier life.
+            session is stale.
+        end: the end of the own log.
+        end_final: whether no write of an earlier session can follow it.
+        membership: whether its vote counts by itself. It is FULL once the member has the log of a
+            leader; until then it may lack what it acknowledged before a restart.
     """
 
     self_id: str
@@ -93,7 +96,9 @@ class MemberState:
 
     @property
     def is_partial(self) -> bool:
-        """Its vote counts only with those of all others."""
+        """Whether it is a provisional voter: new, or missing its log; its vote counts only if all
+        vote.
+        """
         return self.membership is not Membership.FULL
 
     @property
@@ -106,5 +111,5 @@ class MemberState:
 
     @property
     def quorum(self) -> int:
-        """Members that make a decision, this one counted."""
+        """How many members make a majority, this one counted."""
         return len(self.members) // 2 + 1

@@ -1,8 +1,9 @@
-"""How often a leader has asked a peer in vain, and how soon it asks again.
+"""How often a leader has sent a push to a peer in vain, and how soon it tries again.
 
-Differs from upstream, which waits as long after every answer: who does not follow yet is about to,
-for a leader's first heartbeat goes before its pushes, and is asked again soon; the pause doubles
-while it says nothing else: its disk may be full, or its log be opened for minutes.
+Differs from upstream, which waits equally long after every answer. A peer that does not follow yet
+is about to, because a leader's first heartbeat goes before its pushes; so the first pause is short.
+It doubles while the answer stays the same: the peer's disk may be full, or the opening of its log
+take minutes.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from actors.dledger.core.push_effects import PushAnswer
 from actors.dledger.core.settings import PushSettings
 from wire.dledger.codes import ResponseCode
 
-REFUSALS_TOLD: Final = 3
-"""Refusals of one entry in a row; before that a peer may have begun a new session in between."""
+REFUSALS_REPORTED: Final = 3
+"""Refusals of one entry in a row before they are reported: with fewer the peer may only have begun
+a new session in between.
+"""
 TAKES_NO_MORE: Final = "takes no more: files of another size, no room (see its status), slow link"
 TAKES_NO_SNAPSHOT: Final = (
     "the log begins at {}, and a Java member takes no snapshot: "
@@ -26,39 +29,39 @@ TAKES_NO_SNAPSHOT: Final = (
 
 @attrs.define
 class Patience:
-    """See the module's text. Of one session with one peer, until `forget`.
+    """Counts refusals of one session with one peer, until `forget`. See the module's text.
 
     Attributes:
-        refused_at: what was matched when the peer refused an append last; None: it did not.
-        still: it has said once more that it does not follow.
+        refused_at: the match index when the peer last refused an append; None if it did not.
+        still: whether the peer has answered again that it does not follow.
     """
 
     _settings: PushSettings
     refused_at: int | None = attrs.field(default=None, init=False)
     still: bool = attrs.field(default=False, init=False)
-    _refusals: int = attrs.field(default=0, init=False)  # there, in a row
-    _pause_s: float = attrs.field(default=0.0, init=False)  # after NOT_FOLLOWER; 0: said no more
+    _refusals: int = attrs.field(default=0, init=False)  # in a row, at `refused_at`
+    _pause_s: float = attrs.field(default=0.0, init=False)  # after NOT_FOLLOWER; else 0
 
     def forget(self) -> None:
-        """A new session begins."""
+        """Begin a new session."""
         self.refused_at, self._refusals = None, 0
         self.follows()
 
     @property
     def refusal(self) -> str:
-        """What it does not take, for people; "": it may yet."""
-        return TAKES_NO_MORE if self._refusals >= REFUSALS_TOLD else ""
+        """For people: what the peer does not take; "" while it may still take it."""
+        return TAKES_NO_MORE if self._refusals >= REFUSALS_REPORTED else ""
 
     def refused(self, matched: int) -> int:
-        """The peer refused what follows on that entry. Gives how often, in a row."""
+        """Note that the peer refused what follows on that entry. Returns: how often in a row."""
         self._refusals = self._refusals + 1 if self.refused_at == matched else 1
         self.refused_at = matched
         return self._refusals
 
     def failed(self, answer: PushAnswer | None) -> float:
-        """A COMPARE or TRUNCATE was not answered as it must be; None: not at all.
+        """Note that a COMPARE or TRUNCATE failed, with this answer or with none.
 
-        Returns: the pause, in seconds, before the next.
+        Returns: the pause before the next, in seconds.
         """
         settings = self._settings
         if answer is None or answer.code is not ResponseCode.NOT_FOLLOWER:
@@ -70,5 +73,5 @@ class Patience:
         return self._pause_s
 
     def follows(self) -> None:
-        """Or it said something else than that it does not."""
+        """Note that the peer follows, or has answered something else than NOT_FOLLOWER."""
         self.still, self._pause_s = False, 0.0

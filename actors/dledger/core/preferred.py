@@ -1,9 +1,9 @@
-"""Which preferred leader a leader hands over to, and which ones it lets alone for now.
+"""The preferred leader to which a leader hands over, and those that it does not ask for now.
 
 Source: openmessaging/dledger, DLedgerServer.java (checkPreferredLeader), 0.3.1.2;
 dledger.md 4.5.
 
-Differs from upstream: one that did not take over is asked again after a pause that doubles,
+Differs from upstream: a member that did not take over is asked again after a pause that doubles,
 whatever `CompatSettings` says. Upstream asks each second, and holds appends each time.
 """
 
@@ -26,21 +26,26 @@ from actors.dledger.core.transfer import (
 
 @attrs.define
 class PreferredPauses:
-    """Which preferred leaders did not take over lately, and are not asked again yet.
+    """The preferred leaders that did not take over lately, and are not asked again yet.
 
-    The first pause is twice `preferred_check_s`, the next ones are twice as long each, up to
-    PREFERRED_PAUSE_MAX_S. So long after its end one is forgotten: while others are asked in vain,
-    each for up to TRANSFER_TIMEOUT_S, a shorter time might pass before it is asked again.
+    The first pause is twice `preferred_check_s`, and each next one twice as long, up to
+    PREFERRED_PAUSE_MAX_S. A pause is forgotten that much time after its end. A shorter time might
+    pass before the member is asked again, because others are asked meanwhile, each for up to
+    TRANSFER_TIMEOUT_S.
     """
 
-    _pauses: dict[str, tuple[float, float]] = attrs.field(factory=dict)  # (its length, until)
+    _pauses: dict[str, tuple[float, float]] = attrs.field(factory=dict)  # (its length, its end)
 
     def took_over(self, name: str) -> None:
-        """It has said so, or leads: whoever asked it to."""
+        """Note that a member took over, or leads, and forget its pauses."""
         self._pauses.pop(name, None)
 
     def failed(self, name: str, now_s: float, check_s: float) -> None:
-        """It was asked in vain. Args: check_s: `ElectionSettings.preferred_check_s`."""
+        """Note that a member was asked in vain.
+
+        Args:
+            check_s: `ElectionSettings.preferred_check_s`.
+        """
         last_s, until_s = self._pauses.get(name, (check_s, now_s))
         if now_s >= until_s + PREFERRED_PAUSE_MAX_S:
             last_s = check_s
@@ -48,7 +53,7 @@ class PreferredPauses:
         self._pauses[name] = pause_s, now_s + pause_s
 
     def waiting(self, now_s: float) -> set[str]:
-        """Those not to be asked now."""
+        """The members that are not to be asked now."""
         return {name for name, (_, until_s) in self._pauses.items() if now_s < until_s}
 
 
@@ -62,7 +67,7 @@ def preferred(
     """The preferred leader to hand over to: alive, of the smallest lag, and not too far behind.
 
     Args:
-        waiting: who was asked in vain lately.
+        waiting: the members that were asked in vain lately.
     """
     if state.role is not Role.LEADER or state.self_id in settings.preferred_leaders:
         return None

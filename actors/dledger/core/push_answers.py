@@ -1,9 +1,9 @@
-"""Whether what a peer says to a push is an answer to that push.
+"""Checks whether what a peer answers to a push is an answer to that push.
 
 Upstream believes the code alone (openmessaging/dledger, DLedgerEntryPusher.java, EntryDispatcher,
 0.3.1.2). DLedger 0.4.0 reads its own dialect in our pushes, and answers SUCCESS to each COMPARE: it
-asks, without `preLogIndex`, for nothing. So an answer counts only if it says itself that it is
-about what was pushed. Versions 0.2.7 to 0.3.3.4 and our own members do:
+asks, without `preLogIndex`, for nothing. So an answer counts only if its own fields show that it is
+about what was pushed. Those of versions 0.2.7 to 0.3.3.4 and of our own members do:
 
 | Push                      | code     | index     | count       | term          | endIndex |
 |---------------------------|----------|-----------|-------------|---------------|----------|
@@ -11,10 +11,10 @@ about what was pushed. Versions 0.2.7 to 0.3.3.4 and our own members do:
 | the same                  | 406      | the first | as many (*) | the request's | any      |
 | COMMIT                    | 200, 406 | none      | 0           | the request's | any      |
 
-(*) Up to 0.2.5 no count is said, and `index` is that of the last entry.
+(*) Up to 0.2.5 there is no count, and `index` is that of the last entry.
 
-411 (UNEXPECTED_ARGUMENT) they answer to what holds no entry, which nothing of ours is. Other codes
-say that nothing was done, and need no more.
+They answer 411 (UNEXPECTED_ARGUMENT) to a push without an entry, which we never send. Other codes
+mean that nothing was done, and need no proof.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from actors.dledger.core.push_effects import Push, PushAnswer
 from wire.dledger.codes import ResponseCode
 
 _COUNTED: Final = (ResponseCode.SUCCESS, ResponseCode.INCONSISTENT_STATE)
-"""What says something of the peer's log."""
+"""The codes whose answers say something about the peer's log."""
 SPEAKS_N: Final = (
     "speaks the dialect of DLedger 0.4.0, which none of ours does; a group needs one: up to 0.3.3.4"
 )
@@ -35,7 +35,7 @@ READS_NOTHING: Final = (
 
 
 def misfit(push: Push, answer: PushAnswer, term: int) -> str:
-    """Why an answer is none to that push of a leader of `term`, for people; "": it is one."""
+    """For people: why this is no answer to that push of a leader of `term`; "" if it is one."""
     if answer.foreign:
         return f"{SPEAKS_N}; nothing that it answers counts"
     if answer.code is ResponseCode.UNEXPECTED_ARGUMENT:
@@ -46,14 +46,14 @@ def misfit(push: Push, answer: PushAnswer, term: int) -> str:
 
 
 def _is_about(push: Push, answer: PushAnswer, term: int) -> bool:
-    """Whether a counted answer is about this push."""
+    """Whether an answer with one of `_COUNTED` is about this push."""
     whole = answer.index == push.first if answer.count else True
     there = answer.code is not ResponseCode.SUCCESS or answer.end >= push.last
     return answer.last == push.last and whole and there and answer.term == term
 
 
 def said(answer: PushAnswer) -> str:
-    """What the answer was, for whoever looks for the reason."""
+    """For people: what the answer was."""
     return (
         f"code {answer.code.name}, term {answer.term}, index {answer.index}, count {answer.count}, "
         f"log {answer.begin} to {answer.end}"

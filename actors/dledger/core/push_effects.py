@@ -1,4 +1,4 @@
-"""What passes between a leader's dispatcher and a follower's handler, free of bytes and sockets."""
+"""Pushes and their answers, between a leader's dispatcher and a follower's handler, as values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wire.dledger.codes import PushType, ResponseCode
 
 
 class DispatcherState(enum.IntEnum):
-    """Upstream's names and ordinals (EntryDispatcherState)."""
+    """What a dispatcher does with its peer, with upstream's ordinals (EntryDispatcherState)."""
 
     COMPARE = 0
     TRUNCATE = 1
@@ -20,27 +20,27 @@ class DispatcherState(enum.IntEnum):
 
 
 class LedgerSizes(Protocol):
-    """What a dispatcher knows of entries besides their number."""
+    """The sizes of a log's entries, which bound what is pushed at once."""
 
     def fits(self, first: int, last_max: int, bytes_max: int) -> int:
-        """The last of the entries from `first` whose sizes together are at most `bytes_max`.
+        """The last of the entries from `first` on whose sizes together are at most `bytes_max`.
 
-        At least `first`, at most `last_max`.
+        It is at least `first`, and at most `last_max`.
         """
 
     def bytes_from(self, first: int) -> int:
-        """Bytes from that entry to the log's end."""
+        """How many bytes of entries there are from `first` to the log's end."""
 
 
 @attrs.frozen(kw_only=True)
 class Push:
-    """A request that a dispatcher wants sent. The actor reads the entries and encodes them.
+    """A push that the actor has to send. It reads the entries and encodes them.
 
     Attributes:
         number: comes back with the answer.
         type: COMPARE and TRUNCATE carry the entry `first`; APPEND carries first to last; COMMIT
             carries none, and first and last are -1.
-        commit_index: the leader's.
+        commit_index: the leader's committed index.
     """
 
     number: int
@@ -52,15 +52,16 @@ class Push:
 
 @attrs.frozen(kw_only=True)
 class PushAnswer:
-    """What a follower says to a push.
+    """A follower's answer to a push.
 
     Attributes:
-        term: of the answer; that of the request unless the code is EXPIRED_TERM.
-        index: the first entry's; -1 if not said.
-        count: of entries; 0 if not said, and then `index` is the last one's (0.2.5 and older).
-        begin, end: of the follower's log, or up to where it is known to equal the leader's; -1 for
-            an empty one.
-        foreign: it bears what only answers of another dialect do.
+        term: the term of the request, or the follower's own if the code is EXPIRED_TERM.
+        index: the first entry's index; -1 if the answer has none.
+        count: the number of entries; 0 if the answer has none, and then `index` is the last one's
+            (0.2.5 and older).
+        begin, end: the first entry of the follower's log, and its last or the last that is known
+            to equal the leader's; -1 for an empty log.
+        foreign: whether it has fields that only another dialect's answers have.
     """
 
     code: ResponseCode
@@ -73,7 +74,7 @@ class PushAnswer:
 
     @property
     def last(self) -> int:
-        """The last entry that the answer is about."""
+        """The index of the last entry that the answer is about."""
         return self.index + self.count - 1 if self.count > 0 else self.index
 
 
@@ -82,9 +83,9 @@ class DispatchEffects:
     """What one input of a dispatcher asks for.
 
     Attributes:
-        matched: the peer is known to hold the log up to there, in this session; None: no news.
-        larger_term: the peer has this term.
-        pushes: to send, in order.
+        matched: the index up to which the peer is known to hold the log, if it changed; else None.
+        larger_term: the larger term that the peer has.
+        pushes: to be sent, in order.
         install: send the peer the newest snapshot; then call `installed` or `install_failed`.
         events: to emit.
         deadline_s: when to call `tick`; None: not needed.

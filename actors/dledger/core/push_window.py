@@ -4,8 +4,8 @@ Source: openmessaging/dledger, DLedgerEntryPusher.java (EntryDispatcher.pendingM
 batchPendingMap, doCheckAppendResponse), 0.3.1.2; dledger.md 6.1 and 6.2.
 
 Differs: a peer that refuses what follows on the same entry again is sent less at once, until that
-has gone well for a while. Heartbeats share its way: behind all that a long log has to give it would
-call its leader silent, forget what matches, and never catch up.
+has gone well for a while. Heartbeats share its connection: behind all that a long log has to send,
+the peer would take its leader for silent, forget what matches, and never catch up.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import attrs
 from actors.dledger.core.settings import PushSettings
 
 HOLD_S: Final = 30.0
-"""After so long without a refusal twice as much is tried."""
+"""After so long without a refusal, twice as much is sent at once, in seconds."""
 EASED: Final = 4
-"""That part is tried after a refusal that the comparison before it has not helped against."""
+"""After a refusal that a comparison did not cure, a quarter of the bytes is sent at once."""
 
 
 @attrs.define(kw_only=True)
 class UnderWay:
-    """One of them: entries first to last, sent last at `sent_s`."""
+    """One unacknowledged push: of the entries first to last, last sent at `sent_s`."""
 
     first: int
     last: int
@@ -36,7 +36,7 @@ class UnderWay:
 
 @attrs.define
 class PushWindow:
-    """See the module's text. Pushes are added in the order of their entries."""
+    """The unacknowledged pushes to one peer. They are added in the order of their entries."""
 
     _settings: PushSettings
     _pushes: deque[UnderWay] = attrs.field(factory=deque, init=False)
@@ -45,11 +45,13 @@ class PushWindow:
         default=attrs.Factory(lambda window: window._settings.in_flight_bytes_max, takes_self=True),
         init=False,
     )
-    _calm_s: float = attrs.field(default=0.0, init=False)  # no refusal, and no more tried, since
+    _calm_s: float = attrs.field(default=0.0, init=False)  # of the last refusal or increase
 
     @property
     def full(self) -> bool:
-        """A further one has to wait; the one that reached the bound in bytes may exceed it."""
+        """Whether a further push has to wait. The push that reaches the bound in bytes may exceed
+        it.
+        """
         return (
             len(self._pushes) >= self._settings.pending_max or self._size_bytes >= self._bytes_max
         )
@@ -61,24 +63,24 @@ class PushWindow:
 
     @property
     def due_s(self) -> float:
-        """When the first of them is to be sent again; inf if there is none."""
+        """When the oldest push has to be sent again; infinity if there is none."""
         if not self._pushes:
             return math.inf
         return self._pushes[0].sent_s + self._settings.push_timeout_s
 
     def add(self, push: UnderWay) -> None:
-        """It leaves now."""
+        """Add a push that is sent now."""
         self._pushes.append(push)
         self._size_bytes += push.size_bytes
 
     def again(self, now_s: float) -> UnderWay:
-        """The first of them, which is sent once more."""
+        """The oldest push, noted as sent again now."""
         head = self._pushes[0]
         head.sent_s = now_s
         return head
 
     def acknowledged(self, now_s: float, last: int) -> None:
-        """The peer has all up to there."""
+        """Remove the pushes up to that entry: the peer has acknowledged them."""
         while self._pushes and self._pushes[0].last <= last:
             self._size_bytes -= self._pushes.popleft().size_bytes
         most = self._settings.in_flight_bytes_max
@@ -86,12 +88,12 @@ class PushWindow:
             self._bytes_max, self._calm_s = min(most, 2 * self._bytes_max), now_s
 
     def refused(self, now_s: float, times: int) -> None:
-        """The peer took nothing of what follows on an entry, so many times in a row."""
+        """Note that the peer refused what follows on one entry, `times` times in a row."""
         least, self._calm_s = self._settings.in_flight_bytes_least, now_s
         if least is not None and times > 1:
             self._bytes_max = max(least, self._bytes_max // EASED)
 
     def clear(self) -> None:
-        """No answer to any of them is waited for."""
+        """Remove all pushes: no answer to them is waited for any more."""
         self._pushes.clear()
         self._size_bytes = 0

@@ -1,4 +1,4 @@
-"""What a leader may commit, and which appends are answered.
+"""Which entries a leader may commit, and which appends it answers.
 
 Source: openmessaging/dledger, DLedgerEntryPusher.java (QuorumAckChecker, waitAck), 0.3.1.2;
 dledger.md 8; Raft sections 5.3 and 5.4.2; etcd-io/raft quorum/majority.go for the idea
@@ -9,9 +9,9 @@ Inputs: `lead`, `rest`, `stored`, `matched`, `waiting`, `applied`, `tick`. Each 
 Differs from upstream:
 - An entry is committed by counting only from the first entry of the leader's session on
   (bug B1, Figure 8); `count_older` (`compat`, or `term_entry = "none"`) is upstream's rule.
-- All appends that wait are answered when the leadership ends (bug V11), and at their deadline, and
-  then leave the count that `waiting_max` bounds. With `CompatSettings.deposed_waits` they wait for
-  the next leadership of this member, and who timed out keeps its position until it is committed.
+- All appends that wait are answered when the leadership ends (bug V11), and at their deadlines, and
+  are not counted against `waiting_max` any more. With `CompatSettings.deposed_waits` they wait for
+  the next leadership of this member, and one that timed out is counted until it is committed.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from actors.events import dledger as events
 
 
 class Wait(Protocol):
-    """What is known here of an append that waits."""
+    """An append that waits for its entries to be committed."""
 
     @property
     def last(self) -> int:
-        """Index of its last entry."""
+        """The index of its last entry."""
 
     @property
     def deadline_s(self) -> float: ...
 
     @property
     def appends(self) -> int:
-        """That it stands for."""
+        """How many appends it stands for."""
 
 
 W = TypeVar("W", bound=Wait)
@@ -50,10 +50,10 @@ class QuorumEffects(Generic[W]):
     """What one input asks for.
 
     Attributes:
-        committed: the committed index rose to this; None: no news.
-        done: appends that are committed (applied, where a state machine is), in index order.
+        committed: the committed index, if it rose; else None.
+        done: appends that are committed, or applied where there is a state machine, in index order.
         timed_out: appends whose deadline passed, in deadline order.
-        lost: appends that the end of the leadership leaves unknown.
+        lost: appends whose outcome is unknown, because the leadership ended.
         events: to emit.
         deadline_s: when to call `tick`; None: not needed.
     """
@@ -77,9 +77,9 @@ class Quorum(Generic[W]):
 
     Attributes:
         compat: upstream's looser rules.
-        count_older: entries of older terms are committed by counting.
-        by_applied: appends are answered when they are applied, not when they are committed.
-        committed: as far as known; it survives the sessions.
+        count_older: whether entries of older terms are committed by counting.
+        by_applied: whether appends are answered when they are applied, not when they are committed.
+        committed: the committed index as far as known; it is kept from session to session.
     """
 
     self_id: str
@@ -93,8 +93,8 @@ class Quorum(Generic[W]):
     committed: int = INDEX_NONE
     leading: bool = attrs.field(default=False, init=False)
     _session: int = attrs.field(default=0, init=False)
-    _first: int = attrs.field(default=0, init=False)  # what may be committed by counting
-    _led_from: int = attrs.field(default=INDEX_NONE, init=False)  # the log's end then
+    _first: int = attrs.field(default=0, init=False)  # the first to commit by counting
+    _led_from: int = attrs.field(default=INDEX_NONE, init=False)  # the log's end when it began
     _indexes: dict[str, int] = attrs.field(factory=dict, init=False)
     _applied: int = attrs.field(default=INDEX_NONE, init=False)
     _open: dict[int, W] = attrs.field(factory=dict, init=False)  # by number
@@ -106,16 +106,16 @@ class Quorum(Generic[W]):
 
     @property
     def open_count(self) -> int:
-        """Appends that wait, or are counted as if they did."""
+        """How many appends wait, or are counted as if they did."""
         return self._open_appends + len(self._late)
 
     @property
     def room(self) -> int:
-        """Appends that are still taken; at 0 or below, one is refused (LEADER_PENDING_FULL)."""
+        """How many more appends may wait; at 0 or below they are refused (LEADER_PENDING_FULL)."""
         return self.settings.waiting_max + 1 - self.open_count
 
     def copies(self, index: int) -> int:
-        """Members that are known to hold all up to there."""
+        """How many members are known to hold all entries up to `index`."""
         return sum(held >= index for held in self._indexes.values())
 
     @property
@@ -128,15 +128,15 @@ class Quorum(Generic[W]):
 
     @property
     def watermarks(self) -> dict[str, int]:
-        """By peer: the highest index that it acknowledged in this session."""
+        """By peer, the highest index that it acknowledged in this session."""
         return {peer: self._indexes.get(peer, INDEX_NONE) for peer in self.peers}
 
     @property
     def read_index(self) -> int | None:
-        """The leader's read index: all that was ever answered is at or below; None: not known yet.
+        """The read index: all that was ever acknowledged is at or below it. None: not known yet.
 
-        What older leaders answered is below the first entry of this one, or, where older entries
-        are counted, in what its log was when it began to lead.
+        What older leaders acknowledged is below this leader's first entry or, where older entries
+        are counted, in the log with which it began to lead.
         """
         known = self.committed >= (self._led_from if self.count_older else self._first)
         return self.committed if self.leading and known else None
@@ -144,31 +144,31 @@ class Quorum(Generic[W]):
     # ---- inputs ----
 
     def lead(self, *, session: int, term: int, end: int, end_term: int) -> QuorumEffects[W]:
-        """This member leads from now on; its log ends there, and is stored as a whole."""
-        lost = self._drop_all()  # what an earlier leadership left waiting, with `deposed_waits`
+        """Begin a session: this member leads, and its whole log, which ends at `end`, is stored."""
+        lost = self._drop_all()  # appends of an earlier leadership, with `deposed_waits`
         self.leading, self._session = True, session
         self._indexes = {self.self_id: end, **dict.fromkeys(self.peers, INDEX_NONE)}
         self._first, self._led_from = end if end_term == term else end + 1, end
         return attrs.evolve(self._settle(), lost=lost)
 
     def rest(self) -> QuorumEffects[W]:
-        """This member leads no more."""
+        """End the session: this member does not lead any more."""
         self.leading = False
         if self.compat.deposed_waits:
             return QuorumEffects()
         return QuorumEffects(lost=self._drop_all())
 
     def stored(self, session: int, end: int) -> QuorumEffects[W]:
-        """The leader's own log is kept up to there: on its disk, in a synced group."""
+        """Note that the leader's own log is stored up to `end`: synced, in a synced group."""
         return self._reached(session, self.self_id, end)
 
     def matched(self, session: int, peer: str, index: int) -> QuorumEffects[W]:
-        """A peer acknowledged all up to there, or lost what it had acknowledged above."""
+        """Note that a peer acknowledged all up to `index`, or has lost what is above."""
         assert peer in self.peers
         return self._reached(session, peer, index)
 
     def waiting(self, *waits: W) -> QuorumEffects[W]:
-        """Appends, whose entries were given to the store after those of every earlier one."""
+        """Add appends, whose entries follow those of all earlier ones in the store."""
         assert self.leading
         last = self._queue[-1][1].last if self._queue else INDEX_NONE
         for wait in waits:
@@ -182,16 +182,16 @@ class Quorum(Generic[W]):
         return self._settle()
 
     def applied(self, index: int) -> QuorumEffects[W]:
-        """The state machine has applied all up to there."""
+        """Note that the state machine has applied all up to `index`."""
         self._applied = max(self._applied, index)
         return self._settle()
 
     def followed(self, index: int) -> None:
-        """As follower, this member learned that so much is committed."""
+        """Note a committed index that this member learned as a follower."""
         self.committed = max(self.committed, index)
 
     def tick(self, now_s: float) -> QuorumEffects[W]:
-        """`QuorumEffects.deadline_s` has come. What is committed is answered, however late."""
+        """Time appends out when `QuorumEffects.deadline_s` has passed; answer those committed."""
         if not self.leading:
             return QuorumEffects()
         timed_out = []
@@ -208,7 +208,7 @@ class Quorum(Generic[W]):
     # ---- rules ----
 
     def _drop_all(self) -> tuple[W, ...]:
-        """Nothing waits any more. Gives what did, in index order."""
+        """Remove and return all appends that wait, in index order."""
         lost = tuple(wait for number, wait in self._queue if number in self._open)
         self._open.clear()
         self._open_appends = 0
@@ -236,7 +236,7 @@ class Quorum(Generic[W]):
 
     def _settle(self) -> QuorumEffects[W]:
         if not self.leading:
-            return QuorumEffects()  # nothing waits, or nobody looks
+            return QuorumEffects()  # no append waits, or no peer has answered
         committed = self._commit()
         held = min(self.committed, self._applied) if self.by_applied else self.committed
         done = []

@@ -1,4 +1,4 @@
-"""How a request is refused: the answer of its class, with the base fields of the request.
+"""The answer to a request that is refused, of its class and with its base fields.
 
 Source: openmessaging/dledger, DLedgerServer.handle... and RequestOrResponse.copyBaseInfo,
 dledger-all-0.3.1.2; dledger.md 2.3 and 2.4.
@@ -13,11 +13,11 @@ from wire.dledger.rpc import Request, Response, request_code_of, response_class
 def refusal(request: Request, code: ResponseCode, leader: str) -> Response:
     """The answer to a request that was not carried out.
 
-    What it does not say has its default: a PUSH's range is 0 and 0, as upstream's is where an
-    exception made the answer; a VOTE's result is UNKNOWN.
+    Other fields have their defaults: a PUSH's range is 0 and 0, as upstream's is where an exception
+    made the answer; a VOTE's result is UNKNOWN.
 
     Args:
-        leader: whom this member knows; "" for nobody.
+        leader: the leader that this member knows; "" for none.
     """
     return response_class(request_code_of(request))(
         code=code,

@@ -1,7 +1,7 @@
-"""How a member changes its role, and what it does in each by the clock.
+"""The steps from one role of a member to another, and what it does by the clock in each role.
 
-`election.Election` is this and the inputs. Each step writes what it asks for into `draft`, which
-`effects` hands out.
+`election.Election` adds the inputs. Each step writes its effects into `draft`, and `effects` hands
+them out.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Draft:
     events: list[object] = attrs.field(factory=list)
 
     def effects(self, deadline_s: float | None) -> Effects:
-        """What they have come to."""
+        """The finished `Effects`."""
         return Effects(
             persist=self.persist,
             role=self.role,
@@ -81,26 +81,30 @@ class Roles:
     """See the module's text.
 
     Attributes:
-        rng: for the pauses between campaigns.
+        rng: draws the pauses between campaigns.
         compat: upstream's looser rules.
-        now_s: of the input that is worked on.
-        may_lead: the store takes appends.
-        raise_term: the next campaign is in the term after the present one.
-        lost_term: this member followed a leader of that term, and missed it; -1 if there is none.
-        barred_term: this member may have led it before it was restarted, and lost what it gave
-            out then: it campaigns to be heard, but leads in a later one; -1 if there is none.
-        whole_session: in which this member, as follower, has caught up; -1 if in none.
+        now_s: the time of the present input.
+        may_lead: whether the store takes appends.
+        raise_term: whether the next campaign is in the term after the present one.
+        lost_term: the term whose leader this member followed, and then heard nothing from; -1 if
+            there is none.
+        barred_term: a term that this member may have led before it was restarted, and of which it
+            may have lost entries. It campaigns in it to be heard, but leads in a later one. -1 if
+            there is none.
+        whole_session: the session in which this member has caught up as a follower; -1 if none.
         campaign_s: when a candidate's next campaign is due.
-        number: of the last request; a member's later life begins above all that it ever sent.
-        round: the votes that a candidate waits for.
+        number: the number of the last request; after a restart numbers begin above all earlier
+            ones.
+        round: the round of votes under way.
         beats: a leader's newest round of heartbeats.
-        beat_s: when the next one is due.
-        sign_s: the last sign of life: of the leader, or, for a leader, of a quorum.
-        heard: what the answers to a leader's heartbeats say of its peers.
-        out: the transfer that this leader runs.
+        beat_s: when the next round of heartbeats is due.
+        sign_s: when the leader was last heard or, on a leader, when the last round began that a
+            quorum answered.
+        heard: what a leader knows of its peers by their answers to heartbeats.
+        out: the transfer that this leader carries out.
         preferred_pauses: preferred leaders that did not take over.
-        taking: the transfer that this member is the transferee of.
-        proof: who asks whether this member still leads.
+        taking: the transfer of which this member is the transferee.
+        proof: the questions whether this member still leads.
     """
 
     settings: ElectionSettings
@@ -129,13 +133,13 @@ class Roles:
     # ---- roles ----
 
     def begin(self) -> None:
-        """As a candidate of the remembered term, in a session after all earlier ones."""
+        """Begin as a candidate of the saved term, in a session after all earlier ones."""
         self._enter(Role.CANDIDATE, "")
         self.state.end_final = False
         self.campaign_s = self.now_s + self.pause(Pause.RANDOM)
 
     def enter_again(self) -> None:
-        """A leader or follower goes on in a new session; a transfer of the old one has failed."""
+        """Go on as leader or follower in a new session; a transfer of the old one fails."""
         state = self.state
         if state.role is Role.CANDIDATE:
             return
@@ -145,11 +149,11 @@ class Roles:
         state.end_final = False
 
     def to_candidate(self, term: int) -> None:
-        """Stand for that term, the present one or a larger one, which is taken at once."""
+        """Become a candidate of that term, the present or a larger one, which is taken at once."""
         state = self.state
         assert term >= state.term
         changed = term > state.term
-        # Who was a candidate takes no append by changing its term: what was final still is.
+        # A candidate takes no append, so a log's end that was final stays final in a new term.
         final = self.settings.raft_votes and state.role is Role.CANDIDATE and state.end_final
         if changed:
             self.save(SavedVote(term=term))
@@ -161,28 +165,31 @@ class Roles:
         self.campaign_s = self.now_s + self.pause(Pause.RANDOM)
 
     def to_follower(self, leader: str) -> None:
-        """Follow the present term's leader. Only a heartbeat does this."""
+        """Follow the present term's leader. Only a heartbeat leads to this."""
         self.sign_s = self.now_s
         self.round, self.raise_term = None, False
         self._enter(Role.FOLLOWER, leader)
         self.state.end_final = False
 
     def to_leader(self) -> None:
-        """Lead in the present term, for which a quorum voted."""
+        """Lead in the present term, in which a quorum voted for this member."""
         state = self.state
         assert state.role is Role.CANDIDATE
         assert state.end_final
         self.round, self.raise_term, self.heard = None, False, PeersHeard()
-        self.counts_from_now()  # nobody has more
+        self.counts_from_now()  # no member has a longer log
         self.sign_s = self.beat_s = self.now_s
         self._enter(Role.LEADER, state.self_id)
         state.end_final = False
-        if self.out is not None:  # of an earlier leadership
+        if self.out is not None:  # it is of an earlier leadership
             self.answer_out(ResponseCode.TAKE_LEADERSHIP_FAILED)
         self.send_heartbeats()
 
     def counts_from_now(self) -> None:
-        """Its vote does. A vote lost in this term could elect a second leader."""
+        """Let this member's vote count by itself from now on.
+
+        Its vote is saved first: one that is lost in this term could elect a second leader.
+        """
         state = self.state
         if state.is_partial:
             state.membership, self.draft.joined = Membership.FULL, True
@@ -207,12 +214,12 @@ class Roles:
                 self.end_take_over(code)
 
     def larger_term(self, term: int) -> None:
-        """Somebody has it. A member that is behind becomes a candidate of it."""
+        """Become a candidate of a term that another member has, if it is larger."""
         if term > self.state.term:
             self.to_candidate(term)
 
     def save(self, vote: SavedVote) -> None:
-        """Terms rise, and one has one vote: ElectionSafety rests on it."""
+        """Save a term and a vote. Terms only rise, and each has one vote (ElectionSafety)."""
         old = self.state.vote
         assert vote.term >= old.term
         assert vote.term > old.term or old.voted_for in ("", vote.voted_for)
@@ -222,12 +229,13 @@ class Roles:
 
     @property
     def waits_for_log(self) -> bool:
-        """How far its log has grown decides something soon."""
+        """Whether a decision waits for the end that this member's log grows to."""
         return self.taking is not None or self.state.is_partial
 
     def look_at_membership(self) -> None:
-        """A follower's vote counts once it holds its leader's log; one without entries is not told
-        from a lost one when it starts again.
+        """Let a follower's vote count by itself once it holds its leader's log.
+
+        An empty log does not do: after a restart it looks like a lost one.
         """
         state = self.state
         is_whole = self.whole_session == state.session and state.end.index >= 0
@@ -238,19 +246,19 @@ class Roles:
 
     @property
     def stands(self) -> bool:
-        """This member may campaign; not where that takes a term in which nobody would hear it."""
+        """Whether this member may campaign. It may not if the next term would be above TERM_MAX."""
         over = self.raise_term and self.state.term >= TERM_MAX
         return self.may_lead and self.settings.candidate and not over
 
     def maintain_as_candidate(self) -> None:
-        """A round that has run out is judged; a campaign that is due begins."""
+        """Judge a round of votes that has ended, and begin a campaign that is due."""
         if self.round is not None:
             self.settle_round()
         elif self.now_s >= self.campaign_s and self.stands and self.state.end_final:
             self._campaign()
 
     def _campaign(self) -> None:
-        """Ask everybody, this member first and in memory."""
+        """Ask every member for its vote, this one first and in memory."""
         state = self.state
         if self.raise_term:
             self.raise_term = False
@@ -281,7 +289,7 @@ class Roles:
             self.draft.ask_votes = ask
 
     def settle_round(self) -> None:
-        """If the round is over: lead, or ask again later."""
+        """If the round of votes has ended, lead, or plan the next campaign."""
         if self.round is None or not self.round.over(self.now_s):
             return
         result, leaderless = self.round.result(self.now_s), self.round.leaderless(self.now_s)
@@ -302,7 +310,7 @@ class Roles:
         self.campaign_s = self.now_s + self.pause(result.pause)
 
     def pause(self, pause: Pause) -> float:
-        """Seconds until the next campaign."""
+        """The seconds until the next campaign."""
         settings = self.settings
         low, high = settings.vote_interval_min_s, settings.vote_interval_max_s
         if self.takes_leadership:
@@ -320,21 +328,21 @@ class Roles:
                 return self.rng.uniform(low, high) + BEHIND_PAUSE_S
 
     def maintain_as_leader(self) -> None:
-        """Heartbeats when they are due; no quorum for too long ends the leadership."""
+        """Send heartbeats that are due; step down if no quorum has answered for too long."""
         if self.now_s >= self.sign_s + self.settings.leak_s:
             self.to_candidate(self.state.term)
         elif self.now_s >= self.beat_s:
             self.send_heartbeats()
 
     def maintain_transfers(self) -> None:
-        """What is waited for too long has failed."""
+        """Fail transfers that have taken too long."""
         if self.out is not None and self.now_s >= self.out.deadline_s:
             self.end_out(ResponseCode.TIMEOUT)
         if self.taking is not None and self.now_s >= self.taking.deadline_s:
             self.end_take_over(ResponseCode.TAKE_LEADERSHIP_FAILED)
 
     def send_heartbeats(self) -> None:
-        """To every peer; a group of one is its own quorum."""
+        """Begin a round of heartbeats to every peer. A group of one is its own quorum."""
         state = self.state
         number = self.next_number()
         self.beats = HeartbeatRound(
@@ -352,18 +360,18 @@ class Roles:
 
     @property
     def takes_leadership(self) -> bool:
-        """This member campaigns as the transferee of a transfer."""
+        """Whether this member campaigns as the transferee of a transfer."""
         taking = self.taking
         return taking is not None and taking.index is None and taking.term == self.state.term
 
     def end_out(self, code: ResponseCode) -> None:
-        """The transfer failed; a leader goes on leading."""
+        """Fail this leader's transfer with `code`, and take appends again."""
         self.answer_out(code)
         if self.state.role is Role.LEADER:
             self.draft.hold_appends = False
 
     def answer_out(self, code: ResponseCode) -> None:
-        """The transfer is over; who asked for it is answered."""
+        """End this leader's transfer, and answer the request for it, if there was one."""
         assert self.out is not None
         failed = code is not ResponseCode.SUCCESS
         silent = self.compat.transfer_unanswered and self.state.role is not Role.LEADER and failed
@@ -380,9 +388,10 @@ class Roles:
         self.draft.transfers.append(TransferAnswer(token=token, code=code, term=self.state.term))
 
     def look_at_take_over(self) -> None:
-        """As transferee: campaign in the next term once the log is long enough. While its vote
-        counts only with all others' it would end a leadership, and win none if one is down; so it
-        waits until it has joined, unless there is nothing to hold (a Java leader of no entry yet).
+        """As transferee, campaign in the next term once the log is long enough.
+
+        A provisional voter would end a leadership, and not be elected if one member is down. So it
+        waits until its vote counts by itself, unless there is no entry to hold (of a Java leader).
         """
         taking = self.taking
         if taking is None or taking.index is None:
@@ -413,7 +422,7 @@ class Roles:
             case Role.CANDIDATE if self.stands and self.state.end_final:
                 due.append(self.campaign_s)
             case Role.CANDIDATE:
-                pass  # `fenced` and `lead_allowed` look again; who does not stand only votes
+                pass  # `fenced` and `lead_allowed` look again; without candidacy it only votes
             case Role.FOLLOWER:
                 due.append(self.sign_s + self.settings.leak_s)
             case Role.LEADER:
@@ -425,6 +434,6 @@ class Roles:
         return min(due, default=None)
 
     def effects(self) -> Effects:
-        """What the input asks for."""
+        """The effects of the present input."""
         draft, self.draft = self.draft, Draft()
         return draft.effects(self._deadline_s())

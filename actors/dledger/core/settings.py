@@ -1,4 +1,4 @@
-"""The numbers of DLedger's protocol, under our names and with upstream's defaults.
+"""The settings of DLedger's protocol, under our names and with upstream's defaults.
 
 Source: openmessaging/dledger, DLedgerConfig.java and DLedgerEntryPusher.java, 0.3.1.2;
 dledger.md 10.
@@ -11,7 +11,7 @@ from typing import Final, Literal
 import attrs
 
 REVOTE_PAUSE_S: Final = 0.05
-"""Between two rounds of a candidate whom others answered that they are about to raise their term.
+"""The pause of a candidate whose voters answered that they are about to raise their term.
 
 Upstream asks again at once, every 17 ms while the other waits out a round of its own: 94 requests
 in 1.6 s were seen (dledger.md 4.2).
@@ -19,19 +19,22 @@ in 1.6 s were seen (dledger.md 4.2).
 LEADER_SEEN_LEAKS: Final = 3
 """Heartbeat intervals that a candidate adds to its pause when somebody reports a leader."""
 LEADER_SEEN_RAFT_LEAKS: Final = 1
-"""The same with `ElectionSettings.raft_votes`: who reported a leader that is gone got at most one
-heartbeat more, and misses it by then. What asks so soon again disturbs nobody."""
+"""The same with `ElectionSettings.raft_votes`: a member that reported a leader which is gone got at
+most one heartbeat more, and misses it by then. To ask again so soon disturbs no leader.
+"""
 BEHIND_PAUSE_S: Final = 1.0
-"""What a candidate adds to its pause when too many have a longer log."""
-NUMBERS_OF_A_LIFE: Final = 1 << 40
-"""So many numbers each life of a state maintainer has for its requests: an answer may come to the
-next life, where a vote for an older term would count in a newer one."""
+"""What a candidate adds to its pause when too many members have a longer log, in seconds."""
+NUMBERS_PER_INCARNATION: Final = 1 << 40
+"""How many numbers each incarnation of a state maintainer has for its requests. An answer may come
+to the next incarnation, where a vote in an older term would otherwise count in a newer one.
+"""
 TRANSFER_TIMEOUT_S: Final = 3.0
-"""A transfer's request is answered within so long, upstream's limit for calls between members."""
+"""How long a member may take to answer a transfer: upstream's limit for calls between members."""
 
 PREFERRED_PAUSE_MAX_S: Final = 60.0
-"""A leader asks a preferred one that does not take over no more seldom than that. Each attempt may
-hold appends for TRANSFER_TIMEOUT_S."""
+"""The longest pause before a preferred leader that did not take over is asked again. Each attempt
+may hold appends for TRANSFER_TIMEOUT_S.
+"""
 
 
 @attrs.frozen(kw_only=True)
@@ -47,27 +50,27 @@ class CompatSettings:
         count_older: entries of older terms are committed by counting (B1); must be with "none",
             for an idle leader would never know what is committed.
         cut_stays: what was cut comes back after a restart (B6).
-        vote_unsynced: a vote is told before it is on the disk (B8).
+        vote_unsynced: a vote is sent before it is on the disk (B8).
         ack_unsynced: an entry counts on a member that has written it (B9); a group with
             `durability = "written"` says so without `compat`, too.
         match_is_end: a follower takes its end for what it shares with its leader: it appends there
             without a comparison, and TRUNCATE takes what is behind at once (B11).
-        cut_committed: committed entries that differ from the leader's leave like others, and the
+        cut_committed: committed entries that differ from the leader's are cut like others, and the
             committed index stays where it was, above the end (B12).
         read_uncommitted: readers see the log's end (B13).
         commit_to_end: a follower commits what it has, compared or not (B14).
-        quorum_hides_terms: a leader with a happy quorum looks at no larger term (V1).
-        pushes_stick: a push that was refused for a gap stays in the follower's way, and its leader
-            sends it for ever (V2).
-        commits_unread: a leader does not look at answers to COMMIT (V8).
+        quorum_hides_terms: a leader that a quorum follows ignores larger terms in answers (V1).
+        pushes_stick: a push that was refused for a gap stays in the follower's queue, and its
+            leader sends it for ever (V2).
+        commits_unread: a leader does not read answers to COMMIT (V8).
         votes_beside_leader: a follower that has its vote still gives it away (V9).
         lead_without_disk: a full disk ends no leadership (V10).
         deposed_waits: a leader's appends that wait are left waiting when its leadership ends, and
             those that timed out keep their positions (V11).
         compare_by_one: the search for the common part goes down by one (V12).
         shared_connection: heartbeats stand behind pushes (V14).
-        transfer_unanswered: who asked for a transfer hears nothing if it fails after the leadership
-            ended (V15).
+        transfer_unanswered: a request for a transfer is not answered if the transfer fails after
+            the leadership ended (V15).
     """
 
     term_entry: Literal["empty", "none"] = "empty"
@@ -94,7 +97,7 @@ class CompatSettings:
 
     @classmethod
     def upstream(cls, term_entry: Literal["empty", "none"] = "none") -> CompatSettings:
-        """All of them."""
+        """All of upstream's looser rules."""
         flags = {each.name: True for each in attrs.fields(cls) if each.type == "bool"}
         return cls(term_entry=term_entry, **flags)
 
@@ -109,12 +112,13 @@ class ElectionSettings:
 
     Attributes:
         raft_votes: a voter takes a larger term and gives its vote in it in one step, and a
-            candidate that could not win its term, and heard from a quorum that nobody sees a
-            leader, asks in the next one in that step; as Raft's RequestVote and PreVote. Upstream's
-            voter says first that it is not ready, and its candidate pauses at each of these steps;
-            and it may give its vote beside a leader (bug V9), which is taken for such a word.
-        candidate: this member may lead. Otherwise it follows and votes, and neither campaigns nor
-            takes leadership over; upstream has no such members.
+            candidate that could not win its term, and has heard from a quorum that it sees no
+            leader, asks in the next term at once; as Raft's RequestVote and PreVote. Upstream's
+            voter answers first that it is not ready, and its candidate pauses at each of these
+            steps. It may also vote although it sees a leader (bug V9), and its vote is taken for
+            the answer that it sees none.
+        candidate: whether this member may lead. If not, it follows and votes, and neither campaigns
+            nor takes leadership over; upstream has no such members.
         heartbeat_interval_s: upstream's heartBeatTimeIntervalMs, 2000.
         heartbeat_leaks: intervals without a heartbeat after which a follower campaigns, and without
             a quorum's answers after which a leader steps down: maxHeartBeatLeak, 3.
@@ -130,7 +134,7 @@ class ElectionSettings:
             leadershipTransferWaitTimeout, 1000 ms.
         preferred_leaders: names of members that should lead if they can: preferredLeaderIds.
         preferred_check_s: how often a leader looks whether one of them can: 1.0. One that did not
-            take over is left alone for twice as long, then longer (`preferred.PreferredPauses`).
+            take over is not asked for twice as long, then longer (`preferred.PreferredPauses`).
     """
 
     raft_votes: bool = False

@@ -1,19 +1,19 @@
-"""Leadership that is handed over on purpose: the leader's part and the transferee's.
+"""The transfer of the leadership on purpose: the leader's part and the transferee's.
 
 Source: openmessaging/dledger, DLedgerLeaderElector.java (handleLeadershipTransfer,
 handleTakeLeadership, TakeLeadershipTask), 0.3.1.2; dledger.md 4.5. `preferred` has the leader's
 own reason to.
 
 Differs from upstream:
-- The transferee waits without blocking anything, and a leader that leads no more when the transfer
-  fails still answers who asked for it (bug V15; `CompatSettings.transfer_unanswered`).
-- The leader stops taking appends first and names the log's end after that, so that nothing is
-  appended which the transferee need not have.
-- A leader refuses to hand over to itself, as to one that is no member.
-- So it does where the transferee could not be elected, for too many others are down, or have votes
-  that count only with all others'. Once no append is taken a round of heartbeats asks again, and
-  only then is the transferee told: what is left is who ends, or loses its disk, in the moment
-  between. Of a Java member nothing says that it has lost its log; its vote counts all the same.
+- The transferee waits without blocking anything, and a leader that was deposed before the transfer
+  failed still answers the request for it (bug V15; `CompatSettings.transfer_unanswered`).
+- The leader stops taking appends first and then names the log's end, so that nothing is appended
+  which the transferee need not have.
+- A leader refuses to hand over to itself, as to a node that is no member.
+- It also refuses where the transferee could not be elected, because too many others are down or are
+  provisional voters. Once no append is taken, a round of heartbeats asks all members again, and
+  only then is the transferee sent its request. Known gap: a member may end, or lose its disk, right
+  after that round. Nothing shows that a Java member has lost its log, so its vote counts.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from wire.dledger.codes import ResponseCode
 
 @attrs.frozen(kw_only=True)
 class TransferAsked:
-    """A request to hand leadership over.
+    """A request to hand the leadership over, or to take it over.
 
     Attributes:
-        token: names the request in its answer.
-        transferer: who leads, as the sender believes (`transferId`).
-        transferee: who is to lead (`transfereeId`).
-        term: the sender's.
-        index: what the transferee's log has to reach (`takeLeadershipLedgerIndex`).
+        token: stands in the answer.
+        transferer: the member that leads, as the sender believes (`transferId`).
+        transferee: the member that has to lead next (`transfereeId`).
+        term: the sender's term.
+        index: the index that the transferee's log has to reach (`takeLeadershipLedgerIndex`).
     """
 
     token: int
@@ -55,14 +55,14 @@ class TransferAsked:
 
 @attrs.define(kw_only=True)
 class TransferOut:
-    """A leader's transfer that runs.
+    """A transfer that a leader carries out.
 
     Attributes:
-        beats: the round of heartbeats that is to show that the transferee may be elected.
-        end: of the log, once no append is taken.
-        number, term: of the request to the transferee, once it is sent.
-        deadline_s: it is given up then.
-        token: None: nobody asked for it (a preferred leader).
+        beats: the round of heartbeats that has to show that the transferee may be elected.
+        end: the log's last entry, once no append is taken.
+        number, term: those of the request to the transferee, once it is sent.
+        deadline_s: when it has failed.
+        token: names the request for it; None if the leader began it itself, for a preferred leader.
     """
 
     transferee: str
@@ -79,9 +79,9 @@ class TakeOver:
     """A transferee's part in a transfer.
 
     Attributes:
-        index: the own log has to reach it first; None once it has.
-        term: the one to lead in.
-        deadline_s: of the wait for `index`, then of the campaign.
+        index: the index that the own log has to reach first; None once it has.
+        term: the term to lead in.
+        deadline_s: the end of the wait for `index`, then of the campaign.
     """
 
     token: int
@@ -92,17 +92,17 @@ class TakeOver:
 
 @attrs.define
 class PeersHeard:
-    """What the answers to a leader's heartbeats say of its peers, since it leads.
+    """What a leader knows of its peers by their answers to heartbeats, since it leads.
 
     Attributes:
-        silent: whose last one failed.
+        silent: the peers whose last heartbeat failed.
     """
 
     silent: set[str] = attrs.field(factory=set, init=False)
     _votes: dict[str, tuple[int, bool]] = attrs.field(factory=dict, init=False)
 
     def answered(self, peer: str, number: int, code: ResponseCode, *, joins: bool) -> None:
-        """An answer to the round of this number. `joins`: see `HeartbeatAnswer`."""
+        """Note an answer to the round of this number. For `joins` see `HeartbeatAnswer`."""
         if code is ResponseCode.NETWORK_ERROR:
             self.silent.add(peer)
             self._votes.pop(peer, None)
@@ -113,11 +113,14 @@ class PeersHeard:
             self._votes[peer] = max(number, last), joins
 
     def alive(self, peers: Iterable[str]) -> frozenset[str]:
-        """Those that are not known to be silent."""
+        """The peers that are not known to be silent."""
         return frozenset(peers) - self.silent
 
     def voters(self, since: int) -> tuple[frozenset[str], frozenset[str]]:
-        """The followers: with a vote that counts, and without. `since`: see `may_be_elected`."""
+        """The followers whose votes count by themselves, and the provisional voters.
+
+        For `since` see `may_be_elected`.
+        """
         known = [(peer, joins) for peer, (number, joins) in self._votes.items() if number >= since]
         full = frozenset(peer for peer, joins in known if not joins)
         return full, frozenset(peer for peer, joins in known if joins)
@@ -135,7 +138,8 @@ def refuse_transfer(
     """Why a leader does not hand over; None if it does.
 
     Args:
-        watermarks: the highest index that each peer acknowledged in this term; missing: none.
+        watermarks: by peer, the highest index that it acknowledged in this term; a peer without
+            one has acknowledged nothing.
     """
     if asked.transferee not in state.members or asked.transferee == state.self_id:
         return ResponseCode.UNKNOWN_MEMBER
@@ -154,7 +158,7 @@ def refuse_transfer(
 def peers_near(
     state: MemberState, settings: ElectionSettings, watermarks: Mapping[str, int]
 ) -> frozenset[str]:
-    """The peers that are so few entries behind that leadership may go over."""
+    """The peers that are few enough entries behind to take the leadership over."""
     last, lag_max = state.end.index, settings.transfer_lag_max
     lags = {name: last - watermarks.get(name, INDEX_NONE) for name in state.peers}
     return frozenset(name for name, lag in lags.items() if lag < lag_max)
@@ -163,11 +167,12 @@ def peers_near(
 def may_be_elected(state: MemberState, transferee: str, heard: PeersHeard, since: int = 0) -> bool:
     """Whether the transferee can be elected, by all that is known of the members' votes.
 
-    With too few votes that count by themselves no member would be elected, nor the leader once
-    more; and a member that joins can catch up only with a leader.
+    Without enough votes that count by themselves no member could be elected, not even the present
+    leader again; and a provisional voter can catch up only while there is a leader.
 
     Args:
-        since: a member counts if it answered the round of heartbeats of that number or a later one.
+        since: only members count that answered the round of heartbeats of that number or a later
+            one.
     """
     full, joining = heard.voters(since)
     everybody = full | joining | {state.self_id, transferee}
@@ -177,7 +182,7 @@ def may_be_elected(state: MemberState, transferee: str, heard: PeersHeard, since
 
 
 def refuse_take_over(state: MemberState, asked: TransferAsked) -> ResponseCode | None:
-    """Why a transferee does not even wait; None if it does."""
+    """Why a transferee refuses the request at once; None if it does not."""
     if asked.transferer != state.leader or state.role is not Role.FOLLOWER:
         return ResponseCode.INCONSISTENT_LEADER
     if asked.term != state.term:
@@ -186,12 +191,12 @@ def refuse_take_over(state: MemberState, asked: TransferAsked) -> ResponseCode |
 
 
 def without_a_next_term(state: MemberState) -> ResponseCode | None:
-    """Leadership goes over in the next term; nobody would hear a member of one above TERM_MAX."""
+    """The refusal if the next term would be above TERM_MAX, where no member follows; or None."""
     return ResponseCode.TAKE_LEADERSHIP_FAILED if state.term >= TERM_MAX else None
 
 
 def take_over_code(state: MemberState, term: int) -> ResponseCode | None:
-    """What became of a transferee that campaigns in `term`; None: it still does."""
+    """What became of a transferee that campaigns in `term`; None while it still does."""
     if state.term > term:
         return ResponseCode.EXPIRED_TERM
     if state.role is Role.LEADER and state.term == term:
@@ -202,5 +207,5 @@ def take_over_code(state: MemberState, term: int) -> ResponseCode | None:
 
 
 def reached(end: LedgerEnd, index: int) -> bool:
-    """Whether a transferee's log has all that it needs."""
+    """Whether a log that ends at `end` has the entry `index`."""
     return end.index >= index

@@ -1,4 +1,4 @@
-"""Votes: which candidate gets this member's, and what a round of votes comes to.
+"""Votes: which candidate gets this member's vote, and the result of a round of votes.
 
 Source: openmessaging/dledger, DLedgerLeaderElector.java (handleVote, maintainAsCandidate), 0.3.1.2;
 dledger.md 4.2 and 4.3, whose rows and lines are named below. Raft section 5.2 and 5.4.1.
@@ -9,25 +9,26 @@ Differs from upstream:
   `CompatSettings.votes_beside_leader`). It does not hold where the leader itself asks: it leads no
   more, and row 7 or 11 decides.
 - Before row 11 a vote is put off with REJECT_TERM_NOT_READY until the store has said the end of the
-  log for this session. Such an answer is asked again at once by candidates of either kind. A
-  follower becomes a candidate first: its leader, or whom it voted for, asks for votes, so nobody
-  leads, and what it acknowledges from here on must not grow its log.
+  log for this session. Candidates of either kind ask again at once after such an answer. A follower
+  becomes a candidate first: the member that asks is its leader, or the one that it voted for, so
+  nobody leads, and its log must not grow any more.
 - With `ElectionSettings.raft_votes` the table is gone through again after row 8, in the term that
-  was taken; and a round in a term that this candidate cannot lead, or whose leader it has missed,
-  is a probe: over once a quorum has answered that it sees no leader. A vote says so too; but a Java
-  follower that has its vote gives it beside a leader (bug V9): who is cut from that one alone still
-  takes the next term, as upstream's candidate does, only a pause sooner. A probe goes on where
-  somebody sees a leader, until a quorum cannot deny it any more: one that still hears a leader
-  without a quorum would prolong the outage by up to `leak_s` and a pause. Of the deniers no vote is
-  one then, for it may be such a follower's.
-- The vote of a member that has lost its log, or is new (`MemberState.membership`), counts only
-  together with those of all others: what it acknowledged is then in the candidate's log, or no
-  member has it. So a new group elects its first leader only after all its members have answered:
-  nobody else can say that none of them has ever held anything. Known gap: a member that also lost
-  its vote, and that reaches within `leak_s` only a leader whom a later term has superseded, may
-  help that leader commit beside the later one; nothing on the wire tells the two apart. A member
-  that led the term may be elected in it once more, by all: then nobody has what it appended
-  before, for a member that has it refuses the empty log.
+  was taken. A round in a term that this candidate cannot lead, or whose leader it has missed, is a
+  probe, which ends once a quorum has answered that it sees no leader. A vote counts as such an
+  answer; but a Java follower that still has its vote gives it although it has a leader (bug V9), so
+  a candidate that is cut off from the leader alone still takes the next term, as upstream's
+  candidate does, only a pause sooner. If a member answers that it sees a leader, the probe goes on
+  until a quorum cannot deny it any more: a member that still hears a leader without a quorum would
+  prolong the outage by up to `leak_s` and a pause. Votes do not count as denials then, for they may
+  come from such a follower.
+- A member that has lost its log, or is new (`MemberState.membership`), is a provisional voter: its
+  vote counts only if all members vote. What it acknowledged is then in the candidate's log, or no
+  member has it. So a new group elects its first leader only after all its members have answered,
+  because only then is it known that none of them has ever held anything. Known gap: a member that
+  also lost its vote, and that reaches within `leak_s` only a leader which a later term has
+  superseded, may help it commit; nothing on the wire distinguishes the two leaders. A member that
+  led the term may be elected in it again, if all members vote for it: then none has what it
+  appended before, for a member that has it refuses the empty log.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ from wire.dledger.codes import VoteResult
 
 @attrs.frozen(kw_only=True)
 class VoteAsked:
-    """A candidate's request.
+    """A candidate's request for a vote.
 
     Attributes:
-        candidate: the member that wants the vote.
-        term: in this term.
-        end: of its log.
+        candidate: the member that asks.
+        term: the term in which it asks.
+        end: the end of its log.
     """
 
     candidate: str
@@ -57,10 +58,11 @@ class VoteAsked:
 
 @attrs.frozen(kw_only=True)
 class VoteAnswer:
-    """`term` is the voter's own, in row 9 that of its log's end.
+    """The answer to a request for a vote.
 
     Attributes:
-        is_partial: of ACCEPT: it counts only with the votes of all others.
+        term: the voter's own; in row 9 that of its log's end.
+        is_partial: whether an ACCEPT is of a provisional voter, and counts only if all vote.
     """
 
     result: VoteResult
@@ -70,12 +72,12 @@ class VoteAnswer:
 
 @attrs.frozen(kw_only=True)
 class Judgement:
-    """What a request comes to.
+    """How a member answers a request for its vote.
 
     Attributes:
-        answer: to send, after `vote` is on the disk.
-        vote: to be remembered first; None if nothing changes.
-        raise_to: row 8: become a candidate of this term; None otherwise.
+        answer: to be sent once `vote` is on the disk.
+        vote: to be saved first; None if it does not change.
+        raise_to: in row 8, the term whose candidate this member becomes; else None.
     """
 
     answer: VoteAnswer
@@ -91,11 +93,11 @@ def judge(
     taking_leadership: bool,
     beside_leader: bool = False,
 ) -> Judgement:
-    """The table of dledger.md 4.2, first matching row.
+    """Judge a request by the first row that fits of the table in dledger.md 4.2.
 
     Args:
-        internal: this member asks itself, in memory.
-        taking_leadership: this member is itself taking leadership over in the present term.
+        internal: whether this member asks itself, in memory.
+        taking_leadership: whether this member takes the leadership over in the present term.
         beside_leader: `CompatSettings.votes_beside_leader`.
     """
     own, term = state.end, state.term
@@ -138,7 +140,7 @@ def judge(
 
 
 class ParseResult(enum.Enum):
-    """Upstream's names for what a round of votes came to."""
+    """The result of a round of votes, with upstream's names."""
 
     WAIT_TO_REVOTE = enum.auto()
     REVOTE_IMMEDIATELY = enum.auto()
@@ -157,10 +159,10 @@ class Pause(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class RoundResult:
-    """What a round of votes came to.
+    """What a candidate does after a round of votes.
 
     Attributes:
-        larger_term: of a voter; the candidate takes it next. None if nobody has one.
+        larger_term: a voter's larger term, which the candidate takes next; None if there is none.
     """
 
     parse_result: ParseResult
@@ -170,14 +172,15 @@ class RoundResult:
 
 @attrs.define(kw_only=True)
 class VoteRound:
-    """The answers to one round of requests.
+    """Counts the answers to one round of requests for votes.
 
     Attributes:
-        number: answers to another number are not of this round.
-        term: of the candidate.
-        deadline_s: it is not waited for longer.
-        probe_until_s: the term had a leader, or the candidate's vote is another's: it asks whether
-            anybody still sees a leader. A quorum's word by then is enough; None: it wants to lead.
+        number: stands in the answers; one with another number is not of this round.
+        term: the candidate's.
+        deadline_s: when the round ends at the latest.
+        probe_until_s: None if the candidate wants to lead. Else the round is a probe, because the
+            term had a leader or the candidate voted for another member: a quorum has to answer by
+            then that it sees no leader.
     """
 
     number: int
@@ -189,10 +192,9 @@ class VoteRound:
     _answers: dict[str, VoteAnswer | None] = attrs.field(factory=dict, init=False)
 
     def answered(self, voter: str, answer: VoteAnswer | None) -> None:
-        """`None`: no answer can be expected any more (upstream: UNKNOWN).
+        """Count a voter's answer; None: no answer can come any more (upstream: UNKNOWN).
 
-        A vote in another term is none for this candidate, whatever it was asked for: all versions
-        give theirs in the term of the request.
+        A vote in another term does not count: all versions vote in the term of the request.
         """
         assert voter in self.voters
         if answer is not None and answer.result is VoteResult.ACCEPT and answer.term != self.term:
@@ -202,10 +204,10 @@ class VoteRound:
     def _count(self, *results: VoteResult) -> int:
         return sum(a is not None and a.result in results for a in self._answers.values())
 
-    def _enough(self, words: int) -> bool:
-        """So many would do: all votes are among them, and words that may yet become votes."""
+    def _enough(self, answers: int) -> bool:
+        """Whether so many answers would elect: the votes, and answers that may become votes."""
         partial = sum(a is not None and a.is_partial for a in self._answers.values())
-        return words - partial >= self.quorum or words == len(self.voters)
+        return answers - partial >= self.quorum or answers == len(self.voters)
 
     @property
     def _passed(self) -> bool:
@@ -213,12 +215,12 @@ class VoteRound:
 
     @property
     def _nearly(self) -> bool:
-        """Once those that are not ready are."""
+        """Whether the candidate will be elected once the voters are ready that are not yet."""
         return self._enough(self._count(VoteResult.ACCEPT, VoteResult.REJECT_TERM_NOT_READY))
 
     @property
     def _lacks_the_rest(self) -> bool:
-        """More votes would do without another term: nobody has given his to another."""
+        """Whether the missing votes can still come in this term, as nobody voted for another."""
         accepts = self._count(VoteResult.ACCEPT, VoteResult.REJECT_TERM_NOT_READY)
         elsewhere = self._count(VoteResult.REJECT_ALREADY_VOTED)
         return accepts >= self.quorum and not self._passed and not elsewhere
@@ -229,13 +231,13 @@ class VoteRound:
 
     @property
     def ends_s(self) -> float:
-        """When it is over at the latest. A leader that is seen is denied in a probe's time only."""
+        """When the round ends at the latest; a probe that meets a leader ends with its own time."""
         if self.probe_until_s is not None and self._leader_seen:
             return min(self.deadline_s, self.probe_until_s)
         return self.deadline_s
 
     def over(self, now_s: float) -> bool:
-        """Whether more answers would change nothing, or are not waited for."""
+        """Whether the round has ended: more answers would change nothing, or its time is over."""
         return (
             now_s >= self.ends_s
             or len(self._answers) == len(self.voters)
@@ -246,61 +248,64 @@ class VoteRound:
 
     @property
     def _may_be_denied(self) -> bool:
-        """Whether a quorum may say yet that it sees no leader."""
+        """Whether a quorum may still answer that it sees no leader."""
         missing = len(self.voters) - len(self._answers)
         return self.probe_until_s is not None and self._denials + missing >= self.quorum
 
     @property
     def _denials(self) -> int:
-        """Voters that see no leader; a vote is no such word while another sees one (bug V9).
+        """How many voters see no leader. Votes do not count once a voter sees one (bug V9).
 
-        Nor is the vote of a member of ours: nothing in it says that it has not that bug. A quorum
-        of such words can end a leader that has one: where two of five are cut off from it and a
-        third has started again and not heard it yet, always, as with Raft's pre-vote.
+        The votes of our own members do not either: nothing in them shows that they lack the bug. A
+        quorum of denials can end the leadership of a leader that has a quorum: if two of five
+        members are cut off from it, and a third has restarted and not heard it yet. Raft's pre-vote
+        has that, too.
         """
-        words = [VoteResult.REJECT_ALREADY_VOTED, VoteResult.REJECT_TERM_NOT_READY]
+        denials = [VoteResult.REJECT_ALREADY_VOTED, VoteResult.REJECT_TERM_NOT_READY]
         if self._leader_seen:
-            return self._count(*words)
-        return self._count(VoteResult.ACCEPT, *words)
+            return self._count(*denials)
+        return self._count(VoteResult.ACCEPT, *denials)
 
     def leaderless(self, now_s: float) -> bool:
-        """A probe has heard in time that a quorum sees no leader, and would follow this candidate.
+        """Whether a probe has learned in time that a quorum sees no leader.
 
-        Of voters with bug V9, Java's among them: that it would follow. Not to count their votes
-        would put the next term off by a pause, and with it every election that needs them.
-        Later answers may be as old as a candidate that stood still.
+        Votes count, though a voter with bug V9, such as a Java member, may see a leader: without
+        them the next term would begin a pause later, and so would every election that needs them.
+        Answers after the probe's time do not count: the candidate may have stood still meanwhile.
         """
         if self.probe_until_s is None or now_s >= self.probe_until_s:
             return False
-        if self._leader_seen:  # no vote is among the words
+        if self._leader_seen:  # votes do not count as denials then
             return self._denials >= self.quorum
         return self._enough(self._denials)
 
     def gives_way(self, state: MemberState, asked: VoteAsked, answer: VoteAnswer) -> bool:
-        """Another probes meanwhile, and comes first: by its log, else by its name.
+        """Whether another candidate that probes comes first: by its log, else by its name.
 
-        Both would be told that nobody leads, take the next term and divide its votes.
+        Otherwise both would learn that nobody leads, take the next term and split its votes.
         """
         if self.probe_until_s is None or answer.result is not VoteResult.REJECT_ALREADY_VOTED:
             return False
         return asked.end != state.end or asked.candidate < state.self_id
 
     def result(self, now_s: float) -> RoundResult:
-        """The lines of dledger.md 4.3, first match; unless a leader that is seen is denied."""
+        """The result, by the first line that fits of dledger.md 4.3, unless a quorum denies a
+        leader.
+        """
         known = [a for a in self._answers.values() if a is not None]
         valid = sum(a.result is not VoteResult.UNKNOWN for a in known)
         bigger = self._count(
             VoteResult.REJECT_EXPIRED_LEDGER_TERM, VoteResult.REJECT_SMALL_LEDGER_END_INDEX
         )
-        told = (VoteResult.REJECT_EXPIRED_VOTE_TERM, VoteResult.REJECT_TERM_SMALL_THAN_LEDGER)
-        term_max = max((a.term for a in known if a.result in told), default=self.term)
+        with_term = (VoteResult.REJECT_EXPIRED_VOTE_TERM, VoteResult.REJECT_TERM_SMALL_THAN_LEDGER)
+        term_max = max((a.term for a in known if a.result in with_term), default=self.term)
         wait, random = ParseResult.WAIT_TO_REVOTE, Pause.RANDOM
         if term_max > self.term:
             next_term = ParseResult.WAIT_TO_VOTE_NEXT
             return RoundResult(parse_result=next_term, pause=random, larger_term=term_max)
         if self._leader_seen and not self.leaderless(now_s):
             waited = self.probe_until_s is not None and now_s >= self.probe_until_s
-            pause = random if waited else Pause.LEADER_SEEN  # which is an interval longer
+            pause = random if waited else Pause.LEADER_SEEN  # LEADER_SEEN is an interval longer
             return RoundResult(parse_result=wait, pause=pause)
         if valid < self.quorum:
             return RoundResult(parse_result=wait, pause=random)

@@ -3,8 +3,8 @@
 Source: openmessaging/dledger, DLedgerEntryPusher.java (EntryHandler.writeRequestMap,
 checkAbnormalFuture), 0.3.1.2; dledger.md 7.
 
-Differs: a newer one of the same index takes the place of the older; who waits too long is answered
-and forgotten. With `sticks` (`CompatSettings.pushes_stick`) neither (bug V2).
+Differs: a newer push of the same index replaces the older one; a push that waits too long is
+answered and forgotten. With `sticks` (`CompatSettings.pushes_stick`) neither is so (bug V2).
 """
 
 from __future__ import annotations
@@ -24,25 +24,27 @@ class WaitingPushes:
     """See the module's text.
 
     Attributes:
-        most: so many may wait.
-        gap_s: and so long.
+        most: how many may wait.
+        gap_s: how long each may wait.
     """
 
     most: int
     gap_s: float
     sticks: bool = False
     _by_first: dict[int, tuple[float, Pushed]] = attrs.field(factory=dict, init=False)
-    _told: set[int] = attrs.field(factory=set, init=False)  # tokens: answered, and still in the way
+    _answered: set[int] = attrs.field(factory=set, init=False)  # tokens, of those still queued
 
     @property
     def deadline_s(self) -> float | None:
-        """When `late` has something to give; None: nothing waits for that."""
-        waiting = (since_s for since_s, one in self._by_first.values() if not self._is_told(one))
+        """When `late` has pushes to return; None if none waits."""
+        waiting = (
+            since_s for since_s, one in self._by_first.values() if not self._is_answered(one)
+        )
         since_s = next(waiting, None)  # the oldest is first
         return None if since_s is None else since_s + self.gap_s
 
     def keep(self, now_s: float, pushed: Pushed) -> Refused | None:
-        """Have it wait. Gives what is refused for that, an older one or itself, and how."""
+        """Have a push wait. Returns: the push that is refused for it, an older one or itself."""
         held = self._by_first
         if self.sticks and pushed.first in held:
             return pushed, ResponseCode.REPEATED_PUSH
@@ -53,37 +55,39 @@ class WaitingPushes:
         return None if older is None else (older[1], ResponseCode.REPEATED_PUSH)
 
     def next(self, last: int) -> Pushed | None:
-        """One that follows on that entry, or begins before it; it waits no more."""
+        """Remove and return a push that begins right after that entry, or before."""
         first = min(self._by_first, default=None)
         return None if first is None or first > last + 1 else self._by_first.pop(first)[1]
 
     def late(self, now_s: float) -> list[Pushed]:
-        """Those that have waited too long, to be answered. Each is given to `answered` then."""
+        """The pushes that have waited too long. The caller answers each and passes it to
+        `answered`.
+        """
         held = self._by_first.values()
         return [
             pushed
             for since_s, pushed in held
-            if now_s >= since_s + self.gap_s and not self._is_told(pushed)
+            if now_s >= since_s + self.gap_s and not self._is_answered(pushed)
         ]
 
     def answered(self, pushed: Pushed) -> None:
-        """It is over, though what it waited for has not come."""
+        """Note that a push was answered although the entries before it did not come."""
         if self.sticks:
-            self._told.add(pushed.token)
+            self._answered.add(pushed.token)
         else:
             del self._by_first[pushed.first]
 
     def take_answered(self, pushed: Pushed) -> bool:
-        """Whether it was answered before, and must not be again. Asked once."""
-        was = self._is_told(pushed)
-        self._told.discard(pushed.token)
+        """Whether a push was answered before and must not be again; True once for each push."""
+        was = self._is_answered(pushed)
+        self._answered.discard(pushed.token)
         return was
 
     def clear(self) -> list[Pushed]:
-        """None waits any more. Gives those that did."""
+        """Remove and return all of them."""
         left = [pushed for _, pushed in self._by_first.values()]
         self._by_first.clear()
         return left
 
-    def _is_told(self, pushed: Pushed) -> bool:
-        return pushed.token in self._told
+    def _is_answered(self, pushed: Pushed) -> bool:
+        return pushed.token in self._answered

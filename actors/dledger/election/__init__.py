@@ -1,1 +1,1 @@
-"""A member's role: `state_maintainer` owns it, the rest of this room is its means."""
+"""A member's role: `state_maintainer` owns it, and the other modules serve it."""

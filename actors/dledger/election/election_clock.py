@@ -1,8 +1,8 @@
-"""When a member's election looks at the clock: never before what waits for the member is heard.
+"""Decides when a member's election looks at the clock: after the messages that wait were read.
 
 Upstream: openmessaging/dledger, DLedgerLeaderElector.java (StateMaintainer), 0.3.1.2, which looks
-every 10 ms. Differs: a member that stood still (a stopped process, a machine that slept) finds its
-time-outs over while its leader's heartbeats lie unread; upstream's campaigns then.
+every 10 ms. Differs: when a member stood still (a stopped process, a machine that slept), its
+time-outs are over while its leader's heartbeats wait unread; upstream's campaigns then.
 """
 
 from __future__ import annotations
@@ -15,40 +15,46 @@ import attrs
 from actors.runtime import Timers
 
 LISTEN_S: Final = 0.05
-"""Before a campaign: what has come meanwhile is read in so long."""
+"""How long messages are read before a campaign, in seconds."""
 LAGGED_S: Final = 1.0
-"""Whose timer is so late stood still once more, and listens again."""
+"""A member whose timer is so late has stood still once more, and reads for LISTEN_S again."""
 _HELD: Final = -math.inf
 
 
 @attrs.frozen(kw_only=True)
 class TickDue:
-    """Timer: `Effects.deadline_s`. Attributes: listened_s: it has listened until then; None: no."""
+    """Timer: `Effects.deadline_s` has come.
+
+    Attributes:
+        listened_s: until when messages were read before a campaign; None if they were not.
+    """
 
     listened_s: float | None = None
 
 
 @attrs.define
 class ElectionClock:
-    """See the module's text. Its timer tells the maintainer TickDue."""
+    """The clock of one election. Its timer sends the maintainer TickDue. See the module's text."""
 
     _timers: Timers[Any]
     _set_s: float | None = attrs.field(default=None, init=False)  # _HELD: no deadline is earlier
     _owed: bool = attrs.field(default=False, init=False)
 
     def wake_by(self, deadline_s: float | None) -> None:
-        """`Effects.deadline_s`: a later one needs no new timer, for the old one finds nothing due
-        and sets the next."""
+        """Set the timer for `Effects.deadline_s`.
+
+        A later deadline needs no new timer: the old one finds nothing due and sets the next.
+        """
         if deadline_s is not None and (self._set_s is None or deadline_s < self._set_s):
             self._set_s = deadline_s
             self._timers.start_at("tick", deadline_s, TickDue())
 
     def ticks(self, now_s: float, due: TickDue, *, campaigns: bool, saving: bool) -> bool:
-        """Whether the election is to look at the clock now.
+        """Whether the election has to look at the clock now.
 
         Args:
-            campaigns: it would then take the leader for lost, or ask for votes.
-            saving: all that it asks for waits for a vote to be saved: it looks after that.
+            campaigns: whether it would then take the leader for lost, or ask for votes.
+            saving: whether its effects would wait for a vote to be saved; it looks after that.
         """
         if saving:
             self._set_s, self._owed = _HELD, True
@@ -63,7 +69,7 @@ class ElectionClock:
         return True
 
     def saved(self, now_s: float) -> None:
-        """No vote is to be saved any more."""
+        """Note that no vote waits to be saved any more."""
         if self._owed:
             self._set_s, self._owed = None, False
             self.wake_by(now_s)

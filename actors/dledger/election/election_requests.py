@@ -1,4 +1,4 @@
-"""The requests of elections and transfers, and what their answers mean: bodies to values and back.
+"""Translates requests of elections and transfers, and their answers, to values and back.
 
 Upstream: openmessaging/dledger, DLedgerLeaderElector.java, 0.3.1.2; dledger.md 2.3.
 """
@@ -40,12 +40,12 @@ from wire.dledger.rpc import (
 )
 
 PARTIAL: Final = (ResponseCode.INCONSISTENT_STATE, VoteResult.REJECT_TAKING_LEADERSHIP)
-"""A partial vote: what members of upstream's take for none at all."""
+"""The answer of a provisional voter, which upstream's members do not count as a vote."""
 
 
 @attrs.frozen
 class _Vote:
-    """Token of a VOTE."""
+    """The token of a VOTE."""
 
     number: int
     peer: str
@@ -53,7 +53,7 @@ class _Vote:
 
 @attrs.frozen
 class _Beat:
-    """Token of a HEART_BEAT."""
+    """The token of a HEART_BEAT."""
 
     number: int
     peer: str
@@ -61,15 +61,15 @@ class _Beat:
 
 @attrs.frozen
 class _Transfer:
-    """Token of a LEADERSHIP_TRANSFER to the transferee."""
+    """The token of a LEADERSHIP_TRANSFER to the transferee."""
 
     number: int
 
 
 def round_of(token: object) -> int | None:
-    """The number of the round of votes or heartbeats that a call is of; None: of neither.
+    """The number of the round of votes or heartbeats to which a call belongs; None: to neither.
 
-    They rise through all lives of a maintainer.
+    Numbers rise through all incarnations of a maintainer.
     """
     return token.number if isinstance(token, _Vote | _Beat) else None
 
@@ -84,7 +84,7 @@ def calls(
     settings: ElectionSettings,
     answer_to: ActorRef[Any],
 ) -> list[tuple[str, Call]]:
-    """All that these effects ask of peers, with whom."""
+    """All calls that these effects ask for, each with its peer."""
     sent: list[tuple[str, Call]] = []
     if effects.ask_votes is not None:
         sent += _votes(sender, peers, effects.ask_votes, settings, answer_to)
@@ -123,7 +123,7 @@ def _beats(
     settings: ElectionSettings,
     answer_to: ActorRef[Any],
 ) -> list[tuple[str, Call]]:
-    """To each peer; who has not answered when the next is due counts as dead."""
+    """Send each peer a heartbeat; one that has not answered when the next is due counts as dead."""
     calls = []
     for peer in peers:
         request = HeartBeatRequest(**sender.base(peer, sender.self_id, send.term))
@@ -133,7 +133,7 @@ def _beats(
 
 
 def _transfer(sender: Sender, send: SendTransfer, answer_to: ActorRef[Any]) -> tuple[str, Call]:
-    """Tell the transferee that it may be elected."""
+    """Ask the transferee to take the leadership over."""
     request = LeadershipTransferRequest(
         take_leadership_ledger_index=send.index,
         transfer_id=sender.self_id,
@@ -149,7 +149,7 @@ def _call(request: Request, timeout_s: float, token: object, answer_to: ActorRef
 
 
 def answered(election: Election, now_s: float, answered: Answered) -> Effects:
-    """What an answer, or that there is none, is to the election."""
+    """Pass a call's answer, or that it has none, to the election."""
     response: Response | None = answered.response
     match answered.token:
         case _Vote(number, peer):
@@ -172,7 +172,7 @@ def answered(election: Election, now_s: float, answered: Answered) -> Effects:
 
 
 def vote_answer(response: VoteResponse) -> VoteAnswer:
-    """What a voter says."""
+    """A voter's answer as a value."""
     result = response.vote_result or VoteResult.UNKNOWN
     if (response_code(response.code), result) == PARTIAL:
         return VoteAnswer(result=VoteResult.ACCEPT, term=response.term, is_partial=True)
@@ -201,7 +201,7 @@ def transfer_asked(request: Request, token: int) -> TransferAsked:
 
 
 def vote_response(request: Request, answer: VoteAnswer) -> VoteResponse:
-    """It copies the request's base fields."""
+    """The response to a request for a vote; it copies the request's base fields."""
     code, result = PARTIAL if answer.is_partial else (ResponseCode.SUCCESS, answer.result)
     return VoteResponse(
         code=code,
@@ -223,5 +223,5 @@ def transfer_response(answer: TransferAnswer) -> LeadershipTransferResponse:
 
 
 def metadata(request: MetadataRequest, leader: str, addresses: dict[str, str]) -> MetadataResponse:
-    """Clients adopt these addresses."""
+    """The response to a METADATA request. Clients connect to the addresses in it."""
     return MetadataResponse(group=request.group, leader_id=leader or None, peers=dict(addresses))

@@ -1,4 +1,4 @@
-"""What a maintainer has decided and not yet done: nothing leaves before the vote it rests on."""
+"""The effects that a maintainer has not carried out yet: none before its vote is on the disk."""
 
 from __future__ import annotations
 
@@ -11,13 +11,18 @@ from actors.dledger.core.election_effects import Effects
 from actors.dledger.rpc.rpc_messages import Asked
 
 HELD_MAX: Final = 4096
-"""Jobs that may wait for a vote to be saved. At it a member takes no requests; what it learns and
-does by itself is no more than a few."""
+"""How many jobs may wait for a vote to be saved. With so many a member takes no requests; its own
+jobs are never more than a few.
+"""
 
 
 @attrs.frozen(kw_only=True)
 class Job:
-    """Effects that are to be carried out; `asked` is the request that was the input."""
+    """Effects to be carried out.
+
+    Attributes:
+        asked: the request that was the input; None if it was another input.
+    """
 
     effects: Effects
     asked: Asked | None = None
@@ -25,35 +30,35 @@ class Job:
 
 @attrs.define(kw_only=True)
 class HeldEffects:
-    """Jobs in their order (PersistBeforeSend).
+    """The jobs in their order (PersistBeforeSend).
 
     Attributes:
-        waits: for the disk; without it (`CompatSettings.vote_unsynced`) a vote is given to the
-            store, and what rests on it goes on (bug B8).
-        saving: whose vote all jobs wait for; None: they do not wait.
+        waits: whether jobs wait until their vote is on the disk. If not
+            (`CompatSettings.vote_unsynced`), the vote goes to the store, and they go on (bug B8).
+        saving: the effects whose vote all jobs wait for; None if they do not wait.
     """
 
     waits: bool
     saving: Effects | None = attrs.field(default=None, init=False)
     _jobs: deque[Job] = attrs.field(factory=deque, init=False)
-    _given: Job | None = attrs.field(default=None, init=False)  # its vote went to the store
+    _given: Job | None = attrs.field(default=None, init=False)  # the store has its vote
 
     def __len__(self) -> int:
         return len(self._jobs)
 
     @property
     def full(self) -> bool:
-        """No request is to be taken: its answer would wait behind too many."""
+        """Whether no request may be taken, because its answer would wait behind too many."""
         return len(self._jobs) >= HELD_MAX
 
     def add(self, job: Job) -> None:
-        """Behind all others. What would wait, and asks for nothing, is dropped."""
+        """Add a job behind all others; one that would wait, and asks for nothing, is dropped."""
         if (self.saving is not None or self._jobs) and job.asked is None and job.effects.idle:
             return
         self._jobs.append(job)
 
     def next(self) -> Job | Effects | None:
-        """What to do now: a job, or to save the vote of these, the next job's."""
+        """What to do now: carry out a job, or save the vote of these effects, the next job's."""
         if self.saving is not None or not self._jobs:
             return None
         job = self._jobs[0]
@@ -64,6 +69,6 @@ class HeldEffects:
         return job.effects
 
     def saved(self) -> None:
-        """The vote is on the disk."""
+        """Note that the vote is on the disk."""
         assert self.saving is not None
         self.saving = None

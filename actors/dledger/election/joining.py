@@ -1,6 +1,6 @@
 """A provisional voter: a new member, or one that lacks its log; its vote counts only if all vote.
 
-It is one until it has caught up. Upstream's member votes whatever it has lost: with others it may
+It is one until it has caught up. Upstream's member votes whatever it has lost, and may help to
 elect a leader that lacks an acknowledged entry.
 """
 
@@ -16,7 +16,7 @@ from actors.log_types import Membership
 from actors.storage.ledger.member_opening import MemberNote
 
 _LOGGER = logging.getLogger("triolog.dledger")
-_TOLD = {
+_REASONS = {
     Membership.FULL: "",
     Membership.NEW: "is new: its vote counts only with all others', until it holds a leader's log",
     Membership.FORGOT: (
@@ -27,41 +27,44 @@ _TOLD = {
 
 @attrs.define
 class Joining:
-    """See the module's text. One owner: the state maintainer.
+    """The membership of this member. The state maintainer owns it. See the module's text.
 
     Attributes:
-        words: for people; "": its vote counts.
+        reason: for people: why its vote counts only if all members vote; "" if it counts by itself.
     """
 
     _sender: Sender
     _note: MemberNote | None = None
-    words: str = attrs.field(default="", init=False)
+    reason: str = attrs.field(default="", init=False)
 
     def present(self, found: Membership) -> Membership:
-        """What the member is as a life of the maintainer begins. The process may have lived for
-        longer, and the member joined in between.
+        """The membership with which an incarnation of the maintainer begins.
+
+        The member may have caught up since the store was opened, in an earlier incarnation.
 
         Args:
-            found: when the store was opened.
+            found: the membership that was found when the store was opened.
         """
         noted = None if self._note is None else self._note.membership()
         return noted or found
 
     def began(self, membership: Membership) -> tuple[MembershipChanged, ...]:
-        """What a life of the maintainer begins as. Returns: what to emit."""
-        self.words = _TOLD[membership]
+        """Begin an incarnation of the maintainer as this. Returns: the events to emit."""
+        self.reason = _REASONS[membership]
         if membership is Membership.FULL:
             return ()
         level = logging.INFO if membership is Membership.NEW else logging.WARNING
-        _LOGGER.log(level, "%s: %s %s", self._sender.group, self._sender.self_id, self.words)
+        _LOGGER.log(level, "%s: %s %s", self._sender.group, self._sender.self_id, self.reason)
         return (MembershipChanged(membership=membership.value),)
 
     def joined(self) -> tuple[MembershipChanged, ...]:
-        """Its vote counts from now on. Returns: what to emit.
+        """Let the member's vote count by itself from now on.
 
-        Where that cannot be noted it is so all the same, until a restart.
+        If that cannot be saved it is so all the same, until a restart.
+
+        Returns: the events to emit.
         """
-        self.words = ""
+        self.reason = ""
         group, self_id = self._sender.group, self._sender.self_id
         _LOGGER.info("%s: %s holds its leader's log now: its vote counts", group, self_id)
         if self._note is not None:

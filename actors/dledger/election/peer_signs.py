@@ -1,7 +1,7 @@
-"""Whether each peer answers votes and heartbeats, and refuses this member, or says no sound term.
+"""What the answers to votes and heartbeats show of each peer: silence, refusals, impossible terms.
 
 Source: the codes 400 to 402 of openmessaging/dledger, DLedgerServer.handle..., 0.3.1.2, where
-upstream's caller drops them without a word; dledger.md 2.4, 4.2 and 4.4.
+upstream's caller drops them without a message; dledger.md 2.4, 4.2 and 4.4.
 """
 
 from __future__ import annotations
@@ -35,30 +35,29 @@ _OF_VOTES: Final = {
 
 
 LEADERLESS_S: Final = 10.0
-"""A candidate says so for the first time then, and at most as often what has changed since."""
+"""After so long a candidate first logs that it finds no leader; changes are logged at most so
+often.
+"""
 
 _LOGGER: Final = logging.getLogger("triolog.dledger")
 
 
 @attrs.define
 class Leaderless:
-    """A candidate that finds no leader for a while says so, and what keeps others from electing
-    one.
+    """Logs that a candidate has found no leader for a while, and what keeps one from being elected.
 
-    Whoever reads only what a node writes sees nothing of an election otherwise. Upstream logs
-    each of its rounds. One that never stands for election (`candidate = false`) asks nobody, so
-    it has nothing to say.
-
-    One owner: `PeerSigns`.
+    Otherwise nothing of an election would be seen in a node's log; upstream logs each of its
+    rounds. A member that is no candidate (`candidate = false`) asks no peer, so it logs nothing.
+    `PeerSigns` owns it.
     """
 
     _sender: Sender
-    _since_s: float | None = attrs.field(default=None, init=False)  # a candidate
+    _since_s: float | None = attrs.field(default=None, init=False)  # a candidate since then
     _said_s: float = attrs.field(default=0.0, init=False)
     _said: str = attrs.field(default="", init=False)
 
     def took(self, now_s: float, role: RoleChanged) -> None:
-        """A role. Tells that there is a leader, if it was told that there is none."""
+        """Note a role; log that there is a leader, if it was logged that there is none."""
         if role.role is Role.CANDIDATE:
             if self._since_s is None:
                 self._since_s = self._said_s = now_s
@@ -69,36 +68,36 @@ class Leaderless:
         self._since_s, self._said = None, ""
 
     def look(self, now_s: float, signs: Iterable[PeerSign], *, joins: bool, full: str = "") -> None:
-        """At what the peers say to a candidate.
+        """Log what keeps this candidate from a leader, if it is due and has changed.
 
         Args:
-            joins: its own vote counts only with all others'.
-            full: why its store takes no entries, so that it cannot lead.
+            joins: whether this member is a provisional voter.
+            full: why its store takes no entries, so that it cannot lead; "" if it takes them.
         """
         if self._since_s is None or now_s - self._said_s < LEADERLESS_S:
             return
-        words = self._lacks(sorted(signs, key=lambda each: each.peer), joins=joins, full=full)
-        if words != self._said:
-            self._said, self._said_s = words, now_s
-            self._warn(f"has found no leader for {now_s - self._since_s:.0f} s: {words}")
+        reason = self._reason(sorted(signs, key=lambda each: each.peer), joins=joins, full=full)
+        if reason != self._said:
+            self._said, self._said_s = reason, now_s
+            self._warn(f"has found no leader for {now_s - self._since_s:.0f} s: {reason}")
 
-    def _lacks(self, signs: list[PeerSign], *, joins: bool, full: str) -> str:
+    def _reason(self, signs: list[PeerSign], *, joins: bool, full: str) -> str:
         silent = [each.peer for each in signs if each.silent]
         refusing = [each.peer for each in signs if not each.silent and each.refusal]
         asked = [each.peer for each in signs if each.joins and not each.silent]
         joining = [self._sender.self_id] * joins + asked
-        parts = [f"it takes no entries ({full})"] if full else []
+        reasons = [f"it takes no entries ({full})"] if full else []
         if silent:
-            parts.append(f"{', '.join(silent)} {_verb(silent, 'does', 'do')} not answer")
+            reasons.append(f"{', '.join(silent)} {_verb(silent, 'does', 'do')} not answer")
         if refusing:
-            parts.append(f"{', '.join(refusing)} {_verb(refusing, 'refuses', 'refuse')} it")
+            reasons.append(f"{', '.join(refusing)} {_verb(refusing, 'refuses', 'refuse')} it")
         if joining:
             lack = _verb(joining, "is new or lacks its log", "are new or lack their logs")
-            parts.append(f"{', '.join(joining)} {lack}, which takes the votes of all")
-        return "; ".join(parts) or "the others answer, and elect nobody"
+            reasons.append(f"{', '.join(joining)} {lack}, which takes the votes of all")
+        return "; ".join(reasons) or "the others answer, and elect nobody"
 
-    def _warn(self, words: str) -> None:
-        _LOGGER.warning("%s: %s %s", self._sender.group, self._sender.self_id, words)
+    def _warn(self, text: str) -> None:
+        _LOGGER.warning("%s: %s %s", self._sender.group, self._sender.self_id, text)
 
 
 def _verb(names: list[str], one: str, several: str) -> str:
@@ -106,7 +105,7 @@ def _verb(names: list[str], one: str, several: str) -> str:
 
 
 def leap_text(refused: TermRefused) -> str:
-    """What is wrong with a peer's term, and what is to be done about it."""
+    """For people: what is wrong with a peer's term, and what to do about it."""
     return (
         f"says term {refused.term}, which does not follow {refused.known}, the last known here, and"
         " is not believed: whichever of both differs from all other members has lost its vote:"
@@ -115,7 +114,7 @@ def leap_text(refused: TermRefused) -> str:
 
 
 def refusal_of(response: Response) -> str:
-    """Why the peer takes nothing of this member, for people; "": it does, or refuses this only."""
+    """For people: why a peer refuses this member; "" if it does not, or refuses this call only."""
     code = response_code(response.code)
     if isinstance(response, VoteResponse) and response.vote_result in _OF_VOTES:
         code = _OF_VOTES[response.vote_result]
@@ -125,11 +124,11 @@ def refusal_of(response: Response) -> str:
 
 @attrs.define
 class PeerSigns:
-    """See the module's text. One owner: the state maintainer.
+    """What the answers have shown of each peer. The state maintainer owns it.
 
     Attributes:
-        full: why the own store took no entries when it was last asked to; "": it took them. To lead
-            or follow for a moment clears nothing: who is elected may have no more room.
+        full: why the own store refused entries when it was last given some; "" if it took them. A
+            new role does not clear it: a member that is elected may have as little room.
     """
 
     _sender: Sender
@@ -147,16 +146,14 @@ class PeerSigns:
     )
 
     def took(self, now_s: float, role: RoleChanged) -> None:
-        """A role of this member's. With a leader, what was in the way of one is past."""
+        """Note this member's new role; with a leader, forget which peers are provisional voters."""
         if role.role is not Role.CANDIDATE:
             signs = self._signs.items()
             self._signs = {peer: attrs.evolve(sign, joins=False) for peer, sign in signs}
         self._leaderless.took(now_s, role)
 
-    def told_of(self, events: tuple[object, ...]) -> tuple[object, ...]:
-        """Heed what the election has done. Warns of a term that was not believed. Returns: the
-        events.
-        """
+    def note_events(self, events: tuple[object, ...]) -> tuple[object, ...]:
+        """Log each impossible term that the election has refused. Returns: the same events."""
         for event in events:
             if isinstance(event, TermRefused):
                 self._leapt[event.peer] = event
@@ -164,16 +161,16 @@ class PeerSigns:
         return events
 
     def grew(self, end_index: int) -> None:
-        """The log's end now. With entries that are new the store takes some again."""
+        """Note the log's end: if it has new entries, the store takes some again."""
         if end_index > self._end_index:
             self.full = ""
         self._end_index = end_index
 
     def heard(self, now_s: float, answered: Answered, *, joins: bool = False) -> None:
-        """A call to a peer has ended. Warns of a refusal that is news, and of a long election.
+        """Note that a call to a peer has ended; log a new refusal, and an election that takes long.
 
         Args:
-            joins: this member's vote counts only with all others'.
+            joins: whether this member is a provisional voter.
         """
         self._hear(now_s, answered)
         self._leaderless.look(now_s, self._signs.values(), joins=joins, full=self.full)
@@ -181,7 +178,7 @@ class PeerSigns:
     def _hear(self, now_s: float, answered: Answered) -> None:
         number, peer = round_of(answered.token), answered.peer
         if number is None or number < self._rounds.get(peer, 0):
-            return  # an earlier one that was given up says nothing of now
+            return  # an older call, which was given up, is no news
         self._rounds[peer] = number
         before = self._signs.get(peer)
         if answered.response is None:
@@ -207,7 +204,7 @@ class PeerSigns:
             self._log.say(peer, refusal and f"{peer} refuses {self._sender.self_id}: {refusal}")
 
     def _leap_of(self, peer: str, term: int) -> str:
-        """What is still wrong with the peer's term, which it has just said."""
+        """For people: what is still wrong with the term in the peer's answer; "" for nothing."""
         refused = self._leapt.get(peer)
         if refused is None:
             return ""
@@ -216,7 +213,7 @@ class PeerSigns:
             return ""
         return leap_text(refused)
 
-    def told(self, unsaved_vote: str = "", joining: str = "") -> Signs:
+    def signs(self, unsaved_vote: str = "", joining: str = "") -> Signs:
         """The signs of every peer that was asked for something, and of this member itself."""
         signs = tuple(self._signs[peer] for peer in sorted(self._signs))
         return Signs(signs=signs, unsaved_vote=unsaved_vote, joining=joining, full=self.full)

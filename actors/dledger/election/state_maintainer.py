@@ -1,17 +1,17 @@
-"""StateMaintainer: owns a member's role, and tells all its parts by which session they act.
+"""StateMaintainer owns a member's role, and sends its actors the session by which they act.
 
 Upstream: openmessaging/dledger, DLedgerLeaderElector.java (StateMaintainer, handleVote,
 handleHeartBeat, handleLeadershipTransfer), MemberState.java, DLedgerServer.java
 (handleMetadata, checkPreferredLeader), 0.3.1.2; the decisions and their differences are in
 `core.election`.
 
-Differs: what is decided is carried out in order, and nothing of it before the vote that it rests on
-is on the disk; while that finds no room requests wait, up to a bound. A part that lives anew is
-told the session again, or has it renewed.
+Differs: effects are carried out in order, and none before the vote that it rests on is on the disk.
+While the disk has no room for a vote, requests wait, up to a bound. An actor that was restarted is
+sent the session again, or has it renewed.
 
 Messages: Asked (VOTE, HEART_BEAT, METADATA, LEADERSHIP_TRANSFER), Answered, LedgerGrew, Rejoin,
 SawTerm, StoreTakes, CaughtUp, Held, ProveLeader, GetSigns. At its start it asks the store
-GetMember; later SaveVote and OpenSession, and the checker GetWatermarks; it tells all parts
+GetMember; later SaveVote and OpenSession, and the checker GetWatermarks. It sends all actors
 Resting, then Following or Leading, and the checker HoldAppends. A restart forgets the role: it
 begins a new session, as a candidate.
 """
@@ -28,14 +28,14 @@ import attrs
 from actors.dledger.core.election import Election
 from actors.dledger.core.election_effects import Effects, RoleChanged
 from actors.dledger.core.member_state import TERM_NONE, LedgerEnd, MemberState, SavedVote
-from actors.dledger.core.settings import NUMBERS_OF_A_LIFE, CompatSettings, ElectionSettings
+from actors.dledger.core.settings import NUMBERS_PER_INCARNATION, CompatSettings, ElectionSettings
 from actors.dledger.election import election_requests as requests
 from actors.dledger.election.election_clock import ElectionClock, TickDue
 from actors.dledger.election.held_effects import HeldEffects, Job
 from actors.dledger.election.joining import Joining
 from actors.dledger.election.open_questions import OpenQuestions
 from actors.dledger.election.peer_signs import PeerSigns
-from actors.dledger.election.session_telling import SessionTelling
+from actors.dledger.election.session_broadcast import SessionBroadcast
 from actors.dledger.leader_status import LeaderStatus
 from actors.dledger.replication.append_messages import GetWatermarks, Held, HoldAppends, Watermarks
 from actors.dledger.rpc.peer_messages import GetSigns
@@ -43,13 +43,13 @@ from actors.dledger.rpc.refusal_log import RefusalLog
 from actors.dledger.rpc.rpc_messages import Answered, Asked, Call, Sender
 from actors.dledger.session_messages import (
     CaughtUp,
-    Heard,
     LeaderProven,
     ProveLeader,
     Rejoin,
     SawTerm,
+    SessionChange,
+    SessionReport,
     StoreTakes,
-    Told,
 )
 from actors.errors import Overloaded
 from actors.events.dledger import VoteUnsaved
@@ -66,52 +66,52 @@ from wire.dledger.rpc import (
 
 MAILBOX_CAPACITY: Final = 4096
 STORE_TIMEOUT_S: Final = 60.0
-"""A vote, or a session, that the store does not confirm by then is asked for again. At the start it
-may have the question wait behind a removal of entries, and that behind a sync."""
+"""How long the store may take to confirm a vote or a session before it is asked again. At the start
+the question may wait behind a removal of entries, and that behind a sync.
+"""
 SAVE_AGAIN_S: Final = 1.0
-"""A vote that found no room on the disk is saved again after so long; until then nothing that rests
-on it leaves this member."""
+"""The pause before a vote is saved again for which the disk had no room; until then this member
+sends nothing that rests on it.
+"""
 LEAD_AGAIN_S: Final = 10.0
-"""A store that refused an entry for want of room may have some again: it looks at its disk so
-often."""
+"""How often a store that refused an entry for want of room looks at its disk again."""
 WATERMARKS_TIMEOUT_S: Final = 5.0
 ENDS_MAX: Final = 64
-"""Ends that wait for their sync; between two of them one may be left out."""
+"""How many ends of the log may wait for their sync; of more, the newest replaces the one before."""
 
 
 @attrs.define
 class UnsavedVote:
-    """A vote that a member cannot save: nothing of it leaves the member, so it says why it is
-    silent.
+    """A vote that a member cannot save. Nothing that rests on it is sent, so the status says why.
 
     Upstream: openmessaging/dledger, MemberState.java (persistTerm, 0.3.1.2), which logs the
     failure and answers as if the vote were kept.
 
     Attributes:
-        words: what is in the way, for people; "": nothing is.
+        reason: for people: why the vote cannot be saved; "" if it can.
     """
 
     _sender: Sender
-    words: str = attrs.field(default="", init=False)
+    reason: str = attrs.field(default="", init=False)
     _log: RefusalLog = attrs.field(
         default=attrs.Factory(lambda vote: RefusalLog(vote._sender.group), takes_self=True),
         init=False,
     )
 
     def tried(self, term: int, error: Exception | None) -> tuple[VoteUnsaved, ...]:
-        """A vote was saved, or it could not be, and will be tried again. Warns of what is news.
+        """Note that a vote was saved, or could not be and will be tried again; log a change.
 
-        Returns: what to emit.
+        Returns: the events to emit.
         """
-        before, me = self.words, self._sender.self_id
+        before, me = self.reason, self._sender.self_id
         if error is None:
-            self.words, reason = "", ""
+            self.reason, reason = "", ""
             said = f"{me} has saved its vote of term {term}, and goes on"
         else:
             reason = str(error) or type(error).__name__
-            self.words = f"cannot save its vote of term {term}: {reason}"
-            said = f"{me} {self.words}; until it can it takes no part in elections"
-        if bool(before) == bool(self.words):
+            self.reason = f"cannot save its vote of term {term}: {reason}"
+            said = f"{me} {self.reason}; until it can it takes no part in elections"
+        if bool(before) == bool(self.reason):
             return ()
         self._log.say(me, said)
         return (VoteUnsaved(term=term, reason=reason),)
@@ -119,8 +119,9 @@ class UnsavedVote:
 
 @attrs.define
 class StoredEnds:
-    """Up to which entry the log is kept, with that entry's term: the store says the index alone.
-    Fed with each news of the log; `kept` trails it by what is not synced.
+    """The last entry that is stored, with its term, as the store reports the synced index alone.
+
+    It is fed with each report of the log; `kept` lags behind by what is not synced.
 
     Source: openmessaging/dledger, MemberState.java, updateLedgerIndexAndTerm (0.3.1.2), which
     counts what is written; here a synced member's log ends where its disk does.
@@ -131,7 +132,7 @@ class StoredEnds:
     _waiting: deque[LedgerEnd] = attrs.field(factory=deque, init=False)
 
     def grew(self, end: LedgerEnd, synced_index: int) -> LedgerEnd:
-        """Gives the newest end known to be kept."""
+        """Note a report of the log. Returns: the newest end known to be stored."""
         if not self.synced:
             self.kept = end
             return end
@@ -143,13 +144,13 @@ class StoredEnds:
         while self._waiting and self._waiting[0].index <= synced_index:
             self.kept = self._waiting.popleft()
         if self.kept.index > end.index:
-            self.kept = end  # a cut is on the disk before it is told
+            self.kept = end  # a cut is on the disk before it is reported
         return self.kept
 
 
 @attrs.frozen(kw_only=True)
 class VoteSaved:
-    """What the store said to SaveVote."""
+    """The store's answer to SaveVote."""
 
     vote: SavedVote
     outcome: TermVote | Exception
@@ -157,7 +158,11 @@ class VoteSaved:
 
 @attrs.frozen(kw_only=True)
 class Opened:
-    """What the store said to OpenSession. Attributes: vote: that it saved with it, if any."""
+    """The store's answer to OpenSession.
+
+    Attributes:
+        vote: the vote that it saved with it, if any.
+    """
 
     role: RoleChanged
     vote: SavedVote | None
@@ -166,7 +171,11 @@ class Opened:
 
 @attrs.frozen(kw_only=True)
 class WatermarksSaid:
-    """What the checker said; `asked` is None for the look at preferred leaders."""
+    """The checker's answer to GetWatermarks.
+
+    Attributes:
+        asked: the request for a transfer; None for the look at preferred leaders.
+    """
 
     asked: Asked | None
     outcome: Watermarks | Exception
@@ -174,7 +183,7 @@ class WatermarksSaid:
 
 @attrs.frozen(kw_only=True)
 class SaveAgainDue:
-    """Timer: the vote is to be saved once more."""
+    """Timer: the vote has to be saved once more."""
 
 
 @attrs.frozen(kw_only=True)
@@ -188,7 +197,7 @@ class LookForPreferred:
 
 
 Message: TypeAlias = (
-    Asked | Answered | store_messages.LedgerGrew | Heard | Held | ProveLeader | GetSigns
+    Asked | Answered | store_messages.LedgerGrew | SessionReport | Held | ProveLeader | GetSigns
 )
 _Inbox: TypeAlias = (
     Message
@@ -208,12 +217,12 @@ class StateMaintainer(Actor[_Inbox]):
 
     Attributes:
         compat: upstream's looser rules.
-        addresses: of each member, as clients reach it: "host:port".
-        synced: the log is what is on the disk.
-        role_status: where refusals find the leader.
-        parts: all that are told sessions, by path.
-        peers: the connection to each peer that nothing large goes through.
-        joining: what is noted, and told, of this member's vote.
+        addresses: by member, where clients reach it: "host:port".
+        synced: whether an entry counts as stored only once it is on the disk.
+        role_status: where the role is published.
+        actors: the actors that are sent sessions, by path.
+        peers: by peer, the connection for votes and heartbeats, which carries nothing large.
+        joining: whether this member's vote counts by itself.
     """
 
     mailbox = MailboxSpec(
@@ -227,19 +236,19 @@ class StateMaintainer(Actor[_Inbox]):
     role_status: LeaderStatus
     store_ref: ActorRef[store_messages.Message]
     checker: ActorRef[HoldAppends | GetWatermarks]
-    parts: dict[str, ActorRef[Told]]
+    actors: dict[str, ActorRef[SessionChange]]
     peers: dict[str, ActorRef[Call]]
     joining: Joining
     _election: Election = attrs.field(init=False)
     _ends: StoredEnds = attrs.field(init=False)
-    _telling: SessionTelling = attrs.field(init=False)
+    _broadcast: SessionBroadcast = attrs.field(init=False)
     _held: HeldEffects = attrs.field(init=False)
     _questions: OpenQuestions = attrs.field(factory=OpenQuestions, init=False)
     _clock: ElectionClock = attrs.field(init=False)
     _signs: PeerSigns = attrs.field(init=False)
     _unsaved: UnsavedVote = attrs.field(init=False)
 
-    # ---- life ----
+    # ---- start and stop ----
 
     async def on_start(self) -> None:
         record = await self.store_ref.ask(
@@ -261,10 +270,10 @@ class StateMaintainer(Actor[_Inbox]):
             state=state,
             rng=self.ctx.rng,
             compat=self.compat,
-            number=self.ctx.incarnation * NUMBERS_OF_A_LIFE,
+            number=self.ctx.incarnation * NUMBERS_PER_INCARNATION,
         )
         self._ends = StoredEnds(self.synced, end)
-        self._telling = SessionTelling(parts=self.parts, synced=self.synced)
+        self._broadcast = SessionBroadcast(actors=self.actors, synced=self.synced)
         self._clock = ElectionClock(self.ctx.timers)
         self._signs = PeerSigns(self.sender)
         self._unsaved = UnsavedVote(self.sender)
@@ -291,7 +300,7 @@ class StateMaintainer(Actor[_Inbox]):
             case Asked():
                 await self._asked(message)
             case Answered():
-                self._signs.heard(now_s, message, joins=bool(self.joining.words))
+                self._signs.heard(now_s, message, joins=bool(self.joining.reason))
                 await self._carry_out(requests.answered(election, now_s, message))
             case store_messages.LedgerGrew():
                 await self._grew(message)
@@ -300,7 +309,7 @@ class StateMaintainer(Actor[_Inbox]):
                 if self._clock.ticks(now_s, message, campaigns=campaigns, saving=saving):
                     await self._carry_out(election.tick(now_s))
             case SawTerm():
-                if not self._held.full:  # who has it says so again
+                if not self._held.full:  # else its sender repeats it
                     await self._carry_out(election.saw_term(now_s, message.term))
             case Held():
                 await self._carry_out(election.held(now_s, message.session, message.end))
@@ -328,7 +337,7 @@ class StateMaintainer(Actor[_Inbox]):
             case WatermarksSaid():
                 await self._watermarks_said(message)
             case GetSigns():
-                message.reply_to.send(self._signs.told(self._unsaved.words, self.joining.words))
+                message.reply_to.send(self._signs.signs(self._unsaved.reason, self.joining.reason))
             case LookForPreferred():
                 self._look_later()
                 self._ask_watermarks(None)
@@ -360,8 +369,8 @@ class StateMaintainer(Actor[_Inbox]):
     # ---- the log ----
 
     def _want_news(self) -> None:
-        """At once while something waits for it; else whoever asks finds it in front of him."""
-        waits = self._telling.waits or self._election.waits_for_log
+        """Ask for the log's news now if a decision waits for it; else the next request has it."""
+        waits = self._broadcast.waits or self._election.waits_for_log
         self.ctx.limit_delay(NEWS_WITHIN_S if waits else math.inf)
 
     async def _grew(self, log: store_messages.LedgerGrew) -> None:
@@ -369,8 +378,8 @@ class StateMaintainer(Actor[_Inbox]):
         kept = self._ends.grew(end, log.synced_index)
         self._signs.grew(log.end_index)
         await self._carry_out(self._election.grew(self.ctx.now_s(), log.session, kept))
-        await self._telling.grew(log)
-        self.role_status.publish(self._telling.role, is_open=self._telling.leads)
+        await self._broadcast.grew(log)
+        self.role_status.publish(self._broadcast.role, is_open=self._broadcast.leads)
 
     async def _store_takes(self, message: StoreTakes) -> None:
         self._signs.full = message.refusal
@@ -383,7 +392,7 @@ class StateMaintainer(Actor[_Inbox]):
     # ---- effects ----
 
     async def _carry_out(self, effects: Effects, asked: Asked | None = None) -> None:
-        """Effects order: `Effects`; what stands behind an unsaved vote waits for it."""
+        """Carry effects out in the order of `Effects`; those after an unsaved vote wait for it."""
         self._clock.wake_by(effects.deadline_s)
         self._held.add(Job(effects=effects, asked=asked))
         await self._work()
@@ -432,10 +441,10 @@ class StateMaintainer(Actor[_Inbox]):
         if effects.role is not None:
             self.role_status.publish(effects.role)
             self._signs.took(self.ctx.now_s(), effects.role)
-            await self._telling.rest(effects.role)
+            await self._broadcast.rest(effects.role)
             if effects.persist is None or not self._held.waits:  # else it is open
                 self._open(effects.role)
-        role = self._telling.role
+        role = self._broadcast.role
         if effects.hold_appends is not None and role is not None:
             await self.checker.tell(HoldAppends(session=role.session, on=effects.hold_appends))
         if effects.vote is not None and asked is not None:
@@ -448,7 +457,7 @@ class StateMaintainer(Actor[_Inbox]):
             await self.peers[peer].tell(call)
         if effects.joined:
             self._emit(self.joining.joined())
-        self._emit(self._signs.told_of(effects.events))
+        self._emit(self._signs.note_events(effects.events))
 
     def _emit(self, events: Iterable[object]) -> None:
         for event in events:
@@ -470,7 +479,7 @@ class StateMaintainer(Actor[_Inbox]):
 
     async def _opened(self, opened: Opened) -> None:
         outcome, role = opened.outcome, opened.role
-        if role is not self._telling.role:
+        if role is not self._broadcast.role:
             return
         if isinstance(outcome, AskTimeout):
             self._open(role)
@@ -478,16 +487,16 @@ class StateMaintainer(Actor[_Inbox]):
             end = LedgerEnd(index=outcome.end_index, term=outcome.end_term)
             effects = self._election.fenced(self.ctx.now_s(), role.session, end)
             await self._carry_out(effects)
-            if role is self._telling.role:
-                await self._telling.opened(end)
-                self.role_status.publish(role, is_open=self._telling.leads)
+            if role is self._broadcast.role:
+                await self._broadcast.opened(end)
+                self.role_status.publish(role, is_open=self._broadcast.leads)
 
     async def _rejoin(self, rejoin: Rejoin) -> None:
-        before = self._telling.role
+        before = self._broadcast.role
         if rejoin.renew:
             await self._carry_out(self._election.renew(self.ctx.now_s()))
-        if self._telling.role is before:
-            await self._telling.tell_again(rejoin.part)
+        if self._broadcast.role is before:
+            await self._broadcast.repeat(rejoin.actor)
 
     # ---- transfers ----
 

@@ -1,1 +1,1 @@
-"""A user's state machine over the committed log, and its snapshots: `state_machine_caller`."""
+"""A user's state machine over the committed log, and its snapshots. See `state_machine_caller`."""

@@ -1,4 +1,4 @@
-"""What state_machine_caller and the other parts of a member tell each other."""
+"""The messages between state_machine_caller and the other actors of a member."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from actors.storage.ledger.snapshots import Snapshot
 
 
 class NoSnapshot(TriologError):
-    """This member has none that is whole."""
+    """This member has no whole snapshot."""
 
 
 @attrs.frozen(kw_only=True)
 class GetSnapshot:
-    """Request for the newest one. It stays, and the log from its index on, until `holder` releases
-    it. Answered with Snapshot; fails with NoSnapshot.
+    """Ask for the newest snapshot. Answered with Snapshot; fails with NoSnapshot.
+
+    The snapshot is kept, and the log from its index on, until `holder` releases it.
 
     Attributes:
-        holder: path of whoever asks; it holds one at a time.
+        holder: the path of the actor that asks; it holds one snapshot at a time.
     """
 
     holder: str
@@ -28,7 +29,7 @@ class GetSnapshot:
 
 @attrs.frozen(kw_only=True)
 class ReleaseSnapshot:
-    """What `holder` held may go."""
+    """The snapshot that `holder` held need not be kept for it any more."""
 
     holder: str
 

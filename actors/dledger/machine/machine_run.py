@@ -1,4 +1,4 @@
-"""A user's state machine in the hands of its caller: how far it is, and what it may raise.
+"""A user's state machine as its caller uses it: how far it is, and what it may raise.
 
 Upstream: openmessaging/dledger, statemachine/StateMachineCaller.java, tag 0.4.0.
 """
@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 import attrs
 
-from actors.dledger.session_messages import Leading, Told
+from actors.dledger.session_messages import Leading, SessionChange
 from actors.env.protocols import Disk
 from actors.errors import MachineFailed, StorageError
 from actors.state_machine import LogEntry, StateMachine
@@ -20,23 +20,23 @@ from actors.storage.ledger.ledger import IndexGone
 from actors.storage.ledger.snapshots import Reader, Snapshot
 
 APPLY_ENTRIES_MAX: Final = 1024
-"""Given to the machine by one call; then other messages get a turn."""
+"""The most entries given to the machine by one call; then other messages get a turn."""
 T = TypeVar("T")
 
 
-WORDS_MAX: Final = 500
-"""Characters of what a machine raised that are passed on."""
+REASON_CHARS_MAX: Final = 500
+"""Characters of an error of the machine's that are passed on."""
 
 
 def machine_failed(what: str, error: Exception) -> MachineFailed:
-    """For a caller that calls the machine: what it raised, in one line."""
-    words = " ".join(str(error).split())[:WORDS_MAX]
-    return MachineFailed(f"the state machine's {what} failed: {type(error).__name__}: {words}")
+    """The error of a member whose machine raised `error` in a call, in one line."""
+    text = " ".join(str(error).split())[:REASON_CHARS_MAX]
+    return MachineFailed(f"the state machine's {what} failed: {type(error).__name__}: {text}")
 
 
 @contextmanager
 def of_group(name: str) -> Iterator[None]:
-    """What a machine raises here says whose it is."""
+    """Name the group in a MachineFailed that is raised in this block."""
     try:
         yield
     except MachineFailed as failed:
@@ -45,7 +45,7 @@ def of_group(name: str) -> Iterator[None]:
 
 
 class Given(list[LogEntry]):
-    """Entries of one call, and how far the machine has gone through them."""
+    """The entries of one call, and how far the machine has gone through them."""
 
     taken = 0
 
@@ -55,8 +55,9 @@ class Given(list[LogEntry]):
 
     @property
     def which(self) -> str:
-        """Which entries failed, as text for people. A machine that goes through them one by one
-        failed on the one taken last.
+        """For people: the entries on which a call failed.
+
+        A machine that goes through them one by one failed on the one that it took last.
         """
         first, last = self[0].index, self[-1].index
         if first == last:
@@ -67,13 +68,13 @@ class Given(list[LogEntry]):
 
 @attrs.define
 class MachineRun:
-    """See the module's text. All raise MachineFailed where the machine raises.
+    """A state machine and its position. Methods raise MachineFailed where the machine raises.
 
     Attributes:
-        machine: in the state that all up to `applied` has made.
-        window: of the log; nothing uncommitted is read.
-        applied, term: of the last entry that it has; -1: none.
-        body_bytes: given to it so far.
+        machine: the user's machine, in the state after all entries up to `applied`.
+        window: reads the log; nothing uncommitted is read.
+        applied, term: index and term of the last entry that the machine has; -1 for none.
+        body_bytes: how many bytes of bodies the machine was given so far.
     """
 
     machine: StateMachine
@@ -81,23 +82,23 @@ class MachineRun:
     applied: int = -1
     term: int = -1
     body_bytes: int = 0
-    _started: int | None = None  # the term it was told to lead
+    _started: int | None = None  # the term in which it was called as leader
 
     @classmethod
     def make(cls, make: Callable[[], StateMachine], window: EntryWindow) -> MachineRun:
-        """A machine in its first state."""
+        """Make a machine in its first state."""
         return cls(_call("making", make), window)
 
     def apply(self, begin: int, committed: int) -> tuple[object, ...]:
         """Give it the next committed entries, if there are any.
 
         Args:
-            begin: of the log.
+            begin: the log's first entry.
 
         Returns:
-            For each entry that it has now, what it gave; None for one without a body.
+            The machine's result for each of these entries; None for one without a body.
 
-        Raises: StorageError: what it needs next has left the log.
+        Raises: StorageError: the next entry that it needs has been removed from the log.
         """
         first = self.applied + 1
         if first > committed:
@@ -113,7 +114,7 @@ class MachineRun:
             behind = self.window.fits(first, committed, AHEAD_BYTES)
             entries = self.window.entries(first, min(behind, first + APPLY_ENTRIES_MAX - 1))
         except IndexGone:
-            return ()  # the news of it still waits
+            return ()  # the report of that cut is still in the mailbox
         given = Given(LogEntry(one.index, one.term, one.body) for one in entries if one.body)
         found = self._give(given) if given else []
         self.applied, self.term = entries[-1].index, entries[-1].term
@@ -131,16 +132,17 @@ class MachineRun:
             raise MachineFailed(f"the state machine's apply() of {given.which} {what}")
         return found
 
-    def may_apply(self, told: Told | None, committed: int) -> int:
-        """Up to where it is given entries: a leader's machine hears that it leads before those of
-        its own term.
+    def may_apply(self, change: SessionChange | None, committed: int) -> int:
+        """The last entry that the machine may be given now.
+
+        A leader's machine is called as leader before it gets entries of its own term.
         """
-        if isinstance(told, Leading) and self._started is None and self.applied < told.end:
-            return min(committed, told.end)
+        if isinstance(change, Leading) and self._started is None and self.applied < change.end:
+            return min(committed, change.end)
         return committed
 
     def load(self, disk: Disk, snapshot: Snapshot) -> Generator[None, None, None]:
-        """Have it be what the snapshot says, in the steps of its own `load`.
+        """Have the machine load a snapshot, in the steps of its own `load`.
 
         Raises: SnapshotDamaged, OSError.
         """
@@ -158,18 +160,16 @@ class MachineRun:
             reader.close()
         self.applied, self.term = snapshot.index, snapshot.term
 
-    def lead(self, told: Told | None) -> None:
-        """Tell it that it leads, once all that was there before is applied; or that it leads no
-        more.
-        """
-        leads = isinstance(told, Leading)
+    def lead(self, change: SessionChange | None) -> None:
+        """Call the machine as leader once all earlier entries are applied, or as leader no more."""
+        leads = isinstance(change, Leading)
         term = self._started
-        if term is not None and (told is None or not leads or told.term != term):
+        if term is not None and (change is None or not leads or change.term != term):
             self._started = None
             _call("leader_stopped()", lambda: self.machine.leader_stopped(term))
-        if isinstance(told, Leading) and self._started is None and self.applied >= told.end:
-            self._started = told.term
-            _call("leader_started()", lambda: self.machine.leader_started(told.term))
+        if isinstance(change, Leading) and self._started is None and self.applied >= change.end:
+            self._started = change.term
+            _call("leader_started()", lambda: self.machine.leader_started(change.term))
 
 
 def _call(what: str, call: Callable[[], T]) -> T:

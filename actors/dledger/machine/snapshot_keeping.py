@@ -1,10 +1,10 @@
-"""Which snapshots a member keeps, and so from where on its log must stay.
+"""Which snapshots a member keeps, and from which entry on it therefore has to keep its log.
 
 Upstream: openmessaging/dledger, snapshot/SnapshotManager.java, deleteExpiredSnapshot and
 truncatePrefix, tag 0.4.0.
 
-Differs: one that is being sent stays, and the entry at a snapshot's index stays in the log: the
-end that a member votes by, and what a follower is compared at, is always an entry that is there.
+Differs: a snapshot that is being sent is kept, and so is the entry at a snapshot's index: the end
+by which a member votes, and the entry at which a follower is compared, are always in the log.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class SnapshotKeeping:
     """See the module's text.
 
     Attributes:
-        keep: so many of the newest stay.
-        good: those that stay, the newest first.
+        keep: how many of the newest are kept.
+        good: the snapshots that are kept, the newest first.
     """
 
     folder: SnapshotFolder
@@ -32,7 +32,7 @@ class SnapshotKeeping:
     _held: dict[str, Snapshot] = attrs.field(factory=dict)
 
     def find(self) -> Generator[None, None, list[SnapshotFailed]]:
-        """Read through what is there. Gives what is damaged. Raises: OSError."""
+        """Read through all snapshots. Returns: an event for each damaged one. Raises: OSError."""
         failed = []
         for index in self.folder.indexes():
             try:
@@ -46,32 +46,32 @@ class SnapshotKeeping:
 
     @property
     def newest(self) -> Snapshot | None:
-        """The last one that is good."""
+        """The newest good snapshot; None if there is none."""
         return self.good[0] if self.good else None
 
     @property
     def floor(self) -> int | None:
-        """Entries from here on stay in the log; None: all of them."""
+        """The first entry that has to stay in the log; None if all have to."""
         indexes = [one.index for one in (*self.good, *self._held.values())]
         return min(indexes, default=None)
 
     def added(self, snapshot: Snapshot, *, alone: bool) -> None:
-        """It is there now; what is not kept goes. Raises: OSError.
+        """Note a new snapshot, and remove those that are not kept any more. Raises: OSError.
 
         Args:
-            alone: no older one is of use: the log will begin with this one's entry.
+            alone: whether no older one is of use, because the log will begin with this one's entry.
         """
         self.good = [snapshot] if alone else [snapshot, *self.good[: self.keep - 1]]
         self._prune()
 
     def hold(self, holder: str) -> Snapshot | None:
-        """The newest, for whoever sends it; None if there is none."""
+        """Keep the newest snapshot for an actor that sends it. Returns: it; None for none."""
         if self.newest is not None:
             self._held[holder] = self.newest
         return self.newest
 
     def release(self, holder: str) -> None:
-        """It is not sent any more. Raises: OSError."""
+        """Keep a snapshot for that actor no longer. Raises: OSError."""
         if self._held.pop(holder, None) is not None:
             self._prune()
 

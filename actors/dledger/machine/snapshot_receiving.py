@@ -1,9 +1,9 @@
-"""A leader's snapshot as it comes in: in one request, or in pieces.
+"""Receives a leader's snapshot, in one request or in pieces.
 
 Upstream: openmessaging/dledger, DLedgerEntryPusher.java, handleInstallSnapshot and
 snapshot/SnapshotManager.java, installSnapshot, tag 0.4.0.
 
-Differs: a piece counts only behind the one before it, and the whole only with its checksum.
+Differs: a piece counts only after the one before it, and the whole only with its checksum.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from wire.dledger.rpc import InstallSnapshotRequest
 
 @attrs.define
 class Coming:
-    """One of which something is here.
+    """A snapshot of which a part has come.
 
     Attributes:
-        index, term: of the last entry that it stands for.
+        index, term: those of the last entry in its state.
     """
 
     index: int
@@ -46,9 +46,9 @@ class Install:
     """A snapshot that has come as a whole.
 
     Attributes:
-        number: of its sync.
-        snapshot: once it is there to stay.
-        steps: of the machine's load; None before.
+        number: the number of its sync.
+        snapshot: the snapshot once it is synced.
+        steps: the steps of the machine's load; None before.
     """
 
     coming: Coming
@@ -63,16 +63,18 @@ class SnapshotReceiving:
     """See the module's text.
 
     Attributes:
-        coming: what is not complete yet, or was taken by nobody.
+        coming: the snapshot that is not complete yet, or that the caller has not taken over.
     """
 
     folder: SnapshotFolder
     coming: Coming | None = None
 
     def take(self, request: InstallSnapshotRequest) -> ResponseCode | None:
-        """A request of the leader that is followed. None: `coming` is complete.
+        """Take a request of the leader that this member follows.
 
-        Raises: LogFull: no room; OSError. What was here of it is gone.
+        Returns: the code of the answer; None if `coming` is complete.
+
+        Raises: LogFull: there is no room; OSError. What had come of it is removed.
         """
         piece, at, total, crc = _parts(request)
         if piece is None or not _fits(request, len(piece), at, total):
@@ -96,7 +98,7 @@ class SnapshotReceiving:
         return None
 
     def forget(self) -> None:
-        """Nothing of it is kept. Raises: OSError."""
+        """Remove what has come. Raises: OSError."""
         coming, self.coming = self.coming, None
         if coming is not None:
             coming.writer.abandon()
@@ -114,7 +116,7 @@ class SnapshotReceiving:
 
 
 def _parts(request: InstallSnapshotRequest) -> tuple[bytes | None, int, int, int | None]:
-    """What it brings: bytes, where they belong, how many there are in all, their checksum."""
+    """What a request brings: bytes, their offset, the size of the whole, and its checksum."""
     if request.data:
         return request.data, 0, len(request.data), None
     at, total = request.piece_at, request.total_bytes

@@ -1,10 +1,10 @@
-"""StateMachineCaller: gives a user's state machine what is committed, and takes snapshots.
+"""StateMachineCaller gives committed entries to a user's state machine, and takes snapshots.
 
 Upstream: openmessaging/dledger, statemachine/StateMachineCaller.java and
 snapshot/SnapshotManager.java, tag 0.4.0; dledger.md 9.
 
-Differs: entries go in batches; a snapshot is written beside the loop, in steps; one that a leader
-sends is taken from that leader alone, in its term (11.4, item 1).
+Differs: entries go in batches. A snapshot is written in steps, between messages. A snapshot is
+taken from the leader that is followed alone, in its term (11.4, item 1).
 
 Messages: LedgerGrew, Asked (INSTALL_SNAPSHOT), GetSnapshot, ReleaseSnapshot, and sessions. It tells
 the checker Applied, the handler MachineAt, the store DropBelow, the maintainer SawTerm. It asks
@@ -30,7 +30,14 @@ from actors.dledger.machine.snapshot_keeping import SnapshotKeeping
 from actors.dledger.machine.snapshot_receiving import Install, SnapshotReceiving
 from actors.dledger.replication.append_messages import Applied
 from actors.dledger.rpc.rpc_messages import Asked
-from actors.dledger.session_messages import CONTROL, Following, Leading, Resting, SawTerm, Told
+from actors.dledger.session_messages import (
+    CONTROL,
+    Following,
+    Leading,
+    Resting,
+    SawTerm,
+    SessionChange,
+)
 from actors.env.protocols import Disk, Syncer
 from actors.errors import LogFull, MachineFailed
 from actors.events import dledger as events
@@ -53,7 +60,7 @@ from wire.dledger.rpc import InstallSnapshotRequest, InstallSnapshotResponse, Re
 
 MAILBOX_CAPACITY: Final = 1024
 MAILBOX_BYTES: Final = 32 << 20
-"""Bytes of pieces of snapshots; a leader sends one at a time."""
+"""Bytes of pieces of snapshots that may wait; a leader sends one at a time."""
 
 
 @attrs.define
@@ -64,8 +71,8 @@ class SnapshotTaking:
     writes it in one call.
 
     Attributes:
-        index, term: of the last entry that it stands for.
-        holds: the machine's own state is read: it may not change meanwhile.
+        index, term: those of the last entry in its state.
+        holds: whether the machine's own state is read, so that it may not change meanwhile.
     """
 
     index: int
@@ -79,7 +86,10 @@ class SnapshotTaking:
     def begin(
         cls, machine: StateMachine, folder: SnapshotFolder, index: int, term: int
     ) -> SnapshotTaking:
-        """Raises: MachineFailed; LogFull, OSError."""
+        """Begin a snapshot of the machine's present state.
+
+        Raises: MachineFailed; LogFull, OSError.
+        """
         writer = folder.writer(TAKEN)
         try:
             state = machine.save()
@@ -89,7 +99,7 @@ class SnapshotTaking:
         return cls(index, term, not isinstance(state, bytes | list | tuple), writer, chunks)
 
     def step(self) -> bool:
-        """Write one piece. False: there is none left.
+        """Write one piece. Returns: False if there was none left.
 
         Raises: MachineFailed; LogFull, SnapshotTooLarge, OSError.
         """
@@ -109,22 +119,24 @@ class SnapshotTaking:
 
 @attrs.frozen(kw_only=True)
 class _GoOn:
-    """Timer: more is to be applied, written or loaded."""
+    """Timer: more has to be applied, written or loaded."""
 
 
 @attrs.frozen(kw_only=True)
 class _Synced:
-    """Feeder: the snapshot of that number is on the disk."""
+    """Feeder: the snapshot with that number is on the disk."""
 
     number: int
 
 
-Message: TypeAlias = store_messages.LedgerGrew | Asked | GetSnapshot | ReleaseSnapshot | Told
+Message: TypeAlias = (
+    store_messages.LedgerGrew | Asked | GetSnapshot | ReleaseSnapshot | SessionChange
+)
 _Inbox: TypeAlias = Message | _GoOn | _Synced
 
 
 def _size_of(message: object) -> int:
-    """What a message counts against the bytes that may wait."""
+    """The bytes of a message that count against MAILBOX_BYTES."""
     if not isinstance(message, Asked) or not isinstance(message.request, InstallSnapshotRequest):
         return 0
     return len(message.request.data or b"") + len(message.request.piece or b"")
@@ -135,11 +147,12 @@ class StateMachineCaller(Actor[_Inbox]):
     """See the module's text.
 
     Attributes:
-        group: its name.
+        group: the group's name.
         make: makes the machine, in its first state.
-        outlives: the log, and so snapshots, outlive a restart.
-        window: of the log; nothing uncommitted is read.
-        entries_max, bytes_max: applied since the last snapshot, of bodies: then another is taken.
+        outlives: whether the log, and so snapshots, outlive a restart.
+        window: reads the log; nothing uncommitted is read.
+        entries_max, bytes_max: how many entries, or bytes of bodies, may be applied since the last
+            snapshot before another is taken.
     """
 
     mailbox = MailboxSpec(
@@ -166,9 +179,9 @@ class StateMachineCaller(Actor[_Inbox]):
     _receiving: SnapshotReceiving = attrs.field(init=False)
     _syncer: Syncer = attrs.field(init=False)
     _syncing: trio.Lock = attrs.field(factory=trio.Lock, init=False)
-    _told: Told | None = attrs.field(default=None, init=False)
-    _since: tuple[int, int] = attrs.field(default=(-1, 0), init=False)  # index, bytes by then
-    _committed: int = attrs.field(default=-1, init=False)  # and in the log
+    _session: SessionChange | None = attrs.field(default=None, init=False)
+    _since: tuple[int, int] = attrs.field(default=(-1, 0), init=False)  # index, bytes then
+    _committed: int = attrs.field(default=-1, init=False)  # committed, and in the log
     _begin: int = attrs.field(default=-1, init=False)
     _cuts: int = attrs.field(default=-1, init=False)
     _taking: SnapshotTaking | None = attrs.field(default=None, init=False)
@@ -176,10 +189,10 @@ class StateMachineCaller(Actor[_Inbox]):
     _install: Install | None = attrs.field(default=None, init=False)
     _number: int = attrs.field(default=0, init=False)
 
-    # ---- life ----
+    # ---- start and stop ----
 
     async def on_start(self) -> None:
-        """The newest good snapshot is loaded before anybody asks for anything."""
+        """Load the newest good snapshot before the first message."""
         self._syncer = self.disk.syncer()
         folder = self.keeping.folder
         self._receiving = SnapshotReceiving(folder)
@@ -213,7 +226,7 @@ class StateMachineCaller(Actor[_Inbox]):
     # ---- messages ----
 
     async def handle_batch(self, messages: list[_Inbox]) -> None:
-        """One piece of each kind of work a turn."""
+        """Take the messages, then do one piece of each kind of work."""
         with of_group(self.group):
             await self._handle_all(messages)
             if await self._work():
@@ -236,16 +249,16 @@ class StateMachineCaller(Actor[_Inbox]):
                 case _GoOn():
                     pass
                 case Resting() | Following() | Leading():
-                    await self._tell(message)
+                    await self._act_by(message)
                 case _:
                     assert_never(message)
 
-    async def _tell(self, told: Told) -> None:
-        if self._told is not None and told.session < self._told.session:
+    async def _act_by(self, session: SessionChange) -> None:
+        if self._session is not None and session.session < self._session.session:
             return
-        self._told = told
-        self._run.lead(told)
-        if not isinstance(told, Resting):  # they may have begun anew
+        self._session = session
+        self._run.lead(session)
+        if not isinstance(session, Resting):  # these actors may have restarted
             await self.handler.tell(MachineAt(index=self._run.applied))
             await self.checker.tell(Applied(index=self._run.applied))
 
@@ -266,7 +279,7 @@ class StateMachineCaller(Actor[_Inbox]):
     # ---- work ----
 
     async def _work(self) -> bool:
-        """Whether more of it is to be done."""
+        """Do one piece of each kind of work. Returns: whether more has to be done."""
         install = self._install
         if install is not None and install.steps is not None:
             return await self._load_on(install, install.steps)
@@ -281,11 +294,11 @@ class StateMachineCaller(Actor[_Inbox]):
 
     async def _apply(self) -> bool:
         run = self._run
-        results = run.apply(self._begin, run.may_apply(self._told, self._committed))
+        results = run.apply(self._begin, run.may_apply(self._session, self._committed))
         if not results:
             return False
         await self.checker.tell(Applied(index=run.applied, results=results))
-        run.lead(self._told)
+        run.lead(self._session)
         return run.applied < self._committed
 
     # ---- snapshots of the own machine ----
@@ -297,7 +310,7 @@ class StateMachineCaller(Actor[_Inbox]):
         run, folder = self._run, self.keeping.folder
         if run.applied - index < self.entries_max and run.body_bytes - size < self.bytes_max:
             return False
-        self._since = run.applied, run.body_bytes  # of one that fails, too
+        self._since = run.applied, run.body_bytes  # also if this snapshot fails
         try:
             self._taking = SnapshotTaking.begin(run.machine, folder, run.applied, run.term)
         except LogFull as refused:
@@ -351,11 +364,11 @@ class StateMachineCaller(Actor[_Inbox]):
         else:
             install.coming.writer.commit()
             install.snapshot = await self._saved(install.coming.index, installed=True)
-            self._drop_taking()  # it stands for less
+            self._drop_taking()  # its state is older
             install.steps = self._run.load(self.disk, install.snapshot)
 
     async def _saved(self, index: int, *, installed: bool) -> Snapshot:
-        """It is there to stay. The log's beginning goes once the machine has it, too."""
+        """Publish a synced snapshot; the log before it is removed once the machine has it, too."""
         snapshot = self.keeping.folder.snapshot(index)
         self.keeping.added(snapshot, alone=installed)
         term, size = snapshot.term, snapshot.size_bytes
@@ -381,26 +394,26 @@ class StateMachineCaller(Actor[_Inbox]):
             except LogFull as refused:
                 self._failed(request.last_included_index, refused)
                 code = ResponseCode.DISK_FULL
-        elif self._told is not None and request.term > self._told.term:
+        elif self._session is not None and request.term > self._session.term:
             await self.maintainer.tell(SawTerm(term=request.term))
         if code is not None:
             reply_to.send(self._response(request, code))
 
     def _gate(self, request: InstallSnapshotRequest) -> ResponseCode | None:
-        """Why it is not looked at; None if it is. As for a push."""
-        told = self._told
-        if told is None or request.term > told.term:
+        """Why a request is refused unread, as a push would be; None if it is not."""
+        session = self._session
+        if session is None or request.term > session.term:
             return ResponseCode.NOT_FOLLOWER
-        if request.term < told.term:
+        if request.term < session.term:
             return ResponseCode.EXPIRED_TERM
-        if not isinstance(told, Following):
+        if not isinstance(session, Following):
             return ResponseCode.NOT_FOLLOWER
-        return None if request.leader_id == told.leader else ResponseCode.INCONSISTENT_LEADER
+        return None if request.leader_id == session.leader else ResponseCode.INCONSISTENT_LEADER
 
     async def _take(
         self, request: InstallSnapshotRequest, reply_to: ReplyTo[Response]
     ) -> ResponseCode | None:
-        """None: it is answered when the machine has it."""
+        """Take a request. Returns: its answer; None if it is answered once the machine has all."""
         busy, included = self._install, request.last_included_index
         if busy is not None:
             other = ResponseCode.NEWER_INSTALL_SNAPSHOT_REQUEST_EXIST
@@ -424,7 +437,7 @@ class StateMachineCaller(Actor[_Inbox]):
         return None
 
     async def _has_it(self) -> ResponseCode:
-        """The answer to a leader whose snapshot the machine needs no more."""
+        """The answer to a leader whose snapshot the machine does not need any more."""
         await self.handler.tell(MachineAt(index=self._run.applied))
         return ResponseCode.REPEATED_REQUEST
 
@@ -439,10 +452,10 @@ class StateMachineCaller(Actor[_Inbox]):
         return True
 
     async def _loaded(self, snapshot: Snapshot) -> None:
-        """The entry handler hears of it before the leader does; at the start, with its session."""
+        """Report a loaded snapshot to the entry handler and the checker, before the leader."""
         self._since = snapshot.index, self._run.body_bytes
         self.ctx.emit(events.SnapshotLoaded(index=snapshot.index, term=snapshot.term))
-        if self._told is not None:
+        if self._session is not None:
             await self.handler.tell(MachineAt(index=snapshot.index))
             await self.checker.tell(Applied(index=snapshot.index))
         await self._drop_below()
@@ -450,7 +463,7 @@ class StateMachineCaller(Actor[_Inbox]):
     def _response(
         self, request: InstallSnapshotRequest, code: ResponseCode
     ) -> InstallSnapshotResponse:
-        told = self._told
-        expired = code is ResponseCode.EXPIRED_TERM and told is not None
-        term = told.term if expired and told is not None else request.term
+        session = self._session
+        expired = code is ResponseCode.EXPIRED_TERM and session is not None
+        term = session.term if expired and session is not None else request.term
         return InstallSnapshotResponse(code=code, group=request.group, term=term)

@@ -1,1 +1,1 @@
-"""Reads of the committed log: `entry_reader`."""
+"""Reads of the committed log. See `entry_reader`."""

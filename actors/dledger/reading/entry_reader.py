@@ -1,15 +1,15 @@
-"""EntryReader: answers reads of the log up to what is committed, holds who waits.
+"""EntryReader answers reads of the log up to the committed index, and keeps those that wait.
 
 Upstream: openmessaging/dledger, DLedgerServer.java (handleGet), 0.3.1.2; dledger.md 5.
 
-Differs: reads end at what is committed (bug B13), on every member alike; `uncommitted` (`compat`)
-is upstream's view. Over the wire the leader alone answers, as upstream's does.
+Differs: reads end at the committed index (bug B13), on every member alike; `uncommitted` (`compat`)
+shows what upstream does. Over the wire the leader alone answers, as upstream's does.
 
 Messages: Read and WatchOffsets as `storage.commitlog.pull_service` takes them, with indexes for
-positions (the end of a range is the index behind its last entry); Inspect and GetEntry for
-`repair`; Asked (GET); CommittedTo, LedgerGrew, and sessions. It asks nobody. What it cannot read is
-the error of that request; whether it can be read at all, the store finds out (`Doubt`). A restart
-forgets what is committed until the store has said it, and who waited: their replies fail.
+positions (the end of a range is the index after its last entry); Inspect and GetEntry for `repair`;
+Asked (GET); CommittedTo, LedgerGrew, and sessions. It asks no actor. An entry that cannot be read
+is the error of that request, and the store finds out whether it is damaged (`Doubt`). A restart
+forgets the committed index until the store reports it, and the reads that wait: their replies fail.
 """
 
 from __future__ import annotations
@@ -47,14 +47,15 @@ from wire.dledger.rpc import GetEntriesRequest, GetEntriesResponse
 
 @attrs.frozen(kw_only=True)
 class CommittedTo:
-    """All up to `index` is committed, as this member knows. Conflated."""
+    """This member knows that all up to `index` is committed. Conflated."""
 
     index: int
 
 
 @attrs.frozen(kw_only=True)
 class Inspect:
-    """See whether some entries from `index` on, committed and synced here, are what was written.
+    """Check some entries from `index` on that are committed and synced here, for `repair`.
+
     The answer's `next_index` is `index` if there are none.
     """
 
@@ -64,7 +65,7 @@ class Inspect:
 
 @attrs.frozen(kw_only=True)
 class GetEntry:
-    """Give an entry that is committed and synced here, if it is what was written."""
+    """Ask for an entry that is committed and synced here, if it is what was written."""
 
     index: int
     reply_to: ReplyTo[GoodRange]
@@ -85,7 +86,7 @@ Message: TypeAlias = (
 
 
 def _only_one(_: object) -> None:
-    """Only the newest of these messages matters."""
+    """The conflation key of messages of which only the newest matters."""
 
 
 @attrs.define(kw_only=True)
@@ -93,8 +94,9 @@ class EntryReader(Actor[Message]):
     """See the module's text.
 
     Attributes:
-        files: the same log; what is damaged there the store is not told. None: it is in memory.
-        uncommitted: show all that is written.
+        files: reads the same log for `repair`, which does not report damage to the store; None if
+            the log is in memory.
+        uncommitted: whether to show all that is written.
     """
 
     mailbox = MailboxSpec(
@@ -118,14 +120,14 @@ class EntryReader(Actor[Message]):
     _cuts: int = attrs.field(default=-1, init=False)
     _watches: Watches = attrs.field(factory=Watches, init=False)
 
-    # ---- life ----
+    # ---- start and stop ----
 
     async def on_start(self) -> None:
         me, name = self.ctx.self_ref, self.ctx.path
         wanted = store_messages.Subscribe(subscriber=me, name=name, within_s=IDLE_NEWS_WITHIN_S)
         await self.store_ref.tell(wanted)
         if self.ctx.incarnation > 1:
-            await self.maintainer.tell(Rejoin(part=self.ctx.path, renew=False))
+            await self.maintainer.tell(Rejoin(actor=self.ctx.path, renew=False))
 
     async def on_stop(self, reason: StopReason) -> None:
         await self.store_ref.tell(store_messages.Unsubscribe(name=self.ctx.path))
@@ -160,23 +162,23 @@ class EntryReader(Actor[Message]):
             case Asked():
                 self._get(message)
             case Resting() | Following() | Leading():
-                self._told(message)
+                self._act_by(message)
             case _:
                 assert_never(message)
 
-    def _told(self, told: Resting | Following | Leading) -> None:
-        if told.session < self._session:
+    def _act_by(self, change: Resting | Following | Leading) -> None:
+        if change.session < self._session:
             return
-        self._session, self._term = told.session, told.term
-        match told:
+        self._session, self._term = change.session, change.term
+        match change:
             case Leading():
                 self._leader = self.self_id
             case Following():
-                self._leader = told.leader
+                self._leader = change.leader
             case Resting():
                 self._leader = ""
             case _:
-                assert_never(told)
+                assert_never(change)
         self._tell_watchers()
 
     def _grew(self, log: store_messages.LedgerGrew) -> None:
@@ -191,7 +193,7 @@ class EntryReader(Actor[Message]):
 
     @property
     def _shown(self) -> int:
-        """The last entry that readers may see, wherever it is."""
+        """The last entry that readers may see, whether it is here or not."""
         return max(self._committed, self._end) if self.uncommitted else self._committed
 
     @property
@@ -222,16 +224,16 @@ class EntryReader(Actor[Message]):
             try:
                 data = self.source.read(start, self._readable, size)
             except IndexGone:
-                pass  # the news of it still waits: who reads on is told then
+                pass  # a cut, whose report is still in the mailbox: reads go on then
             except (StorageError, OSError) as error:
-                # Another member can be asked; whether it passes, the store finds out.
+                # Another member can be asked; the store finds out whether this is damage.
                 request.reply_to.fail(Closed(f"{self.ctx.path} cannot read: {error}"))
                 return
         following = start if not data else last_index(data) + 1
         request.reply_to.send(Pulled(start=start, next=following, data=data, offsets=offsets))
 
     def _look(self, request: Inspect | GetEntry) -> None:
-        """For `repair`: what is damaged ends nobody."""
+        """Answer a question of `repair`; damage does not end the member here."""
         last, index = min(self._committed, self._synced), request.index
         match request:
             case Inspect():

@@ -1,3 +1,5 @@
-"""The leader's log and its way to the others: `quorum_ack_checker` takes appends,
-`entry_dispatcher` sends them to one peer each, `entry_handler` takes them there.
+"""How a leader's log gets to the other members.
+
+`quorum_ack_checker` takes appends, an `entry_dispatcher` for each peer sends them there, and the
+peer's `entry_handler` takes them.
 """

@@ -1,4 +1,4 @@
-"""The appends that a leader gives its store as one, and those that it refuses for want of room.
+"""Groups of appends that a leader gives to its store as one; it refuses those without room.
 
 Upstream: openmessaging/dledger, DLedgerServer.java (handleAppend), 0.3.1.2, one entry at a time.
 """
@@ -20,8 +20,9 @@ from wire.dledger.entry import ENTRY_HEAD_BYTES
 from wire.dledger.rpc import AppendEntryRequest
 
 GROUP_BYTES: Final = 1 << 20
-"""Appends are given to the store in groups of about so many bytes: a follower's sync of the first
-begins while the next is written."""
+"""About how many bytes of appends are given to the store as one group: a follower's sync of the
+first group begins while the next one is written.
+"""
 
 Taken: TypeAlias = tuple[AppendWait, tuple[bytes, ...]]
 """An append and its bodies."""
@@ -29,12 +30,12 @@ Taken: TypeAlias = tuple[AppendWait, tuple[bytes, ...]]
 
 @attrs.frozen
 class AppendGroup:
-    """Appends whose entries follow on each other.
+    """Appends whose entries are written one after the other.
 
     Attributes:
-        waits: none for the entry that opens a term.
-        bodies: of all of them.
-        size_bytes: of their entries.
+        waits: the appends; () for the entry that opens a term.
+        bodies: the bodies of all of them.
+        size_bytes: the size of their entries.
     """
 
     waits: tuple[AppendWait, ...]
@@ -43,19 +44,19 @@ class AppendGroup:
 
     @property
     def count(self) -> int:
-        """What it counts among the appends at the store."""
+        """How many appends at the store the group counts as."""
         return sum([wait.appends for wait in self.waits]) or 1
 
 
 def in_process(append: Append) -> Taken:
-    """One caller's."""
+    """The append of a caller in this process."""
     count = len(append.bodies)
     wait = AppendWait(append.reply_to, count, append.deadline_s, chain=append.chain)
     return wait, append.bodies
 
 
 def over_the_wire(asked: Asked, *, term: int, leader: str, deadline_s: float) -> list[Taken]:
-    """A client's APPEND; none: it had no body, and is answered."""
+    """A client's APPEND; [] if it had no body, and was answered."""
     request = asked.request
     assert isinstance(request, AppendEntryRequest)
     answer = RPCAnswer(request, asked.reply_to, term, leader)
@@ -66,7 +67,7 @@ def over_the_wire(asked: Asked, *, term: int, leader: str, deadline_s: float) ->
 
 
 def together(answers: RPCAnswers, *, deadline_s: float, body_bytes_max: int) -> list[Taken]:
-    """What came together as few appends: as one, where no body is too large."""
+    """APPENDs that came together, as few appends: as one, if no body is too large."""
     bodies = [request.body or b"" for request in answers.requests]
     found: list[Taken] = []
     first = 0
@@ -86,12 +87,11 @@ def together(answers: RPCAnswers, *, deadline_s: float, body_bytes_max: int) -> 
 def groups(
     taken: Iterable[Taken], *, room: int, bytes_left: int, body_bytes_max: int
 ) -> Iterator[AppendGroup]:
-    """Groups of appends in their order. What has no room is refused, so that one caller's fault is
-    not another's.
+    """Yield groups of appends in their order, and refuse each append for which there is no room.
 
     Args:
-        room, bytes_left: appends and bytes that may still wait; what came together is taken as a
-            whole, and the last append may exceed the bytes.
+        room, bytes_left: how many appends and bytes may still wait. Appends that came together are
+            taken as a whole, and the last append may exceed the bytes.
     """
     waits: list[AppendWait] = []
     bodies: list[bytes] = []

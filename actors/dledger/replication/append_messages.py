@@ -1,4 +1,7 @@
-"""What quorum_ack_checker takes and answers; import them as `append_messages.Append` and so on."""
+"""The messages of quorum_ack_checker and their answers.
+
+They are written with the module's name: `append_messages.Append` and so on.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,11 @@ class Committed:
     """An append is committed: a quorum holds it, and no later leader can take it back.
 
     Attributes:
-        first_index, last_index: of its entries.
-        positions: of each entry in the log, in bytes.
-        copies: members that are known to hold all of them, this one among them.
-        results: of a group with a state machine: what it gave for each entry, None for one without
-            a body; () without a machine.
+        first_index, last_index: the indexes of its first and last entry.
+        positions: where each entry stands in the log, in bytes.
+        copies: how many members are known to hold all of them, this one among them.
+        results: what the group's state machine gave for each entry, None for one without a body;
+            () without a machine.
     """
 
     first_index: int
@@ -32,14 +35,14 @@ class Committed:
 class Append:
     """One caller's append: an entry for each body, all or none, in this order without a gap.
 
-    Answered with Committed, or fails with: NotMaster (no leader, or one that hands over; `hint`
-    says who leads), Overloaded, LogFull, TooLarge: nothing was written. ReplicationTimeout,
-    LeadershipLost: they are written here, the outcome is not known.
+    Answered with Committed. With NotMaster (this member does not lead, or hands over; `hint` names
+    the leader), Overloaded, LogFull or TooLarge nothing was written. With ReplicationTimeout or
+    LeadershipLost the entries are written here, and the outcome is unknown.
 
     Attributes:
-        bodies: at least one; one may be empty.
-        deadline_s: of Trio's time; what is committed is answered, however late.
-        chain: it is refused (NotStored) once an earlier one of it has failed.
+        bodies: at least one; a body may be empty.
+        deadline_s: Trio time; a committed append is answered, however late.
+        chain: the append is refused (NotStored) once an earlier one of the same chain has failed.
     """
 
     bodies: tuple[bytes, ...]
@@ -49,13 +52,13 @@ class Append:
 
 
 def size_of(message: object) -> int:
-    """What a message counts against the bytes that may wait."""
+    """The bytes of a message that count against those that may wait."""
     return sum(map(len, message.bodies)) if isinstance(message, Append) else 0
 
 
 @attrs.frozen(kw_only=True)
 class Matched:
-    """A peer holds the log up to `index`, or no more than that. Conflated for each peer."""
+    """A peer holds the log up to `index`, and no more. Conflated for each peer."""
 
     session: int
     peer: str
@@ -67,7 +70,7 @@ class Applied:
     """The state machine has applied all up to `index`.
 
     Attributes:
-        results: of the last so many entries up to there.
+        results: the results of the last entries up to there.
     """
 
     index: int
@@ -76,7 +79,7 @@ class Applied:
 
 @attrs.frozen(kw_only=True)
 class Followed:
-    """As follower, this member learned that all up to `index` is committed. Conflated."""
+    """As a follower, this member learned that all up to `index` is committed. Conflated."""
 
     index: int
 
@@ -85,7 +88,7 @@ class Followed:
 class HoldAppends:
     """Take no appends (they are refused as LEADER_TRANSFERRING), or take them again.
 
-    With `on`, the maintainer is told Held once the store has answered all that was taken.
+    With `on`, the maintainer is sent Held once the store has answered all appends before.
     """
 
     session: int
@@ -94,7 +97,7 @@ class HoldAppends:
 
 @attrs.frozen(kw_only=True)
 class Held:
-    """No append is taken any more; the log ends there."""
+    """No append is taken any more, and the log ends there."""
 
     session: int
     end: LedgerEnd
@@ -102,9 +105,9 @@ class Held:
 
 @attrs.frozen(kw_only=True)
 class ReadIndex:
-    """Answer: all that was answered before the question is at or below `index`.
+    """The answer to GetReadIndex: all that was acknowledged before it is at or below `index`.
 
-    It is only for whoever proves that this member leads in `term`, after it got this.
+    It holds only if this member is proven to lead in `term` after this answer.
     """
 
     term: int
@@ -113,9 +116,10 @@ class ReadIndex:
 
 @attrs.frozen(kw_only=True)
 class GetReadIndex:
-    """Request to a leader; answered once an entry of its own session is committed.
+    """Ask a leader for its read index; answered once an entry of its own session is committed.
 
-    Fails with NotMaster if this member does not lead, or no longer; Overloaded if too many wait.
+    Fails with NotMaster if this member does not lead, or has been deposed, and with Overloaded if
+    too many wait.
     """
 
     reply_to: ReplyTo[ReadIndex]
@@ -123,11 +127,11 @@ class GetReadIndex:
 
 @attrs.frozen(kw_only=True)
 class Watermarks:
-    """By peer, the highest index that it acknowledged in the session; -1: none.
+    """The answer to GetWatermarks.
 
     Attributes:
-        session: 0 while this member does not lead.
-        indexes: (peer, index) of each.
+        session: the session; 0 while this member does not lead.
+        indexes: (peer, the highest index that it acknowledged in the session, or -1) of each peer.
     """
 
     session: int
@@ -136,6 +140,6 @@ class Watermarks:
 
 @attrs.frozen(kw_only=True)
 class GetWatermarks:
-    """Request."""
+    """Ask for the watermarks of all peers."""
 
     reply_to: ReplyTo[Watermarks]

@@ -1,4 +1,4 @@
-"""The appends that a leader has taken: who made each, where it lies, how it is answered."""
+"""The appends that a leader has taken: where their entries are, and how each is answered."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from wire.dledger.rpc import AppendEntryRequest, AppendEntryResponse, Response
 
 
 class Answers(Protocol):
-    """Where the outcome of an append goes: to a caller in process, or over the wire."""
+    """Takes the outcome of an append, for a caller in this process or over the wire."""
 
     @property
     def answered(self) -> bool:
-        """Nobody waits for it any more."""
+        """Whether nobody waits for the outcome any more."""
 
     def send(self, value: Committed) -> bool: ...
     def fail(self, error: Exception) -> bool: ...
@@ -27,10 +27,10 @@ class Answers(Protocol):
 
 @attrs.define
 class RPCAnswer:
-    """A client's APPEND over the wire: one entry.
+    """Answers one APPEND over the wire, of one entry.
 
     Attributes:
-        term, leader: of the answer.
+        term, leader: stand in the answer.
     """
 
     request: AppendEntryRequest
@@ -54,10 +54,10 @@ class RPCAnswer:
 
 @attrs.define
 class RPCAnswers:
-    """To clients' APPENDs that came together: they leave together, once each has its response.
+    """Answers APPENDs that came together over the wire, once each of them has its response.
 
     Attributes:
-        term, leader: of the answers.
+        term, leader: stand in the answers.
     """
 
     requests: tuple[AppendEntryRequest, ...]
@@ -67,16 +67,20 @@ class RPCAnswers:
     _responses: dict[int, Response] = attrs.field(factory=dict, init=False)  # by position
 
     def part(self, first: int, behind: int) -> RPCAnswersPart:
-        """To those that are one append; `first`, `behind`: their positions."""
+        """The answers to some APPENDs that became one append.
+
+        Args:
+            first, behind: the position of the first among all of them, and the one after the last.
+        """
         return RPCAnswersPart(self, first, behind)
 
     def refuse(self, position: int, error: Exception) -> bool:
-        """Nothing of that one was written."""
+        """Answer one APPEND of which nothing was written. Returns: as `add`."""
         response = _response(self, self.requests[position], outcomes.code_of(error), -1, -1)
         return self.add({position: response})
 
     def add(self, responses: dict[int, Response]) -> bool:
-        """False: nobody waits for them any more."""
+        """Add responses, by position. Returns: False if nobody waits for them any more."""
         found = self._responses
         found.update(responses)
         if len(found) < len(self.requests):
@@ -86,7 +90,7 @@ class RPCAnswers:
 
 @attrs.define
 class RPCAnswersPart:
-    """To some of `RPCAnswers` that are one append."""
+    """Answers some APPENDs of an `RPCAnswers` that became one append."""
 
     _all: RPCAnswers
     _first: int
@@ -130,7 +134,9 @@ def _response(
     index: int,
     pos: int,
 ) -> AppendEntryResponse:
-    """Upstream's: only where nothing was written it copies all base fields of the request."""
+    """The response to one APPEND. As upstream's, it copies the request's base fields only if
+    nothing was written.
+    """
     written = index >= 0
     return AppendEntryResponse(
         code=code,
@@ -149,13 +155,13 @@ AnswerTo: TypeAlias = ReplyTo[Committed] | RPCAnswer | RPCAnswersPart
 
 @attrs.define
 class AppendWait:
-    """One caller's append.
+    """One append that a leader has taken.
 
     Attributes:
-        count: of its entries.
-        appends: that it stands for, made by as many requests.
-        first, last: their indexes once the store has said them, -1 before.
-        positions: of each, in bytes.
+        count: how many entries it has.
+        appends: how many requests became this append.
+        first, last: the indexes of its entries once the store has answered them; -1 before.
+        positions: where each entry stands in the log, in bytes.
         chain: see `Append`.
     """
 
@@ -169,7 +175,7 @@ class AppendWait:
     positions: tuple[int, ...] = ()
 
     def done(self, copies: int, results: tuple[object, ...]) -> None:
-        """It is committed. Args: as in Committed."""
+        """Answer a committed append. Args: as the attributes of Committed."""
         self.answer_to.send(
             Committed(
                 first_index=self.first,
@@ -183,19 +189,23 @@ class AppendWait:
 
 @attrs.define
 class AppliedResults:
-    """What a state machine gave for entries, until the appends that they are of are answered.
+    """A state machine's results, kept until the appends of their entries are answered.
 
-    Appends are answered in the order of their entries; what lies before is nobody's any more.
+    Appends are answered in the order of their entries; results of earlier entries are dropped.
     """
 
     _by_index: dict[int, object] = attrs.field(factory=dict)  # in the order of indexes
 
     def add(self, last: int, results: tuple[object, ...]) -> None:
-        """Args: last: index of the entry that the last of `results` is for."""
+        """Add results.
+
+        Args:
+            last: the index of the entry that the last of `results` is for.
+        """
         self._by_index.update(zip(range(last - len(results) + 1, last + 1), results, strict=True))
 
     def take(self, first: int, last: int) -> tuple[object, ...]:
-        """The results of these entries, the next that are asked for; () without a state machine."""
+        """Remove and return the results of these entries; () without a state machine."""
         held = self._by_index
         if not held:
             return ()
@@ -205,5 +215,5 @@ class AppliedResults:
         return found
 
     def forget(self) -> None:
-        """Nobody waits for any."""
+        """Drop all results: no append waits for them."""
         self._by_index.clear()

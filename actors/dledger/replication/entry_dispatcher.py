@@ -1,10 +1,10 @@
-"""EntryDispatcher: sends the leader's log to one peer.
+"""EntryDispatcher sends the leader's log to one peer.
 
 Upstream: openmessaging/dledger, DLedgerEntryPusher.java (EntryDispatcher), 0.3.1.2; the decisions
 and their differences are in `core.dispatch`.
 
-Differs: entries are read by the hundred and sent as they are asked for; a peer that takes batches
-gets one push for all that has grown.
+Differs: entries are read by the hundred and sent as the decisions ask for them. A peer that takes
+batches gets one push for all new entries.
 
 Messages: LedgerGrew, GetProgress, its connection's, and sessions; with `shared_connection` of
 `compat` also Call and GetLink, as an RPCPeer. It calls its peer over a connection of its own, tells
@@ -60,26 +60,28 @@ from wire.dledger.rpc import (
 )
 
 MAILBOX_CAPACITY: Final = 4096
-"""Answers, most of them: one to each push that is under way."""
+"""Most messages are answers, one to each push that is under way."""
 SNAPSHOT_TIMEOUT_S: Final = 60.0
-"""The caller may be loading one itself; later it is asked again."""
+"""How long the caller, which may be loading a snapshot itself, has to answer before it is asked
+again.
+"""
 
 
 PIECE_TIMEOUT_S: Final = 5.0
-"""For a piece; upstream waits 3 s for the whole."""
+"""How long a peer has to answer a piece; upstream waits 3 s for the whole."""
 LAST_TRIES_MAX: Final = 240
-"""The last one is sent again so often: a peer that is there answers it once its machine has read
-all of it, and one that was started anew meanwhile refuses it. 20 minutes.
+"""How often the last piece is sent, for 20 minutes. A peer that runs answers it once its machine
+has read the whole snapshot, and one that was restarted meanwhile refuses it.
 """
 
 
 @attrs.define
 class SnapshotSending:
-    """A snapshot on its way to a peer: what is said of it next. The owner closes it.
+    """A snapshot that is being sent to a peer, piece by piece. The owner closes it.
 
     Upstream: openmessaging/dledger, DLedgerEntryPusher.java, doInstallSnapshot, tag 0.4.0, which
-    sends the whole in one request: a frame holds 12 MB of it at most. Differs: what one piece does
-    not hold goes in several, one after the other.
+    sends the whole in one request: a frame holds 12 MB of it at most. Differs: a larger snapshot
+    goes in several pieces, one after the other.
     """
 
     snapshot: Snapshot
@@ -95,7 +97,7 @@ class SnapshotSending:
 
     @property
     def is_all(self) -> bool:
-        """Every byte of it was asked for."""
+        """Whether every byte of it was given out by `next_request`."""
         return self._reader.at_bytes >= self.snapshot.size_bytes
 
     def next_request(self, now_s: float, base: Base) -> InstallSnapshotRequest:
@@ -117,7 +119,7 @@ class SnapshotSending:
         return self._last
 
     def again(self, now_s: float) -> InstallSnapshotRequest | None:
-        """The last piece once more, if its time has passed without an answer; None: give up."""
+        """The last piece once more, because no answer came in time; None: give up."""
         late = now_s >= self._sent_s + PIECE_TIMEOUT_S
         if not self.is_all or not late or self._tries >= LAST_TRIES_MAX:
             return None
@@ -131,14 +133,14 @@ class SnapshotSending:
 
 @attrs.frozen
 class _Piece:
-    """The token of a piece of a snapshot that was sent; that of a push is the Push."""
+    """The token of the call that carries a piece of a snapshot; the token of a push is the Push."""
 
     number: int
 
 
 @attrs.frozen(kw_only=True)
 class _SnapshotSaid:
-    """What the caller said to GetSnapshot."""
+    """The caller's answer to GetSnapshot."""
 
     session: int
     outcome: Snapshot | Exception
@@ -146,7 +148,7 @@ class _SnapshotSaid:
 
 @attrs.frozen(kw_only=True)
 class _TickDue:
-    """Timer: `DispatchEffects.deadline_s`."""
+    """Timer: `DispatchEffects.deadline_s` has come."""
 
 
 _TICK_DUE: Final = _TickDue()
@@ -167,8 +169,8 @@ class EntryDispatcher(Actor[_Inbox]):
     """See the module's text.
 
     Attributes:
-        connection: to the peer.
-        dispatch: decides; its sizes are `window`.
+        connection: the connection to the peer.
+        dispatch: the decisions; their sizes come from `window`.
         timeout_s: a push without an answer so long has none.
         role_status: where it finds the committed index.
         caller: of a group with a state machine.
@@ -195,8 +197,8 @@ class EntryDispatcher(Actor[_Inbox]):
     _session: int = attrs.field(default=-1, init=False)
     _term: int = attrs.field(default=-1, init=False)
     _cuts: int = attrs.field(default=-1, init=False)
-    _matched: int | None = attrs.field(default=None, init=False)  # not told yet
-    _told: int = attrs.field(default=-1, init=False)  # to the checker, in this session
+    _matched: int | None = attrs.field(default=None, init=False)  # not reported yet
+    _reported: int = attrs.field(default=-1, init=False)  # to the checker, in this session
     _ended: deque[tuple[Push | _Piece, Response | None]] = attrs.field(factory=deque, init=False)
     _sending: SnapshotSending | None = attrs.field(default=None, init=False)
     _log: RefusalLog = attrs.field(
@@ -206,14 +208,14 @@ class EntryDispatcher(Actor[_Inbox]):
     _holds: bool = attrs.field(default=False, init=False)  # a snapshot
     _piece: int = attrs.field(default=0, init=False)  # number of the last one
 
-    # ---- life ----
+    # ---- start and stop ----
 
     async def on_start(self) -> None:
         self.connection.open(self.ctx, self._call_ended)
         if self.ctx.incarnation > 1:
-            self._holds = self.caller is not None  # perhaps, from the life before
+            self._holds = self.caller is not None  # perhaps, since before a restart
             await self._release()
-            await self.maintainer.tell(Rejoin(part=self.ctx.path, renew=False))
+            await self.maintainer.tell(Rejoin(actor=self.ctx.path, renew=False))
 
     async def on_stop(self, reason: StopReason) -> None:
         await self.store_ref.tell(store_messages.Unsubscribe(name=self.ctx.path))
@@ -224,7 +226,7 @@ class EntryDispatcher(Actor[_Inbox]):
     # ---- messages ----
 
     async def handle_batch(self, messages: list[_Inbox]) -> None:
-        """All pushes of a batch leave together."""
+        """Take the messages of a batch, then send all its pushes together."""
         connection = self.connection
         for message in messages:
             match message:
@@ -257,21 +259,21 @@ class EntryDispatcher(Actor[_Inbox]):
         if self._holds and not (self.dispatch.leading and self.dispatch.state in installs):
             await self._release()
         if self._matched is not None:
-            await self._tell_matched(self._matched)
+            await self._send_matched(self._matched)
         if self.dispatch.refusal:
             peer, me = self.dispatch.peer, self.sender.self_id
             self._log.say(peer, f"{peer}, which follows {me}, {self.dispatch.refusal}")
 
-    async def _tell_matched(self, index: int) -> None:
+    async def _send_matched(self, index: int) -> None:
         """What is committed already waits for the next message to the checker; not that the peer
         has lost entries.
         """
-        told = Matched(session=self._session, peer=self.dispatch.peer, index=index)
-        if self._told <= index <= self.role_status.committed:
-            self.checker.defer(told, within_s=IDLE_NEWS_WITHIN_S)
+        matched = Matched(session=self._session, peer=self.dispatch.peer, index=index)
+        if self._reported <= index <= self.role_status.committed:
+            self.checker.defer(matched, within_s=IDLE_NEWS_WITHIN_S)
         else:
-            await self.checker.tell(told)
-        self._told, self._matched = index, None
+            await self.checker.tell(matched)
+        self._reported, self._matched = index, None
 
     def _progress(self) -> Progress:
         dispatch = self.dispatch
@@ -291,17 +293,17 @@ class EntryDispatcher(Actor[_Inbox]):
                 await self.store_ref.tell(store_messages.Unsubscribe(name=self.ctx.path))
             self.dispatch.rest()
 
-    async def _lead(self, told: Leading) -> None:
-        if told.session < self._session or (
-            told.session == self._session and self.dispatch.leading
+    async def _lead(self, change: Leading) -> None:
+        if change.session < self._session or (
+            change.session == self._session and self.dispatch.leading
         ):
             return
-        self._session, self._term, self._matched = told.session, told.term, None
-        self._told = -1
+        self._session, self._term, self._matched = change.session, change.term, None
+        self._reported = -1
         self._log.forget()
         self.window.forget()  # what this member had as a follower may have been cut
-        self.window.end = told.end
-        # Entries leave as soon as they are written; commits wait for them anyway.
+        self.window.end = change.end
+        # Entries are sent as soon as they are written; commits wait for them anyway.
         wanted = store_messages.Subscribe(
             subscriber=self.ctx.self_ref,
             name=self.ctx.path,
@@ -312,10 +314,10 @@ class EntryDispatcher(Actor[_Inbox]):
         await self._carry_out(
             self.dispatch.lead(
                 self.ctx.now_s(),
-                term=told.term,
-                begin=told.begin,
-                end=told.end,
-                committed=told.committed,
+                term=change.term,
+                begin=change.begin,
+                end=change.end,
+                committed=change.committed,
             )
         )
 
@@ -326,7 +328,7 @@ class EntryDispatcher(Actor[_Inbox]):
         if log.session != self._session or not self.dispatch.leading:
             return
         if log.end_index < self.window.end:
-            return  # from before the session was told
+            return  # from before the session was sent
         self.window.end = log.end_index
         begin, end, committed = log.begin_index, log.end_index, log.committed_index
         await self._carry_out(self.dispatch.grew(self.ctx.now_s(), begin, end, committed))
@@ -369,7 +371,7 @@ class EntryDispatcher(Actor[_Inbox]):
             await self._carry_out(self.dispatch.unreadable(self.ctx.now_s(), gone))
 
     def _request(self, push: Push) -> tuple[PushEntryRequest, Raw | None] | None:
-        """The push with its entries, and their JSON if known; None if one of them has expired."""
+        """A push with its entries, and their JSON if known; None if one of them has expired."""
         base = self.sender.base(self.dispatch.peer, self.sender.self_id, self._term)
         if push.type is PushType.COMMIT:
             request = PushEntryRequest(type=push.type, commit_index=push.commit_index, **base)
@@ -408,7 +410,7 @@ class EntryDispatcher(Actor[_Inbox]):
             return
         if isinstance(said.outcome, Exception):
             named = isinstance(said.outcome, NoSnapshot)
-            await self._install_failed(-1, said.outcome, tells=named)
+            await self._install_failed(-1, said.outcome, reports=named)
             return
         try:
             self._sending = SnapshotSending.open(self.disk, said.outcome)
@@ -439,7 +441,7 @@ class EntryDispatcher(Actor[_Inbox]):
             await self.maintainer.tell(SawTerm(term=response.term))
         code = ResponseCode.NETWORK_ERROR if response is None else response_code(response.code)
         if response is not None and response.term != self._term:
-            code = ResponseCode.EXPIRED_TERM  # whatever it says is not of this term
+            code = ResponseCode.EXPIRED_TERM  # the answer is not of this term
         if code is ResponseCode.SUCCESS and not sending.is_all:
             await self._send_piece(sending)
         elif code in (ResponseCode.SUCCESS, ResponseCode.REPEATED_REQUEST):
@@ -450,17 +452,17 @@ class EntryDispatcher(Actor[_Inbox]):
             self._call_piece(again)
         else:
             error = StorageError(f"{self.dispatch.peer} answered {code.name}")
-            await self._install_failed(sending.snapshot.index, error, tells=False)
+            await self._install_failed(sending.snapshot.index, error, reports=False)
 
-    async def _install_failed(self, index: int, error: Exception, *, tells: bool = True) -> None:
+    async def _install_failed(self, index: int, error: Exception, *, reports: bool = True) -> None:
         self._close_sending()
-        if tells:
+        if reports:
             self.ctx.emit(events.SnapshotFailed(index=index, reason=str(error)))
         why = f"no snapshot: {error}"
         await self._carry_out(self.dispatch.install_failed(self.ctx.now_s(), why))
 
     def _close_sending(self) -> None:
-        self._piece += 1  # an answer that still comes is to nothing
+        self._piece += 1  # so an answer that still comes is ignored
         if self._sending is not None:
             self._sending.close()
             self._sending = None

@@ -1,4 +1,4 @@
-"""EntryHandler: takes the leader's pushes into the own log, and acknowledges what is kept.
+"""EntryHandler takes the leader's pushes into the own log, and acknowledges what is stored.
 
 Upstream: openmessaging/dledger, DLedgerEntryPusher.java (EntryHandler), 0.3.1.2; the decisions and
 their differences are in `core.intake`.
@@ -8,8 +8,8 @@ differs from the leader's ends the node.
 
 Messages: Asked (PUSH, INSTALL_SNAPSHOT), MachineAt, LedgerGrew, GetTaking, and sessions. It asks
 the store Change and tells it Commit or Condemn; it tells the checker Followed, the maintainer
-SawTerm, StoreTakes, CaughtUp and Rejoin. Readers hear of the store what is committed, together with
-the log that this is said of. A restart forgets which entries are known to equal the leader's, and
+SawTerm, StoreTakes, CaughtUp and Rejoin. Readers learn the committed index from the store, together
+with the log that it is about. A restart forgets which entries are known to equal the leader's, and
 has the session renewed.
 """
 
@@ -52,27 +52,31 @@ from wire.dledger.rpc import InstallSnapshotRequest, PushEntryRequest, Response
 
 MAILBOX_CAPACITY: Final = 1024
 WAITING_MAX: Final = 1024
-"""Pushes that wait for those before them, and as many that wait for the disk: upstream's queue."""
+"""How many pushes may wait for those before them, and how many for the disk: upstream's queue."""
 GROUP_ENTRIES_MAX: Final = 4096
-"""Entries of pushes that came together and are given to the store as one change."""
+"""The most entries of pushes that came together and are given to the store as one change."""
 REFUSED_PAUSE_S: Final = 0.5
-"""A push that found no room is refused so much later: its leader would send it again at once. And
-so much later a store is asked again that did not say what its log is."""
+"""How long the refusal of a push without room is delayed, because its leader would send it again at
+once; and the pause before a store is asked again that did not report its log.
+"""
 STORE_TIMEOUT_S: Final = 60.0
-"""A store that answers a change later than this has left its outcome unknown: it is asked."""
+"""After so long without an answer the outcome of a change is unknown, and the store is asked for
+it.
+"""
 
 
 _LOGGER: Final = logging.getLogger("triolog.dledger")
 
 
 def contradiction(sender: Sender, alarm: str, leader: str, term: int) -> str:
-    """What a member says that ends because its leader's log contradicts what is committed here,
-    in one line: which group, which members, and what is to be done. There is no upstream: a member
-    there cuts what was committed (bug B12).
+    """The last line of a member that ends because its leader's log contradicts committed entries.
+
+    It says which group and which members it is about, and what to do. There is no upstream: a
+    member there cuts committed entries (bug B12).
 
     Args:
-        alarm: what the decisions say: which entry, and that it differs from the leader's.
-        term: in which it leads.
+        alarm: the alarm of the decisions: which entry differs from the leader's.
+        term: the term in which the leader leads.
     """
     group, me = sender.group, sender.self_id
     return (
@@ -88,28 +92,29 @@ def contradiction(sender: Sender, alarm: str, leader: str, term: int) -> str:
 
 @attrs.define
 class CutLog:
-    """What the store said is synced, less what was cut since, and what the member says when its
-    leader has it cut entries that were synced.
+    """Follows how far the log is synced, and logs when a leader has synced entries cut.
 
     That is usual after a leader's end: it had them, no majority did, and the next leader has
-    others. They count for nothing, but an operator who looks for what a client was told
-    OutcomeUnknown of finds them so.
+    others. They count for nothing, but so an operator finds the entries of an append that ended
+    with OutcomeUnknown.
     """
 
     _sender: Sender
     _synced: int = attrs.field(default=-1, init=False)
     _cuts: int = attrs.field(default=0, init=False)
-    _cut_at: int = attrs.field(default=-1, init=False)  # `_cuts` then; the store says one more
+    _cut_at: int = attrs.field(default=-1, init=False)  # `_cuts` at that time
 
     def grew(self, log: LedgerGrew) -> None:
-        """The store's log now, or before the last cut."""
+        """Note the store's log, as it is now or was before the last cut."""
         self._cuts = log.cuts
         if log.cuts != self._cut_at:
             self._synced, self._cut_at = log.synced_index, -1
 
     def noted(self, event: object, leader: str, term: int) -> object:
-        """The event as it is to be emitted. A cut gets how far it was synced, and a warning if it
-        was; not where the whole log leaves, to begin anew at an entry that is not its next.
+        """The event as it has to be emitted.
+
+        The event of a cut gets the last synced entry of the cut, and a warning is logged if there
+        is one; unless the whole log is removed, to begin anew at an entry that is not its next.
         """
         if not isinstance(event, LedgerTruncated):
             return event
@@ -133,12 +138,11 @@ class CutLog:
 
 @attrs.define
 class CatchingUp:
-    """Whether a follower holds all that its leader's log had when they were first compared.
+    """Finds out when a follower holds all that its leader's log had when both were first compared.
 
-    A member whose store is in memory has lost what it acknowledged in an earlier life; whatever
-    of that is committed, a leader that was elected without its vote has. The leader's first
-    COMPARE names the end of its log (`core.dispatch`: a search that was not answered begins
-    anew).
+    A member whose store is in memory has lost by a restart what it acknowledged before; a leader
+    that was elected without its vote has all of that which is committed. The leader's first COMPARE
+    names the end of its log (`core.dispatch`: a search that was not answered begins anew).
     """
 
     _leader: str = attrs.field(default="", init=False)
@@ -147,21 +151,19 @@ class CatchingUp:
     _said: bool = attrs.field(default=False, init=False)
 
     def follow(self, leader: str, term: int) -> None:
-        """A session begins. What its leader compares first in it may be the rest of a search that
-        the session before saw begin.
-        """
+        """Begin a session. Its first COMPARE may belong to a search of the session before."""
         if (leader, term) != (self._leader, self._term):
             self._until = None
         self._leader, self._term, self._said = leader, term, False
 
     def saw(self, request: PushEntryRequest) -> None:
-        """A push of anybody."""
+        """Note a push of any member."""
         own = (request.leader_id, request.term) == (self._leader, self._term)
         if own and request.type is PushType.COMPARE and request.entries and self._until is None:
             self._until = request.entries[0].index
 
     def has(self, intake: Intake) -> bool:
-        """Whether it holds all now; said once in a session."""
+        """Whether the follower has caught up now; True once in a session."""
         if self._said or self._until is None or intake.matched is None:
             return False
         self._said = min(intake.matched, intake.stored) >= self._until
@@ -170,17 +172,17 @@ class CatchingUp:
 
 @attrs.frozen(kw_only=True)
 class _ChangeAnswered:
-    """What the store said to a change, or to several as one: `number` is the last of them."""
+    """The store's answer to a change, or to several as one, of which `number` is the last."""
 
     session: int
     number: int
-    first: int  # of its entries
+    first: int  # index of its first entry
     outcome: store_messages.Changed | Exception
 
 
 @attrs.frozen(kw_only=True)
 class _LogSaid:
-    """What the log is, after a change was refused and all behind it were answered."""
+    """The store's log, after a change was refused and all later ones were answered."""
 
     session: int
     outcome: store_messages.MemberRecord | Exception
@@ -188,14 +190,14 @@ class _LogSaid:
 
 @attrs.frozen(kw_only=True)
 class _AskLogDue:
-    """Timer: the log is to be asked for after a change that was refused."""
+    """Timer: ask for the log after a change that was refused."""
 
     session: int
 
 
 @attrs.frozen(kw_only=True)
 class _TickDue:
-    """Timer: `IntakeEffects.deadline_s`."""
+    """Timer: `IntakeEffects.deadline_s` has come."""
 
 
 Message: TypeAlias = (
@@ -209,9 +211,9 @@ class EntryHandler(Actor[_Inbox]):
     """See the module's text.
 
     Attributes:
-        intake: decides; its ledger is `ledger`.
-        synced: this member acknowledges what is on its disk, not what is only written.
-        pending_bytes: of pushes that wait.
+        intake: the decisions, which read `ledger`.
+        synced: whether this member acknowledges only what is on its disk.
+        pending_bytes: how many bytes of pushes may wait.
     """
 
     mailbox: MailboxSpec = attrs.field(init=False)  # type: ignore[misc]
@@ -225,19 +227,19 @@ class EntryHandler(Actor[_Inbox]):
     maintainer: ActorRef[SawTerm | StoreTakes | Rejoin | CaughtUp]
     _session: int = attrs.field(default=-1, init=False)
     _leader: str = attrs.field(default="", init=False)
-    _followed: int = attrs.field(default=-1, init=False)  # the last session that was told
+    _followed: int = attrs.field(default=-1, init=False)  # the last session with a leader
     _asked: dict[int, tuple[PushEntryRequest, ReplyTo[Response]]] = attrs.field(
         factory=dict, init=False
     )
     _token: int = attrs.field(default=0, init=False)
     _changes: list[StoreChange] = attrs.field(factory=list, init=False)  # not given yet
     _given: int = attrs.field(default=0, init=False)  # number of the last change, dropped or not
-    _answered: int = attrs.field(default=0, init=False)  # all up to there are done
+    _answered: int = attrs.field(default=0, init=False)  # changes up to there are done
     _unanswered: int = attrs.field(default=0, init=False)
-    _refused: bool = attrs.field(default=False, init=False)  # the log is not what was decided on
+    _refused: bool = attrs.field(default=False, init=False)  # the log is not as decided
     _was_full: bool = attrs.field(default=False, init=False)
     _said_refused: int = attrs.field(default=-1, init=False)  # the last session in which it was
-    _refusal: str = attrs.field(default="", init=False)  # why the store cannot take what comes
+    _refusal: str = attrs.field(default="", init=False)  # why the store takes nothing
     _log: RefusalLog = attrs.field(
         default=attrs.Factory(lambda part: RefusalLog(part.sender.group), takes_self=True),
         init=False,
@@ -259,11 +261,11 @@ class EntryHandler(Actor[_Inbox]):
             control=CONTROL,
         )
 
-    # ---- life ----
+    # ---- start and stop ----
 
     async def on_start(self) -> None:
         if self.ctx.incarnation > 1:
-            await self.maintainer.tell(Rejoin(part=self.ctx.path, renew=True))
+            await self.maintainer.tell(Rejoin(actor=self.ctx.path, renew=True))
 
     async def on_stop(self, reason: StopReason) -> None:
         await self.store_ref.tell(store_messages.Unsubscribe(name=self.ctx.path))
@@ -272,7 +274,7 @@ class EntryHandler(Actor[_Inbox]):
     # ---- messages ----
 
     async def handle_batch(self, messages: list[_Inbox]) -> None:
-        """Effects order: what the pushes of a batch change is given to the store at its end."""
+        """Take the messages of a batch, then give all changes of its pushes to the store."""
         for message in messages:
             match message:
                 case Asked():
@@ -294,29 +296,29 @@ class EntryHandler(Actor[_Inbox]):
                     if message.session == self._session and self._refused:
                         self._ask_log()
                 case Resting() | Following() | Leading():
-                    await self._told(message)
+                    await self._act_by(message)
                 case _:
                     assert_never(message)
         self._give()
         if self._catching_up.has(self.intake):
             await self.maintainer.tell(CaughtUp(session=self._session))
 
-    async def _told(self, told: Resting | Following | Leading) -> None:
-        if told.session < self._session or (
-            told.session == self._session and not isinstance(told, Following)
+    async def _act_by(self, change: Resting | Following | Leading) -> None:
+        if change.session < self._session or (
+            change.session == self._session and not isinstance(change, Following)
         ):
             return
-        if told.session > self._session:
-            self._session, self._leader, self._refusal = told.session, "", ""
+        if change.session > self._session:
+            self._session, self._leader, self._refusal = change.session, "", ""
             self._foreign.forget()
             self._changes, self._refused = [], False
-            if self._followed >= 0 and not isinstance(told, Following):
+            if self._followed >= 0 and not isinstance(change, Following):
                 await self.store_ref.tell(store_messages.Unsubscribe(name=self.ctx.path))
-            await self._carry_out(self.intake.rest(session=told.session, term=told.term))
-        if isinstance(told, Following) and told.session > self._followed:
-            self._followed, self._leader = told.session, told.leader
-            self._catching_up.follow(told.leader, told.term)
-            self.ledger.reset(told.end)
+            await self._carry_out(self.intake.rest(session=change.session, term=change.term))
+        if isinstance(change, Following) and change.session > self._followed:
+            self._followed, self._leader = change.session, change.leader
+            self._catching_up.follow(change.leader, change.term)
+            self.ledger.reset(change.end)
             self._answered = self._given
             # What is committed it has said itself; in a synced group each end is synced soon.
             wanted = store_messages.Subscribe(
@@ -328,12 +330,12 @@ class EntryHandler(Actor[_Inbox]):
             await self.store_ref.tell(wanted)
             await self._carry_out(
                 self.intake.follow(
-                    session=told.session,
-                    term=told.term,
-                    leader=told.leader,
-                    begin=told.begin,
-                    end=told.end,
-                    committed=told.committed,
+                    session=change.session,
+                    term=change.term,
+                    leader=change.leader,
+                    begin=change.begin,
+                    end=change.end,
+                    committed=change.committed,
                 )
             )
 
@@ -362,7 +364,7 @@ class EntryHandler(Actor[_Inbox]):
         held = log.synced_index if self.synced else log.end_index
         await self._carry_out(intake.stored_to(log.session, self._answered, held))
         if log.committed_index < min(intake.committed, log.end_index):
-            # It was told while the entries were on their way to it.
+            # It was sent while the entries were on their way to the store.
             await self.store_ref.tell(
                 store_messages.Commit(session=log.session, index=intake.committed)
             )
@@ -370,7 +372,7 @@ class EntryHandler(Actor[_Inbox]):
     # ---- changes ----
 
     def _give(self) -> None:
-        """To the store: pure appends that follow on each other as one change."""
+        """Give the changes to the store: appends that follow on each other as one."""
         changes, self._changes = self._changes, []
         group: list[StoreChange] = []
         count = 0
@@ -421,7 +423,7 @@ class EntryHandler(Actor[_Inbox]):
             self._refused = True
             self._changes.clear()
             if isinstance(outcome, LogFull):
-                self._refusal = str(outcome)  # the store has told the log of it
+                self._refusal = str(outcome)  # the store has logged it
                 await self._tell_takes(self._refusal)  # each time: it may not lead for a while
             if isinstance(outcome, EntryRefused):
                 self._say_refused(answered.first, outcome)
@@ -431,7 +433,7 @@ class EntryHandler(Actor[_Inbox]):
             self._ask_log()
 
     def _say_refused(self, first: int, refused: EntryRefused) -> None:
-        if not isinstance(refused, NotInSequence):  # that is behind one that was refused
+        if not isinstance(refused, NotInSequence):  # else it follows on a refused one
             self._refusal = f"{refused}: its leader's data_file_bytes may be another"
             me = self.sender.self_id
             self._log.say(me, f"{me} cannot take what {self._leader} sends: {self._refusal}")
@@ -458,7 +460,7 @@ class EntryHandler(Actor[_Inbox]):
         )
 
     async def _log_said(self, said: _LogSaid) -> None:
-        """The decisions go on from what the log is; the leader compares again."""
+        """Let the decisions go on from the log as it is; the leader will compare again."""
         record = said.outcome
         if said.session != self._session or not self._refused:
             return
@@ -476,7 +478,9 @@ class EntryHandler(Actor[_Inbox]):
     # ---- effects ----
 
     async def _carry_out(self, effects: IntakeEffects) -> None:
-        """Effects order: changes are collected, and what acknowledges them waits for the disk."""
+        """Carry effects out: collect changes, and keep their acknowledgements until the disk has
+        them.
+        """
         if effects.alarm:
             reason = contradiction(self.sender, effects.alarm, self._leader, self.intake.term)
             await self.store_ref.tell(store_messages.Condemn(reason=reason))
@@ -499,12 +503,12 @@ class EntryHandler(Actor[_Inbox]):
             self.ctx.timers.start_by("tick", effects.deadline_s, _TickDue())
 
     async def _committed(self, index: int) -> None:
-        """The store takes it behind the changes that it covers."""
+        """Have the store note the committed index, after the changes that it covers."""
         self._give()
         await self.store_ref.tell(store_messages.Commit(session=self._session, index=index))
         self.checker.defer(Followed(index=index))  # nothing there waits for it
 
 
 def _size_of(message: object) -> int:
-    """What a message counts against the bytes that may wait."""
+    """The bytes of a message that count against those that may wait."""
     return entries_bytes(message.request) if isinstance(message, Asked) else 0

@@ -1,8 +1,8 @@
-"""A leader whose pushes this member cannot read: it speaks another dialect.
+"""Notices a leader whose pushes this member cannot read, because it speaks another dialect.
 
-Nothing of it reaches the log: an APPEND of dialect N brings its entries under another key, COMPARE
-and TRUNCATE bring none, and what brings none is refused with UNEXPECTED_ARGUMENT, as upstream's
-followers do. That it goes on is told here.
+Nothing of it reaches the log: an APPEND of dialect N has its entries under another key, COMPARE and
+TRUNCATE have none, and a push without entries is refused with UNEXPECTED_ARGUMENT, as upstream's
+followers do. If it goes on, a warning is logged here.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ForeignLeader:
     """See the module's text.
 
     Attributes:
-        refusal: what it is, for people; "": this member reads what its leader sends.
+        refusal: for people: what the leader sends; "" if this member can read it.
     """
 
     _sender: Sender
@@ -41,7 +41,7 @@ class ForeignLeader:
     )
 
     def forget(self) -> None:
-        """A session begins."""
+        """Begin a session."""
         self.refusal = ""
 
     def answer(
@@ -51,7 +51,7 @@ class ForeignLeader:
         leader: str,
         emit: Callable[[PeerNotUnderstood], None],
     ) -> Response:
-        """How a push is answered. `leader`: who is followed; only its pushes get as far as this."""
+        """How a push of `leader`, which this member follows, is answered."""
         if answer.code is not ResponseCode.UNEXPECTED_ARGUMENT:
             if answer.code is ResponseCode.SUCCESS:
                 self.refusal = ""
@@ -68,5 +68,5 @@ class ForeignLeader:
 
 
 def ill_formed(request: PushEntryRequest, leader: str) -> Response:
-    """As upstream's exception is answered: without the range."""
+    """The answer to a push without entries: as upstream's to an exception, without the range."""
     return refusal(request, ResponseCode.UNEXPECTED_ARGUMENT, leader)

@@ -1,9 +1,9 @@
-"""How an append ends: our errors under upstream's names, and the codes of both.
+"""The outcomes of an append: our errors, and upstream's names and codes for them.
 
 Upstream: openmessaging/dledger, DLedgerServer.java (handleAppend), DLedgerEntryPusher.java
 (waitAck), 0.3.1.2; dledger.md 5.
 
-Differs: an append whose leader leads no more ends with EXPIRED_TERM at once; upstream's waits until
+Differs: an append whose leader was deposed ends with EXPIRED_TERM at once; upstream's waits until
 the same node leads again, and ends with TERM_CHANGED then.
 
 `status` of each error is the name of upstream's response code.
@@ -32,49 +32,57 @@ _BY_NAME: Final = {code.name: code for code in ResponseCode}
 
 
 def named(error: E, code: ResponseCode) -> E:
-    """The error under upstream's name for it."""
+    """The same error with the name of upstream's code as its status."""
     assert hasattr(error, "status")
     error.status = code.name
     return error
 
 
 def code_of(error: Exception) -> ResponseCode:
-    """What a peer is answered; what has no code of its own is INTERNAL_ERROR: outcome unknown."""
+    """The code for an error; INTERNAL_ERROR, with an unknown outcome, if it has none of its own."""
     status = getattr(error, "status", "")
     return _BY_NAME.get(status, ResponseCode.INTERNAL_ERROR)
 
 
 def not_leader(leader: str) -> NotMaster:
-    """Args: leader: as far as known, "" otherwise."""
+    """The error of a member that does not lead.
+
+    Args:
+        leader: the leader as far as known; "" for none.
+    """
     says = f"{leader} leads" if leader else "it knows no leader"
     error = NotMaster(f"this member does not lead; {says}", hint=leader or None)
     return named(error, ResponseCode.NOT_LEADER)
 
 
 def transferring() -> NotMaster:
-    """The leader hands over; who leads next is not known yet."""
+    """The error of a leader that hands over; the next leader is not known yet."""
     error = NotMaster("the leader hands its leadership over")
     return named(error, ResponseCode.LEADER_TRANSFERRING)
 
 
 def pending_full(what: str) -> Overloaded:
-    """Args: what: is full, for people."""
+    """The error where too much waits.
+
+    Args:
+        what: for people: what is full.
+    """
     return named(Overloaded(what), ResponseCode.LEADER_PENDING_FULL)
 
 
 def too_large(size_bytes: int, max_bytes: int) -> TooLarge:
-    """A body above the group's bound."""
+    """The error for a body above the group's bound."""
     error = TooLarge(f"a body of {size_bytes} bytes, at most {max_bytes}")
     return named(error, ResponseCode.UNEXPECTED_ARGUMENT)
 
 
 def no_body() -> TooLarge:
-    """An append of nothing at all; an empty body is something."""
+    """The error for an append without any body; an empty body is allowed."""
     return named(TooLarge("an append without a body"), ResponseCode.UNEXPECTED_ARGUMENT)
 
 
 def not_stored(error: Exception) -> NotStored | None:
-    """The store's refusal of an append as its callers learn it; None: it is no refusal."""
+    """The store's refusal of an append as its callers get it; None if it is no refusal."""
     match error:
         case LogFull():
             return named(LogFull(str(error)), ResponseCode.DISK_FULL)
@@ -89,20 +97,29 @@ def not_stored(error: Exception) -> NotStored | None:
 
 
 def timed_out(first: int, last: int, committed: int) -> ReplicationTimeout:
-    """Args: first, last: indexes of its entries. committed: the committed index now."""
+    """The error of an append whose deadline has passed.
+
+    Args:
+        first, last: the indexes of its entries.
+        committed: the committed index now.
+    """
     text = f"entries {first} to {last} are written, but no quorum has them in time"
     error = ReplicationTimeout(f"{text}; committed is {committed}", first, last)
     return named(error, ResponseCode.WAIT_QUORUM_ACK_TIMEOUT)
 
 
 def leadership_lost(first: int | None, last: int | None) -> LeadershipLost:
-    """Args: first, last: indexes of its entries, None if not known."""
+    """The error of an append whose leader was deposed.
+
+    Args:
+        first, last: the indexes of its entries; None if they are not known.
+    """
     error = LeadershipLost("this member leads no more; a quorum may have the entries", first, last)
     return named(error, ResponseCode.EXPIRED_TERM)
 
 
 def store_silent(error: Exception) -> OutcomeUnknown:
-    """The store did not answer: what was given to it may be written."""
+    """The error of an append that the store did not answer: it may be written."""
     unknown = OutcomeUnknown(f"the store did not say what became of an append: {error}")
     unknown.__cause__ = error
     return unknown

@@ -1,4 +1,4 @@
-"""A follower's log as it will be: what is written, under what the store was asked and has not done.
+"""A follower's log as it will be: what is written, with the changes that the store has not done.
 
 Source: `core.intake_effects.LedgerView`; the decisions run ahead of the disk.
 """
@@ -18,20 +18,20 @@ from wire.dledger.entry import Entry
 
 @attrs.define
 class PendingLedger:
-    """See the module's text. `Intake` asks only within the range that it has decided on.
+    """The log with its pending changes. `Intake` asks only within the range that it has decided on.
 
     Attributes:
-        window: of what is written, and not asked to leave: the store may have cut it already.
+        window: reads what is written and not to be cut; the store may have cut it already.
     """
 
     window: EntryWindow
     _asked: deque[StoreChange] = attrs.field(factory=deque, init=False)
     _entries: dict[int, Entry] = attrs.field(factory=dict, init=False)
-    _cuts: deque[tuple[int, int]] = attrs.field(factory=deque, init=False)  # number, what stays
+    _cuts: deque[tuple[int, int]] = attrs.field(factory=deque, init=False)  # number, last kept
 
     @property
     def pending(self) -> bool:
-        """The store has not answered all that it was asked."""
+        """Whether the store has changes to answer."""
         return bool(self._asked)
 
     def holds(self, entry: Entry) -> bool | None:
@@ -47,7 +47,7 @@ class PendingLedger:
         return is_equal(held, entry)
 
     def asked(self, change: StoreChange) -> None:
-        """The store is asked for this, after all before it."""
+        """Add a change that the store is asked for, after all earlier ones."""
         self._asked.append(change)
         if change.restart or change.cut_from is not None:
             stays = INDEX_NONE if change.cut_from is None else change.cut_from - 1
@@ -57,7 +57,7 @@ class PendingLedger:
             self._entries[entry.index] = entry
 
     def done(self, number: int, end: int) -> None:
-        """It has carried out all up to that change; the log ended there then."""
+        """Note that the store has done all up to that change, and where the log ended then."""
         while self._asked and self._asked[0].number <= number:
             for entry in self._asked.popleft().entries:
                 if self._entries.get(entry.index) is entry:
@@ -68,7 +68,7 @@ class PendingLedger:
         self.window.end = min([end, *(stays for _, stays in self._cuts)])
 
     def reset(self, end: int) -> None:
-        """Nothing is asked any more; the log ends there."""
+        """Forget all changes; the log ends at `end`."""
         self._asked.clear()
         self._entries.clear()
         self._cuts.clear()

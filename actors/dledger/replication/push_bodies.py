@@ -1,4 +1,4 @@
-"""Pushes and their answers: bodies to values and back.
+"""Translates pushes and their answers from wire bodies to values and back.
 
 Upstream: openmessaging/dledger, DLedgerEntryPusher.java (buildResponse, buildBatchAppendResponse),
 0.3.1.2; dledger.md 2.3.
@@ -19,7 +19,7 @@ from wire.dledger.rpc import (
 
 
 def pushed_of(request: PushEntryRequest, token: int) -> Pushed | None:
-    """What a leader wants; None: it does not say what kind of push this is."""
+    """A leader's request as a value; None if its type is unknown."""
     if request.type is None:
         return None
     return Pushed(
@@ -33,7 +33,7 @@ def pushed_of(request: PushEntryRequest, token: int) -> Pushed | None:
 
 
 def push_response(request: PushEntryRequest, answer: PushAnswer) -> PushEntryResponse:
-    """As upstream answers each kind: a COMMIT names no entry."""
+    """The response to a push, as upstream's to its type: that to a COMMIT names no entry."""
     names_entry = request.type is not PushType.COMMIT and answer.index >= 0
     return PushEntryResponse(
         begin_index=answer.begin,
@@ -47,7 +47,7 @@ def push_response(request: PushEntryRequest, answer: PushAnswer) -> PushEntryRes
 
 
 def push_answer(response: Response | None) -> PushAnswer | None:
-    """What a follower said, as a dispatcher's decisions take it; None: no answer to a push."""
+    """A follower's response as a value; None if it is no answer to a push."""
     if not isinstance(response, PushEntryResponse):
         return None
     return PushAnswer(
@@ -62,14 +62,14 @@ def push_answer(response: Response | None) -> PushAnswer | None:
 
 
 def no_snapshots(request: InstallSnapshotRequest) -> InstallSnapshotResponse:
-    """Without a state machine there are none, as in dialect L."""
+    """The refusal of a snapshot without a state machine, as in dialect L."""
     return InstallSnapshotResponse(
         code=ResponseCode.UNSUPPORTED, group=request.group, term=request.term
     )
 
 
 def entries_bytes(request: object) -> int:
-    """The bytes of the entries that a push carries; 0 for any other request."""
+    """How many bytes of entries a push carries; 0 for any other request."""
     if not isinstance(request, PushEntryRequest):
         return 0
     return request.total_size or (request.entry.size if request.entry is not None else 0)

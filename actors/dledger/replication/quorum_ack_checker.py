@@ -1,16 +1,16 @@
-"""QuorumAckChecker: takes appends, knows what a quorum holds, answers what is committed.
+"""QuorumAckChecker takes appends, counts what a quorum holds, and answers what is committed.
 
 Upstream: openmessaging/dledger, DLedgerEntryPusher.java (QuorumAckChecker, waitAck), DLedgerServer
 (handleAppend), 0.3.1.2; the decisions and their differences are in `core.quorum` and `outcomes`.
 
-Differs: all appends that wait are given to the store as one; a leader opens its term with an entry
-of its own (`term_body`), so that what older leaders left can be committed. What the store answers,
+Differs: all appends that wait are given to the store as one. A leader opens its term with an entry
+of its own (`term_body`), so that entries of older leaders can be committed. What the store answers,
 and how far its log is kept, is read with a peer's acknowledgement, unless it can decide more.
 
 Messages: Append, Asked (APPEND), AskedAppends, Matched, Applied, Followed, HoldAppends,
 GetWatermarks, GetReadIndex, LedgerGrew, and sessions. It asks the store Append and tells it Commit;
-it tells the maintainer Held, StoreTakes and Rejoin, readers CommittedTo. A restart forgets all that
-waits, whose outcome is then unknown, and has the session renewed.
+it tells the maintainer Held, StoreTakes and Rejoin, readers CommittedTo. A restart forgets the
+appends that wait, whose outcome is then unknown, and has the session renewed.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ from actors.dledger.session_messages import (
     Leading,
     Rejoin,
     Resting,
+    SessionChange,
     StoreTakes,
-    Told,
 )
 from actors.errors import LogFull, NodeStopped
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
@@ -55,20 +55,20 @@ from actors.storage.commitlog.pull_service import IDLE_NEWS_WITHIN_S, NEWS_WITHI
 from actors.storage.ledger import store_messages
 
 MAILBOX_CAPACITY: Final = 16_384
-"""Appends, most of them; those that wait for a quorum are bounded by `AckSettings.waiting_max`."""
+"""Most messages are appends; `AckSettings.waiting_max` bounds those that wait for a quorum."""
 STORE_TIMEOUT_S: Final = 60.0
-"""A store that answers an append later than this has left its outcome unknown."""
+"""After so long without the store's answer, the outcome of an append is unknown."""
 ASKS_BESIDES: Final = 16
-"""Questions to the store besides those of appends that may wait."""
+"""How many questions to the store may be open beside the appends that wait."""
 STORED_WITHIN_S: Final = 0.05
 """What the store answers to an append, which wakes nobody, is read so much later at the most."""
 OPEN_AGAIN_S: Final = 0.1
-"""The entry that opens a term, which the store refused, is given to it again so much later."""
+"""The pause before the entry that opens a term is given again to a store that refused it."""
 
 
 @attrs.frozen(kw_only=True)
 class _Stored:
-    """What the store said to a group of appends."""
+    """The store's answer to a group of appends."""
 
     session: int
     group: AppendGroup
@@ -77,7 +77,7 @@ class _Stored:
 
 @attrs.frozen
 class _DeadlineCame:
-    """Timer: an append's deadline."""
+    """Timer: an append's deadline has come."""
 
 
 _DEADLINE_CAME: Final = _DeadlineCame()
@@ -85,7 +85,7 @@ _DEADLINE_CAME: Final = _DeadlineCame()
 
 @attrs.frozen(kw_only=True)
 class _OpenTermDue:
-    """Timer: the term has no entry of its own yet."""
+    """Timer: the term still needs an entry of its own."""
 
     session: int
 
@@ -101,13 +101,13 @@ Message: TypeAlias = (
     | GetWatermarks
     | GetReadIndex
     | store_messages.LedgerGrew
-    | Told
+    | SessionChange
 )
 _Inbox: TypeAlias = Message | _Stored | _DeadlineCame | _OpenTermDue
 
 
 def _only_one(_: object) -> None:
-    """Only the newest of these messages matters."""
+    """The conflation key of messages of which only the newest matters."""
 
 
 @attrs.define(kw_only=True)
@@ -115,10 +115,10 @@ class QuorumAckChecker(Actor[_Inbox]):
     """See the module's text.
 
     Attributes:
-        synced: this member holds what is on its disk, not what is written.
-        term_body: of the entry that opens a term; None: there is none.
-        body_bytes_max: of one entry.
-        pending_bytes: of appends that wait, here and for the store.
+        synced: whether this member counts as a holder of an entry only once it is on its disk.
+        term_body: the body of the entry that opens a term; None: there is no such entry.
+        body_bytes_max: the largest body of an entry.
+        pending_bytes: how many bytes of appends may wait, here and for the store.
         role_status: where dispatchers find the committed index.
     """
 
@@ -137,10 +137,10 @@ class QuorumAckChecker(Actor[_Inbox]):
     _term: int = attrs.field(default=-1, init=False)
     _leader: str = attrs.field(default="", init=False)
     _holding: bool = attrs.field(default=False, init=False)
-    _held_told: bool = attrs.field(default=False, init=False)
-    _at_store: int = attrs.field(default=0, init=False)  # appends that it has not answered
+    _held_sent: bool = attrs.field(default=False, init=False)
+    _at_store: int = attrs.field(default=0, init=False)  # unanswered appends at the store
     _at_store_bytes: int = attrs.field(default=0, init=False)
-    _last: int = attrs.field(default=-1, init=False)  # the last index that the store has said
+    _last: int = attrs.field(default=-1, init=False)  # the newest index from the store
     _last_term: int = attrs.field(default=-1, init=False)
     _results: AppliedResults = attrs.field(factory=AppliedResults, init=False)
     _reads: OpenReads = attrs.field(factory=OpenReads, init=False)
@@ -159,11 +159,11 @@ class QuorumAckChecker(Actor[_Inbox]):
             control=(*CONTROL, HoldAppends),
         )
 
-    # ---- life ----
+    # ---- start and stop ----
 
     async def on_start(self) -> None:
         if self.ctx.incarnation > 1:
-            await self.maintainer.tell(Rejoin(part=self.ctx.path, renew=True))
+            await self.maintainer.tell(Rejoin(actor=self.ctx.path, renew=True))
 
     async def on_stop(self, reason: StopReason) -> None:
         await self.store_ref.tell(store_messages.Unsubscribe(name=self.ctx.path))
@@ -174,7 +174,7 @@ class QuorumAckChecker(Actor[_Inbox]):
     # ---- messages ----
 
     async def handle_batch(self, messages: list[_Inbox]) -> None:
-        """Appends of a batch are given to the store together, in their order."""
+        """Take the messages of a batch, then give its appends to the store, in their order."""
         taken: list[Taken] = []
         for message in messages:
             match message:
@@ -225,43 +225,43 @@ class QuorumAckChecker(Actor[_Inbox]):
             case HoldAppends():
                 await self._hold(message)
             case Resting() | Following() | Leading():
-                await self._told(message)
+                await self._act_by(message)
             case _:
                 assert_never(message)
 
     # ---- sessions ----
 
-    async def _told(self, told: Told) -> None:
-        if told.session < self._session or (
-            told.session == self._session and isinstance(told, Resting)
+    async def _act_by(self, change: SessionChange) -> None:
+        if change.session < self._session or (
+            change.session == self._session and isinstance(change, Resting)
         ):
             return
         led = self.quorum.leading
-        again = led and told.session == self._session
-        if led and not isinstance(told, Leading):
+        again = led and change.session == self._session
+        if led and not isinstance(change, Leading):
             await self.store_ref.tell(store_messages.Unsubscribe(name=self.ctx.path))
-        self._session, self._term = told.session, told.term
-        match told:
+        self._session, self._term = change.session, change.term
+        match change:
             case Leading() if not again:
                 self._lose(self.quorum.rest())
-                await self._lead(told)
+                await self._lead(change)
             case Leading():
                 pass
             case Following():
                 self._lose(self.quorum.rest())
-                self._leader = told.leader
-                self.quorum.followed(told.committed)
+                self._leader = change.leader
+                self.quorum.followed(change.committed)
             case Resting():
                 self._lose(self.quorum.rest())
                 self._leader = ""
             case _:
-                assert_never(told)
+                assert_never(change)
 
-    async def _lead(self, told: Leading) -> None:
-        """The term's own entry goes first; what follows it is committed with it."""
+    async def _lead(self, change: Leading) -> None:
+        """Begin to lead. The entry that opens the term is written first."""
         quorum = self.quorum
-        quorum.followed(told.committed)
-        # What is committed it has said itself, and what is written the store answers.
+        quorum.followed(change.committed)
+        # It has reported itself what is committed, and the store answers what is written.
         idle = store_messages.COMMITS | store_messages.ENDS
         if not self.synced:
             idle |= store_messages.SYNCS
@@ -271,22 +271,22 @@ class QuorumAckChecker(Actor[_Inbox]):
                 subscriber=me, name=name, within_s=IDLE_NEWS_WITHIN_S, idle=idle
             )
         )
-        if quorum.committed > told.committed:  # said in a session that was over for the store
+        if quorum.committed > change.committed:  # the store dropped it as of an old session
             await self.store_ref.tell(
-                store_messages.Commit(session=told.session, index=quorum.committed)
+                store_messages.Commit(session=change.session, index=quorum.committed)
             )
         self.role_status.committed = quorum.committed
         self._leader, self._holding = quorum.self_id, False
-        self._last, self._last_term = told.end, told.end_term
+        self._last, self._last_term = change.end, change.end_term
         effects = quorum.lead(
-            session=told.session, term=told.term, end=told.end, end_term=told.end_term
+            session=change.session, term=change.term, end=change.end, end_term=change.end_term
         )
         await self._carry_out(effects)
-        if told.end_term != told.term:
-            self._open_term(told.session)
+        if change.end_term != change.term:
+            self._open_term(change.session)
 
     def _open_term(self, session: int) -> None:
-        """Without an entry of its term a leader commits nothing that older ones have left."""
+        """Write the entry that opens the term, without which no older entry can be committed."""
         if self.term_body is None or session != self._session or not self.quorum.leading:
             return
         if self._holding:  # the log may not grow now
@@ -299,13 +299,13 @@ class QuorumAckChecker(Actor[_Inbox]):
 
     async def _hold(self, message: HoldAppends) -> None:
         if message.session == self._session:
-            self._holding, self._held_told = message.on, False
-            await self._tell_held()
+            self._holding, self._held_sent = message.on, False
+            await self._send_held()
 
-    async def _tell_held(self) -> None:
-        """Once the store has answered all."""
-        if self._holding and not self._held_told and not self._at_store:
-            self._held_told = True
+    async def _send_held(self) -> None:
+        """Send Held once the store has answered all appends."""
+        if self._holding and not self._held_sent and not self._at_store:
+            self._held_sent = True
             end = LedgerEnd(index=self._last, term=self._last_term)
             await self.maintainer.tell(Held(session=self._session, end=end))
 
@@ -371,7 +371,7 @@ class QuorumAckChecker(Actor[_Inbox]):
             if not self.synced:
                 await self._carry_out(self.quorum.stored(stored.session, self._last))
             await self._carry_out(self.quorum.waiting(*group.waits))
-        await self._tell_held()
+        await self._send_held()
 
     async def _not_stored(self, stored: _Stored, outcome: Exception) -> None:
         for wait in stored.group.waits:
@@ -379,9 +379,9 @@ class QuorumAckChecker(Actor[_Inbox]):
         if isinstance(outcome, LogFull) and stored.session == self._session:
             refused = StoreTakes(session=stored.session, refusal=str(outcome))
             await self.maintainer.tell(refused)
-        if not stored.group.waits:  # what opens the term; twice in the log it does no harm
+        if not stored.group.waits:  # the entry that opens the term; twice in the log is harmless
             self._open_term_later(stored.session)
-        await self._tell_held()
+        await self._send_held()
 
     async def _applied(self, message: Applied) -> None:
         self._results.add(message.index, message.results)
@@ -401,7 +401,7 @@ class QuorumAckChecker(Actor[_Inbox]):
         await self._carry_out(self.quorum.stored(log.session, held))
 
     async def _carry_out(self, effects: QuorumEffects[AppendWait]) -> None:
-        """Readers first, so that an answered append can be read at once."""
+        """Carry effects out, readers first, so that an answered append can be read at once."""
         if effects.committed is not None:
             self.role_status.committed = effects.committed
             self._reads.answer(self._term, self.quorum.read_index)

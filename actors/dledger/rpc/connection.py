@@ -1,18 +1,18 @@
-"""RPCConnection: one accepted connection of a member or a client.
+"""RPCConnection serves one accepted connection of a member or a client.
 
-Every request goes to the part of the member that serves it; answers leave in whatever order they
-come, those that are there together in one piece. Reading stops while too much is unanswered or
-unsent, so a peer that does not read stops its own requests and nothing else; or while all
-connections of the port together hold too much (`remoting.budget`).
+Every request goes to the actor of the member that serves it. Answers are sent in the order in which
+they come, those that are there at the same time in one piece. Reading stops while too much is
+unanswered or unsent, so a peer that does not read stops its own requests and nothing else. It also
+stops while all connections of the port together hold too much (`remoting.budget`).
 
 Upstream: openmessaging/dledger, DLedgerRpcNettyService.processRequest, dledger-all-0.3.1.2;
 apache/rocketmq, remoting/netty/NettyRemotingAbstract.processRequestCommand, 4.9.4.
 
 Differs:
-- What a part has no room for waits in line for it, while other parts' requests go on; upstream has
-  four threads for all. More GETs than READS_MAX get remoting code 2 (busy); one whose entry has no
-  room in the port's budget is answered 503.
-- APPENDs that came together go to the checker as one, and their answers leave together.
+- A request waits until its actor has room, while requests to other actors go on; upstream has four
+  threads for all. More GETs than READS_MAX get remoting code 2 (busy); one whose entry has no room
+  in the port's budget is answered 503.
+- APPENDs that came together go to the checker as one, and their answers are sent together.
 - PULL is answered by code 3; upstream fails with code 1.
 - TLS is not spoken.
 
@@ -65,17 +65,19 @@ from wire.remoting.frame import (
 from wire.remoting.header import Header, reply_header
 
 UNANSWERED_MAX: Final = 4096
-"""Requests that may wait for their answers; more wait in the stream. A leader has 1000 pushes to a
-peer under way."""
+"""How many requests may wait for their answers; more wait in the stream. A leader has 1000 pushes
+to a peer under way.
+"""
 UNANSWERED_BYTES_MAX: Final = 16 << 20
-"""Bytes of their frames: at least one frame, whatever its size."""
+"""How many bytes of unanswered requests' frames may wait; one frame may, whatever its size."""
 UNSENT_BYTES_MAX: Final = 8 << 20
-"""Bytes of answers that the peer has not taken yet."""
+"""How many bytes of answers may wait until the peer takes them."""
 READS_MAX: Final = 16
-"""GETs that may be unanswered: each answer is an entry of up to 4 MiB. Upstream's clients wait for
-each."""
+"""How many GETs may be unanswered: each answer is an entry of up to 4 MiB. Upstream's clients wait
+for each.
+"""
 WORK_BYTES: Final = 4 << 20
-"""Encoded or decoded without a checkpoint: some 10 ms."""
+"""The most bytes encoded or decoded without a checkpoint: some 10 ms."""
 REMARK_CHARS_MAX: Final = 500
 IDLE: Final = "idle"
 BUSY: Final = "busy"
@@ -83,7 +85,7 @@ BUSY: Final = "busy"
 
 @attrs.frozen(kw_only=True)
 class _AnswersReady:
-    """Answers may be in `_answers`, and there may be room."""
+    """There may be answers in `_answers`, or room for more requests."""
 
 
 @attrs.frozen(kw_only=True)
@@ -95,7 +97,7 @@ _Inbox: TypeAlias = Received | StreamEnded | _AnswersReady | _IdleDue
 
 
 def read_cost_bytes(answer: Response) -> int:
-    """What an answer to a GET holds while it is encoded: entries, and a third more as Base64."""
+    """How many bytes the answer to a GET holds while it is encoded: entries, and their Base64."""
     if not isinstance(answer, GetEntriesResponse) or not answer.entries:
         return 0
     size_bytes = sum(each.size for each in answer.entries)
@@ -104,7 +106,7 @@ def read_cost_bytes(answer: Response) -> int:
 
 @attrs.define
 class RPCConnection(Actor[_Inbox]):
-    """Implements what the module describes."""
+    """One accepted connection. See the module's text."""
 
     mailbox = MailboxSpec(capacity=64, conflate={_AnswersReady: type})
     _stream: Stream
@@ -113,18 +115,18 @@ class RPCConnection(Actor[_Inbox]):
     _budget: RPCBudget
     _share: Share = attrs.field(init=False)
     _frames: FrameStream = attrs.field(init=False)
-    _ended: str = ""  # why, once it has
+    _ended: str = ""  # why it has ended; "" before
     _requests: int = 0
     _refused: int = 0
     _tolerated: int = 0
-    _unread_bytes: int = 0  # told by the feeder, not yet looked at
+    _unread_bytes: int = 0  # of requests still in the mailbox
     _unanswered: int = 0
     _unanswered_bytes: int = 0
     _reads: int = 0
     _appends: list[tuple[Header, AppendEntryRequest, int]] = attrs.field(factory=list)
-    _appends_for: Services | None = None  # whom those are for that came just now
+    _appends_for: Services | None = None  # the member that `_appends` are for
     _answers: list[tuple[Header, Response | Exception]] = attrs.field(factory=list)
-    _told: bool = False  # that there are answers
+    _announced: bool = False  # whether _AnswersReady is on its way
     _room: trio.Event = attrs.field(factory=trio.Event)
     _work_bytes: int = 0
 
@@ -134,7 +136,7 @@ class RPCConnection(Actor[_Inbox]):
             self._connection,
             self._stream,
             self.ctx.now_s(),
-            self._tell,
+            self._take_news,
             before_read=self._before_read,
             on_sent=self._make_room,
         )
@@ -148,14 +150,14 @@ class RPCConnection(Actor[_Inbox]):
         self.ctx.timers.start("idle", IDLE_S, _IdleDue())
 
     async def handle_batch(self, messages: list[_Inbox]) -> None:
-        """All answers that are there by its end leave together."""
-        self._told = True
+        """Take the messages of a batch, then send all answers that are there together."""
+        self._announced = True
         for message in messages:
             match message:
                 case Received():
                     await self._received(message)
                 case _AnswersReady():
-                    pass  # they leave below
+                    pass  # they are sent below
                 case StreamEnded():
                     self._end(message.reason)
                 case _IdleDue():
@@ -166,7 +168,7 @@ class RPCConnection(Actor[_Inbox]):
                 return
         while self._answers:
             await self._send_answers()
-        self._told = False
+        self._announced = False
         self._frames.flush()
         self._make_room()
 
@@ -187,7 +189,7 @@ class RPCConnection(Actor[_Inbox]):
 
     # Reading.
 
-    async def _tell(self, news: Received | StreamEnded) -> None:
+    async def _take_news(self, news: Received | StreamEnded) -> None:
         if isinstance(news, Received):
             self._unread_bytes += news.size_bytes
         await self.ctx.self_ref.tell(news)
@@ -278,7 +280,7 @@ class RPCConnection(Actor[_Inbox]):
             reply_to.fail(MailboxFull(BUSY))
 
     def _route_appends(self) -> None:
-        """Those that came together go together: they are written, and answered, as one."""
+        """Give the APPENDs that came together to the checker as one."""
         services, appends = self._appends_for, self._appends
         if not appends:
             return
@@ -305,7 +307,7 @@ class RPCConnection(Actor[_Inbox]):
         size_bytes: int,
         answers: tuple[Response, ...] | Exception,
     ) -> None:
-        """As `_answered`."""
+        """As `_answered`, for APPENDs that went to the checker as one."""
         if self._ended:
             return
         self._unanswered -= len(headers)
@@ -322,10 +324,10 @@ class RPCConnection(Actor[_Inbox]):
         refuse: Callable[[], Response] | None,
         answer: Response | Exception,
     ) -> None:
-        """In the task of whoever answers: the actor encodes and sends.
+        """Take an answer, in the task of the actor that gives it; this actor encodes and sends it.
 
         Args:
-            refuse: of a GET: what is said instead of an answer that there is no room for.
+            refuse: for a GET: makes the refusal that is sent if there is no room for the answer.
         """
         if self._ended:
             return
@@ -355,7 +357,7 @@ class RPCConnection(Actor[_Inbox]):
             )
 
     def _fail(self, header: Header, code: int, reason: str) -> None:
-        """Refuse it as the remoting layer does: a code, a remark, no body."""
+        """Refuse a request as the remoting layer does: with a code and a remark, without a body."""
         self._refuse(header, reason)
         if not header.is_oneway:
             self._put(header, code, reason)
@@ -363,8 +365,8 @@ class RPCConnection(Actor[_Inbox]):
     def _answer(self, header: Header, answer: Response | Exception) -> None:
         if not header.is_oneway:
             self._answers.append((header, answer))
-        if not self._told:  # also of a one-way's room, which is free now
-            self._told = True
+        if not self._announced:  # also for a one-way request, which gives its room back
+            self._announced = True
             self.ctx.self_ref.offer(_AnswersReady())
 
     async def _send_answers(self) -> None:
@@ -392,12 +394,12 @@ class RPCConnection(Actor[_Inbox]):
         self._share.encoded(read_cost_bytes(answer), len(frame))
 
     def _put(self, header: Header, code: int, remark: str) -> None:
-        # What a peer sent may stand in the remark, also what is no text.
+        # The remark may quote what a peer sent, which may be no text.
         text = remark[:REMARK_CHARS_MAX].encode(errors="replace").decode()
         self._frames.put(encode_frame(reply_header(header, code=code, remark=text)))
 
     async def _breathe(self) -> None:
-        """Let others work; what is ready leaves meanwhile."""
+        """Let other tasks run; what is ready is sent meanwhile."""
         self._work_bytes = 0
         self._frames.flush()
         await trio.lowlevel.checkpoint()

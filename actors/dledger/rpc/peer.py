@@ -1,16 +1,14 @@
-"""One connection to one peer, over which this member's parts call it, and RPCPeer, an actor around
-one.
+"""A connection to one peer, over which this member's actors call it; and RPCPeer, which holds one.
 
 Upstream: openmessaging/dledger, DLedgerRpcNettyService (vote, heartBeat, push ...),
 dledger-all-0.3.1.2; apache/rocketmq, remoting/netty/NettyRemotingClient.java, 4.9.4.
 
-Differs: a connection for each purpose, so that a large push delays no heartbeat (V14): pushes have
-one inside their dispatcher, votes and heartbeats one inside an RPCPeer. It comes from the member's
-own address; a peer that was just lost is left alone for 0.1 to 1 s, and calls meanwhile fail at
-once.
+Differs: there is a connection for each purpose, so that a large push delays no heartbeat (V14):
+pushes have one inside their dispatcher, votes and heartbeats one inside an RPCPeer. It comes from
+the member's own address. After a connection was lost, calls fail at once for 0.1 to 1 s.
 
-Messages of RPCPeer: Call, GetLink, and its connection's. It tells each caller Answered. Nothing
-here waits: what the system has no room for is kept up to UNSENT_BYTES_MAX, and calls beyond it fail
+Messages of RPCPeer: Call, GetLink, and its connection's. It sends each caller Answered. Nothing
+here waits: up to UNSENT_BYTES_MAX is kept that the system has no room for, and calls beyond it fail
 at once. The end of a connection is the end of all open calls.
 """
 
@@ -56,27 +54,31 @@ CONNECT_TIMEOUT_S: Final = 3.0
 """Upstream: connectTimeoutMillis."""
 RECONNECT_FIRST_S: Final = 0.1
 RECONNECT_MAX_S: Final = 1.0
-"""Pauses after a connection was lost or could not be made; doubled until a call is answered."""
+"""The longest pause after a connection was lost or could not be made. Pauses double until a call is
+answered.
+"""
 PENDING_BYTES: Final = 16 << 20
-"""Bytes of what was received and waits for the actor that holds the connection."""
+"""How many received bytes may wait for the actor that holds the connection."""
 UNSENT_BYTES_MAX: Final = 64 << 20
-"""Bytes of frames that the system has no room for. A dispatcher's window is 4 MiB, as Base64 a
-third more; so only calls that nobody bounds get here.
+"""How many bytes of frames are kept that the system has no room for. A dispatcher's window is 4
+MiB, as Base64 a third more, so only calls that nothing else bounds get here.
 """
 WORK_BYTES: Final = 4 << 20
-"""Encoded or decoded without a checkpoint: some 10 ms."""
+"""The most bytes encoded or decoded without a checkpoint: some 10 ms."""
 CALL_BYTES: Final = 256
-"""What a call to an RPCPeer is counted as: a vote or a heartbeat."""
+"""The bytes as which a call to an RPCPeer, a vote or a heartbeat, is counted."""
 IDLE: Final = "idle"
-UNHEARD_TOLD: Final = 3
-"""Connections in a row that end without a byte: one or two may be of a peer that stops."""
+UNHEARD_REPORTED: Final = 3
+"""How many connections in a row have to end without a byte before that is reported: one or two may
+be of a peer that stops.
+"""
 REASON_CHARS_MAX: Final = 500
-"""A peer's own words are as long as it likes."""
+"""Characters of a peer's own text that a reason shows."""
 
 
 @attrs.frozen(kw_only=True)
 class Connected:
-    """Feeder: the stream of that number is in `_arrived`."""
+    """Feeder: the stream with that number is in `_arrived`."""
 
     number: int
 
@@ -92,7 +94,7 @@ class IdleDue:
 
 
 News: TypeAlias = Connected | Received | StreamEnded | CallsDue | IdleDue
-"""What a connection tells the actor that holds it, and is given by that in turn."""
+"""The messages that a connection sends to the actor that holds it, which passes them back to it."""
 CALLS_DUE: Final = CallsDue()
 IDLE_DUE: Final = IdleDue()
 
@@ -108,9 +110,9 @@ class _Open:
 
 
 def _not_to(request: Request, response: Response) -> str:
-    """Why a response is none to that request, whatever it says; "": it may be one.
+    """Why a response cannot be one to that request; "" if it can.
 
-    Upstream copies these fields from the request, where it says them at all.
+    Upstream copies these fields from the request, if it sets them at all.
     """
     if response.term > TERM_MAX:
         return f"term {response.term}"
@@ -123,18 +125,19 @@ def _not_to(request: Request, response: Response) -> str:
 
 @attrs.define(kw_only=True)
 class PeerConnection:
-    """See the module's text. Of one life of the actor that holds it.
+    """A connection to one peer, for one incarnation of the actor that holds it.
 
-    The actor gives it each of its `News`, and calls `flush` at the end of each batch. A call ends
-    once, with the response or None, which stands for what upstream calls NETWORK_ERROR: there is no
-    connection, or it broke; the time is over; the reply has no body (a failure of the remoting
-    layer), or one that is no such response.
+    The actor passes it each of its `News`, and calls `flush` at the end of each batch. A call ends
+    once, with the response or with None, which stands for what upstream calls NETWORK_ERROR: there
+    is no connection, or it broke; the time is over; the reply has no body (a failure of the
+    remoting layer), or one that is no such response.
 
     Attributes:
-        peer: its name.
+        peer: the peer's name.
         local_host: the own member's address, from which to connect.
-        log: takes a warning when the peer turns this member away; None: another connection's does.
-        work_bytes: encoded or decoded since the last checkpoint; at WORK_BYTES `breathe` is due.
+        log: takes a warning when the peer turns this member away; None: another connection logs it.
+        work_bytes: bytes encoded or decoded since the last checkpoint; at WORK_BYTES `breathe` is
+            due.
     """
 
     peer: str
@@ -148,26 +151,26 @@ class PeerConnection:
     _ended: Callable[[Any, Response | None], None] = attrs.field(init=False)
     _number: int = attrs.field(default=0, init=False)
     _connecting: bool = attrs.field(default=False, init=False)
-    _arrived: Stream | None = attrs.field(default=None, init=False)  # connected, not taken over
+    _arrived: Stream | None = attrs.field(default=None, init=False)  # of Connected
     _frames: FrameStream | None = attrs.field(default=None, init=False)
     _early: list[tuple[int, bytes]] = attrs.field(factory=list, init=False)  # until it is connected
     _early_bytes: int = attrs.field(default=0, init=False)
     _failures: int = attrs.field(default=0, init=False)
-    _unheard: int = attrs.field(default=0, init=False)  # in a row, that ended before a byte came
+    _unheard: int = attrs.field(default=0, init=False)  # ended without a byte, in a row
     _connect_at_s: float = attrs.field(default=0.0, init=False)
     _answers_refused: int = attrs.field(default=0, init=False)
-    _error: str = attrs.field(default="", init=False)  # why a call had no answer, the last
+    _error: str = attrs.field(default="", init=False)  # why the last call had no answer
 
     @property
     def link(self) -> Link:
-        """For the node's status."""
+        """The state of the connection, for the node's status."""
         return Link(connected=self._frames is not None, error=self._error)
 
     def open(self, ctx: ActorContext[Any], on_end: Callable[[Any, Response | None], None]) -> None:
-        """To be called by the actor as it starts.
+        """Begin; the actor calls it when it starts.
 
         Args:
-            on_end: takes the token of a call that has ended, and the response.
+            on_end: called with the token of a call that has ended, and its response or None.
         """
         self._ctx, self._ended = ctx, on_end
 
@@ -190,14 +193,14 @@ class PeerConnection:
                 assert_never(news)
 
     def flush(self) -> None:
-        """Have all calls of a batch leave together."""
+        """Send all calls of a batch together."""
         if self._frames is not None:
             self._frames.flush()
-        if self._calls:  # one timer for all; it may come for nothing
+        if self._calls:  # one timer for all; its call may have ended
             self._ctx.timers.start_by("calls", self._calls.deadline_s, CALLS_DUE)
 
     def close(self) -> None:
-        """To be called by the actor as it stops. All open calls end."""
+        """End all open calls and the connection; the actor calls it when it stops."""
         if self._arrived is not None:
             self._arrived.abort()
         if self._frames is not None:
@@ -208,7 +211,7 @@ class PeerConnection:
     def call(
         self, request: Request, token: object, *, timeout_s: float, batch: Raw | None = None
     ) -> None:
-        """Send a request. Args: see `rpc_messages.Call`."""
+        """Send a request. Args: as the attributes of `rpc_messages.Call`."""
         now_s = self._ctx.now_s()
         code = request_code_of(request)
         frames = self._frames
@@ -236,7 +239,7 @@ class PeerConnection:
             self._early_bytes += len(frame)
 
     def _may_call(self, now_s: float) -> bool:
-        """Whether there is a connection, or one is being made, from now on perhaps."""
+        """Whether there is a connection or one is being made; if it may be, begin to make one."""
         if self._frames is not None or self._connecting:
             return True
         if now_s < self._connect_at_s:
@@ -275,7 +278,7 @@ class PeerConnection:
             number, stream, self._ctx.now_s(), self._ctx.self_ref.tell
         )
         for opaque, frame in self._early:
-            if opaque in self._calls:  # else its time was over before it could leave
+            if opaque in self._calls:  # else its time was over before it was sent
                 frames.put(frame)
         self._forget_early()
         self._ctx.spawn(frames.receive)
@@ -285,7 +288,7 @@ class PeerConnection:
     async def _received(self, message: Received) -> None:
         for frame in message.frames:
             if message.number != self._number:
-                return  # of a connection that is over
+                return  # of a connection that has ended
             self.work_bytes += len(frame.body)
             self._read_answer(frame)
             if self.work_bytes >= WORK_BYTES:
@@ -298,7 +301,7 @@ class PeerConnection:
             return
         found = self._calls.take(header.opaque)
         if found is None:
-            return  # late: its caller was told so
+            return  # late: its caller got None
         response: Response | None = None
         if header.code == REPLY_CODE:
             try:
@@ -322,7 +325,7 @@ class PeerConnection:
             self._ctx.emit(events.RPCAnswerRefused(peer=self.peer, reason=self._error, count=count))
 
     def _lose(self, reason: str) -> None:
-        """The connection or the attempt is over, and all calls with it."""
+        """End the connection or the attempt, and all calls with it."""
         if self._frames is None and not self._connecting:
             return
         frames, was_connected = self._frames, self._frames is not None
@@ -353,14 +356,15 @@ class PeerConnection:
             self._ended(each.token, None)
 
     def _turned_away(self, reason: str, frames: FrameStream | None) -> str:
-        """What it means that the peer ends one connection after the other without a word; "": it
-        does not, or not often enough to know that it does not just stop.
+        """For people: what it means that the peer ends each connection without having sent a byte.
+
+        It is "" if it does not, or not often enough: the peer may just stop.
         """
         was_reset = frames is None and os.strerror(errno.ECONNRESET) in reason
         is_mute = frames is not None and not frames.heard and reason != DOES_NOT_READ
         self._unheard = self._unheard + 1 if was_reset or is_mute else 0
         found = ""
-        if self._unheard >= UNHEARD_TOLD:
+        if self._unheard >= UNHEARD_REPORTED:
             found = f"ends each connection at once: its cluster file may not name {self.local_host}"
         if self.log is not None:
             self.log.say(self.peer, found and f"{self.peer} {found}")
@@ -380,7 +384,7 @@ class PeerConnection:
             self._ctx.timers.start_at("idle", frames.active_s + IDLE_S, IDLE_DUE)
 
     async def breathe(self) -> None:
-        """Let others work; what is ready leaves meanwhile."""
+        """Let other tasks run; what is ready is sent meanwhile."""
         self.work_bytes = 0
         if self._frames is not None:
             self._frames.flush()
@@ -397,7 +401,7 @@ def _size_of(message: _Inbox) -> int:
 
 @attrs.define
 class RPCPeer(Actor[_Inbox]):
-    """Implements what the module describes."""
+    """Holds a connection to a peer for the calls of others. See the module's text."""
 
     mailbox = MailboxSpec(capacity_bytes=PENDING_BYTES, size_of=_size_of)
     connection: PeerConnection

@@ -1,7 +1,7 @@
-"""What a member's parts say of its peers, when the node's status is asked for.
+"""The messages by which a node's status asks a member's actors about its peers, and their answers.
 
-Each part answers from what it knows; nothing is kept or counted for the sake of these but the last
-error and the last refusal.
+Each actor answers from what it knows; nothing is kept for these messages but the last error and the
+last refusal.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from actors.runtime import ReplyTo
 
 @attrs.frozen(kw_only=True)
 class PeerSign:
-    """What a member's last votes and heartbeats found a peer to be.
+    """What the last votes and heartbeats have shown of a peer.
 
     Attributes:
-        silent: the last one had no answer.
-        heard_s: when the peer answered last, of Trio's time; None: never, in the maintainer's life.
-        refusal: why it refuses this member, for its own configuration; "": it does not.
-        joins: by its last vote or heartbeat, its vote counts only with those of all others.
+        silent: whether the last one had no answer.
+        heard_s: when the peer answered last, in Trio time; None: never, in this incarnation of the
+            maintainer.
+        refusal: why it refuses this member because of its own configuration; "" if it does not.
+        joins: whether it is a provisional voter, by its last vote or heartbeat.
     """
 
     peer: str
@@ -32,13 +33,13 @@ class PeerSign:
 
 @attrs.frozen(kw_only=True)
 class Signs:
-    """What a member's election has found out.
+    """The answer to GetSigns: what a member's election has found out.
 
     Attributes:
-        signs: of the peers that were asked for something, by name.
-        unsaved_vote: why it stands still; "": it does not.
-        joining: why its vote does not count alone; "": it does.
-        full: why its store took no entries when it was last asked to; "": it took them.
+        signs: the signs of the peers that were asked for something, ordered by name.
+        unsaved_vote: why the election stands still, as a vote cannot be saved; "" if it does not.
+        joining: why this member's vote counts only if all vote; "" if it counts by itself.
+        full: why the store refused entries when it was last given some; "" if it took them.
     """
 
     signs: tuple[PeerSign, ...]
@@ -49,20 +50,21 @@ class Signs:
 
 @attrs.frozen(kw_only=True)
 class GetSigns:
-    """Asks the state maintainer for the peers' signs."""
+    """Ask the state maintainer for the peers' signs."""
 
     reply_to: ReplyTo[Signs]
 
 
 @attrs.frozen(kw_only=True)
 class Progress:
-    """How far a dispatcher knows its peer to be.
+    """The answer to GetProgress: how far a dispatcher knows its peer to be.
 
     Attributes:
-        leading: this member leads; else the rest says nothing.
-        matched: the peer holds the log up to there; -1: nothing known, or nothing held.
-        lag: entries that the leader had at this moment above `matched`; None: nothing is known.
-        refusal: what the peer does not take; "": it takes all.
+        leading: whether this member leads; if not, the other fields mean nothing.
+        matched: the index up to which the peer holds the log; -1 if it holds nothing, or nothing is
+            known.
+        lag: how many entries the leader has above `matched`; None if nothing is known.
+        refusal: what the peer does not take; "" if it takes all.
     """
 
     leading: bool
@@ -74,17 +76,17 @@ class Progress:
 
 @attrs.frozen(kw_only=True)
 class GetProgress:
-    """Asks an entry dispatcher how far its peer is."""
+    """Ask an entry dispatcher how far its peer is."""
 
     reply_to: ReplyTo[Progress]
 
 
 @attrs.frozen(kw_only=True)
 class Link:
-    """A connection to a peer.
+    """The answer to GetLink: the state of a connection to a peer.
 
     Attributes:
-        error: why the last call without an answer had none; "": all had one.
+        error: why the last call without an answer had none; "" if all had one.
     """
 
     connected: bool
@@ -93,17 +95,17 @@ class Link:
 
 @attrs.frozen(kw_only=True)
 class GetLink:
-    """To a peer's connection."""
+    """Ask for the state of a connection to a peer."""
 
     reply_to: ReplyTo[Link]
 
 
 @attrs.frozen(kw_only=True)
 class Taking:
-    """What a follower makes of its leader's entries.
+    """The answer to GetTaking: whether a follower takes its leader's entries.
 
     Attributes:
-        refusal: why its store cannot take them, in this session; "": it can.
+        refusal: why its store cannot take them, in this session; "" if it can.
     """
 
     refusal: str
@@ -111,6 +113,6 @@ class Taking:
 
 @attrs.frozen(kw_only=True)
 class GetTaking:
-    """Asks the entry handler whether it takes entries."""
+    """Ask the entry handler whether it takes entries."""
 
     reply_to: ReplyTo[Taking]

@@ -1,4 +1,4 @@
-"""Warnings about members that refuse each other, one for each change: the log `triolog.dledger`."""
+"""Logs warnings about members that refuse each other, one for each change, as `triolog.dledger`."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ _LOGGER: Final = logging.getLogger("triolog.dledger")
 
 @attrs.define
 class RefusalLog:
-    """What was said last of each peer.
+    """Keeps the last warning about each peer, so that none is repeated.
 
     Attributes:
-        group: its name begins each line.
+        group: the group's name, with which each line begins.
     """
 
     group: str
     _said: dict[str, str] = attrs.field(factory=dict, init=False)
 
-    def say(self, peer: str, words: str) -> None:
-        """Warn, unless the same was said of that peer last.
+    def say(self, peer: str, text: str) -> None:
+        """Log a warning, unless it is the same as the last one about that peer.
 
         Args:
-            words: the whole sentence; "": it is over, and the same words would be news again.
+            text: the whole sentence; "" if its reason is gone, so that it would be logged again.
         """
-        if words == self._said.get(peer, ""):
+        if text == self._said.get(peer, ""):
             return
-        self._said[peer] = words
-        if words:
-            _LOGGER.warning("%s: %s", self.group, words)
+        self._said[peer] = text
+        if text:
+            _LOGGER.warning("%s: %s", self.group, text)
 
     def forget(self) -> None:
-        """What is said next is news."""
+        """Forget the last warnings, so that the next ones are logged."""
         self._said.clear()

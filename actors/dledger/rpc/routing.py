@@ -1,4 +1,4 @@
-"""Whom a request is for: the member and its part, among those that share one port.
+"""Finds the member that a request is for among those that share a port, and its actor.
 
 Source: openmessaging/dledger, DLedgerServer.handle... (the checks that begin each of them),
 proxy/DLedgerProxy.java, dledger-all-0.3.1.2; dledger.md 2.4.
@@ -27,11 +27,11 @@ from wire.dledger.rpc import (
 )
 
 OF_MEMBERS: Final = (VoteRequest, HeartBeatRequest, PushEntryRequest, InstallSnapshotRequest)
-"""What no client asks."""
+"""The requests that only members send."""
 
 
 class Directory:
-    """The members that share one port. At least one; each pair of group and member once."""
+    """The members that share one port: at least one, and each pair of group and member once."""
 
     def __init__(self, services: tuple[Services, ...]) -> None:
         self._services = services
@@ -42,16 +42,17 @@ class Directory:
         assert len(self._found) == len(services) > 0
 
     def find(self, request: Request) -> Services | None:
-        """The member that `request` is for; None: answer it with `refuse`."""
+        """The member that `request` is for; None if it has to be answered with `refuse`."""
         if request.term > TERM_MAX:
             return None
         return self._found.get((request.group, request.remote_id))
 
     def refuse(self, request: Request) -> Response:
-        """The answer to a request for none of these, or of a term above TERM_MAX.
+        """The answer to a request for none of these members, or with a term above TERM_MAX.
 
-        401 if the member is not here, which upstream asks first; 400 if its group is not; else 411.
-        `leader_id` is whom the member of that group knows, or the only member there is.
+        Its code is 401 if the member is not here, which upstream checks first, 400 if its group is
+        not, else 411. Its `leader_id` is the leader that the member of that group knows, or the one
+        that the only member here knows.
         """
         is_here = any(each.member == request.remote_id for each in self._services)
         code = ResponseCode.UNKNOWN_GROUP if is_here else ResponseCode.UNKNOWN_MEMBER
@@ -63,12 +64,12 @@ class Directory:
 
 
 def no_room(services: Services, request: Request) -> Response:
-    """The answer to a request whose answer the port has no room for."""
+    """The refusal of a request for whose answer the port has no room."""
     return refusal(request, ResponseCode.LEADER_PENDING_FULL, services.role_status.leader)
 
 
 def server_of(services: Services, request: Request) -> ActorRef[Any]:
-    """The part of a member that serves the request."""
+    """The actor of a member that serves the request."""
     match request:
         case VoteRequest() | HeartBeatRequest() | MetadataRequest() | LeadershipTransferRequest():
             return services.state_maintainer

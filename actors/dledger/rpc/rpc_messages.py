@@ -1,6 +1,6 @@
-"""What goes between a member's parts and its connections: calls to peers, and requests to serve.
+"""The messages between a member's actors and its connections: calls to peers, requests to serve.
 
-Import them as `rpc_messages.Call` and so on.
+They are written with the module's name: `rpc_messages.Call` and so on.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from wire.dledger.rpc import AppendEntryRequest, Request, Response
 
 
 class Base(TypedDict):
-    """The fields that every request between members begins with; see `wire.dledger.codes`."""
+    """The fields with which every request between members begins; see `wire.dledger.codes`."""
 
     group: str
     leader_id: str
@@ -26,7 +26,7 @@ class Base(TypedDict):
 
 @attrs.frozen(kw_only=True)
 class Sender:
-    """This member, as the requests that it sends say it.
+    """This member, as it names itself in its requests.
 
     Attributes:
         group: the group's name on the wire.
@@ -37,7 +37,7 @@ class Sender:
     self_id: str
 
     def base(self, peer: str, leader: str, term: int) -> Base:
-        """The base of a request to `peer`."""
+        """The base fields of a request to `peer`."""
         return Base(
             group=self.group, leader_id=leader, local_id=self.self_id, remote_id=peer, term=term
         )
@@ -45,10 +45,10 @@ class Sender:
 
 @attrs.frozen(kw_only=True)
 class Answered:
-    """A call has ended. Once for each Call that was read.
+    """A call has ended. It comes once for each Call that was read.
 
     Attributes:
-        response: None: see `rpc.peer.PeerConnection`.
+        response: the response; None if there is none, see `rpc.peer.PeerConnection`.
     """
 
     peer: str
@@ -58,13 +58,14 @@ class Answered:
 
 @attrs.frozen(kw_only=True)
 class Call:
-    """To who holds a connection to a peer: send `request`, and tell `answer_to` what came back.
+    """To the actor that holds a connection to a peer: send `request`, and its answer to
+    `answer_to`.
 
     Attributes:
-        timeout_s: seconds from when this is read to the answer at the latest.
-        token: comes back as it is; the caller knows its call by it.
-        answer_to: takes Answered among others. A caller bounds its own calls, and has a deadline of
-            its own for when the connection's actor restarts.
+        timeout_s: how many seconds after this message is read the answer has to come.
+        token: comes back as it is, so that the caller knows its call.
+        answer_to: takes Answered among other messages. A caller bounds its own calls, and has a
+            deadline of its own, because the connection's actor may be restarted.
     """
 
     request: Request
@@ -73,19 +74,19 @@ class Call:
     answer_to: ActorRef[Any]
 
     def answer(self, peer: str, response: Response | None) -> None:
-        """Tell the caller that it has ended."""
+        """Send Answered to the caller."""
         self.answer_to.post(Answered(peer=peer, token=self.token, response=response))
 
 
 @attrs.frozen(kw_only=True)
 class Asked:
-    """From a connection to the part of this member that serves the request.
+    """From a connection to the actor of this member that serves the request.
 
-    The addressee and the group are right. A `reply_to` may be kept and answered in any order; if it
-    fails, the peer gets remoting code 1 with the error as its remark.
+    The request is for this member and its group. A `reply_to` may be kept and answered in any
+    order; if it fails, the peer gets remoting code 1 with the error as its remark.
 
     Attributes:
-        peer: the host that the connection comes from; `request.local_id` is what it says it is.
+        peer: the host that the connection comes from; the peer names itself in `request.local_id`.
     """
 
     request: Request
@@ -98,8 +99,8 @@ class AskedAppends:
     """As Asked, to the checker: APPENDs that came together, all for this member, each with a body.
 
     Attributes:
-        requests: two or more.
-        reply_to: answered once, when all of them are, with a response for each.
+        requests: at least two.
+        reply_to: answered once, with a response for each request.
     """
 
     requests: tuple[AppendEntryRequest, ...]
@@ -108,12 +109,12 @@ class AskedAppends:
 
 @attrs.frozen(kw_only=True)
 class Services:
-    """One member of one group, as those see it who route requests to it.
+    """One member of one group, with the actors to which its requests are routed.
 
     Attributes:
         group: the group's name on the wire.
         member: the member's own id in it.
-        role_status: see there.
+        role_status: what the member publishes.
         state_maintainer: serves VOTE, HEART_BEAT, METADATA, LEADERSHIP_TRANSFER.
         entry_handler: serves PUSH, and refuses INSTALL_SNAPSHOT without a state machine.
         quorum_ack_checker: serves APPEND.

@@ -1,15 +1,15 @@
-"""RPCServer: where a node's members of DLedger groups take connections, as a specification.
+"""RPCServer takes the connections of a node's members of DLedger groups.
 
-`rpc_server` is the supervisor of `connections` (dynamic) and `accept`, which stands behind them:
-the listener stops first, and a crash of it ends no connection.
+`rpc_server` is the specification of a supervisor of `connections` (dynamic) and `accept`, in this
+order: the listener stops first, and its crash ends no connection.
 
 Upstream: openmessaging/dledger, DLedgerRpcNettyService.java, proxy/DLedgerProxy.java,
 dledger-all-0.3.1.2; apache/rocketmq, remoting/netty/NettyRemotingServer.java, 4.9.4.
 
-Differs: listens on the node's own address only; who comes from an address that is no member's is
-turned away, counted, and named once in the log `triolog.dledger`; the number of open connections is
-bounded, and what they hold together. Clients make way; while too many come from one address, the
-next ones have to speak before they become connections (`lobby`).
+Differs: it listens on the node's own address only. A connection from an address that is no member's
+is turned away, counted, and named once in the log `triolog.dledger`. The number of open connections
+is bounded, and what they hold together. Clients make way for members. While too many connections
+come from one address, the next ones have to send something before they are served (`lobby`).
 """
 
 from __future__ import annotations
@@ -34,25 +34,27 @@ from actors.runtime.accepting import UNKNOWN_ADDRESS, UNOWNED_MAX, Accepting, Ad
 
 _LOGGER: Final = logging.getLogger("triolog.dledger")
 CONNECTIONS_MAX: Final = 256
-"""Two from each peer, the others from clients: one of each client's process."""
+"""The most open connections: two from each peer, and one from each client's process."""
 SLOTS_KEPT: Final = 2 * UNOWNED_MAX
-"""Places among those: who takes one of the last has a client's make way, so that no crowd of
-clients keeps a member out. As many as are accepted at once, and as many again that are about to
-end.
+"""How many slots are kept free: a connection that takes one of the last has a client's connection
+make way, so that no crowd of clients keeps a member out. They are as many as are accepted at once,
+and as many again that are about to end.
 """
 CONNECTION_SHUTDOWN_S: Final = 1.0
-"""A connection has nothing to save, and its stream is aborted."""
+"""How long a connection may take to stop: it has nothing to save, and its stream is aborted."""
 
 
 @attrs.frozen(kw_only=True)
 class RPCServerSettings:
-    """One port of one node.
+    """The settings of one port of one node.
 
     Attributes:
-        where: the key that says the port, for whoever has to change it.
-        addresses: of members, and so of clients; no other address is served.
+        where: for people: the key of the cluster file that sets the port.
+        addresses: the addresses of members, from which clients have to come too; no other address
+            is served.
         services: the members that share the port.
-        next_connection: the next number; outlives restarts, so that numbers never repeat.
+        next_connection: gives the next connection's number. It outlives restarts, so that numbers
+            never repeat.
     """
 
     network: Network
@@ -66,10 +68,10 @@ class RPCServerSettings:
 
 @attrs.define(kw_only=True)
 class RPCServer(Accepting):
-    """See the module's text.
+    """The listener of one port. See the module's text.
 
     Attributes:
-        budget: outlives restarts, as the connections do that share it.
+        budget: shared by all connections; it outlives restarts of the listener, as they do.
     """
 
     settings: RPCServerSettings
@@ -128,7 +130,7 @@ class RPCServer(Accepting):
         await Accepting.refused(self, stream, reason, connection)
 
     def _turned_away(self, host: str) -> None:
-        """Note it for each group at this port, as nobody knows which one was meant."""
+        """Note the address for each group at this port, as it is unknown which one was meant."""
         now_s = self.ctx.now_s()
         for services in self.settings.services:
             if services.role_status.non_members.came(host, now_s):
@@ -146,7 +148,7 @@ class RPCServer(Accepting):
 
 
 def rpc_server(settings: RPCServerSettings) -> SupervisorSpec:
-    """All that serves one port."""
+    """The specification of all actors that serve one port."""
     server = partial(RPCServer, settings=settings, budget=RPCBudget())
     return SupervisorSpec(
         strategy=Strategy.REST_FOR_ONE,

@@ -1,6 +1,5 @@
-"""The decisions of classic HA without Trio, clock or I/O: one input, one value that says what to
-do.
+"""The decisions of classic HA, without Trio, clock or I/O.
 
-The actors of `actors.ha` carry the effects out in the order: hand to the store, report, emit,
-close.
+Each class takes one input at a time and returns one value, its effects. The actors of `actors.ha`
+carry them out in this order: hand to the store, report, emit, close.
 """

@@ -1,7 +1,6 @@
-"""Which addresses may connect: the slaves'; and bounded notice of all others.
+"""Decides which addresses may connect, the slaves' alone, and counts all others.
 
-Nothing on this wire identifies a slave, so its address must (classic-ha.md T8, T12; design section
-3).
+Nothing on this wire identifies a slave but its address (classic-ha.md T8, T12; design section 3).
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ connect. Each ends with its first report, its end of stream, or housekeeping."""
 
 @attrs.define
 class Acceptance:
-    """The allow-list, and the counts of what was turned away.
+    """The addresses of the slaves, and the counts of connections that were turned away.
 
     Attributes:
-        slaves: address (host part) -> node name.
+        slaves: by address (its host part), the slave's name.
         refused_count: connections closed because their address is no slave's.
         full_count: connections closed because too many were open.
     """
@@ -30,7 +29,7 @@ class Acceptance:
     full_count: int = 0
 
     def admit(self, host: str) -> str | None:
-        """The slave behind this address, or None: close it."""
+        """The slave with this address; None if the connection has to be closed."""
         slave = self.slaves.get(host)
         if slave is None:
             self.refused_count += 1
@@ -40,8 +39,10 @@ class Acceptance:
         self.full_count += 1
 
     @property
-    def worth_telling(self) -> bool:
-        """Whether the latest refusal is an event: the 1st, 2nd, 4th, 8th ... so that a flood of
-        probes is not one of events."""
+    def worth_reporting(self) -> bool:
+        """Whether the latest refusal is emitted: the 1st, 2nd, 4th, 8th ... of them is.
+
+        So a flood of probes is not a flood of events.
+        """
         count = self.refused_count + self.full_count
         return count > 0 and count & (count - 1) == 0

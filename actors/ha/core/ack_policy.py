@@ -1,4 +1,4 @@
-"""When an append is answered: `copies`, which is ours, and upstream's two policies beside it.
+"""Policies for when an append is answered: `copies`, which is ours, and upstream's two.
 
 Source: apache/rocketmq store/ha/HAService.isSlaveOK and CommitLog.submitReplicaRequest (4.9.8);
 store/CommitLog.asyncPutMessage, calcNeedAckNums, DefaultHAService.inSyncReplicasNums (5.3.3);
@@ -8,9 +8,9 @@ classic-ha.md 3.2 and 3.3. A policy holds no state. It judges by the replicas th
 Differs from upstream:
 - The slaves that count are nodes, each by its newest live connection; upstream counts sockets (T12)
   and in 4.x remembers the furthest report for ever (T7). With `compat` ours does both.
-- The number of living replicas is the number of connected slaves; upstream asks the name server.
-- `all_ack_in_sync_state_set` needs no controller: the set is who is in sync when the answer is due,
-  and never smaller than `min_in_sync_replicas` allows.
+- The number of live replicas is the number of connected slaves; upstream asks the name server.
+- `all_ack_in_sync_state_set` needs no controller: the set is the nodes in sync when the answer is
+  due, and never smaller than `min_in_sync_replicas` allows.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Replica:
     """A node beside the master whose reports count.
 
     Attributes:
-        node: its name.
-        end_bytes: by its newest report it holds everything below.
-        heard_s: when that report came, in seconds on Trio's clock.
+        node: the node's name.
+        end_bytes: the end of its log, by its newest report.
+        heard_s: when that report came, in Trio time.
     """
 
     node: str
@@ -42,38 +42,42 @@ class Replica:
 
 
 class AckPolicy(Protocol):
-    """What an append needs. Everywhere, `replicas` begins with the one that holds most."""
+    """What an append needs before it is answered.
+
+    All arguments `replicas` begin with the replica that holds most.
+    """
 
     @property
     def name(self) -> str: ...
     @property
     def remembers_furthest(self) -> bool:
-        """Whether upstream's version of it counts what the furthest slave ever reported."""
+        """Whether upstream's version of the policy counts what the furthest slave ever reported."""
 
     def refusal(self, end_bytes: int, replicas: Sequence[Replica]) -> str:
-        """Why nothing may be written behind `end_bytes` now; "" if it may."""
+        """Why nothing may be appended at `end_bytes` now; "" if something may."""
 
     def need(self, end_bytes: int, replicas: Sequence[Replica]) -> int:
-        """Nodes that must hold records written behind `end_bytes`, the master included, or
-        ALL_IN_SYNC.
+        """How many nodes, the master included, must hold records that are appended at `end_bytes`.
+
+        It may be ALL_IN_SYNC.
         """
 
     def needed(self, need: int, end_bytes: int, replicas: Sequence[Replica]) -> int:
-        """The nodes that such a need means now, at least 1."""
+        """The number of nodes that a result of `need` means now, at least 1."""
 
     def unavailable(self, next_bytes: int, replicas: Sequence[Replica], connected: int) -> str:
-        """Why records up to `next_bytes`, which were just written, are answered without a wait for
-        copies; "" if they wait.
+        """Why records that were just written are answered without waiting for copies; "" if they
+        wait.
 
         Args:
-            next_bytes: the offset behind the last of them.
-            connected: number of live connections of slaves that have reported.
+            next_bytes: the end of the last of these records.
+            connected: the number of live connections of slaves that have reported.
         """
 
 
 @attrs.frozen
 class Copies:
-    """Ours: so many distinct nodes, whatever happens."""
+    """Our policy: a fixed number of distinct nodes."""
 
     copies: int
     name = "copies"

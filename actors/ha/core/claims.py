@@ -1,28 +1,29 @@
 """Claims: a coordinator's intent to make another node master, held by a group's members.
 
 A coordinator asks every member that answers to hold its claim, one after the other in the file's
-order, before it does anything: so of two that ask at once one is refused, by a member's word that
-names the other. A random token tells them apart, as both take the same number.
+order, before it does anything. So of two coordinators that ask at once one is refused, by a member
+whose answer names the other. Both take the same number, so each claim has a random token.
 
 A master takes no appends while it holds a claim. The claim goes through two states:
 
-- announced: nobody has been told of a new master, and nobody will be before the claim is confirmed
-  here. So it ends by itself, CLAIM_LEASE_S after its coordinator was last heard, and the master
-  takes appends again. What has ended is not held again: the log may have grown since.
-- confirmed, where it fences and at the chosen one, just before the chosen one is told. From then on
-  the chosen one may be master, also a silent one, so that no time ends the fence. When the
-  coordinator has not been heard for CLAIM_LEASE_S the claim is `abandoned`: the fence stays, and
-  the next coordinator may take a higher number.
+- announced: no member has recorded the promotion, and none will before the claim is confirmed here.
+  So it ends by itself, CLAIM_LEASE_S after its coordinator was last heard, and the master takes
+  appends again. A claim that has ended is not held again: the log may have grown since.
+- confirmed: where it fences and at the chosen member, just before that one records the promotion.
+  From then on the chosen member may be master, even if it is silent, so the fence does not time
+  out. When the coordinator has not been heard for CLAIM_LEASE_S the claim is `abandoned`: the fence
+  stays, and the next coordinator may take a higher number.
 
-The promotion itself carries the claim's token. The chosen one believes it only while it holds that
-claim, confirmed: so a coordinator that stood still, or whose chosen one has started anew since, is
-refused, and cannot give a number to a second master.
+The promotion itself carries the claim's token. The chosen member accepts it only while it holds
+that claim, confirmed. So a coordinator that stood still, or whose chosen member has restarted
+since, is refused, and cannot give a number to a second master.
 
-So the chosen one knows: what it neither holds nor has remembered never takes place. Whoever holds
-an abandoned claim asks it, again and again, and its word ends the fence too. Only an answer to a
-question asked since counts: the chosen one held the claim before anybody confirmed it.
+So the chosen member knows: a promotion that it neither holds a claim of nor has recorded will never
+take place. A member that holds an abandoned claim asks the chosen one again and again, and its
+answer ends the fence, too. Only an answer to a question asked since then counts, because the chosen
+member held the claim before any member confirmed it.
 
-There is no upstream: RocketMQ's controller is one place that decides.
+There is no upstream: RocketMQ's controller decides alone.
 """
 
 from __future__ import annotations
@@ -36,20 +37,21 @@ from actors.ha.core.role_effects import Fence
 from actors.log_types import Claim, GroupState, Promotion
 
 CLAIM_LEASE_S: Final = 5.0
-"""A coordinator renews its claim every `control.promotion.RENEW_S`. The lease is five times that: a
-busy node is late, and what waits for the lease are appends behind a coordinator that has died.
+"""How long a claim is held after its coordinator was last heard, in seconds. It is renewed every
+`control.promotion.RENEW_S`, a fifth of that, because a busy node may be late. After a coordinator
+has died, appends wait for so long.
 """
 ASK_CHOSEN_S: Final = CLAIM_LEASE_S
-"""How often the chosen one is asked: a claim that it holds itself ends within that time."""
+"""How often the chosen member is asked, in seconds: its own claim ends within that time."""
 
 
 @attrs.frozen(kw_only=True)
 class _Held:
-    """A live claim.
+    """A claim whose coordinator is at work.
 
     Attributes:
-        since_s: when it was first heard.
-        heard_s: when it was last heard.
+        since_s: when the claim first came.
+        heard_s: when it was last renewed.
     """
 
     claim: Claim
@@ -62,7 +64,8 @@ class _Doubt:
     """An abandoned claim.
 
     Attributes:
-        question: number of the first question that the chosen one was asked since, 0 for none.
+        question: the number of the first question that the chosen member was asked since then; 0
+            for none.
         ask_s: when to ask it next.
     """
 
@@ -73,15 +76,15 @@ class _Doubt:
 
 @attrs.define
 class Claims:
-    """What one member holds. Nothing of it is remembered: a node that starts again hears members.
+    """The claims that one member holds. They are not saved: a restarted node asks the members.
 
     Attributes:
-        node: this member. Of a claim that makes itself master nothing is left once it ends.
+        node: this member. A claim that makes it master is forgotten once it ends.
     """
 
     node: str = ""
     _held: _Held | None = None
-    _doubts: dict[str, _Doubt] = attrs.field(factory=dict)  # by chosen one, so by member
+    _doubts: dict[str, _Doubt] = attrs.field(factory=dict)  # by chosen member
 
     @property
     def live(self) -> Claim | None:
@@ -90,30 +93,30 @@ class Claims:
 
     @property
     def abandoned(self) -> Claim | None:
-        """The highest confirmed claim whose coordinator went away, or was put aside."""
+        """The highest confirmed claim whose coordinator went away, or was superseded."""
         claims = (doubt.claim for doubt in self._doubts.values())
         return max(claims, key=lambda claim: claim.number, default=None)
 
     @property
     def number(self) -> int:
-        """The highest that is claimed, 0 for none: the next promotion takes a higher one."""
+        """The highest number that is claimed; 0 for none. The next promotion takes a higher one."""
         return max((each.number for each in (self.live, self.abandoned) if each), default=0)
 
     @property
     def deadline_s(self) -> float | None:
-        """When to call `pass_time`, and `questions`."""
+        """When to call `pass_time` and `questions`; None if there is no need."""
         times = [doubt.ask_s for doubt in self._doubts.values()]
         if self._held is not None:
             times.append(self._held.heard_s + CLAIM_LEASE_S)
         return min(times, default=None)
 
     def pass_time(self, now_s: float) -> None:
-        """A coordinator that has not been heard for too long is gone."""
+        """End or abandon the claim of a coordinator that was not heard for CLAIM_LEASE_S."""
         if self._held is not None and now_s >= self._held.heard_s + CLAIM_LEASE_S:
             self._put_aside(now_s)
 
     def take(self, claim: Claim, now_s: float) -> str:
-        """Hold a claim, or hear of it again. Returns: why not, "" if it is held."""
+        """Hold a claim, or renew it. Returns: why it is not held; "" if it is."""
         self.pass_time(now_s)
         held = self._held
         if held is not None and held.claim.token == claim.token:
@@ -136,12 +139,12 @@ class Claims:
         return ""
 
     def why_not_recorded(self, promotion: Promotion, token: int, *, chosen: bool) -> str:
-        """Why a new promotion is not believed, "" if it is.
+        """Why a new promotion is not accepted; "" if it is.
 
         Args:
-            token: of the claim that it comes from.
-            chosen: this node is to be master. It settles what the promotion is: any other member
-                hears only of what the chosen one has taken, also if it holds no claim any more.
+            token: the token of its claim.
+            chosen: whether this node becomes master. It settles the promotion: other members are
+                sent only what the chosen member has recorded, and accept it without a claim.
         """
         live = self.live
         if live is not None and live.token != token:
@@ -152,13 +155,15 @@ class Claims:
         return ""
 
     def drop(self, token: int) -> None:
-        """Its coordinator gives it up: it told nobody, or the chosen one has refused."""
+        """Forget a claim that its coordinator gives up: no member recorded the promotion, or the
+        chosen one refused it.
+        """
         if self._held is not None and self._held.claim.token == token:
             self._held = None
         self._settle(lambda claim: claim.token == token)
 
     def recorded(self, number: int) -> None:
-        """Promotion `number` is known here: what was to come up to it has been settled."""
+        """Forget the claims up to a promotion that is recorded here now."""
         if self._held is not None and self._held.claim.number <= number:
             self._held = None
         self._settle(lambda claim: claim.number <= number)
@@ -179,18 +184,18 @@ class Claims:
         return tuple(asked)
 
     def heard(self, member: str, state: GroupState, asked: int, now_s: float) -> Claim | None:
-        """A member says what it is.
+        """Note a member's state.
 
         Args:
             asked: the number of the question that it answers.
 
-        Returns: an abandoned claim that has turned out never to take place.
+        Returns: an abandoned claim whose promotion, as this shows, will never take place.
         """
         doubt = self._doubts.get(member)
         if doubt is None:
             return None
         if not 0 < doubt.question <= asked:
-            doubt.ask_s = now_s  # it is there: an answer comes soon
+            doubt.ask_s = now_s  # it runs: an answer comes soon
             return None
         claim = doubt.claim
         if max(state.number, state.claimed) >= claim.number:

@@ -1,4 +1,4 @@
-"""The wire dialect of a group as one strategy object: codecs, limits, the start rule, how strict.
+"""The wire dialect of a group as one object: its codecs, limits and start rule, and its strictness.
 
 The sockets' actors know only this protocol. RocketMQ 5's auto-switch dialect (handshake, epochs,
 confirm offset in the header) is another implementation of it beside `ClassicDialect`, not another
@@ -16,7 +16,7 @@ from wire.ha import classic
 
 
 class Dialect(Protocol):
-    """What master and slave say to each other, and where the master begins."""
+    """What master and slave send each other, and where the master begins to send."""
 
     @property
     def name(self) -> str: ...
@@ -41,7 +41,9 @@ class Dialect(Protocol):
         """A new decoder for one connection, slave side."""
 
     def frame_meter(self) -> classic.FrameMeter:
-        """Beside it, for the task that reads the stream."""
+        """A new meter for one connection, used beside the decoder by the task that reads the
+        stream.
+        """
 
 
 @attrs.frozen

@@ -1,4 +1,4 @@
-"""What part of the log exists, as the store published it: the copy that HA decides by."""
+"""The range of the log that exists, as the store published it; HA decides by this copy."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import attrs
 
 @attrs.frozen
 class LogExtent:
-    """Published range of a commit log; every field is a physical offset in bytes.
+    """The published range of a commit log; every field is a physical offset in bytes.
 
     Attributes:
-        min_bytes: first byte still kept (start of the first file).
-        written_bytes: end of what is written. Upstream calls it the max offset.
-        synced_bytes: end of what a finished fdatasync covers; never above `written_bytes`.
+        min_bytes: the first byte that is still kept, where the first file starts.
+        written_bytes: the end of what is written. Upstream calls it the max offset.
+        synced_bytes: the end of what a finished fdatasync covers; never above `written_bytes`.
     """
 
     min_bytes: int
@@ -24,7 +24,7 @@ class LogExtent:
         assert 0 <= self.synced_bytes <= self.written_bytes
 
     def durable_bytes(self, *, synced: bool) -> int:
-        """End of what may leave this node: only synced bytes in a `synced` group (design section
-        4).
+        """The end of what this node may send or report: only synced bytes in a `synced` group
+        (design section 4).
         """
         return self.synced_bytes if synced else self.written_bytes

@@ -1,23 +1,23 @@
 """Fresh reads: up to where a reader must see the log to miss nothing acknowledged before it asked.
 
-DLedger's read index, for a master whom an operator chose. A master's own word is no proof: it may
-have stood still while another node was promoted, or have opened its log and not know yet what was
-acknowledged before. What proves it are other members that say, asked since the reader came, that
-they act by the same promotion:
+This is DLedger's read index, for a master that an operator chose. The master alone cannot prove
+that it still is master: it may have stood still while another node was promoted, or have opened its
+log and not know yet what was acknowledged before. The proof is that other members, asked since the
+reader came, act by the same promotion:
 
-- Whatever another master acknowledged, by a later promotion, `copies` nodes held that acted by that
-  one, itself among them. So of the nodes that can be asked, as many as leave fewer than that many
-  others have not all missed it: with n of them, all but `copies - 1`
+- Whatever another master acknowledged by a later promotion was held by `copies` nodes that acted by
+  that promotion, the master included. So if all but `copies - 1` of the n nodes that can be asked
+  act by the present promotion, there was no such master
   (`actors.config.classic_guarantees.others_needed`).
 - Whatever was acknowledged before the present master opened its log lies below where it opened. It
   waits until that is acknowledged again, as a Raft leader waits for an entry of its own term.
 
 A node that began empty does not count before it knows the promotions again. After a promotion by
-force nothing is sure that was concluded from numbers of members, so that all have to agree.
+force, counting members proves nothing, so all of them have to agree.
 
-Questions are the role keeper's: one to each other member for all reads that wait, at most one round
-of them at a time. A read that comes during a round waits for the next one, because the answers must
-be younger than the read.
+The role keeper asks the questions: one to each other member for all reads that wait, and at most
+one round of them at a time. A read that comes during a round waits for the next one, because the
+answers must be younger than the read.
 
 Upstream: DLedger's read index, openmessaging/dledger 0.3.x, DLedgerServer.handleGet; Raft, section
 8 of the extended paper. Classic HA has nothing like it.
@@ -36,24 +36,26 @@ from actors.log_types import GroupState
 T = TypeVar("T")
 
 ASK_AGAIN_S: Final = 0.5
-"""A question may be lost with its connection, and an answer may say "not yet"."""
+"""The pause before a member is asked again, in seconds: a question may be lost with its connection,
+and an answer may be that the master is not open yet.
+"""
 FRESH_READS_MAX: Final = 1024
-"""Reads that may wait for members at once."""
+"""How many reads may wait for the members' answers at once."""
 
 
 def fresh_offset(
     node: str, own: RoleView, states: Mapping[str, GroupState], needed: Callable[[bool], int]
 ) -> int | str:
-    """Up to where a read here is fresh, or why nobody knows.
+    """The offset up to which a read here is fresh, or why it is unknown.
 
     Args:
-        node: this one.
-        own: what it is.
-        states: what other members said that they are, asked since the read came.
+        node: this node.
+        own: this node's role.
+        states: the states of other members, asked for since the read came.
         needed: how many of them have to agree, by whether the master opened by force.
 
-    Returns: on the master, where it opened its log: what it has acknowledged itself comes on top.
-        Elsewhere, what the master had acknowledged.
+    Returns: on the master, where it opened its log; the end of what it has acknowledged itself may
+        be higher. On a slave, the end of what the master has acknowledged.
     """
     if own.forgot == "all":
         return f"{node} began empty and does not know yet who is master"
@@ -88,18 +90,22 @@ def fresh_offset(
 
 @attrs.frozen(kw_only=True)
 class Refused:
-    """Nobody could say in time what is fresh, and why."""
+    """What is fresh could not be found out in time.
+
+    Attributes:
+        reason: why not, for people.
+    """
 
     reason: str
 
 
 @attrs.frozen(kw_only=True)
 class Effects(Generic[T]):
-    """What is to be done.
+    """What one look at the reads asks for.
 
     Attributes:
-        ask: whom to ask what they are, with the number of the question.
-        done: reads that are answered: the offset, or why there is none.
+        ask: the members to ask for their states, each with the question's number.
+        done: the reads that are answered, with the offset or why there is none.
         deadline_s: when to call `settle` again; None: not needed.
     """
 
@@ -110,7 +116,11 @@ class Effects(Generic[T]):
 
 @attrs.define(kw_only=True)
 class _Read(Generic[T]):
-    """A read that waits. `question`: the first number that was asked since it came, 0 for none."""
+    """A read that waits.
+
+    Attributes:
+        question: the first question that was asked since it came; 0 for none.
+    """
 
     key: T
     deadline_s: float
@@ -122,8 +132,8 @@ class FreshReads(Generic[T]):
     """The fresh reads of one group on one node.
 
     Attributes:
-        node: this one.
-        members: the others that can be asked.
+        node: this node.
+        members: the other members that can be asked.
         needed: see `fresh_offset`.
     """
 
@@ -135,24 +145,28 @@ class FreshReads(Generic[T]):
     _again_s: float = 0.0
 
     def add(self, key: T, deadline_s: float) -> bool:
-        """One more; False if there is no room for it."""
+        """Add a read. Returns: False if there is no room for it."""
         if len(self._reads) >= FRESH_READS_MAX:
             return False
         self._reads.append(_Read(key=key, deadline_s=deadline_s))
         return True
 
     def heard(self, member: str, state: GroupState, asked: int) -> None:
-        """A member says what it is. `asked`: the number of the question that it answers."""
+        """Note a member's state.
+
+        Args:
+            asked: the number of the question that it answers.
+        """
         known = self._answers.get(member)
         if member in self.members and asked > 0 and (known is None or asked >= known[0]):
             self._answers[member] = asked, state
 
     def settle(self, own: RoleView | None, now_s: float, draw: Callable[[], int]) -> Effects[T]:
-        """Answer what can be answered, and ask for the rest.
+        """Answer the reads that can be answered, and ask members for the others.
 
         Args:
-            own: what this node is; None: it just becomes something else.
-            draw: the number of the next question.
+            own: this node's role; None while it changes.
+            draw: gives the number of the next question.
         """
         done: list[tuple[T, int | Refused]] = []
         kept = []
@@ -180,7 +194,10 @@ class FreshReads(Generic[T]):
         return fresh_offset(self.node, own, states, self.needed)
 
     def _next_round(self, now_s: float, draw: Callable[[], int]) -> tuple[tuple[str, int], ...]:
-        """One at a time, and again for those whose answers were lost or not enough."""
+        """The questions of the next round, or again those whose answers were lost or not enough.
+
+        There is one round at a time.
+        """
         if any(read.question for read in self._reads) and now_s < self._again_s:
             return ()
         number = draw()

@@ -1,13 +1,12 @@
-"""The choice of a group's next master, from what its members answer.
+"""Chooses a group's next master from what its members answer.
 
-`decide` chooses and says what may be lost. Without `force` it refuses wherever something may, so
-that what it lets through keeps every acknowledged record: as long as fewer nodes are silent, or
-lost what they held, than an append had copies, one of those that answer has it, and the furthest
-of them has all.
+`decide` chooses, and says what may be lost. Without `force` it refuses if anything may be. So every
+acknowledged record is kept: as long as fewer nodes are silent, or have lost what they held, than an
+append had copies, one of the nodes that answer has it, and the furthest of them has all.
 
 Upstream: DefaultElectPolicy.java, apache/rocketmq controller/.../elect/impl (5.3.3), which compares
 epochs, then offsets. Differs: histories are compared, so that a log which parted from the group's
-is never chosen for its length; and a person asks for it, there is no controller.
+is never chosen for its length; and an operator asks for it, as there is no controller.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ class Wish:
     """What an operator asks for, and what the cluster file says of the group.
 
     Attributes:
-        members: those that can be asked, in the file's order.
-        java: the members that cannot, as they are Java brokers.
-        file_master: who is master without any promotion.
-        counting: the members that can be a copy of an append, the master among them.
-        copies: how many of these an append had before it was answered.
-        synced: only synced bytes were answered for.
-        node: who is to become master; None: the furthest.
-        force: whatever may be lost.
+        members: the members that can be asked, in the file's order.
+        java: the members that cannot, because they are Java brokers.
+        file_master: the master without any promotion.
+        counting: the members that can hold a copy of an append, the master among them.
+        copies: how many of these held an append before it was answered.
+        synced: whether only synced bytes were acknowledged.
+        node: the member that has to become master; None: the furthest.
+        force: whether to promote although something may be lost.
     """
 
     group: str
@@ -49,22 +48,24 @@ class Wish:
     force: bool = False
 
     def end_of(self, state: GroupState) -> int:
-        """How far a member is, as the group counts."""
+        """The end of a member's log: of what is synced, in a synced group."""
         return state.synced if self.synced else state.written
 
 
 @attrs.frozen(kw_only=True)
 class Plan:
-    """What is to be done.
+    """How to carry the promotion out.
 
     Attributes:
-        number: of the promotion.
+        number: the promotion's number.
         chosen: the next master.
-        old: who was master before it, None if nobody knows.
-        fence: who takes appends, or might soon: to be fenced before `chosen` is told.
-        hand_over: `old` answers, and `chosen` is to get all that it has before it is told.
+        old: the master before it; None if it is unknown.
+        fence: the members that take appends, or might soon, to be fenced before `chosen` records
+            the promotion.
+        hand_over: whether `chosen` has to get all that `old`, which answers, has before that.
         losses: what may be lost all the same, by `force`.
-        strays: who answers and is not asked to agree, as its number is no promotion's of the group.
+        strays: members that answer and are not asked to agree, because the promotion that they know
+            cannot be the group's.
     """
 
     number: int
@@ -78,7 +79,12 @@ class Plan:
 
 @attrs.frozen
 class Refusal:
-    """Nothing is to be done, and why. `by_force`: `force` would do it all the same."""
+    """Nothing is done.
+
+    Attributes:
+        reasons: why, for people.
+        by_force: whether it would be done with `force`.
+    """
 
     reasons: tuple[str, ...]
     by_force: bool = False
@@ -91,7 +97,7 @@ def decide(
 
     Args:
         states: the members that answer.
-        silent: all other members, and why they do not.
+        silent: all other members, and why they do not answer.
     """
     assert set(states) | set(silent) == set(wish.members)
     assert not set(states) & set(silent)
@@ -146,7 +152,7 @@ def decide(
 
 
 def handed_over(wish: Wish, old: GroupState, chosen: GroupState) -> bool:
-    """Whether `chosen` has all that the fenced `old` has, and nobody waits for an answer."""
+    """Whether `chosen` has all that the fenced `old` has, and no append waits for its answer."""
     return (
         old.state == "fenced"
         and old.unanswered == 0
@@ -157,7 +163,7 @@ def handed_over(wish: Wish, old: GroupState, chosen: GroupState) -> bool:
 
 
 def is_outdated(state: GroupState, others: Mapping[str, GroupState]) -> bool:
-    """Whether its log parted from a line that went on: it needs a resync, and nothing is lost."""
+    """Whether a member's log parted from a history that went on: a resync loses nothing then."""
     return any(
         _is_newer(other, state) and _compare(state, other).kind is not Kind.FITS
         for name, other in others.items()
@@ -166,8 +172,9 @@ def is_outdated(state: GroupState, others: Mapping[str, GroupState]) -> bool:
 
 
 def _strays(wish: Wish, states: Mapping[str, GroupState]) -> dict[str, str]:
-    """Whose number no operator can have come to since what at least half of those that answer know,
-    and what is to be done about it.
+    """Members whose promotion is too far above what at least half of those that answer know.
+
+    Each has a text for people that says what to do about it.
     """
     numbers = {name: max(state.number, state.claimed) for name, state in states.items()}
     known = sorted(numbers.values())[(len(numbers) - 1) // 2]
@@ -182,7 +189,7 @@ def _strays(wish: Wish, states: Mapping[str, GroupState]) -> dict[str, str]:
 
 
 def _master(wish: Wish, states: Mapping[str, GroupState], number: int) -> str | None:
-    """The master by the newest promotion; None if two nodes are that."""
+    """The master by the newest promotion; None if two nodes are master by it."""
     named = [state.master for state in states.values() if state.number == number]
     return named[0] if named.count(named[0]) == len(named) else None
 
@@ -196,8 +203,10 @@ def _absent(wish: Wish, node: str, silent: Mapping[str, str]) -> str:
 
 
 def _furthest(wish: Wish, states: Mapping[str, GroupState], old: str | None) -> str | None:
-    """Of those whose log is not outdated, who has most, an undamaged one first, and of several one
-    with room; a master that works is left out.
+    """The member with the longest log, of those whose log is not outdated.
+
+    Of several it is an undamaged one, and one with room on its disk. A master that works is not
+    chosen.
     """
     works = old is not None and old in states and states[old].state == "open"
     found = [
@@ -221,15 +230,18 @@ def _silent_losses(
     old: str | None,
     short: Mapping[str, int],
 ) -> Iterator[str]:
-    """What those may have, or had, who cannot be asked. `short`: who has lost all above there, and
-    is asked in vain, as is who forgot.
+    """What members that cannot be asked may hold, or have held.
+
+    Args:
+        forgot: members that began empty or lost bytes, so that asking them proves nothing.
+        short: members that have lost all above an offset, likewise.
     """
     was = old if old is not None else wish.file_master
     if was in wish.java:
         yield f"{was} is a Java broker and cannot be fenced: is it stopped for good?"
     mute = {node: f"{node} is a Java broker" for node in wish.java}
     mute |= {node: f"{node} does not answer ({why})" for node, why in silent.items()}
-    # With all members there nobody else can know: then the furthest has all that is left.
+    # If all members answer, no other node can know more: the furthest has all that remains.
     forgot = [name for name, state in states.items() if state.forgot and mute]
     mute |= {node: f"{node} began empty or lost bytes, and has not caught up" for node in forgot}
     mute |= {node: f"{node} has lost what it had above {end}" for node, end in short.items()}
@@ -241,7 +253,11 @@ def _silent_losses(
 def _lacks(
     wish: Wish, states: Mapping[str, GroupState], chosen: str, gets: str | None
 ) -> Iterator[str]:
-    """What the chosen one does not have. `gets`: the member whose log it is going to have."""
+    """What the chosen member lacks.
+
+    Args:
+        gets: the member whose log it will have after the hand-over.
+    """
     own = states[gets or chosen]
     if states[chosen].damage:
         yield f"{chosen} has a damaged copy: {states[chosen].damage}: mend it first"
@@ -264,20 +280,23 @@ def _lacks(
 
 
 def _fits(states: Mapping[str, GroupState], chosen: str, old: str) -> bool:
-    """Whether the chosen one can get the rest from the old master."""
+    """Whether the chosen member can get what it lacks from the old master."""
     return _compare(states[chosen], states[old]).kind in (Kind.FITS, Kind.AHEAD)
 
 
 def _has_all(old: GroupState) -> bool:
-    """Whether the master has what was acknowledged before it: not if it never opened by its
-    promotion, or forgot. The cluster file's master follows nobody.
+    """Whether the master has what was acknowledged before its promotion.
+
+    It may not if it never opened by its promotion, or forgot. The cluster file's master has no
+    predecessor.
     """
     return not old.forgot and (old.number == 0 or opened_by(old, old.number))
 
 
 def _has_lost(states: Mapping[str, GroupState], chosen: str, old: str) -> bool:
-    """Whether a master that takes no appends, and so does not grow, is shorter than its slave: its
-    word that it has all is worth nothing, and what it once had counts as silent.
+    """Whether a fenced master's log, which does not grow, is shorter than its slave's.
+
+    It has lost bytes then, so it may lack acknowledged records, and counts as silent.
     """
     found = _compare(states[chosen], states[old])
     return states[old].state != "open" and found.kind is Kind.AHEAD
@@ -288,12 +307,12 @@ def _compare(own: GroupState, other: GroupState) -> Comparison:
 
 
 def _last(state: GroupState) -> Epoch:
-    """The newest epoch that a log has part in: also one that begins at its very end."""
+    """The newest epoch of a log, which may begin at its very end."""
     return line(state.history, state.written + 1)[-1]
 
 
 def _is_newer(one: GroupState, other: GroupState) -> bool:
-    """Whether `one` has gone on into an epoch that `other` knows nothing of."""
+    """Whether `one` has an epoch that is newer than all of `other`'s."""
     newest, known = _last(one), _last(other)
     if newest.number != known.number:
         return newest.number > known.number

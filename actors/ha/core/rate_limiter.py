@@ -1,4 +1,4 @@
-"""Flow control in ticks of one second, and the meter behind "bytes per second".
+"""Flow control in ticks of one second, and the meter of bytes per second.
 
 Source: apache/rocketmq store/ha/FlowMonitor.java (5.0.0-5.3.3); classic-ha.md 2.7.
 
@@ -33,7 +33,7 @@ class RateLimiter:
         assert self.limit_bytes_per_s is None or self.limit_bytes_per_s > 0
 
     def budget_bytes(self, now_s: float) -> int | None:
-        """Bytes that may still be sent in this tick; None = no limit."""
+        """How many bytes may still be sent in this tick; None = no limit."""
         self._roll(now_s)
         if self.limit_bytes_per_s is None:
             return None
@@ -44,13 +44,13 @@ class RateLimiter:
         return self._tick_began_s + TICK_S
 
     def count(self, size_bytes: int, now_s: float) -> None:
-        """`size_bytes` were sent or received."""
+        """Count bytes that were sent or received."""
         assert size_bytes >= 0
         self._roll(now_s)
         self._tick_bytes += size_bytes
 
     def last_second_bytes(self, now_s: float) -> int:
-        """Bytes of the last complete tick: upstream's transferredByteInSecond."""
+        """The bytes of the last complete tick: upstream's transferredByteInSecond."""
         self._roll(now_s)
         return self._last_second_bytes
 

@@ -1,4 +1,4 @@
-"""When a slave tries its master again, and how it calls its own condition.
+"""Decides when a slave tries its master again, and keeps the state of its connection.
 
 Source: apache/rocketmq store/ha/DefaultHAClient.run (5.3.3), classic-ha.md 1.4 and T1.
 
@@ -25,7 +25,7 @@ from actors.ha.core.states import (
 )
 
 BACKOFF_MAX_S = 60.0
-"""A diverged slave still asks once a minute: the master may have been replaced."""
+"""The longest pause of a diverged slave, in seconds: the master may have been replaced."""
 
 _AT_ONCE = (Lost.SILENT, Lost.MASTER_CHANGED)
 
@@ -41,7 +41,7 @@ class Reconnect:
         state: upstream's state.
         mismatches: refused offsets since the last accepted frame.
         mismatches_total: refused offsets since the start.
-        last_error: why the last connection ended; kept while the next one lives.
+        last_error: why the last connection ended; kept during the next one.
         connect_at_s: when to try next, while READY.
     """
 
@@ -56,19 +56,19 @@ class Reconnect:
 
     @property
     def diverged(self) -> bool:
-        """The master's log does not continue ours; only a person can decide what to do."""
+        """Whether the master's log does not continue this one; an operator has to decide then."""
         return self.mismatches >= DIVERGED_AFTER and not self.upstream
 
     def connected(self) -> None:
         self.state = after(SLAVE_TRANSITIONS, self.state, Trigger.CONNECTED)
 
     def frame_accepted(self) -> None:
-        """A frame continued the log: whatever was refused before is past."""
+        """Note that a frame continued the log, so that earlier refusals do not count any more."""
         self.mismatches = 0
         self.failures = 0
 
     def lost(self, reason: Lost, detail: str, now_s: float) -> float:
-        """The connection or the attempt ended. Returns the pause in seconds."""
+        """Note that the connection or the attempt ended. Returns: the pause in seconds."""
         self.state = after(SLAVE_TRANSITIONS, self.state, Trigger.LOST)
         self.last_error = f"{reason.value}: {detail}" if detail else reason.value
         if reason in OFFSET_REFUSALS:

@@ -1,4 +1,4 @@
-"""The reports of one slave connection, as the master judges them.
+"""How a master judges the reports of one slave connection.
 
 Source: apache/rocketmq store/ha/DefaultHAConnection.ReadSocketService.processReadEvent (4.9.8 with
 the check, 5.3.3 without); classic-ha.md 1.3, 2.3 and T2, T3, T8.
@@ -27,7 +27,7 @@ class Start:
     """The first report was accepted.
 
     Attributes:
-        report_bytes: what the slave said.
+        report_bytes: the offset that the slave reported.
         start_bytes: where the master begins to send.
         holds_from_bytes: the slave holds everything from here up to what it acknowledges. For a
             report above 0 the wire does not say where the slave's log begins; it is taken to be
@@ -51,8 +51,9 @@ class Refusal:
 
 @attrs.frozen(kw_only=True)
 class Effects:
-    """What one input asks for. At most one of `acked_bytes` (with or without `start`), `refused`,
-    `silent`.
+    """What one input asks for.
+
+    At most one of `acked_bytes` (with or without `start`), `refused` and `silent` is set.
     """
 
     start: Start | None = None
@@ -66,13 +67,13 @@ NOTHING = Effects()
 
 @attrs.define(kw_only=True)
 class ReportProgress:
-    """Reports in, acknowledgements out.
+    """Turns the reports of one connection into acknowledgements.
 
     Attributes:
-        start_rule, segment_bytes: for the first report.
+        start_rule, segment_bytes: decide by the first report where to begin to send.
         housekeeping_s: a connection without a complete report for longer is closed.
         mark: how far the log was sent on this connection.
-        upstream: believe every report (`compat`).
+        upstream: whether every report is believed (`compat`).
     """
 
     start_rule: StartRule
@@ -97,7 +98,7 @@ class ReportProgress:
         return self._last_report_s + self.housekeeping_s
 
     def grew(self, extent: LogExtent) -> Effects:
-        """The store published a new range. A report that waited for the first one is judged now."""
+        """Note the store's new range, and judge a report that waited for the first range."""
         self._extent = extent
         if self._held_report_bytes is None:
             return NOTHING
@@ -105,7 +106,7 @@ class ReportProgress:
         return self._judge(report_bytes, extent)
 
     def report(self, report_bytes: int, now_s: float) -> Effects:
-        """The last complete report of what was read."""
+        """Judge a report: the last complete one of what was read."""
         self._last_report_s = now_s
         if self._over:
             return NOTHING
@@ -115,7 +116,7 @@ class ReportProgress:
         return self._judge(report_bytes, self._extent)
 
     def tick(self, now_s: float) -> Effects:
-        """Housekeeping. Also harmless when called early."""
+        """Close the connection if it was silent for too long; harmless when called early."""
         if self._over or now_s < self.deadline_s:
             return NOTHING
         self._over = True
@@ -160,6 +161,6 @@ class ReportProgress:
         return None
 
     def _sent_bytes(self) -> int:
-        """The most that the slave can have: what it began with, and what it was sent since."""
+        """The end of what the slave can have: of its first report, or of what it was sent since."""
         assert self._start_bytes is not None
         return max(self._start_bytes, self.mark.end_bytes)

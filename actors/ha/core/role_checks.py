@@ -1,4 +1,4 @@
-"""Questions of `role_rules` that need no state: may a log be opened, may it follow."""
+"""Checks of `role_rules` without state: whether a log may be opened, and whether it may follow."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from actors.log_types import GroupRecord, GroupState, Promotion
 def why_not_open(
     record: GroupRecord, end_bytes: int, members: Mapping[str, GroupState]
 ) -> tuple[Fence, str] | None:
-    """What forbids that a master begins its epoch at this end, by what its members hold and know.
+    """Why a master may not begin its epoch at this end, by what its members hold and know.
 
-    A member may hold what others do not, if that is older than the newest epoch here: the rest of
-    a master that was replaced. What is as young, or goes on where this log ends, was lost here.
+    A member may hold bytes that others do not if they are older than the newest epoch here: those
+    of a master that was replaced. Bytes that are as young, or that go on where this log ends, were
+    lost here.
     """
     history = record.history
     held = trim(history, end_bytes)
@@ -45,11 +46,12 @@ def why_not_open(
 
 
 def _once_longer(number: int, end_bytes: int, said: GroupState) -> str | None:
-    """What a member that acts by `number` knows of its master's log, whatever it holds itself: that
-    it was longer. So this is an older copy of it, and who has the rest may be silent.
+    """How a member that acts by `number` knows that its master's log was longer once; None: it does
+    not.
 
-    An epoch of the present promotion that began at the very end says nothing: one in which nothing
-    was written is forgotten here.
+    Then this log is an older copy, and the members that hold the rest may be silent. An epoch of
+    the present promotion that began at the very end proves nothing: this node forgets an epoch in
+    which nothing was written.
     """
     if said.acknowledged > end_bytes:
         return f"has heard that all below {said.acknowledged} is acknowledged"
@@ -60,7 +62,7 @@ def _once_longer(number: int, end_bytes: int, said: GroupState) -> str | None:
 
 
 def conflict(promotion: Promotion, heard: Mapping[str, GroupState]) -> tuple[Fence, str] | None:
-    """A member that has another master by the same promotion."""
+    """Whether a member has another master by the same promotion, and which; None: none has."""
     for member, said in heard.items():
         if said.number == promotion.number and said.master != promotion.master:
             return Fence.CONFLICT, f"{member} says {said.master}, by number {said.number}"
@@ -72,14 +74,14 @@ def hears_enough(
 ) -> bool:
     """Whether a master by promotion `number` may open although some of its `others` are silent.
 
-    A new master needs one of every set of nodes that may hold something acknowledged. A node that
-    was master before has that itself, and only has to hear whether it still is. So has a node that
-    hears the master of the promotion before, if that opened the log: whatever was acknowledged
-    until then is in its log, and that log is one of those `heard`.
+    A new master has to hear one of every set of nodes that may hold an acknowledged record. A node
+    that was master before holds them all, and only has to hear whether it still is master. So does
+    a node that hears the master of the promotion before, if that one opened the log: all that was
+    acknowledged until then is in its log, which is one of those `heard`.
 
-    A member that forgot is no witness of what it forgot. A master that forgot was perhaps one of
-    those that held it, and so needs one more of them, and enough members for one of them to know
-    every promotion.
+    A member that forgot is not a witness of what it forgot. A master that forgot may have been one
+    of those that held a record, so it has to hear one more of them, and enough members for one of
+    them to know every promotion.
     """
     informed = [said for said in heard.values() if said.forgot != "all"]
     witnesses = [said for said in informed if not said.forgot]
@@ -93,17 +95,17 @@ def hears_enough(
 
 
 def knows_promotions(copies: int, members: Sequence[str], heard: Mapping[str, GroupState]) -> bool:
-    """Whether a slave that forgot them has heard of every promotion by which a master opened.
+    """Whether a slave that forgot all promotions has learned every one by which a master opened.
 
-    Its own master may have been replaced without knowing it, and would count it as a copy. As many
-    as an append has copies cannot all have missed a promotion: its master opened because fewer did.
+    Its own master may have been replaced without knowing it, and would count it as a copy. Not as
+    many members as an append has copies can have missed a promotion, or its master had not opened.
     """
     informed = [said for said in heard.values() if said.forgot != "all"]
     return len(informed) >= copies or len(heard) >= len(members)
 
 
 def why_uninformed(members: Sequence[str], heard: Mapping[str, GroupState]) -> str:
-    """Why a slave that forgot all waits, for people."""
+    """For people: why a slave that forgot all promotions waits."""
     silent = ", ".join(member for member in members if member not in heard)
     return f"it began empty, and has not heard {silent}, who may know of a later promotion"
 
@@ -111,7 +113,7 @@ def why_uninformed(members: Sequence[str], heard: Mapping[str, GroupState]) -> s
 def why_asking(
     node: str, record: GroupRecord, silent: Sequence[str], heard: Mapping[str, GroupState]
 ) -> str:
-    """Why the master `node` is still closed, for people."""
+    """For people: why the master `node` is still closed."""
     empty = [member for member, said in heard.items() if said.forgot]
     if record.forgot:
         empty.insert(0, node)
@@ -130,14 +132,15 @@ def opened_by(said: GroupState, number: int) -> bool:
 def without_partial_record(
     record: GroupRecord, node: str, end_bytes: int, kept_bytes: int, *, certain: bool
 ) -> GroupRecord:
-    """The mark of a slave's log whose end was cut at a start.
+    """The record of a slave whose log had a partial record at its end cut when the store opened.
 
-    A slave reports whatever bytes it has. The beginning of a record at their end is cut when the
-    store opens, and nobody was told that such a record is safe. A master acknowledges whole
-    records: a mark of its own is never lowered.
+    A slave reports whatever bytes it has, so its mark may be within a record. No master can have
+    acknowledged such a record, because it acknowledges whole ones. So a mark of its own is never
+    lowered.
 
     Args:
-        certain: nothing else can have been cut: an ordered stop, or all reported bytes were synced.
+        certain: whether nothing else can have been cut, after an ordered stop, or because all
+            reported bytes were synced.
     """
     own = bool(record.history) and record.history[-1].master == node
     if own or not certain or not end_bytes < record.high_water_bytes <= end_bytes + kept_bytes:
@@ -146,7 +149,7 @@ def without_partial_record(
 
 
 def after_cut(record: GroupRecord, end_bytes: int) -> GroupRecord:
-    """What is remembered once a log was cut: nothing of what is gone."""
+    """The record after the log was cut at `end_bytes`, without what it had of the rest."""
     return attrs.evolve(
         record,
         history=cut(record.history, end_bytes),
@@ -156,9 +159,10 @@ def after_cut(record: GroupRecord, end_bytes: int) -> GroupRecord:
 
 
 def after_loss(record: GroupRecord, end_bytes: int) -> GroupRecord:
-    """What is remembered of a slave's log that ends where it started, if it was longer once.
+    """The record of a slave whose log was longer once than it is now at a start.
 
-    One without a byte that has followed a master was removed, perhaps: its mark is a second old.
+    An empty log of a slave that has followed a master was perhaps removed: the mark on the disk may
+    be a second old, and show nothing.
     """
     lost = end_bytes < record.high_water_bytes or (end_bytes == 0 and bool(record.history))
     return attrs.evolve(record, forgot="log") if lost and not record.forgot else record
@@ -169,8 +173,8 @@ class Question:
     """A slave's connection that waits for its verdict.
 
     Attributes:
-        end_bytes: of its log.
-        number: of what its master was asked first for it.
+        end_bytes: the end of the slave's log.
+        number: the number of the first question that its master was asked for it.
     """
 
     session: int
@@ -180,7 +184,7 @@ class Question:
 
 @attrs.frozen(kw_only=True)
 class Judged:
-    """What becomes of a slave, of what it remembers, and of its connection."""
+    """The verdict on a slave: its new state, its new record, and what its connection does."""
 
     state: RoleState
     reason: str
@@ -190,7 +194,7 @@ class Judged:
 
 
 def judge(node: str, record: GroupRecord, question: Question, said: GroupState) -> Judged:
-    """Whether a slave's log is a part of its master's, by what the master says of its own."""
+    """Judge whether a slave's log is a part of its master's, by the master's own state."""
     session, end = question.session, question.end_bytes
     found = compare(record.history, end, said.history, said.written)
     if found.kind is Kind.FITS:

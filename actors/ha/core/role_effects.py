@@ -1,4 +1,4 @@
-"""What `role_rules` takes and asks for."""
+"""The inputs and effects of `role_rules`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Role(enum.Enum):
 
 
 class RoleState(enum.Enum):
-    """Where a node is in its role; the value travels in `GroupState.state`."""
+    """The state of a node in its role; the value is sent in `GroupState.state`."""
 
     ASKING = "asking"  # a master that hears its members before it takes appends
     OPEN = "open"
@@ -45,16 +45,16 @@ PASSING: Final = (Fence.HANDING_OVER, Fence.SUPERSEDED, None)
 
 @attrs.frozen(kw_only=True)
 class RoleView:
-    """What others may know of this node's part; the fields are those of `GroupState`.
+    """A node's role as other actors and nodes see it; the fields are those of `GroupState`.
 
     Attributes:
         fence: why a master is fenced; None if it is not.
-        claimed: the highest number that a promotion was begun with, or that is known and not acted
+        claimed: the highest number of a promotion that was begun, or that is recorded and not acted
             by yet; 0 for none under way.
         forgot: see `actors.log_types.Forgot`.
-        damage: which bytes of its log are not what was written; "" if none are known.
-        forced: this node opened its log as the master by this promotion without having heard enough
-            members, by force.
+        damage: which bytes of the log are not what was written; "" if none are known to be damaged.
+        forced: whether this node opened its log as master by this promotion without having heard
+            enough members, by force.
     """
 
     role: Role
@@ -77,8 +77,8 @@ class Gate:
     """Whether appends are taken.
 
     Attributes:
-        reason: why not, for people.
-        master: who takes them, if they are not taken here; "" if another one is about to.
+        reason: for people: why they are not.
+        master: the node that takes them, if this one does not; "" if another one is about to.
     """
 
     open: bool
@@ -88,10 +88,11 @@ class Gate:
 
 @attrs.frozen(kw_only=True)
 class Verdict:
-    """The answer to the slave connection of that session.
+    """The answer to the slave's connection of that session.
 
     Attributes:
-        whole_at_bytes: once it has reported so much, the log counts again; None: it does.
+        whole_at_bytes: the offset from whose report on the slave's log counts as a copy again; None
+            if it counts now.
     """
 
     session: int
@@ -105,12 +106,12 @@ class Effects:
     """What one input asks for, to be done in the order of the fields.
 
     Attributes:
-        record: to be remembered, and synced, before anything else happens.
-        rests: something does, on what is in `record`; else it may be remembered later.
-        gate: of the store of this life.
+        record: to be saved, and synced, before anything else happens.
+        rests: whether something rests on `record`; if not, it may be saved later.
+        gate: whether the store of this incarnation takes appends.
         restart: end the group's tree and start it again, built by the promotion in `record`.
-        ask: who is to be asked what they are, with the number of the question.
-        verdict: for the slave's connection.
+        ask: the members to be asked for their states, each with the question's number.
+        verdict: the answer to the slave's connection.
         refused: why a request was not carried out; "" if it was.
         events: to emit.
         deadline_s: when to call `tick`; None: not needed.

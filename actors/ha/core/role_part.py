@@ -1,4 +1,4 @@
-"""What a node is in a group, what it remembers, and what it shows: the base of `RoleRules`."""
+"""The state of a node in a group, its record on the disk and its view; the base of `RoleRules`."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from actors.ha.core.role_effects import Effects, Fence, Gate, Role, RoleState, R
 from actors.log_types import GroupRecord, Promotion
 
 LEAP_MAX: Final = 1 << 20
-"""Promotions that a node may have missed. Numbers come from outside and are remembered for good: a
-single one near their end would leave none for any promotion after it."""
+"""How many promotions a node may have missed. Numbers come from outside and are kept for good, so a
+single one near the largest would leave none for later promotions.
+"""
 
 
 @attrs.define
 class RolePart:
-    """One node in one group.
+    """The state of one node in one group.
 
     Attributes:
-        group: its name, for people.
-        node: this one.
-        file_master: the cluster file's.
-        members: the other members that are ours to ask.
-        copies: nodes that hold an append before it is answered.
-        synced: the group's durability.
-        draw_token: for epochs: random, 1 to 2**63 - 1.
+        group: the group's name, for people.
+        node: this node.
+        file_master: the cluster file's master.
+        members: the other members that can be asked, which are ours.
+        copies: how many nodes hold an append before it is answered.
+        synced: whether the group's durability is "synced".
+        draw_token: draws the random token of an epoch, 1 to 2**63 - 1.
     """
 
     group: str
@@ -52,7 +53,7 @@ class RolePart:
 
     @property
     def promotion(self) -> Promotion:
-        """The newest one."""
+        """The newest promotion that this node knows."""
         return Promotion(
             self.record.promotion_number, self.record.promotion_master or self.file_master
         )
@@ -67,7 +68,7 @@ class RolePart:
         return self._acts_by == self.promotion
 
     def view(self) -> RoleView:
-        """What others may know. Between two promotions it is still the old one's, and closed."""
+        """This node's role as others see it. Between two promotions it is the old one, closed."""
         by = self._acts_by or self.promotion
         role = Role.MASTER if by.master == self.node else Role.SLAVE
         known = self.promotion.number if by.number < self.promotion.number else 0
@@ -88,10 +89,10 @@ class RolePart:
         )
 
     def copy_is(self, damage: str) -> Effects:
-        """Input: bytes of the log are not what was written (why, for people), or all are ("").
+        """Input: bytes of the log are damaged, as `damage` says for people, or none are ("").
 
-        A slave with such a copy follows nobody: it does not hold the whole log. A master goes on:
-        what is appended now is good, and what is damaged leaves it no more.
+        A slave with a damaged copy does not follow, because it does not hold the whole log. A
+        master goes on: what is appended now is good, and it does not send damaged bytes.
         """
         self._damage = damage
         if self.role is Role.SLAVE and damage:
@@ -102,7 +103,7 @@ class RolePart:
         return Effects()
 
     def next_question(self) -> int:
-        """The number of the next question to a member: an answer names the one that it is to."""
+        """Draw the number of the next question to a member; the answer bears it, too."""
         self._questions += 1
         return self._questions
 
@@ -113,11 +114,11 @@ class RolePart:
         return f"promotion {known.number} made {known.master} master already"
 
     def _leaps(self, number: int) -> bool:
-        """Whether no operator can have promoted so often since this node last heard of one."""
+        """Whether a number is more than LEAP_MAX above the newest that this node knows."""
         return number > self.promotion.number + LEAP_MAX
 
     def _why_not_known(self, number: int, master: str) -> str:
-        """Why a promotion cannot be one of the group's, "" if it can."""
+        """Why a promotion cannot be one of the group's; "" if it can."""
         if not self._knows(master):
             return f"{master} is no Python member of the group"
         if self._leaps(number):

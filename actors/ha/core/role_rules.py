@@ -1,16 +1,17 @@
-"""Who is master of a group, whether it may take appends, and whether a slave may follow it.
+"""Decides who is master of a group, whether it may take appends, and whether a slave may follow it.
 
-One instance per group and node. The newest promotion that the node has heard of says who is master;
-number 0 is the cluster file's word. A promotion is remembered, durably, before it is acted on, and
-acting on it is always a restart of the group's tree: so whoever says that it acts by number N
-follows nobody's older number any more, and its log's end is final as to them.
+There is one instance for each group of a node. The newest promotion that the node knows says who is
+master; number 0 stands for the cluster file's master. A promotion is saved and synced before the
+node acts by it, and acting by it always restarts the group's tree. So a node that acts by number N
+does not follow masters of older numbers any more, and to them its log's end is final.
 
-A master opens its log only after hearing (`_ask`): all Python members that act by its number, or at
-least one and ASK_GRACE_S passed. It stays closed while one of them holds what it lacks (a log that
-goes on where its own ends, or an epoch as young as its own that it does not know), and while it is
-shorter than what it is known to have acknowledged. Opening begins an epoch, which is remembered
-first. A slave reports to a master only after `_judge` found that its log is a part of the master's,
-and that the master has begun its epoch: then the history is the master's from there on.
+A master opens its log only after it has heard (`_ask`) all Python members that act by its number,
+or at least one of them and ASK_GRACE_S has passed. It stays closed while one of them holds what it
+lacks (a log that goes on where its own ends, or an epoch as young as its own that it does not
+know), and while its log is shorter than what it is known to have acknowledged. Opening begins an
+epoch, which is saved first. A slave reports to a master only after `_judge` found that its log is a
+part of the master's, and that the master has begun its epoch. From then on its history is the
+master's.
 
 Inputs: `started`, `heard`, `reported_ahead`, `verify`, `left`, `fence`, `recorded`, `resync`,
 `high_water`, `tick`. Each gives Effects.
@@ -48,19 +49,21 @@ from actors.ha.core.role_part import RolePart
 from actors.log_types import Claim, GroupState, Promotion
 
 ASK_GRACE_S: Final = 2.0
-"""From then on a master opens although some of its members, not all, are silent."""
+"""After so long a master opens although some of its members, not all, are silent."""
 
 
 JAVA_AHEAD_TIMES: Final = 2
-"""A Java slave's first report above the end counts when it comes again: one may be a mistake."""
+"""How often a Java slave's first report above the end has to come: a single one may be a mistake.
+"""
 PLAUSIBLE_BYTES: Final = 1 << 40
-"""A report further above the end than this says nothing about a log."""
+"""A report further above the end than this is ignored: it cannot be about this log."""
 
 
 @attrs.define
 class AheadReports:
-    """What Java slaves, which cannot be asked, have reported beyond their master's end. At most one
-    entry for each slave.
+    """The reports above their master's end of Java slaves, which cannot be asked.
+
+    There is at most one entry for each slave.
     """
 
     _told: dict[str, tuple[int, int]] = attrs.field(factory=dict)
@@ -69,14 +72,14 @@ class AheadReports:
         self._told.clear()
 
     def note(self, slave: str, offset_bytes: int, end_bytes: int) -> None:
-        """A report above `end_bytes`, where the log ends."""
+        """Note a report above `end_bytes`, where the log ends."""
         if offset_bytes > end_bytes + PLAUSIBLE_BYTES:
             return
         known, times = self._told.get(slave, (offset_bytes, 0))
         self._told[slave] = (offset_bytes, times + 1 if known == offset_bytes else 1)
 
     def found(self) -> str | None:
-        """The slave that is ahead, and by which report, as text."""
+        """For people: the slave that is ahead, and its report; None if there is none."""
         for slave, (offset_bytes, times) in self._told.items():
             if times >= JAVA_AHEAD_TIMES:
                 return f"{slave} reports {offset_bytes}"
@@ -85,7 +88,7 @@ class AheadReports:
 
 @attrs.define
 class RoleRules(RolePart):
-    """Implements what the module describes."""
+    """The rules of one group on one node. See the module's text."""
 
     _extent: LogExtent = attrs.field(default=LogExtent(0, 0, 0))
     _since_s: float = 0.0
@@ -107,14 +110,14 @@ class RoleRules(RolePart):
         kept_bytes: int = 0,
         was_clean: bool = True,
     ) -> Effects:
-        """The group's tree has started, built by `promotion`; its store is closed."""
+        """Note that the group's tree has started, built by `promotion`; its store is closed."""
         end, cut_at = extent.written_bytes, self.record.cut_bytes
         if promotion != self.promotion or (cut_at is not None and end > cut_at):
             return Effects()  # it is about to be restarted
         self._acts_by, self._extent, self._since_s = promotion, extent, now_s
         self._opened = self._gate_open = self._forced_open = False
         self._question = self._whole_at = None
-        self._damage = ""  # the scrubber of this tree says what it finds
+        self._damage = ""  # the scrubber of this tree will report what it finds
         self._heard.clear()
         self._ahead.clear()
         certain = was_clean or self.synced
@@ -132,7 +135,11 @@ class RoleRules(RolePart):
         return attrs.evolve(effects, record=effects.record or changed, ask=asks + effects.ask)
 
     def heard(self, member: str, state: GroupState, now_s: float, asked: int = 0) -> Effects:
-        """A member says what it is. `asked`: the number of the question that it answers."""
+        """Note a member's state.
+
+        Args:
+            asked: the number of the question that it answers.
+        """
         by = Promotion(state.number, state.master)
         if self._leaps(max(by.number, state.claimed)):
             return Effects()
@@ -153,14 +160,14 @@ class RoleRules(RolePart):
         return self._with_claims(effects, now_s)
 
     def reported_ahead(self, slave: str, offset_bytes: int, now_s: float) -> Effects:
-        """A slave that cannot be asked reported more than this log holds."""
+        """Note that a slave which cannot be asked reported more than this log holds."""
         if not self.acts or self.role is not Role.MASTER:
             return Effects()
         self._ahead.note(slave, offset_bytes, self._extent.written_bytes)
         return self._ask(now_s)
 
     def verify(self, session: int, end_bytes: int) -> Effects:
-        """A slave's connection stands: may it report?"""
+        """Judge whether the slave's connection of this session may report."""
         self._session = session
         master = self.promotion.master
         if not self.acts or self.role is not Role.SLAVE:
@@ -168,7 +175,7 @@ class RoleRules(RolePart):
             return Effects(verdict=Verdict(session=session, fits=False, detail=detail))
         if self._damage:
             self._become(RoleState.DAMAGED, self._damage)
-            return Effects()  # its client hears of it, and leaves
+            return Effects()  # its client is notified, and ends
         if master not in self.members:
             self._become(RoleState.FOLLOWING)
             verdict = Verdict(session=session, fits=True, detail="")
@@ -181,7 +188,7 @@ class RoleRules(RolePart):
         return Effects(ask=self._questions_to([m for m in self.members if m not in self._heard]))
 
     def left(self, session: int) -> Effects:
-        """A slave's connection ended."""
+        """Note that the slave's connection of this session ended."""
         if session != self._session:
             return Effects()  # there is a newer one
         self._question = self._whole_at = None
@@ -190,7 +197,7 @@ class RoleRules(RolePart):
         return Effects()
 
     def fence(self, claim: Claim, *, on: bool, now_s: float) -> Effects:
-        """A promotion is about to take place, or is not after all."""
+        """Hold a coordinator's claim, which fences a master, or give it up (`on` is False)."""
         if claim.number <= self.promotion.number:
             return Effects(refused=self._known_already())
         if refused := self._why_not_known(claim.number, claim.master):
@@ -205,7 +212,7 @@ class RoleRules(RolePart):
     def recorded(
         self, promotion: Promotion, now_s: float, *, token: int, force: bool = False
     ) -> Effects:
-        """An operator's promotion, from the coordinator whose claim bears that token."""
+        """Record an operator's promotion, from the coordinator whose claim bears that token."""
         known = self.promotion
         if refused := self._why_not_known(promotion.number, promotion.master):
             return Effects(refused=refused)
@@ -226,7 +233,7 @@ class RoleRules(RolePart):
         return self.tick(now_s)
 
     def resync(self, number: int, cut_bytes: int) -> Effects:
-        """Somebody has decided that what this slave's log has beyond `cut_bytes` is to go."""
+        """Cut this slave's log at `cut_bytes`, on an operator's order."""
         if number != self.promotion.number or not self.acts or self.role is not Role.SLAVE:
             return Effects(refused="this node takes another part now")
         effects = self._remember(attrs.evolve(self.record, cut_bytes=cut_bytes))
@@ -235,7 +242,7 @@ class RoleRules(RolePart):
         return attrs.evolve(effects, restart=True)
 
     def high_water(self, offset_bytes: int) -> Effects:
-        """This node has acknowledged, or reported, up to here."""
+        """Note that this node has acknowledged, or reported, all below `offset_bytes`."""
         if self._whole_at is not None and offset_bytes >= self._whole_at:
             return self._caught_up(max(offset_bytes, self.record.high_water_bytes))
         if offset_bytes <= self.record.high_water_bytes:
@@ -244,14 +251,14 @@ class RoleRules(RolePart):
         return attrs.evolve(self._remember(higher), rests=False)
 
     def tick(self, now_s: float) -> Effects:
-        """Time has passed. Harmless when early."""
+        """Do what is due by now; harmless when called early."""
         self._claims.pass_time(now_s)
         if self.acts and self.role is Role.MASTER:
             return self._ask(now_s)
         return self._with_claims(Effects(), now_s)
 
     def _with_claims(self, effects: Effects, now_s: float) -> Effects:
-        """The same, with what claims ask for."""
+        """The same effects, with what the claims ask for."""
         asked = self._claims.questions(now_s, self._questions)
         self._questions += len(asked)
         times = (effects.deadline_s, self._claims.deadline_s)
@@ -261,10 +268,10 @@ class RoleRules(RolePart):
     # ---- promotions ----
 
     def _adopt(self, promotion: Promotion, *, informed: bool = False) -> Effects:
-        """Remember a later promotion, close, and have the tree built by it.
+        """Record a later promotion, close, and have the tree built by it.
 
         Args:
-            informed: it is later than all, by a coordinator's word.
+            informed: whether a coordinator made it, and so knows that there is no later one.
         """
         before, forgot = self.promotion, self.record.forgot
         effects = self._remember(
@@ -291,7 +298,7 @@ class RoleRules(RolePart):
     # ---- a master ----
 
     def _ask(self, now_s: float) -> Effects:
-        """Open, or stay closed and say why."""
+        """Open the log, or stay closed and show why."""
         self._claims.pass_time(now_s)
         return self._with_claims(self._settle(now_s), now_s)
 
@@ -321,8 +328,9 @@ class RoleRules(RolePart):
         return self._force == self.promotion.number and self._force > 0
 
     def _counted(self) -> dict[str, GroupState]:
-        """The members that were heard and act by our promotion: no other master appends to their
-        logs.
+        """The members that were heard and act by this node's promotion.
+
+        No other master appends to their logs.
         """
         number = self.promotion.number
         return {name: said for name, said in self._heard.items() if said.number == number}
@@ -343,7 +351,7 @@ class RoleRules(RolePart):
         return fence, f"{detail}: `promote {self.group}` makes the furthest node master"
 
     def _open(self) -> Effects:
-        """Begin an epoch: remembered first, then the gate."""
+        """Begin an epoch, which is saved before the gate opens."""
         end = self._extent.written_bytes
         epoch = Epoch(self.promotion.number, self.draw_token(), self.node, end)
         mark = self.record.high_water_bytes
@@ -375,7 +383,7 @@ class RoleRules(RolePart):
     # ---- a slave ----
 
     def _hear_slave(self, member: str, said: GroupState, asked: int) -> Effects:
-        """A slave that waits to be informed asks its master then; else it may be the answer."""
+        """Take a member's state as a slave; it may be the answer that the slave waits for."""
         if self.record.forgot != "all":
             return self._judge(member, said, asked)
         if not self._is_informed():
@@ -391,7 +399,7 @@ class RoleRules(RolePart):
         return False
 
     def _caught_up(self, mark_bytes: int | None = None) -> Effects:
-        """It has caught up: from now on others may count on what it holds."""
+        """Note that this node has caught up, so that what it holds counts again."""
         self._whole_at = None
         mark = self.record.high_water_bytes if mark_bytes is None else mark_bytes
         if self._state is RoleState.FOLLOWING:
@@ -399,19 +407,19 @@ class RoleRules(RolePart):
         return self._remember(attrs.evolve(self.record, forgot="", high_water_bytes=mark))
 
     def _ask_master(self) -> Effects:
-        """The answer must be younger than the connection: one to any question asked since is."""
+        """Ask the master, because its answer must be younger than the slave's connection."""
         assert self._question is not None
         effects = Effects(ask=self._questions_to([self.promotion.master]))
         self._question.number = self._question.number or self._questions
         return effects
 
     def _questions_to(self, members: Sequence[str]) -> tuple[tuple[str, int], ...]:
-        """What they said before this node listened they do not say again unasked."""
+        """Questions to these members, which do not report again unasked what they have reported."""
         number = self.next_question()
         return tuple((member, number) for member in members)
 
     def _judge(self, member: str, said: GroupState, asked: int) -> Effects:
-        """What the master says decides; until it has opened, its next push is waited for."""
+        """Judge the slave by its master's state; a master that is not open will report again."""
         question = self._question
         if question is None or member != self.promotion.master:
             return Effects()

@@ -1,4 +1,4 @@
-"""How far one connection was sent the log: what its reports are judged by.
+"""How far the log was sent on one connection, by which the slave's reports are judged.
 
 Source: none. Upstream has no such check (T3, T8).
 """
@@ -10,15 +10,15 @@ import attrs
 
 @attrs.define
 class SentMark:
-    """Belongs to the two sockets of one connection, and is the only thing that they share.
+    """The only state that the two sockets of one connection share.
 
-    write_socket raises it before a byte leaves, read_socket looks at it when a report has come, so
-    no true report is above it. A message could not say that: conflated, it would stand behind the
-    report that answers an earlier frame; not conflated, it would be one more for each frame, and
-    the two would wait for room in each other's mailbox.
+    write_socket raises it before it sends a byte, and read_socket reads it when a report has come,
+    so no true report is above it. A message would not do: a conflated one could come after the
+    report to an earlier frame; and one for each frame would have both actors wait for room in each
+    other's mailbox.
 
     Attributes:
-        end_bytes: end of the newest frame that was begun; 0 before the first.
+        end_bytes: the end of the newest frame that was begun; 0 before the first.
     """
 
     end_bytes: int = 0

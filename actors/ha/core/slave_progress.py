@@ -1,20 +1,21 @@
-"""One connection of a slave to its master: frames in, bytes for the store and reports out.
+"""One connection of a slave to its master: takes frames, gives bytes to the store, and reports.
 
 Source: apache/rocketmq store/ha/DefaultHAClient.java (5.3.3), dispatchReadRequest and
 reportSlaveMaxOffsetPlus; classic-ha.md 1.4, 2.1, 2.5 and T1, T4, T5, T6, T9.
 
 Differs from upstream:
-- The first report leaves at once (up to 4.9.8 after 5 s).
+- The first report is sent at once (up to 4.9.8 after 5 s).
 - In a `synced` group only synced offsets are reported, and the first report waits until all that is
-  written has been synced (T6). What was reported is held, whatever loses its power afterwards.
+  written has been synced (T6). What was reported is held, even after a power loss.
 - A report follows the store's answer: bytes that the store did not take are never acknowledged
   (T4). With the dialect's `upstream` it follows the hand-over, whatever comes of it.
-- What comes from a Java master is reported by whole records, once these were looked at, see
+- What comes from a Java master is reported by whole records, once these were checked, see
   `RecordVerifier`.
 - Frame bodies go to the store in the pieces in which they arrive; upstream waits for the whole
   body.
-- A frame that is too large is refused at once (T10); with `upstream` the slave waits for the rest
-  of it, as upstream's does: it reads no more, reports on, and gives the master up as silent.
+- A frame that is too large is refused at once (T10). With `upstream` the slave waits for the rest
+  of it, as upstream's does: it does not read on, goes on to report, and gives the master up as
+  silent.
 - Time of last read and last write are separate (T5), and an empty log takes only a multiple of the
   file size (T9).
 """
@@ -39,10 +40,10 @@ class Append:
     """Bytes for the store, exactly at the end of what it was given before.
 
     Attributes:
-        offset_bytes: physical offset of the first byte.
-        data: the bytes; empty only to create the first file of an empty log; None: those of
-            `body_kept`.
-        ends_frame: the frame is complete with these bytes.
+        offset_bytes: the physical offset of the first byte.
+        data: the bytes; empty only to create the first file of an empty log; None: the bytes that
+            `body_kept` was about.
+        ends_frame: whether the frame is complete with these bytes.
     """
 
     offset_bytes: int
@@ -55,9 +56,9 @@ class Effects:
     """What one input asks for, in this order: append, report, close.
 
     Attributes:
-        report_bytes: send this report now, then call `reported`.
-        lost: the connection is over; nothing may be done on it any more.
-        expected_bytes, got_bytes: for a refused offset.
+        report_bytes: the report to send now; call `reported` then.
+        lost: why the connection has ended; nothing may be done on it any more.
+        expected_bytes, got_bytes: the offsets, if one was refused.
     """
 
     append: tuple[Append, ...] = ()
@@ -72,18 +73,18 @@ NOTHING = Effects()
 
 @attrs.define(kw_only=True)
 class SlaveProgress:
-    """State of one connection. Made when the store has said where its log ends.
+    """The state of one connection. It is made when the store has reported where its log ends.
 
     Attributes:
-        synced: the group's durability.
-        segment_bytes: the local file size.
-        heartbeat_s: a report so long after the previous one, whatever arrives.
-        housekeeping_s: a master silent for longer is given up.
-        extent: the local log; while the connection lives only this connection makes it grow.
-        last_read_s, last_write_s: at first the time of the connect.
-        seen_bytes: nothing from there on is reported, as nobody has looked at its records yet;
-            None: they need not be looked at.
-        frames_accepted: frames at the right offset, heartbeats included.
+        synced: whether the group's durability is "synced".
+        segment_bytes: the size of a local log file.
+        heartbeat_s: a report is sent so long after the previous one, whatever arrives.
+        housekeeping_s: the connection to a master that is silent for longer is ended.
+        extent: the local log; during the connection only this connection makes it grow.
+        last_read_s, last_write_s: the times of the last bytes in and out; at first of the connect.
+        seen_bytes: nothing from there on is reported, because its records were not checked yet;
+            None if they need not be.
+        frames_accepted: how many frames came at the right offset, heartbeats included.
     """
 
     dialect: Dialect
@@ -101,10 +102,10 @@ class SlaveProgress:
     _frame_end_bytes: int = attrs.field(default=0, init=False)
     _frame_counts: bool = attrs.field(
         default=False, init=False
-    )  # the running frame is to be reported
+    )  # whether the frame under way has to be reported
     _frame_ends: deque[int] = attrs.field(
         factory=deque, init=False
-    )  # given to the store, not yet in extent
+    )  # given to the store and not in extent yet
     _applied_bytes: int = attrs.field(init=False)  # end of the last frame that is in extent
     _reported_bytes: int | None = attrs.field(default=None, init=False)
     _over: bool = attrs.field(default=False, init=False)
@@ -118,7 +119,7 @@ class SlaveProgress:
 
     @property
     def reported_bytes(self) -> int | None:
-        """The last report of this connection; None before the first."""
+        """The offset of this connection's last report; None before the first."""
         return self._reported_bytes
 
     @property
@@ -130,15 +131,15 @@ class SlaveProgress:
         return min(silent_s, self.last_write_s + self.heartbeat_s)
 
     def begin(self) -> Effects:
-        """The first input: the first report, unless a sync must end before."""
+        """Send the first report, unless a sync has to end before; this is the first input."""
         return self._report_if_new()
 
     def received(self, data: bytes, now_s: float) -> Effects:
-        """Bytes came from the master. What came before a refused frame is still appended."""
+        """Take bytes from the master. Those before a refused frame are still appended."""
         return self._received(data, now_s)
 
     def body_kept(self, size_bytes: int, now_s: float) -> Effects:
-        """So many came that the caller keeps: body of the running frame, and nothing else."""
+        """Note so many bytes, of the present frame's body alone, which the caller keeps."""
         return self._received(size_bytes, now_s)
 
     def _received(self, came: bytes | int, now_s: float) -> Effects:
@@ -162,7 +163,7 @@ class SlaveProgress:
         return attrs.evolve(refused, append=tuple(appends))
 
     def grew(self, extent: LogExtent) -> Effects:
-        """The store published a new range: after an append or after a sync."""
+        """Note the range that the store published after an append or a sync."""
         if self._over:
             return NOTHING
         self.extent = extent
@@ -174,12 +175,12 @@ class SlaveProgress:
         return self._report_if_new()
 
     def seen(self, seen_bytes: int) -> Effects:
-        """The records up to there are good."""
+        """Note that the records up to there were checked and are good."""
         self.seen_bytes = seen_bytes
         return NOTHING if self._over else self._report_if_new()
 
     def tick(self, now_s: float) -> Effects:
-        """A deadline may have come: a silent master, or a report of the same offset again."""
+        """Give a silent master up, or report the same offset again, if that is due."""
         if self._over:
             return NOTHING
         if now_s >= self.last_read_s + self.housekeeping_s:
@@ -189,7 +190,7 @@ class SlaveProgress:
         return NOTHING
 
     def reported(self, offset_bytes: int, now_s: float) -> None:
-        """The report has left completely."""
+        """Note that the whole report was sent."""
         assert (
             self._reported_bytes is None or offset_bytes >= self._reported_bytes
         )  # ReportMonotonic
@@ -244,7 +245,7 @@ class SlaveProgress:
     def _report_if_new(self) -> Effects:
         offset_bytes = self._reportable_bytes()
         if self._reported_bytes is None:
-            # The master goes on where we say, so the first report must be the end of the log.
+            # The master goes on where the first report says, so that must be the end of the log.
             if offset_bytes == self.extent.written_bytes:
                 return Effects(report_bytes=offset_bytes)
         elif offset_bytes > self._reported_bytes:

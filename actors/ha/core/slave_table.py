@@ -1,23 +1,25 @@
-"""What the master knows of its slaves and their connections: the state behind the status answer.
+"""What the master knows of its slaves and their connections, for its status.
 
 Source: apache/rocketmq store/ha/DefaultHAService.getRuntimeInfo and HARuntimeInfo (5.3.3);
 classic-ha.md 5.4 and T12.
 
-Differs from upstream: rows are configured slaves, so a slave that is not there is seen; each row
-says why its last connection ended; the newest identified connection of a slave replaces the older
-(with `upstream` both live on: T12).
+Differs from upstream: there is a row for each configured slave, so that a missing slave is seen.
+Each row says why its last connection ended. The newest identified connection of a slave replaces
+the older one (with `upstream` both stay: T12).
 
-So another process on a slave's machine that reports 0 takes the real slave's place. Why the newer
-one is not refused while the older lives, although it reports less than that one acknowledged:
-- A slave that restarted without its tail says exactly this, and its old connection may be half
-  open. Refused until the old one is gone, it would wait for housekeeping (20 s); meanwhile what the
-  old one acknowledged would count as a copy that nobody has, once another slave fills the number:
-  an append acknowledged with too few copies.
-- Refused, and the older no longer believed until it proves itself (group_transfer's rule for an
-  older connection): safe, but its proof has to name bytes written later, so the last append before
-  a pause would wait for the next one, or time out.
-- Nothing in eight bytes tells the two apart, and a Java slave has no other channel.
-Replaced, the real slave connects again and takes the place back: appends wait that long, and no
+So another process on a slave's machine that reports 0 replaces the real slave's connection. The
+newer connection is not refused while the older one stands, even if it reports less than the older
+one has acknowledged, for these reasons:
+- A slave that restarted without its tail does exactly this, and its old connection may be half
+  open. If it was refused until the old one is gone, it would wait for housekeeping (20 s).
+  Meanwhile what the old one acknowledged would count as a copy that no node has, and with another
+  slave's copy an append would be acknowledged with too few copies.
+- The newer one could be refused, and the older one not be believed until it proves itself
+  (group_transfer's rule for an older connection). That is safe, but the proof has to name bytes
+  that were written later, so the last append before a pause would wait for the next one, or time
+  out.
+- Nothing in eight bytes distinguishes the two, and a Java slave has no other channel.
+The replaced real slave connects again and replaces the other one: appends wait that long, and no
 acknowledgement of a lost tail counts meanwhile.
 """
 
@@ -38,15 +40,15 @@ class SlaveStatus:
         node, kind: from the configuration.
         counts: whether its reports count towards `copies`; a Java slave of a `synced` group is
             "written only".
-        address: of the newest connection, "" if there never was one. [addr]
-        connection: number of the newest connection, 0 if there never was one.
+        address: the newest connection's, "" if there never was one. [addr]
+        connection: the newest connection's number, 0 if there never was one.
         state: SHUTDOWN: not connected; READY: connected, no report yet; TRANSFER.
         ack_bytes: last accepted report on this connection; None before it. [slaveAckOffset]
         next_bytes: first byte not sent yet; None before the first report. [transferFromWhere]
         lag_bytes: the master's end minus `ack_bytes`; None without an acknowledgement. [diff]
         in_sync: connected and `lag_bytes` below the configured gap. [inSync]
-        bytes_per_s: sent in the last full second. [transferredByteInSecond]
-        sent_bytes: sent on this connection.
+        bytes_per_s: bytes sent in the last full second. [transferredByteInSecond]
+        sent_bytes: bytes sent on this connection.
         connected_s, report_age_s: seconds since the connect and the last report; None if there was
             none.
         last_error: why the previous connection ended, "" if none did.
@@ -69,9 +71,9 @@ class SlaveStatus:
     last_error: str
 
 
-TOLD = (Lost.REPORT_NEGATIVE, Lost.REPORT_AHEAD, Lost.REPORT_BELOW_MIN)
-"""Reasons that a slave's row shows although the connection never became the slave's: refused
-reports.
+SHOWN_REFUSALS = (Lost.REPORT_NEGATIVE, Lost.REPORT_AHEAD, Lost.REPORT_BELOW_MIN)
+"""Refused reports that a slave's row shows as reasons although the connection never became the
+slave's.
 """
 
 
@@ -103,7 +105,7 @@ class SlaveTable:
 
     Attributes:
         in_sync_gap_bytes: upstream's haMaxGapNotInSync.
-        upstream: connections do not replace each other (`compat`).
+        upstream: whether connections do not replace each other (`compat`).
     """
 
     in_sync_gap_bytes: int
@@ -116,16 +118,16 @@ class SlaveTable:
         self._rows[slave] = _Row(kind=kind, counts=counts)
 
     def kind(self, slave: str) -> str:
-        """ "python" or "java"."""
+        """The kind of this slave: "python" or "java"."""
         return self._rows[slave].kind
 
     @property
     def connection_count(self) -> int:
-        """Live connections, identified or not."""
+        """The number of open connections, identified or not."""
         return len(self._live)
 
     def opened(self, slave: str, connection: int, address: str, now_s: float) -> None:
-        """A stream from the slave's address was accepted; who it is shows its first report."""
+        """Note an accepted stream from the slave's address; its first report will identify it."""
         assert connection not in self._live
         opened = _Connection(number=connection, address=address, opened_s=now_s)
         self._live[connection] = (slave, opened)
@@ -134,10 +136,10 @@ class SlaveTable:
             row.current = opened
 
     def reported(self, connection: int, offset_bytes: int, now_s: float) -> int | None:
-        """A report was accepted.
+        """Note an accepted report.
 
-        Returns: the number of a connection that must end because a newer one of the same slave is
-        there, or None.
+        Returns: the number of a connection that has to end because there is a newer one of the same
+            slave; None if there is none.
         """
         found = self._live.get(connection)
         if found is None:
@@ -153,14 +155,14 @@ class SlaveTable:
         if older is None or older is reporting:
             return None
         if older.number > connection and older.state == HAConnectionState.TRANSFER:
-            # It came before the current one and spoke after it.
+            # It was accepted before the current one, and reported after it.
             return None if self.upstream else connection
         row.current = reporting
         replaced = older.state == HAConnectionState.TRANSFER and not self.upstream
         return older.number if replaced else None
 
     def sent(self, connection: int, next_bytes: int, sent_bytes: int, now_s: float) -> None:
-        """The writer's position, and all it has sent on this connection."""
+        """Note how far the log was sent on this connection, and how many bytes."""
         found = self._live.get(connection)
         if found is None:
             return
@@ -170,8 +172,9 @@ class SlaveTable:
         sending.sent_bytes = sent_bytes
 
     def ending(self, connection: int, reason: Lost, detail: str) -> str | None:
-        """Why the connection is about to end; the first reason stays. Returns its slave, None if
-        not live.
+        """Note why a connection is about to end; the first reason is kept.
+
+        Returns: its slave; None if the connection is not open.
         """
         found = self._live.get(connection)
         if found is None:
@@ -182,8 +185,9 @@ class SlaveTable:
         return slave
 
     def closed(self, connection: int) -> tuple[str, str] | None:
-        """The connection has ended. Returns slave and reason, or None if it was known to have
-        ended.
+        """Note that a connection has ended.
+
+        Returns: its slave and the reason; None if it was known to have ended.
         """
         found = self._live.pop(connection, None)
         if found is None:
@@ -193,12 +197,14 @@ class SlaveTable:
         ended.state = after(MASTER_TRANSITIONS, ended.state, Trigger.LOST)
         reason, text = ended.ending or (Lost.BROKEN, Lost.BROKEN.value)
         row = self._rows[slave]
-        if row.current is ended or (reason != Lost.REPLACED and (spoke or reason in TOLD)):
+        if row.current is ended or (
+            reason != Lost.REPLACED and (spoke or reason in SHOWN_REFUSALS)
+        ):
             row.last_error = text
         return slave, text
 
     def status(self, extent: LogExtent, now_s: float) -> tuple[SlaveStatus, ...]:
-        """Every configured slave, in the order of the configuration."""
+        """The status of every configured slave, in the order of the configuration."""
         return tuple(
             self._slave_status(slave, row, extent.written_bytes, now_s)
             for slave, row in self._rows.items()

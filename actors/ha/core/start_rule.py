@@ -1,4 +1,4 @@
-"""Where the master starts to send to a slave, from the slave's first report.
+"""Rules for where the master starts to send to a slave, by the slave's first report.
 
 Source: apache/rocketmq store/ha/DefaultHAConnection.WriteSocketService.run (5.3.3), step
 "nextTransferFromWhere == -1"; classic-ha.md 2.4 and T14.
@@ -20,7 +20,7 @@ from actors.ha.core.extent import LogExtent
 
 
 class StartRule(Protocol):
-    """How the first report becomes the first offset to send."""
+    """Decides by the first report where to begin to send."""
 
     @property
     def name(self) -> str: ...
@@ -36,7 +36,7 @@ class StartRule(Protocol):
 
 @attrs.frozen
 class FirstByte:
-    """Ours: an empty slave gets everything that the master still has."""
+    """Our rule: an empty slave gets everything that the master still has."""
 
     name = "first byte"
 
@@ -46,10 +46,10 @@ class FirstByte:
 
 @attrs.frozen
 class LastFile:
-    """Upstream's (`compat = "upstream"`): an empty slave gets the last file only, M - (M mod file
-    size).
+    """Upstream's rule (`compat = "upstream"`): an empty slave gets the master's last file only.
 
-    With M an exact multiple of the file size the slave gets nothing old at all.
+    It starts at M - (M mod file size), M being the master's end. If M is an exact multiple of the
+    file size the slave gets nothing old at all.
     """
 
     name = "start of the last file"

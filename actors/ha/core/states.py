@@ -1,9 +1,9 @@
-"""States of a replication connection, with upstream's names and ordinals, and their transitions as
-data.
+"""The states of a replication connection, with upstream's names and ordinals, and their
+transitions.
 
 Source: apache/rocketmq store/ha/HAConnectionState.java (5.3.3); classic-ha.md 1.4.
 HANDSHAKE and SUSPEND are never entered by the classic dialect. They are members because the
-ordinals travel in status answers.
+ordinals are part of status answers.
 
 Differs from upstream: a connection on the master is READY until its first report was accepted
 (upstream: TRANSFER from the start), so that a port probe never looks like a slave; DIVERGED_AFTER
@@ -15,7 +15,7 @@ from __future__ import annotations
 import enum
 
 DIVERGED_AFTER = 3
-"""So many refused offsets in a row make a slave's state "diverged" (T1): one or two happen when a
+"""How many refused offsets in a row make a slave's state "diverged" (T1): one or two happen when a
 master restarts.
 """
 
@@ -65,7 +65,7 @@ def after(
     state: HAConnectionState,
     trigger: Trigger,
 ) -> HAConnectionState:
-    """The next state; a trigger that the table does not list for this state is our bug.
+    """The next state after a trigger; one that the table does not list for this state is our bug.
 
     Raises: AssertionError.
     """

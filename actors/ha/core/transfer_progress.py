@@ -1,12 +1,12 @@
-"""What the master sends next on one connection: frames, heartbeats, or nothing until a time.
+"""Decides what the master sends next on one connection: a frame, a heartbeat, or nothing for now.
 
 Source: apache/rocketmq store/ha/DefaultHAConnection.WriteSocketService.run (5.3.3);
 classic-ha.md 2.4.
 
-Differs from upstream: woken by every growth of the log (upstream polls every 100 ms on an
-ASYNC_MASTER, T19); the frame size is clamped to what a Java slave can take (T10); a slave whose
-next byte was deleted by age ends instead of getting heartbeats for ever (T2; with `upstream` it
-gets them).
+Differs from upstream: every growth of the log wakes it (upstream polls every 100 ms on an
+ASYNC_MASTER, T19). The frame size is clamped to what a Java slave can take (T10). The connection of
+a slave whose next byte was deleted by age ends, instead of sending heartbeats for ever (T2; with
+`upstream` it sends them).
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class Heartbeat:
 
 @attrs.frozen
 class Wait:
-    """Nothing to do before `until_s`, unless the log grows. None: no time is set."""
+    """There is nothing to send before `until_s`, unless the log grows; None: without a limit."""
 
     until_s: float | None
 
 
 @attrs.frozen
 class Expired:
-    """The next byte is gone: deleted by age while this slave was too far behind."""
+    """The next byte was deleted by age, because this slave was too far behind."""
 
     next_bytes: int
     min_bytes: int
@@ -54,15 +54,15 @@ Step: TypeAlias = Frame | Heartbeat | Wait | Expired
 
 @attrs.define(kw_only=True)
 class TransferProgress:
-    """The writer's position in the log.
+    """How far the log was sent on one connection, and what comes next.
 
     Attributes:
-        frame_bytes: largest body.
-        header_bytes: what a frame costs beside its body, for the rate limit.
+        frame_bytes: the largest body of a frame.
+        header_bytes: the bytes of a frame beside its body, for the rate limit.
         segment_bytes: no frame crosses a multiple of it.
         heartbeat_s: an idle connection gets an empty frame so often.
-        mark: raised to a frame's end before it leaves.
-        upstream: a slave whose next byte is gone gets heartbeats (`compat`).
+        mark: raised to a frame's end before the frame is sent.
+        upstream: whether a slave whose next byte is gone gets heartbeats (`compat`).
     """
 
     frame_bytes: int
@@ -84,23 +84,23 @@ class TransferProgress:
 
     @property
     def next_bytes(self) -> int | None:
-        """First byte not sent yet; None before the first report."""
+        """The first byte that is not sent yet; None before the first report."""
         return self._next_bytes
 
     def start(self, start_bytes: int, now_s: float) -> None:
-        """The first report came: sending may begin at `start_bytes`."""
+        """Begin to send at `start_bytes`, because the first report came."""
         assert self._next_bytes is None
         self._next_bytes = start_bytes
         self._last_write_s = now_s
 
     def grew(self, min_bytes: int, limit_bytes: int) -> None:
-        """The store published a new range; `limit_bytes`: the end of what may leave the master."""
+        """Note the store's new range; `limit_bytes` is the end of what the master may send."""
         self._min_bytes = min_bytes
         self._limit_bytes = limit_bytes
 
     def next_step(self, now_s: float) -> Step:
-        """What to do now. Changes nothing; call `sending` before a frame or heartbeat leaves, and
-        `sent` after it.
+        """What to do now. It changes nothing: call `sending` before a frame or heartbeat is sent,
+        and `sent` after it.
         """
         if self._next_bytes is None:
             return Wait(None)
@@ -113,7 +113,7 @@ class TransferProgress:
             if budget_bytes is None:
                 return Frame(self._next_bytes, size_bytes)
             if budget_bytes > 0:
-                # At least one byte, so that the smallest limit still gets ahead.
+                # At least one byte, so that the transfer goes on under the smallest limit.
                 fitting_bytes = max(budget_bytes - self.header_bytes, 1)
                 return Frame(self._next_bytes, min(size_bytes, fitting_bytes))
         if now_s >= heartbeat_at_s:
@@ -123,13 +123,13 @@ class TransferProgress:
         return Wait(heartbeat_at_s)
 
     def sending(self, step: Frame | Heartbeat) -> None:
-        """The step is about to leave: from now on the slave may have it."""
+        """Note that the step is about to be sent: from now on the slave may have it."""
         assert step.offset_bytes == self._next_bytes  # FramesContiguous
         if isinstance(step, Frame):
             self.mark.raise_to(step.offset_bytes + step.size_bytes)
 
     def sent(self, step: Frame | Heartbeat, now_s: float) -> None:
-        """The step has left completely."""
+        """Note that the whole step was sent."""
         assert step.offset_bytes == self._next_bytes  # FramesContiguous
         size_bytes = step.size_bytes if isinstance(step, Frame) else 0
         self._next_bytes = step.offset_bytes + size_bytes

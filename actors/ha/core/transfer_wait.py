@@ -1,14 +1,14 @@
-"""Which appends are replicated far enough, and what readers may see.
+"""Decides which appends are replicated far enough, and what readers may see.
 
 Source: apache/rocketmq store/ha/GroupTransferService.java (4.9.8, 5.3.3);
 classic-ha.md 3 and T7, T11, T12.
 
 Differs from upstream:
-- Copies are counted by node, not by socket, from the newest live connection of each, and fall when
-  a slave leaves. An older connection that outlives a newer one has to prove itself (`joined`).
-- One ordered map of waits instead of a serial loop: one dead slave delays nobody else's answer.
-- The offset is tested before the deadline: what is held is acknowledged, however late it is looked
-  at.
+- Copies are counted by node, not by socket, by the newest open connection of each, and fall when a
+  slave disconnects. An older connection that outlives a newer one has to prove itself (`joined`).
+- There is one ordered map of waits instead of a serial loop: one dead slave does not delay the
+  answers to other appends.
+- The offset is tested before the deadline: what is held is acknowledged, however late it is tested.
 - Only a slave that holds the master's whole range counts, unless `whole_range` is off (`compat`).
 - With `upstream` (`compat`) each connection is a copy, the deadline comes before the offset, and a
   policy that upstream judges by push2SlaveMaxOffset does not forget the furthest report.
@@ -27,15 +27,15 @@ from actors.ha.core.ack_policy import AckPolicy, Copies, Replica
 from actors.ha.core.extent import LogExtent
 
 _STALE_DEADLINES_MAX = 1024
-"""Deadlines of answered waits that may stay in the heap before it is rebuilt."""
+"""How many deadlines of answered waits may stay in the heap before it is rebuilt."""
 
 
 class Wait(Protocol):
-    """What the core needs to know of a pending append."""
+    """A pending append, as this core sees it."""
 
     @property
     def next_bytes(self) -> int:
-        """End of its last record: the offset that must be held."""
+        """The end of its last record: the offset that must be held."""
 
     @property
     def deadline_s(self) -> float: ...
@@ -49,12 +49,12 @@ class Effects(Generic[W]):
     """What one look at the state asks for.
 
     Attributes:
-        done: waits that have their copies, in offset order, each with the number of nodes that hold
-            it.
-        timed_out: waits whose deadline passed without, in deadline order.
-        unavailable: waits that the policy does not let wait, each with the reason.
-        acknowledged_bytes: the new read limit if it rose.
-        deadline_s: when to look again; None while nothing waits.
+        done: appends that have their copies, in offset order, each with the number of nodes that
+            hold it.
+        timed_out: appends whose deadline passed without them, in deadline order.
+        unavailable: appends that the policy does not let wait, each with the reason.
+        acknowledged_bytes: the new read limit, if it rose.
+        deadline_s: when to look again; None while no append waits.
     """
 
     done: tuple[tuple[W, int], ...]
@@ -66,11 +66,11 @@ class Effects(Generic[W]):
 
 @attrs.define
 class _Connection:
-    """One live connection of a slave.
+    """One open connection of a slave.
 
     Attributes:
-        proven: its reports are no older than the end of every newer connection.
-        held: its newest report; None: there is none that counts.
+        proven: whether its reports are no older than the end of every newer connection.
+        held: its newest report; None if there is none that counts.
     """
 
     holds_from_bytes: int
@@ -80,11 +80,11 @@ class _Connection:
 
 @attrs.define
 class _Slave:
-    """One node's connections, of which the newest live one is heard.
+    """One node's connections, of which the reports of the newest open one count.
 
     Attributes:
-        newest: the highest number that ever joined.
-        live: joined and not gone, by number; as many as the master accepts at most.
+        newest: the highest number of a connection that ever joined.
+        live: the open connections, by number; as many as the master accepts at most.
         proof_bytes: a report above this proves an older connection.
     """
 
@@ -104,18 +104,18 @@ class _Slave:
 
 @attrs.define(kw_only=True)
 class TransferWait(Generic[W]):
-    """Pending appends of one group on its master. Inputs change the state; `settle` says what
-    follows.
+    """The pending appends of one group on its master. Inputs change the state, and `settle` returns
+    what follows from it.
 
     Attributes:
-        copies: nodes that must hold a record, the master included; with another `policy`, at
-            least.
-        synced: the master's own copy counts only once it is synced.
+        copies: how many nodes must hold a record, the master included; with another `policy`, how
+            many at least.
+        synced: whether the master's own copy counts only once it is synced.
         counted: names of the slaves whose reports count. In a `synced` group Java slaves are left
             out by the caller: they report bytes that they have not synced.
-        whole_range: a slave counts only if it holds everything that the master holds.
-        upstream: judge as upstream (`compat`), see above.
-        policy: what an append needs; `copies` if not given.
+        whole_range: whether a slave counts only if it holds everything that the master holds.
+        upstream: whether to judge as upstream (`compat`), see above.
+        policy: what an append needs; `Copies` with `copies` if not given.
     """
 
     copies: int
@@ -132,8 +132,8 @@ class TransferWait(Generic[W]):
     _pending: dict[int, deque[tuple[int, W]]] = attrs.field(factory=dict, init=False)  # by need
     _unavailable: list[tuple[W, str]] = attrs.field(factory=list, init=False)
     _furthest: Replica = attrs.field(default=Replica("", 0, 0.0), init=False)
-    _replicas: list[Replica] | None = attrs.field(default=None, init=False)  # until a slave's news
-    _open: dict[int, W] = attrs.field(factory=dict, init=False)  # by number, those not answered
+    _replicas: list[Replica] | None = attrs.field(default=None, init=False)  # until a slave reports
+    _open: dict[int, W] = attrs.field(factory=dict, init=False)  # unanswered, by number
     _deadlines: list[tuple[float, int]] = attrs.field(factory=list, init=False)
     _number: int = attrs.field(default=0, init=False)
     _next_bytes_max: int = attrs.field(default=0, init=False)
@@ -144,8 +144,9 @@ class TransferWait(Generic[W]):
 
     @property
     def acknowledged_bytes(self) -> int:
-        """Highest offset that `copies` nodes ever held together: readers see up to here. Never
-        falls.
+        """The highest offset that `copies` nodes ever held together, up to which readers see.
+
+        It never falls.
         """
         return self._acknowledged_bytes
 
@@ -154,7 +155,7 @@ class TransferWait(Generic[W]):
         return len(self._open)
 
     def wait(self, waits: Iterable[W]) -> None:
-        """Records were written; the answers are due when they are held."""
+        """Add appends whose records were written; each is answered when its copies are held."""
         replicas = self._counted_replicas()
         connected = sum(len(known.live) for known in self._slaves.values())
         end_bytes = max(self._next_bytes_max, self._extent.written_bytes)
@@ -172,17 +173,17 @@ class TransferWait(Generic[W]):
             heapq.heappush(self._deadlines, (wait.deadline_s, self._number))
 
     def grew(self, extent: LogExtent) -> None:
-        """The master's own log."""
+        """Note the range of the master's own log."""
         if extent.min_bytes != self._extent.min_bytes:
             self._replicas = None
         self._extent = extent
 
     def joined(self, slave: str, connection: int, holds_from_bytes: int) -> None:
-        """A connection of the slave gave its first report. The newest live one is heard (T12).
+        """Note a connection that gave its first report. Reports of the newest open one count (T12).
 
-        An older one than the newest that ever joined has to prove itself: its reports may have
-        been under way since before the newer one, and the slave may have lost records since. So
-        it counts from its first report on that names bytes which the master wrote after that.
+        A connection that is older than the newest that ever joined has to prove itself: its reports
+        may have been under way since before the newer one, and the slave may have lost records
+        since. So it counts from its first report on of bytes that the master wrote after that.
         """
         self._replicas = None
         known = self._slaves.setdefault(slave, _Slave())
@@ -194,8 +195,9 @@ class TransferWait(Generic[W]):
         known.live.setdefault(connection, _Connection(holds_from_bytes, proven=newest))
 
     def acked(self, slave: str, connection: int, offset_bytes: int, now_s: float) -> None:
-        """The slave holds everything below `offset_bytes`. Other connections than its newest live
-        one are not heard.
+        """Note that the slave holds everything below `offset_bytes`.
+
+        Reports of other connections than its newest open one are ignored.
         """
         known = self._slaves.get(slave)
         if known is None or connection not in known.live:
@@ -215,42 +217,45 @@ class TransferWait(Generic[W]):
             heard.held = held
 
     def gone(self, slave: str, connection: int) -> None:
-        """The connection ended: what it acknowledged does not count any more (T7)."""
+        """Note that a connection ended: what it acknowledged does not count any more (T7)."""
         self._replicas = None
         known = self._slaves.get(slave)
         if known is None:
             return
         was_heard = known.heard == connection
-        known.live.pop(connection, None)  # nothing late from it counts without a proof
+        known.live.pop(connection, None)  # a late report of it needs a proof
         if was_heard and not self.upstream:
             self._ask_for_proof(known)
 
     def _ask_for_proof(self, slave: _Slave) -> None:
-        """What an older connection said before it became the newest live one counts for nothing."""
+        """Discount an older connection's reports from before it became the newest open one."""
         for connection in slave.live.values():
             connection.proven = False
             connection.held = None
         slave.proof_bytes = max(self._extent.written_bytes, self._next_bytes_max)
 
     def held_bytes(self) -> int:
-        """The offset that as many nodes as an append needs hold now. Falls when a slave leaves."""
+        """The offset up to which as many nodes hold the log now as an append needs.
+
+        It falls when a slave disconnects.
+        """
         replicas = self._counted_replicas()
         return self._held_bytes(self._need(replicas), replicas)
 
     def copied_bytes(self) -> int:
-        """As `held_bytes`, whatever of it the master has synced."""
+        """As `held_bytes`, whether the master has synced it or not."""
         replicas = self._counted_replicas()
         return self._copied_bytes(self._need(replicas), replicas)
 
     def known_bytes(self) -> int:
-        """As `held_bytes`; -1: fewer nodes are connected than an append needs, and what those that
-        have gone hold is not known.
+        """As `held_bytes`; -1 if fewer nodes are connected than an append needs, because it is
+        unknown what the others hold.
         """
         replicas = self._counted_replicas()
         return self.held_bytes() if len(replicas) >= self._others(replicas) else -1
 
     def shortage(self, next_bytes: int, now_s: float) -> str:
-        """What an append up to `next_bytes` lacks now, for people: also which nodes are behind."""
+        """For people: what an append up to `next_bytes` lacks now, and which nodes are behind."""
         replicas, held_bytes = self._counted_replicas(), self.known_bytes()
         others = self._others(replicas)
         if held_bytes >= 0:
@@ -272,7 +277,7 @@ class TransferWait(Generic[W]):
         return self.policy.need(self._extent.written_bytes, replicas)
 
     def _others(self, replicas: list[Replica]) -> int:
-        """Nodes beside the master that an append needs now."""
+        """How many nodes beside the master an append needs now."""
         return self.policy.needed(self._need(replicas), self._extent.written_bytes, replicas) - 1
 
     def _held_bytes(self, need: int, replicas: list[Replica]) -> int:
@@ -287,7 +292,7 @@ class TransferWait(Generic[W]):
         return min(end_bytes, replicas[nodes - 2].end_bytes) if len(replicas) >= nodes - 1 else 0
 
     def settle(self, now_s: float) -> Effects[W]:
-        """Answer what can be answered: first by offset, then by deadline."""
+        """Answer the appends that can be answered, first by offset, then by deadline."""
         held_bytes = self.held_bytes()
         late = self._take_timed_out(now_s) if self.upstream else ()
         done = self._take_done(held_bytes)
@@ -305,7 +310,7 @@ class TransferWait(Generic[W]):
         )
 
     def close(self) -> tuple[W, ...]:
-        """Give up: what still waits, in offset order. The caller answers each."""
+        """Remove and return the appends that wait, in offset order. The caller answers them."""
         left = tuple(self._open.values())
         self._open.clear()
         self._pending.clear()
@@ -313,7 +318,12 @@ class TransferWait(Generic[W]):
         return left
 
     def _take_done(self, held_bytes: int) -> tuple[tuple[W, int], ...]:
-        """`held_bytes`: for those that need what an append needs now, nearly always all."""
+        """Remove and return the appends that have their copies.
+
+        Args:
+            held_bytes: the offset for appends that need what an append needs now, nearly always
+                all.
+        """
         replicas = self._counted_replicas()
         need_now = self._need(replicas)
         done: list[tuple[int, W]] = []
@@ -344,14 +354,14 @@ class TransferWait(Generic[W]):
                 timed_out.append(wait)
         for pending in self._pending.values():
             while pending and pending[0][0] not in self._open:
-                pending.popleft()  # else a dead slave would let answered waits pile up
+                pending.popleft()  # else answered ones would pile up behind a dead slave
         if len(self._deadlines) > 2 * len(self._open) + _STALE_DEADLINES_MAX:
             self._deadlines = [entry for entry in self._deadlines if entry[1] in self._open]
             heapq.heapify(self._deadlines)
         return tuple(timed_out)
 
     def _counted_replicas(self) -> list[Replica]:
-        """The slaves that count, furthest first; nobody changes the list."""
+        """The slaves that count, the furthest first. The list must not be changed."""
         if self._replicas is None:
             self._replicas = self._count_replicas()
         return self._replicas

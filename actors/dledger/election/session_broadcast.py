@@ -1,7 +1,7 @@
-"""Which session a member's parts act by, and what they were told of it.
+"""Sends each session of a member to its actors, once the store and the log are ready for it.
 
 Source: openmessaging/dledger, MemberState.java, which upstream's threads read under one lock
-(0.3.1.2); here its owner tells the others.
+(0.3.1.2); here its owner sends it to the others.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ import attrs
 
 from actors.dledger.core.election_effects import RoleChanged
 from actors.dledger.core.member_state import LedgerEnd, Role
-from actors.dledger.session_messages import Following, Leading, Resting, Told
+from actors.dledger.session_messages import Following, Leading, Resting, SessionChange
 from actors.runtime import ActorRef
 from actors.storage.ledger.store_messages import LedgerGrew
 
 
 @attrs.define(kw_only=True)
-class SessionTelling:
-    """See the module's text.
+class SessionBroadcast:
+    """The session by which a member's actors act. See the module's text.
 
     Attributes:
-        parts: all that are told, by path.
-        synced: the log is stored when it is on the disk.
-        role: of the session that parts were told last.
-        log: the newest news of it.
+        actors: the actors that act by sessions, by path.
+        synced: whether an entry is stored only once it is on the disk.
+        role: the role of the session that the actors were sent last.
+        log: the newest report of the log.
     """
 
-    parts: Mapping[str, ActorRef[Told]]
+    actors: Mapping[str, ActorRef[SessionChange]]
     synced: bool
     role: RoleChanged | None = attrs.field(default=None, init=False)
     log: LedgerGrew | None = attrs.field(default=None, init=False)
@@ -37,41 +37,41 @@ class SessionTelling:
 
     @property
     def leads(self) -> bool:
-        """Parts were told to lead."""
+        """Whether the actors were sent Leading."""
         return self._working and self.role is not None and self.role.role is Role.LEADER
 
     @property
     def waits(self) -> bool:
-        """Parts rest until more of the log is known to be stored."""
+        """Whether the actors rest until more of the log is known to be stored."""
         return not self._working
 
     async def rest(self, role: RoleChanged) -> None:
-        """A new session: what parts do next waits for the store, and for the whole log."""
+        """Begin a new session: the actors rest until the store acts by it and the log is stored."""
         self.role, self._opened, self._working = role, None, False
-        for ref in self.parts.values():
+        for ref in self.actors.values():
             await ref.tell(Resting(session=role.session, term=role.term))
 
     async def opened(self, end: LedgerEnd) -> None:
-        """The store acts by the session; the log ended there when it began to."""
+        """Note that the store acts by the session, and where the log ended when it began to."""
         self._opened = end
-        await self._tell()
+        await self._send()
 
     async def grew(self, log: LedgerGrew) -> None:
-        """News of the log."""
+        """Note a report of the log."""
         self.log = log
-        await self._tell()
+        await self._send()
 
-    async def tell_again(self, part: str) -> None:
-        """A part knows of no session."""
+    async def repeat(self, actor: str) -> None:
+        """Send the present session once more to an actor that was restarted."""
         if self.role is None:
             return
-        told: Told = Resting(session=self.role.session, term=self.role.term)
+        change: SessionChange = Resting(session=self.role.session, term=self.role.term)
         if self._working and self.log is not None and self.log.session == self.role.session:
-            told = self._work_of(self.role, self.log)
-        await self.parts[part].tell(told)
+            change = self._change_of(self.role, self.log)
+        await self.actors[actor].tell(change)
 
-    async def _tell(self) -> None:
-        """Once the log, as the session found it, is stored as a whole."""
+    async def _send(self) -> None:
+        """Send Leading or Following once the whole log that the session began with is stored."""
         role, end, log = self.role, self._opened, self.log
         if role is None or end is None or log is None or self._working:
             return
@@ -80,11 +80,11 @@ class SessionTelling:
         if self.synced and log.synced_index < end.index:
             return
         self._working = True
-        told = self._work_of(role, log)
-        for ref in self.parts.values():
-            await ref.tell(told)
+        change = self._change_of(role, log)
+        for ref in self.actors.values():
+            await ref.tell(change)
 
-    def _work_of(self, role: RoleChanged, log: LedgerGrew) -> Told:
+    def _change_of(self, role: RoleChanged, log: LedgerGrew) -> SessionChange:
         if role.role is Role.LEADER:
             return Leading(
                 session=role.session,
