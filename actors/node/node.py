@@ -71,6 +71,12 @@ class Node:
         """The node's name in the cluster file."""
         return self.identity.node
 
+    @property
+    def system(self) -> System:
+        """Its actors. There are none before `attach_system`."""
+        assert self._system is not None
+        return self._system
+
     def log(self, group: str) -> Log:
         """The log of a group that this node is a member of.
 
@@ -139,8 +145,7 @@ class Node:
     async def tree(self) -> dict[str, Any]:
         """The supervision tree as it is now, ready for JSON."""
         await trio.lowlevel.checkpoint()
-        assert self._system is not None
-        return tree_json(self._system.tree())
+        return tree_json(self.system.tree())
 
     def subscribe_events(self) -> EventSubscription:
         """The events from now on; the caller closes it."""

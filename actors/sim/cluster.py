@@ -25,6 +25,7 @@ from actors.events import roles, store
 from actors.log import AppendOutcome, Log
 from actors.log_types import Chain, Found, NewRecord, Offsets, Receipt
 from actors.node.node import Node
+from actors.runtime import System
 from actors.service import open_node
 from actors.sim.disk.pages import Inode
 from actors.sim.machines import NotConverged, SimMachines, SimProcess, sim_config
@@ -223,6 +224,9 @@ class SimCluster(SimMachines[Node]):
             if None in nodes or any(node and node.is_open(group) for node in nodes):
                 return
             await trio.sleep(OPEN_LOOK_S)
+
+    def system(self, node: Node) -> System:
+        return node.system
 
     def main(self, name: str) -> Callable[[Env, trio.TaskStatus[Any]], Awaitable[object]]:
         async def main(env: Env, task_status: trio.TaskStatus[Any]) -> None:

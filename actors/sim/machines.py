@@ -17,6 +17,7 @@ from actors.env.local_secrets import SECRET_BYTES
 from actors.env.protocols import Env
 from actors.errors import Closed, NodeStopped, TriologError, UnknownName
 from actors.log_types import Offsets
+from actors.runtime import System
 from actors.sim.disk import SimDisk
 from actors.sim.world import NodeState, World
 
@@ -81,6 +82,10 @@ class SimMachines(ABC, Generic[N]):
         for name in config.python_nodes:
             node = world.add_node(name, config.nodes[name], skew_ms=skews.get(name, 0))
             node.secret_files[secret_path(config)] = secret  # as an operator gives it to all
+
+    @abstractmethod
+    def system(self, node: N) -> System:
+        """The actors of a running node."""
 
     @abstractmethod
     def main(self, name: str) -> Callable[[Env, trio.TaskStatus[Any]], Awaitable[object]]:

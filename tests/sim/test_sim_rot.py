@@ -17,6 +17,7 @@ from actors.group_status import group_statuses
 from actors.ha.core.role_effects import RoleState
 from actors.ha.ha_client import VERIFY_TIMEOUT_S
 from actors.ha.role_status import SAID_HOLDS_S
+from actors.sim.actions.process import Crash
 from actors.sim.classic.atlas import DIGESTED_S
 from actors.sim.classic.judges.checkers import NoDamagedCopyCounts
 from actors.sim.history import FaultInjected
@@ -415,3 +416,19 @@ async def test_a_round_over_a_file_that_has_just_gone_waits_for_word_of_it(
         monkeypatch.setattr(LogCheck, "step", step)
         await trio.sleep(ROUND_FIRST_S)
         assert 1 / DIGEST_WITHIN_S < steps < steps_max
+
+
+async def test_a_scrubber_that_crashes_takes_nothing_good_for_damage(
+    autojump_clock: object,
+) -> None:
+    """It had parsed what an earlier start left, which ended within a file."""
+    async with filled() as on:
+        await on.cluster.restart("n0")
+        await on.cluster.converged(GROUP)
+        for number in range(60):
+            await on.cluster.log(GROUP).append([b"%d;" % number + b"y" * 700])
+        await on.cluster.node("n0").system.ref(f"/n0/{GROUP}/scrubber").tell(Crash())
+        await trio.sleep(SCRUBBED_S)
+        assert on.events("n0", events.RotFound) == []
+        await on.empty("n1")
+        await on.cluster.converged(GROUP)

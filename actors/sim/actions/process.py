@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from typing import Final
 
+import attrs
 import trio
 
+from actors.runtime import TreeNode
 from actors.sim.actions.action import Action, Ground
 from actors.sim.actions.runner import Runner, came
 from actors.sim.actions.script import Fault
@@ -142,6 +145,46 @@ class Pause(Action[Runner]):
             await trio.sleep(fault.for_s)
             runner.cluster.resume(fault.node)
             runner.mended("resume", fault.node)
+
+
+@attrs.frozen
+class Crash:
+    """A message that no actor takes: who gets it ends by an error, as by a bug of its own."""
+
+
+class CrashActor(Action[Runner]):
+    """One actor of a node crashes by itself, and its supervisor starts it again.
+
+    Args:
+        names: of actors that may crash so without ending their node: the last part of their paths.
+    """
+
+    name = "crash_actor"
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+
+    def where(self, rng: random.Random, ground: Ground) -> str:
+        return rng.choice(self._names)
+
+    async def act(self, runner: Runner, fault: Fault) -> None:
+        node = runner.cluster.running(fault.node)
+        if node is None or not runner.is_ready(fault.node):
+            return
+        system = runner.cluster.system(node)
+        paths = sorted(each.path for each in _running(system.tree(), fault.where))
+        if paths:
+            path = runner.rng(fault).choice(paths)
+            runner.began(fault)
+            runner.note("crashed", f"{fault.node} {path}")
+            await system.ref(path).tell(Crash())
+
+
+def _running(node: TreeNode, name: str) -> Iterator[TreeNode]:
+    if node.path.endswith(f"/{name}") and node.mailbox is not None:
+        yield node
+    for child in node.children:
+        yield from _running(child, name)
 
 
 class ClockJump(Action[Runner]):

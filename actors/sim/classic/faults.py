@@ -20,5 +20,9 @@ ACTIONS: Final = table(
     *(replace.NewMachine(), promotions.DeposeUnheard(), expiry.Expire(), expiry.Misdate()),
     *(expiry.BadSector(), promotions.FailOver(), tools.RemakeTopic(), rot.RotRepaired()),
     rot.DerivedRot(),
+    process.CrashActor(
+        *("pull_service", "group_transfer", "connection_state", "scrubber", "derived_scrubber"),
+        *("accept_socket", "read_socket", "write_socket", "ha_client"),
+    ),
 )
 """By name."""

@@ -8,6 +8,9 @@ from actors.sim.actions import disk, network, process
 from actors.sim.actions.action import table
 from actors.sim.dledger.actions import disks, leaders, rot, snapshots
 
+_CRASH: Final = process.CrashActor(
+    *("quorum_ack_checker", "entry_handler", "entry_reader", "state_maintainer", "scrubber"),
+)
 _NETWORK: Final = (
     *(network.Cut(), network.CutOneWay(), network.Isolate(), network.Reset(), network.HalfOpen()),
     *(network.Clog(), leaders.TransferLeader(), leaders.Depose()),
@@ -19,7 +22,7 @@ LEDGER_ACTIONS: Final = table(
     *(disk.EioWrite(), disk.EioSync(), disk.EioRead(), disk.ShortWrite(), disk.DiskFull()),
     *(disk.NoInodes(), leaders.KillAfterSync(), disks.ExpireHead(), leaders.KillInCut()),
     *(leaders.PowerLossInCut(), process.PowerLossAll(), disk.BitRot(), disk.OldSector()),
-    *(disks.LoseDisk(), disks.NewDisk(), rot.RotRepaired()),
+    *(disks.LoseDisk(), disks.NewDisk(), rot.RotRepaired(), _CRASH),
 )
 """To groups in files, by name."""
 MEMORY_ACTIONS: Final = table(*_NETWORK, process.Pause(), process.ClockJump(), disks.Forget())

@@ -170,6 +170,9 @@ class SimGroups(SimMachines[SimMember]):
         members = self.config.groups[group].members
         return next((name for name in members if self.leads(name, group)), None)
 
+    def system(self, node: SimMember) -> System:
+        return node.system
+
     def main(self, name: str) -> Callable[[Env, trio.TaskStatus[Any]], Awaitable[object]]:
         async def main(env: Env, task_status: trio.TaskStatus[Any]) -> None:
             setups: dict[str, LedgerSetup] = {}

@@ -26,6 +26,8 @@ API_CLIENT: Final = "/api/connections/"
 
 DISK_WORDS: Final = (os.strerror(errno.EIO), os.strerror(errno.ENOSPC), "[Errno 5]")
 """What a failure says that comes from a disk fault."""
+CRASH_WORD: Final = "Crash()"
+"""What an actor's end says that a script had crash."""
 DAMAGE_WORD: Final = "CorruptLog"
 """What a start says that finds damage."""
 DAMAGE_WORDS: Final = (DAMAGE_WORD, "expected entry", "is not what was written")
@@ -42,6 +44,7 @@ class Excuses:
     """Which nodes' failures were caused on purpose, as the history tells it."""
 
     _disk: dict[str, None] = attrs.field(factory=dict, init=False)
+    _crashed: dict[str, None] = attrs.field(factory=dict, init=False)
     _damaged: dict[str, None] = attrs.field(factory=dict, init=False)
     _mended: dict[str, None] = attrs.field(factory=dict, init=False)  # and not started since
 
@@ -49,6 +52,8 @@ class Excuses:
         """Take in what was done to the nodes."""
         node = seen.where.partition(" ")[0]
         match seen.kind:
+            case "crashed":
+                self._crashed[node] = None
             case "felt" if seen.where.partition(" ")[2] not in NO_ROOM:
                 self._disk[node] = None
             case "start":
@@ -62,6 +67,8 @@ class Excuses:
 
     def cover(self, node: str, error: str) -> bool:
         """Whether the node may fail like this now."""
+        if node in self._crashed and CRASH_WORD in error:
+            return True
         if node in self._disk and speaks_of_disk(error):
             return True
         return (node in self._damaged or node in self._mended) and any(

@@ -206,7 +206,8 @@ class Scrubber(Actor[_Inbox]):
         self._boundaries = (held.begins_bytes, end)
         self._progress = ScrubProgress(self._live.at)
         await self._look_at_known()
-        for base in range(max(held.min_bytes, held.parsed[0]), newest, size):
+        parsed = held.parsed[0]  # no file's beginning, where an earlier run has taken what it said
+        for base in range(max(held.min_bytes, parsed - parsed % size), newest, size):
             self._have_digested(self._check.walk_from(base))
         me, name = self.ctx.self_ref, self.ctx.path
         await self.store.tell(Subscribe(subscriber=me, name=name, within_s=DIGEST_WITHIN_S))
