@@ -123,6 +123,9 @@ class GroupTransfer(Actor[_Inbox]):
     _durability: str
     _store: ActorRef[store_messages.Message]
     _readers: ActorRef[pull_service.Acknowledged]
+    _acknowledged: pull_service.AcknowledgedMark = attrs.field(
+        factory=pull_service.AcknowledgedMark
+    )
     _keeper: ActorRef[HighWater] | None = None
     _role_status: RoleStatus | None = None  # None: nobody decides who is master
     _begun: bool = False
@@ -209,6 +212,7 @@ class GroupTransfer(Actor[_Inbox]):
         effects = self._wait.settle(self.ctx.now_s())
         await self._tell_admission()
         if effects.acknowledged_bytes is not None:
+            self._acknowledged.raise_to(effects.acknowledged_bytes)
             self._readers.defer(
                 pull_service.Acknowledged(offset_bytes=effects.acknowledged_bytes),
                 within_s=pull_service.IDLE_NEWS_WITHIN_S,

@@ -187,16 +187,15 @@ class ClassicPart(ClassicMember):
 
     async def read(self, start: int, max_bytes: int, fresh: bool) -> StoredBatch:
         """Implements `NodeHandle.read`."""
-        if fresh:
-            await self._wait_fresh()
+        read = self._read_fresh if fresh else self._read
         try:
-            pulled = await self._read(start, max_bytes)
+            pulled = await read(start, max_bytes)
         except pull_service.NotARecord as error:
             raise RequestRefused(frames.ERROR_BAD_REQUEST, str(error)) from error
         except pull_service.Unreadable as error:  # another member may have it whole
             raise RequestRefused(frames.ERROR_NOT_AVAILABLE, f"{self.node}: {error}") from error
         offsets = pulled.offsets
-        held = offsets.synced if self.group.durability == "synced" else offsets.written
+        held = self._held_bytes(offsets)
         return StoredBatch(
             start=pulled.start,
             data=pulled.data,
@@ -228,17 +227,22 @@ class ClassicPart(ClassicMember):
             )
             return await self._pulled(request, Pulled)
 
-    async def _wait_fresh(self) -> None:
-        """Wait until this node shows all that was acknowledged before, by whatever master.
+    async def _read_fresh(self, start: int, max_bytes: int) -> Pulled:
+        """Read what shows all that was acknowledged before, whoever was master then.
 
-        Raises: RequestRefused: no member can say what that is, or it did not come in time.
-            Overloaded: too many reads wait for that already.
+        This node may become something else meanwhile, and its group's tree is built anew then: what
+        it had acknowledged as the master before it asked is remembered here, and only an answer
+        that has come at least so far is one.
+
+        Raises: RequestRefused: nobody can say what that is, or it has not come in time; Overloaded;
+            NotARecord; Unreadable; Closed.
         """
         wait_s = self.file_group.append_timeout_s
         deadline_s = trio.current_time() + wait_s
         if self.master not in self.config.python_nodes:
             text = f"{self.master} is a Java broker: it cannot be asked what is fresh"
             raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
+        shown = await self._shown(deadline_s)
         found = await asked(
             self.node,
             self.keeper,
@@ -248,20 +252,36 @@ class ClassicPart(ClassicMember):
         if found.refused:
             text = f"{self.node} does not know what is fresh in {self.name}: {found.refused}"
             raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
-        with trio.move_on_at(deadline_s) as waiting:
+        fresh_bytes = max(shown, found.offset_bytes)
+        with trio.move_on_at(deadline_s):
             while True:
                 try:
-                    await self.wait_acknowledged(found.offset_bytes - 1)
+                    await self.wait_acknowledged(fresh_bytes - 1)
+                    pulled = await self._read(start, max_bytes)
                 except Closed:  # its tree is just being built anew, by another promotion
                     await trio.sleep(STATE_LOOK_S)
-                else:
-                    break
-        if waiting.cancelled_caught:
-            text = (
-                f"{self.node} has not got within {wait_s:g} s what was acknowledged in {self.name},"
-                f" up to {found.offset_bytes}"
-            )
-            raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
+                    continue
+                offsets = pulled.offsets
+                if min(offsets.acknowledged, self._held_bytes(offsets)) >= fresh_bytes:
+                    return pulled
+        text = (
+            f"{self.node} has not got within {wait_s:g} s what was acknowledged in {self.name},"
+            f" up to {fresh_bytes}"
+        )
+        raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
+
+    async def _shown(self, deadline_s: float) -> int:
+        """What readers see here as acknowledged. Raises: Closed: there is nobody to ask."""
+        while True:
+            try:
+                return (await self.wait_offsets(None)).acknowledged
+            except Closed:
+                if self._stopping or trio.current_time() >= deadline_s:
+                    raise
+            await trio.sleep(STATE_LOOK_S)
+
+    def _held_bytes(self, offsets: Offsets) -> int:
+        return offsets.synced if self.group.durability == "synced" else offsets.written
 
     # ---- looking ----
 

@@ -215,6 +215,7 @@ def _pull_service(setup: GroupSetup) -> PullService:
         master=setup.group.master,
         record_bytes_max=setup.group.record_bytes_max,
         synced_only=setup.synced,
+        mark=setup.acknowledged,
         unacknowledged=setup.group.compat is not None,
         scrubber=setup.registry.ref(setup.paths.scrubber),
     )
@@ -271,6 +272,7 @@ def _group_transfer(setup: GroupSetup) -> GroupTransfer:
         durability=group.durability,
         store=registry.ref(setup.paths.store),
         readers=registry.ref(setup.paths.pull_service),
+        acknowledged=setup.acknowledged,
         keeper=setup.keeper if group.compat is None else None,  # upstream keeps no mark (T30)
         role_status=setup.role_status,
     )

@@ -15,6 +15,7 @@ from actors.ha.role_status import RoleStatus
 from actors.log_types import Promotion
 from actors.runtime import ActorRef, Registry
 from actors.storage.commitlog import store_messages
+from actors.storage.commitlog.pull_service import AcknowledgedMark
 from actors.storage.layout import StoreLayout
 
 
@@ -53,6 +54,8 @@ class GroupSetup:
         guard: decides whether appends are taken and whom a slave may follow; None: the cluster file
             alone.
         role_status: what the guard publishes.
+        acknowledged: up to where readers see the log; of one tree, for the log may be cut, and
+            another master have acknowledged less, when the next one is built.
         connections, sessions: numbers that outlive restarts of the tree.
     """
 
@@ -63,6 +66,7 @@ class GroupSetup:
     registry: Registry
     guard: store_messages.Guard | None = None
     role_status: RoleStatus | None = None
+    acknowledged: AcknowledgedMark = attrs.field(factory=AcknowledgedMark)
     connections: Iterator[int] = attrs.field(factory=partial(itertools.count, 1))
     sessions: Iterator[int] = attrs.field(factory=partial(itertools.count, 1))
 
@@ -91,5 +95,9 @@ class GroupSetup:
         """The same with the master of that promotion, guarded by its role keeper."""
         guard = store_messages.Guard(self.registry.ref(self.paths.role), promotion, cut_bytes)
         return attrs.evolve(
-            self, group=self.group.led_by(promotion.master), guard=guard, role_status=role_status
+            self,
+            group=self.group.led_by(promotion.master),
+            guard=guard,
+            role_status=role_status,
+            acknowledged=AcknowledgedMark(),
         )

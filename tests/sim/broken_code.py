@@ -34,6 +34,7 @@ from broken_store import (
     no_page_seal,
     no_sync_at_the_start,
     one_files_time_is_believed,
+    readers_forget_at_a_crash,
     received_twice,
     recovery_cuts_below_the_mark,
     repair_takes_what_comes,
@@ -271,5 +272,6 @@ MUTATIONS: tuple[Mutation, ...] = (
     made_again_is_dropped,
     conflation_in_place,
     show_what_is_not_acknowledged,
+    readers_forget_at_a_crash,
 )
 """All of them, each a rule of ours that is not kept."""

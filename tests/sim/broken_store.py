@@ -11,7 +11,7 @@ import pytest
 from actors.log_types import GoodRange
 from actors.storage.commitlog import opening, raw_session, recovery, store
 from actors.storage.commitlog.group_commit import GroupCommit
-from actors.storage.commitlog.pull_service import PullService
+from actors.storage.commitlog.pull_service import AcknowledgedMark, PullService
 from actors.storage.commitlog.recovery import first_store_ts
 from actors.storage.commitlog.store import Store
 from actors.storage.derived import derived_mends
@@ -294,4 +294,13 @@ def show_what_is_not_acknowledged(patch: Patch) -> None:
     """Readers see all that is written."""
     patch.setattr(
         classic, "PullService", lambda **given: PullService(**{**given, "unacknowledged": True})
+    )
+
+
+def readers_forget_at_a_crash(patch: Patch) -> None:
+    """A pull service that is started again knows nothing of what was acknowledged before."""
+    patch.setattr(
+        classic,
+        "PullService",
+        lambda **given: PullService(**{**given, "mark": AcknowledgedMark()}),
     )

@@ -7,8 +7,12 @@ import trio
 from node_roles_kit import GROUP, becomes, cluster_in, promote, started
 
 from actors.api.failures import RequestRefused
+from actors.log_types import Offsets
+from actors.node.classic import ClassicPart
+from actors.sim.actions.process import Crash
 from actors.sim.cluster import SimCluster
 from actors.sim.world import open_world
+from actors.storage.commitlog.pull_service import Pulled
 
 
 async def bodies(cluster: SimCluster, name: str) -> list[bytes]:
@@ -143,3 +147,75 @@ async def test_after_a_promotion_by_force_all_have_to_agree(autojump_clock: obje
         await becomes(cluster, "n0", "following")
         for name in cluster.names:
             assert await bodies(cluster, name) == [b"one"]
+
+
+async def test_readers_that_crash_on_the_master_do_not_make_it_forget_what_it_acknowledged(
+    autojump_clock: object,
+) -> None:
+    async with open_world(5) as world:
+        cluster = await started(world)
+        await cluster.log(GROUP).append([b"two"])
+        await cluster.converged(GROUP)
+        for name in ("n1", "n2"):  # no slave reports anything any more, and all still answer
+            await cluster.node(name).system.ref(f"/{name}/{GROUP}/ha_client").tell(Crash())
+        await cluster.node("n0").system.ref(f"/n0/{GROUP}/pull_service").tell(Crash())
+        for name in cluster.names:
+            for _ in range(20):
+                assert await bodies(cluster, name) == [b"one", b"two"]
+                await trio.sleep(0.01)
+
+
+async def test_a_fresh_read_that_meets_a_promotion_shows_what_the_old_master_acknowledged(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old master has proved that it is fresh, and is a slave by the time that it reads."""
+    proven, promoted = trio.Event(), trio.Event()
+
+    async def late(part: ClassicPart, above: int) -> Offsets:
+        proven.set()
+        await promoted.wait()
+        return await wait_acknowledged(part, above)
+
+    wait_acknowledged = ClassicPart.wait_acknowledged
+    async with open_world(6) as world:
+        cluster = await started(world)
+        monkeypatch.setattr(ClassicPart, "wait_acknowledged", late)
+        found: list[list[bytes]] = []
+
+        async def read() -> None:
+            found.append(await bodies(cluster, "n0"))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read)
+            await proven.wait()
+            await promote(cluster, 1, "n1", "n2", "n0")
+            promoted.set()
+        assert found == [[b"one"]]
+
+
+async def test_a_fresh_read_whose_tree_is_built_anew_at_the_end_waits_for_it(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All was there when it looked, and the master becomes a slave before it reads."""
+    ready, promoted = trio.Event(), trio.Event()
+    read_log = ClassicPart._read
+
+    async def late(part: ClassicPart, start: int, max_bytes: int) -> Pulled:
+        ready.set()
+        await promoted.wait()
+        return await read_log(part, start, max_bytes)
+
+    async with open_world(7) as world:
+        cluster = await started(world)
+        monkeypatch.setattr(ClassicPart, "_read", late)
+        found: list[list[bytes]] = []
+
+        async def read() -> None:
+            found.append(await bodies(cluster, "n0"))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read)
+            await ready.wait()
+            await promote(cluster, 1, "n1", "n2", "n0")
+            promoted.set()
+        assert found == [[b"one"]]

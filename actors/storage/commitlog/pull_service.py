@@ -10,8 +10,7 @@ Messages: Read, WatchOffsets; LogGrew, Acknowledged, MasterChanged and the scrub
 CopyState as they grow and change: what is damaged is not shown.
 It asks the store for its range at its start, and tells the scrubber Doubt of what no answer can
 begin with. It looks at the CRC of an answer's first record only: who finds another one damaged asks
-for that next. A restart forgets what is acknowledged, until it is told again, and who waited: their
-replies fail.
+for that next. A restart forgets who waited: their replies fail.
 
 The messages serve both modes: their positions are what the group's log counts in, bytes in a
 classic group, indexes in a DLedger group.
@@ -139,9 +138,25 @@ class Watches:
 _ASK_TIMEOUT_S: Final = 5.0
 
 
+@attrs.define
+class AcknowledgedMark:
+    """Up to where readers may see one log. It lives as long as the group's tree, so that no crash
+    of one actor in it takes back what was shown once.
+
+    Group transfer raises it before it answers an append; on a slave the pull service does, when it
+    hears of the master's.
+    """
+
+    offset_bytes: int = 0
+
+    def raise_to(self, offset_bytes: int) -> None:
+        """AcknowledgedMonotonic: it never goes back."""
+        self.offset_bytes = max(self.offset_bytes, offset_bytes)
+
+
 @attrs.frozen(kw_only=True)
 class Acknowledged:
-    """What readers may see has grown: told by group transfer, on a slave by the master."""
+    """What readers may see has grown, as group transfer says, or on a slave the master."""
 
     offset_bytes: int
 
@@ -172,6 +187,7 @@ class PullService(Actor[Message]):
         record_bytes_max: largest record of the group.
         synced_only: show nothing that is not synced here, so that no power loss takes it back.
         scrubber: told what was found damaged.
+        mark: up to where readers may see the log.
         unacknowledged: show all that is written (compat: upstream's view).
     """
 
@@ -187,11 +203,11 @@ class PullService(Actor[Message]):
     master: str | None
     record_bytes_max: int
     synced_only: bool
+    mark: AcknowledgedMark = attrs.field(factory=AcknowledgedMark)
     unacknowledged: bool = False
     scrubber: ActorRef[Doubt] | None = None
     _reader: LogReader = attrs.field(init=False)
     _log: store_messages.LogGrew = attrs.field(init=False)
-    _acknowledged: int = attrs.field(default=0, init=False)
     _watches: Watches = attrs.field(factory=Watches, init=False)
     _damaged: tuple[tuple[int, int], ...] = attrs.field(default=(), init=False)
 
@@ -223,8 +239,7 @@ class PullService(Actor[Message]):
             case WatchOffsets():
                 self._watch(message)
             case Acknowledged():
-                # AcknowledgedMonotonic: what was shown once is never taken back.
-                self._acknowledged = max(self._acknowledged, message.offset_bytes)
+                self.mark.raise_to(message.offset_bytes)
                 self._tell_watchers()
             case store_messages.LogGrew():
                 self._log = message
@@ -244,7 +259,7 @@ class PullService(Actor[Message]):
         return log.synced_bytes if self.synced_only else log.written_bytes
 
     def _offsets(self) -> Offsets:
-        shown = self._held_here if self.unacknowledged else self._acknowledged
+        shown = self._held_here if self.unacknowledged else self.mark.offset_bytes
         return Offsets(
             min=self._log.min_bytes,
             written=self._log.written_bytes,
