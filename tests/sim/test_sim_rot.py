@@ -25,6 +25,7 @@ from actors.sim.network import NetworkOptions
 from actors.sim.world import SimEvent
 from actors.storage.files.side_file import SideFile
 from actors.storage.log.log_reader import OffsetGone
+from actors.storage.scrub import log_check, scrubber
 from actors.storage.scrub.approval import HOLDS_S
 from actors.storage.scrub.log_check import LogCheck, Steps, Walk
 from actors.storage.scrub.scrubber import (
@@ -65,6 +66,31 @@ async def test_what_is_damaged_on_a_master_leaves_it_no_more(
         assert on.atlas.logs.written("n1", 0, 4 * SEGMENT) == good
         assert len(on.events("n0", events.RotMended)) == 1
         assert on.view("n0").damage == ""
+
+
+async def test_damage_beyond_what_is_remembered_is_not_shown_either(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (log_check, scrubber):
+        monkeypatch.setattr(module, "ROTTEN_MAX", 1)
+    async with filled() as on:
+        for number in (1, 2):
+            on.flip("n0", number * SEGMENT + HEAD)
+        await trio.sleep(SCRUBBED_S)
+        log = on.cluster.log(GROUP, "n0")
+        with pytest.raises(RequestRefused, match="bytes 16384 to 32768 of its log are damaged"):
+            await log.read(SEGMENT)
+        for number in (2, 3):
+            with pytest.raises(RequestRefused, match="bytes from 32768 on of its log are damaged"):
+                await log.read(number * SEGMENT)
+        on.flip("n0", SEGMENT + HEAD)
+        await trio.sleep(3 * RECHECK_S)
+        with pytest.raises(RequestRefused, match="32768"):
+            await log.read(2 * SEGMENT)
+        on.flip("n0", 2 * SEGMENT + HEAD)
+        await trio.sleep(3 * SCRUBBED_S)
+        for number in (1, 2, 3):
+            assert (await log.read(number * SEGMENT)).records
 
 
 async def test_what_was_compared_long_ago_is_compared_again_before_it_leaves(

@@ -64,6 +64,7 @@ def test_no_damaged_range_passes_however_many_there_are() -> None:
     for base in bases:
         assert finish(log.check.check(base, base + S)) == base
     assert len(log.check.rotten) == ROTTEN_MAX
+    assert log.check.beyond_bytes == bases[ROTTEN_MAX]
 
 
 def test_a_file_that_vanished_is_damage_but_the_oldest_have_expired() -> None:

@@ -32,7 +32,7 @@ from actors.runtime.loop_share import let_others_work
 from actors.storage.commitlog import store_messages
 from actors.storage.commitlog.recovery import is_beginning
 from actors.storage.log.log_reader import LogReader, OffsetGone
-from actors.storage.scrub.scrubber_messages import CopyState, Doubt
+from actors.storage.scrub.scrubber_messages import WITHOUT_END, CopyState, Doubt
 from wire.files.message_record import SIZE_BYTES
 from wire.files.record_scan import scan, walk
 from wire.files.scanned import Scanned, Stop
@@ -370,7 +370,7 @@ class PullService(Actor[Message]):
     def _check_damage(self, start: int) -> None:
         for first, end in self._damaged:
             if first <= start < end:
-                raise Unreadable(f"bytes {first} to {end} of its log are damaged")
+                raise _damaged(first, end)
 
     def _undamaged(self, start: int, data: bytes, following: int) -> tuple[int, int, bytes]:
         """The records in front of the first damaged range."""
@@ -380,7 +380,7 @@ class PullService(Actor[Message]):
                     data[: first - start], physical_offset=start, size_max=self.record_bytes_max
                 )
                 if not whole.end:
-                    raise Unreadable(f"bytes {first} to {end} of its log are damaged")
+                    raise _damaged(first, end)
                 return start, start + whole.end, data[: whole.end]
         return start, following, data
 
@@ -394,3 +394,8 @@ class PullService(Actor[Message]):
             # What is acknowledged and not here yet wakes nobody: a read would come back empty.
             self._watches.tell(now, min(now.acknowledged, self._held_here))
             self.ctx.limit_delay(self._watches.news_within_s)
+
+
+def _damaged(first: int, end: int) -> Unreadable:
+    which = f"bytes from {first} on" if end == WITHOUT_END else f"bytes {first} to {end}"
+    return Unreadable(f"{which} of its log are damaged")

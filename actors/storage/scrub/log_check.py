@@ -125,8 +125,8 @@ def _read_block(file: File, base: int, block: Sequence[Span], *, keeps: bool) ->
 
 
 ROTTEN_MAX: Final = VALUES_MAX - 1
-"""Ranges that are remembered and told; what is found beyond them is found again, and leaves no more
-than they do."""
+"""Ranges that are remembered one by one. Of what is found besides, only the first byte is: from
+there on nothing is shown until a whole round has found room for all (`LogCheck.beyond_bytes`)."""
 PARSE_BYTES: Final = 256 << 10
 """Parsed on the loop, in 2 ms if its records are small; then everybody has a turn."""
 STEP_BYTES: Final = 1 << 20
@@ -238,6 +238,7 @@ class LogCheck:
         rotten: by their first byte, ascending as they were found.
         healed: those of them that read well again: they are damaged until somebody has synced what
             was read, see `confirm`.
+        beyond_bytes: the first byte of damage that `rotten` had no room for; None: it has all.
         by_records: those of them that no digest tells of: where the bad record begins, by their
             first byte.
         limit_bytes: nothing at or behind it is looked at: it may still change, or be lost.
@@ -256,6 +257,7 @@ class LogCheck:
     rotten: dict[int, Rot] = attrs.field(factory=dict)
     healed: set[int] = attrs.field(factory=set)
     by_records: dict[int, int] = attrs.field(factory=dict)
+    beyond_bytes: int | None = None
 
     @property
     def at_once_bytes(self) -> int:
@@ -612,6 +614,8 @@ class LogCheck:
         self.healed.discard(rot.start)
         if rot.start in self.rotten or len(self.rotten) < ROTTEN_MAX:
             self.rotten.setdefault(rot.start, rot)
+        elif self.beyond_bytes is None or rot.start < self.beyond_bytes:
+            self.beyond_bytes = rot.start
 
 
 @attrs.define

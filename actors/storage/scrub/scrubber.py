@@ -39,10 +39,19 @@ from actors.storage.log.log_reader import LogReader, OffsetGone
 from actors.storage.log.pacing import Pacing
 from actors.storage.log.syncer import FileSynced, SyncFile
 from actors.storage.scrub import mending
-from actors.storage.scrub.log_check import LogCheck, Rot, RottenFile, Steps, Walk, damage_text
+from actors.storage.scrub.log_check import (
+    ROTTEN_MAX,
+    LogCheck,
+    Rot,
+    RottenFile,
+    Steps,
+    Walk,
+    damage_text,
+)
 from actors.storage.scrub.scrubber_messages import (
     CHECK_BYTES,
     RECHECK_S,
+    WITHOUT_END,
     Check,
     Checked,
     CopyState,
@@ -161,6 +170,8 @@ class Scrubber(Actor[_Inbox]):
     _written_bytes: int = attrs.field(default=0, init=False)
     _file: RottenFile = attrs.field(init=False)
     _told: tuple[Rot, ...] = attrs.field(default=(), init=False)
+    _told_beyond: int | None = attrs.field(default=None, init=False)
+    _had_room: bool = attrs.field(default=True, init=False)  # for all damage, since the round began
     _watching: ActorRef[CopyState] | None = attrs.field(default=None, init=False)
     _syncer: Syncer = attrs.field(init=False)
     _is_syncing: bool = attrs.field(default=False, init=False)
@@ -372,6 +383,7 @@ class Scrubber(Actor[_Inbox]):
             base = self._min_bytes if walk is None else walk.end
             if base >= self._live.base:  # the file that is being written is the live walk's
                 self._round = None
+                self._end_round()
                 self._progress.ended(self.ctx.now_s())
                 self.ctx.timers.start("scrub", ROUND_PAUSE_S, _ScrubDue())
                 return
@@ -382,6 +394,13 @@ class Scrubber(Actor[_Inbox]):
             self._round, after_s = None, DIGEST_WITHIN_S  # until then LogGrew says what there is
         self._progress.read(walk.at)
         self.ctx.timers.start("scrub", after_s, _ScrubDue())
+
+    def _end_round(self) -> None:
+        """A round that had room for all damage from its beginning on has found all there is."""
+        check = self._check
+        if check.beyond_bytes is not None and self._had_room:
+            check.beyond_bytes = None
+        self._had_room = len(check.rotten) < ROTTEN_MAX
 
     # ---- damage ----
 
@@ -442,11 +461,14 @@ class Scrubber(Actor[_Inbox]):
         """Remember it, then tell whom it concerns."""
         now = self._rotten()
         self._mender.settle(now)
+        if len(now) == ROTTEN_MAX:
+            self._had_room = False
         if self._check.rotten and not self.ctx.timers.active("recheck"):
             self.ctx.timers.start("recheck", RECHECK_S, _RecheckDue())
-        if now == self._told and not always:
+        beyond_bytes = self._check.beyond_bytes
+        if (now, beyond_bytes) == (self._told, self._told_beyond) and not always:
             return
-        before, self._told = self._told, now
+        before, self._told, self._told_beyond = self._told, now, beyond_bytes
         known = {rot.start for rot in before}
         for rot in now:
             if rot.start not in known:
@@ -480,7 +502,10 @@ class Scrubber(Actor[_Inbox]):
 
     def _state_of_copy(self) -> CopyState:
         damage = damage_text(self._told, self._check.reader.folder)
-        return CopyState(damage=damage, ranges=tuple((rot.start, rot.end) for rot in self._told))
+        ranges = [(rot.start, rot.end) for rot in self._told]
+        if self._told_beyond is not None:
+            ranges.append((self._told_beyond, WITHOUT_END))
+        return CopyState(damage=damage, ranges=tuple(sorted(ranges)))
 
     def _sync_file(self, path: str) -> None:
         self.ctx.ask_later(

@@ -108,13 +108,18 @@ class Doubt:
     is_record: bool
 
 
+WITHOUT_END: Final = 1 << 63
+"""No position in a log."""
+
+
 @attrs.frozen(kw_only=True)
 class CopyState:
     """To all whom it concerns, when it changes: this copy of the log is damaged, or is not.
 
     Attributes:
         damage: for people; "" if there is none that is known.
-        ranges: log bytes [start, end) of each damaged range, in order.
+        ranges: log bytes [start, end) of each damaged range, in order. Where there are too many to
+            remember each, one begins with the first that is not, and ends `WITHOUT_END`.
     """
 
     damage: str
