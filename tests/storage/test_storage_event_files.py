@@ -210,3 +210,9 @@ def test_a_member_that_unpacks_to_more_than_ours_do_is_damage() -> None:
     most = event_files.MEMBER_BYTES_MAX
     assert event_files.decompress(event_files.compress([bytes(most - 1)]))[0] == [bytes(most - 1)]
     assert event_files.decompress(event_files.compress([bytes(most + 1)])) == ([], 0)
+
+
+def test_all_members_of_a_file_have_one_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    member = event_files.compress([bytes(1000)])
+    monkeypatch.setattr(event_files, "FILE_BYTES_MAX", 2999)
+    assert event_files.decompress(member * 3) == ([bytes(1000)] * 2, 2 * len(member))

@@ -40,6 +40,10 @@ _WBITS_GZIP = 31
 _PIECE_BYTES = 4096
 MEMBER_BYTES_MAX = 64 << 20
 """Unpacked. Ours have some hundred lines; damage may unpack to a thousand times its size."""
+FILE_BYTES_MAX = 512 << 20
+"""Unpacked, of all members of a file together. Ours are rolled at 8 MiB packed, some 100 MiB of
+lines.
+"""
 
 
 @attrs.frozen(kw_only=True, order=True)
@@ -113,12 +117,15 @@ def compress(lines: list[bytes]) -> bytes:
 
 
 def decompress(data: bytes) -> tuple[list[bytes], int]:
-    """The content of every whole member, and how many bytes of `data` they take."""
+    """The content of every whole member, and how many bytes of `data` they take. Neither has what
+    is behind `FILE_BYTES_MAX` of content.
+    """
     members: list[bytes] = []
-    position = 0
+    position, room_bytes = 0, FILE_BYTES_MAX
     while position < len(data):
         content, size_bytes = _member(memoryview(data)[position:])
-        if not size_bytes:
+        room_bytes -= len(content)
+        if not size_bytes or room_bytes < 0:
             break
         members.append(content)
         position += size_bytes
