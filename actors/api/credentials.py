@@ -23,7 +23,8 @@ import msgspec
 
 from actors.config import ClusterConfig
 from actors.env.protocols import Network, SecretStore
-from actors.errors import ConfigError, TriologError
+from actors.errors import ConfigError, NoRoomToStart, TriologError
+from actors.storage.files.room import NO_ROOM_CODES
 from wire.api import frames
 from wire.api.proof import CHALLENGE_BYTES, Handshake
 
@@ -264,7 +265,7 @@ def prepare(config: ClusterConfig, secret_store: SecretStore, *, all_here: bool 
     Args:
         all_here: they are, whatever the file says.
 
-    Raises: ConfigError: the file may not be used, or cannot be made.
+    Raises: ConfigError: the file may not be used, or cannot be made; NoRoomToStart.
     """
     path = secret_path(config)
     if config.api_port is None or secret_store.read(path) is not None:
@@ -273,7 +274,8 @@ def prepare(config: ClusterConfig, secret_store: SecretStore, *, all_here: bool 
         try:
             secret_store.make(path)
         except OSError as error:
-            raise ConfigError(f"{path}: cannot make the secret: {error.strerror}") from error
+            kind = NoRoomToStart if error.errno in NO_ROOM_CODES else ConfigError
+            raise kind(f"{path}: cannot make the secret: {error.strerror}") from error
     if secret_store.read(path) is None:
         _LOGGER.warning("%s", without_secret(config))
 

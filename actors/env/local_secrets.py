@@ -58,15 +58,12 @@ class LocalSecretStore:
             os.unlink(temporary)  # of a killed process that had this number
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_MODE)
         try:
-            os.fchmod(fd, PRIVATE_MODE)
-            os.write(fd, secrets.token_hex(SECRET_BYTES).encode() + b"\n")
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-        try:
-            os.link(temporary, path)  # unlike a rename it never replaces
-        except FileExistsError:
-            pass  # another node's, or an operator's
+            with open(fd, "wb", buffering=0) as file:
+                os.fchmod(fd, PRIVATE_MODE)
+                file.write(secrets.token_hex(SECRET_BYTES).encode() + b"\n")
+                os.fsync(fd)
+            with contextlib.suppress(FileExistsError):  # another node's, or an operator's
+                os.link(temporary, path)  # unlike a rename it never replaces
         finally:
             os.unlink(temporary)
 

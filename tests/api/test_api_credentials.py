@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 import re
 from collections.abc import AsyncIterator
@@ -33,7 +35,7 @@ from actors.client import Client, connect
 from actors.config import ClusterConfig
 from actors.env.local_secrets import LocalSecretStore
 from actors.env.protocols import Stream
-from actors.errors import ConfigError
+from actors.errors import ConfigError, NoRoomToStart
 from actors.sim.cluster import classic_config
 from actors.sim.world import SimSecretStore
 from wire.api import frames as api
@@ -385,3 +387,21 @@ def test_a_secret_that_others_may_read_stops_the_start(
     path.chmod(mode)
     assert known.secret() is None
     assert len(caplog.messages) == 2
+
+
+def test_a_disk_without_room_for_the_secret_is_no_mistake_in_the_cluster_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A supervisor tries such a start again, and nothing lies around."""
+
+    def write(fd: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    config = attrs.evolve(loopback(), data_dir=str(tmp_path))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", write)
+        with pytest.raises(NoRoomToStart, match="cannot make the secret: No space left"):
+            prepare(config, LocalSecretStore())
+    assert list(tmp_path.iterdir()) == []
+    prepare(config, LocalSecretStore())
+    assert [path.name for path in tmp_path.iterdir()] == ["cluster.secret"]
