@@ -18,6 +18,7 @@ from actors.log_types import Promotion
 from actors.node.classic import ClassicPart
 from actors.runtime.mailbox import Mailbox
 from actors.storage.commitlog import set_aside
+from actors.storage.commitlog.pull_service import Pulled
 from actors.storage.derived.derived_files import DerivedFiles
 
 Patch = pytest.MonkeyPatch
@@ -104,13 +105,12 @@ def a_member_is_heard_once(patch: Patch) -> None:
 
 def fresh_is_what_the_master_believes(patch: Patch) -> None:
     """A master's reads are fresh whatever has become of it, also before it has opened its log."""
-    real = ClassicPart._wait_fresh
+    real = ClassicPart._read_fresh
 
-    async def wait_fresh(part: ClassicPart) -> None:
-        if not part.is_master:
-            await real(part)
+    async def read_fresh(part: ClassicPart, start: int, max_bytes: int) -> Pulled:
+        return await (ClassicPart._read if part.is_master else real)(part, start, max_bytes)
 
-    patch.setattr(ClassicPart, "_wait_fresh", wait_fresh)
+    patch.setattr(ClassicPart, "_read_fresh", read_fresh)
 
 
 def nobody_confirms_the_master(patch: Patch) -> None:
