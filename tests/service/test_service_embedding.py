@@ -178,7 +178,7 @@ async def test_a_fresh_read_on_a_slave_shows_what_the_master_has_acknowledged(
 ) -> None:
     config = cluster(tmp_path, free_port, "reconnect_interval_s = 0.2", nodes=2)
     async with actors.open_node(config, "n1") as slave:
-        with pytest.raises(RequestRefused, match="n1 cannot tell what is fresh in orders"):
+        with pytest.raises(RequestRefused, match="n1 does not know what is fresh in orders"):
             await slave.log("orders").read(0, fresh=True)
         async with actors.open_node(config, "n0") as master:
             for number in range(20):
