@@ -123,14 +123,24 @@ def _run(asked: argparse.Namespace) -> int:
         raise PipelineError("PySpark is not installed: pip install 'triolog[pipeline]'")
 
     from actors.pipeline import generations
-    from actors.pipeline.locations import Location, check_claimed, event_folders, held, is_claimed
+    from actors.pipeline.locations import (
+        Location,
+        check_claimed,
+        event_folders,
+        event_pattern,
+        held,
+        is_claimed,
+    )
 
     data, out = Location(asked.data).absolute(), Location(_tables(asked)).absolute()
     if f"{out}/".startswith(f"{data}/"):
         raise PipelineError(f"{out}: the tables cannot be in the data directory {data}")
     if asked.step == "watch" and asked.seconds != 0:
         _wait_for_events(data, math.inf if asked.seconds is None else asked.seconds)
-    event_folders(data)  # before Java is started, which takes seconds
+    if asked.step in ("compact", "watch"):
+        event_folders(data)  # before Java is started, which takes seconds
+    else:
+        event_pattern(data)
     if asked.step == "compact":
         check_claimed(out / "bronze", data)
     elif asked.step != "watch":  # again when bronze is written: nobody had the lock yet

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import functools
 import importlib.util
 import itertools
 import os
@@ -22,7 +21,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from actors.owners import only_theirs
-from actors.pipeline.errors import NoJava
+from actors.pipeline.errors import NoJava, PipelineError
 
 JAVA_MIN = 17
 """Spark 4's lowest."""
@@ -30,6 +29,10 @@ DROPPED = ("--add-modules=jdk.incubator.vector",)
 DROPPED_FROM = {24: ("--add-opens=java.base/sun.security.action=ALL-UNNAMED",)}
 """Options about a package that these and later versions no longer have: a warning each time."""
 
+LONG_TEMPORARY = "/var/tmp"
+"""Where temporary files may be if the usual folder lets no programs run."""
+_own: list[Path] = []
+"""What `own_folder` has made; the last one is in use."""
 _VERSION = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
 _LAUNCHER = """\
 #!/bin/sh
@@ -103,17 +106,17 @@ def _publish(script: Path, text: str) -> None:
 def cache_folder(environ: Mapping[str, str]) -> Path:
     """Where this user's caches are, ours among them: a program is kept there, and started again.
 
-    If somebody else can write there, or has made it, as in a home that many share, or if there is
-    no home: a folder of this process's own in the temporary one, which goes with it.
+    If somebody else can write there, or has made it, as in a home that many share, if no program
+    may run there, or if there is no home: `own_folder`.
     """
     given, home = environ.get("XDG_CACHE_HOME", ""), environ.get("HOME", "")
     caches = Path(given) if given else Path(home) / ".cache" if home else None
     if caches is None:
-        return _own_folder()
+        return own_folder()
     found = caches / "triolog"
     with contextlib.suppress(OSError):  # it cannot be made, so it is not private either
         found.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return found if _is_private(found) else _own_folder()
+    return found if _is_private(found) and may_execute(found) else own_folder()
 
 
 def _is_private(folder: Path) -> bool:
@@ -122,12 +125,41 @@ def _is_private(folder: Path) -> bool:
     return all(only_theirs(str(each), os.geteuid(), shared_above=True) for each in folders)
 
 
-@functools.cache
-def _own_folder() -> Path:
-    """This process's; it is removed when the process ends, if that is not killed."""
-    folder = tempfile.mkdtemp(prefix="triolog-java-")
+def own_folder() -> Path:
+    """A temporary folder of this process's own, where programs may run.
+
+    It is removed when the process ends, if that is not killed, and made anew if it has gone.
+
+    Raises:
+        PipelineError: all temporary folders are mounted noexec.
+    """
+    if _own and _own[-1].is_dir():
+        return _own[-1]
+    places = (tempfile.gettempdir(), LONG_TEMPORARY)
+    place = next((each for each in places if may_execute(Path(each))), None)
+    if place is None:
+        raise PipelineError(
+            f"{places[0]} is mounted noexec, and Java runs libraries that it unpacks there: set "
+            "TMPDIR to a folder on another file system"
+        )
+    folder = tempfile.mkdtemp(prefix="triolog-spark-", dir=place)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return Path(folder)
+    _own.append(Path(folder))
+    return _own[-1]
+
+
+def remove_own_folder() -> None:
+    """Remove what `own_folder` has made, before the process ends."""
+    while _own:
+        shutil.rmtree(_own.pop(), ignore_errors=True)
+
+
+def may_execute(folder: Path) -> bool:
+    """Whether programs and libraries in a folder may run, by how its file system is mounted."""
+    try:
+        return not os.statvfs(folder).f_flag & os.ST_NOEXEC
+    except OSError:
+        return False
 
 
 def java_version(home: Path) -> int | None:

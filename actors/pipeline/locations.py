@@ -303,11 +303,19 @@ def _may_have_events(data: Location) -> list[Location]:
 
 
 def event_pattern(data: Location) -> str:
-    """What Spark has to read, nodes that come later included. Raises: as `event_folders`."""
+    """What Spark has to read, nodes that come later included.
+
+    Raises: as `event_folders`; PipelineError: Spark takes the path for no pattern.
+    """
     found = event_folders(data)
     for alone in (data, data / "events"):
         if alone in found:
             return (alone / event_files.FORMAT).for_readers()
+    if ":" in data.name and "://" not in data.name:  # for it, x:y in a pattern has a scheme x
+        raise PipelineError(
+            f"{data}: Spark reads no path with a colon in it: make a link without one (ln -s "
+            f"'{data}' LINK), and give LINK instead"
+        )
     return f"{data.for_readers()}/*/events/{event_files.FORMAT}"
 
 

@@ -15,15 +15,13 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import functools
 import importlib.util
 import os
+import pwd
 import re
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -32,7 +30,7 @@ from typing import TYPE_CHECKING, Final
 from actors.pipeline import java_stderr
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.failures import quiet_py4j
-from actors.pipeline.java import cache_folder, java_home
+from actors.pipeline.java import cache_folder, java_home, own_folder, remove_own_folder
 from actors.pipeline.java_group import JavaGroup
 
 if TYPE_CHECKING:
@@ -185,8 +183,7 @@ def close_session(session: SparkSession, *, at_once: bool = False) -> None:
         group.wait()
     _forget_java()
     _started[:] = [each for each in _started if each[0] is not session]
-    if _own_folder.cache_info().currsize:
-        shutil.rmtree(_own_folder(), ignore_errors=True)
+    remove_own_folder()
 
 
 def _leave(group: JavaGroup) -> None:
@@ -273,7 +270,7 @@ def _authenticates(options: Mapping[str, str]) -> dict[str, str]:
 def _options(profile: Profile, scratch: Path | None, more: Mapping[str, str]) -> dict[str, str]:
     if profile is Profile.CLUSTER:
         return {**RESULTS, **more}
-    folder = scratch or _own_folder()
+    folder = scratch or own_folder()
     folder.mkdir(parents=True, exist_ok=True)
     found = {
         **RESULTS,
@@ -288,29 +285,45 @@ def _options(profile: Profile, scratch: Path | None, more: Mapping[str, str]) ->
     return {**found, **more}
 
 
-@functools.cache
-def _own_folder() -> Path:
-    """This process's; it is removed when the process ends, if that is not killed."""
-    folder = tempfile.mkdtemp(prefix="triolog-spark-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return Path(folder)
-
-
 def _variables(profile: Profile) -> dict[str, str]:
     """What Java and the workers must find in their environment.
 
     Workers run what PYSPARK_PYTHON names, by default the first python3 of PATH, which need not be
-    this one and then lacks its packages.
+    this one and then lacks its packages. What another installation of Spark has set for its own
+    use does not count where Spark runs on this machine: it would start that one, or with its words.
+
+    Raises:
+        NoJava: see `java.java_home`.
+        PipelineError: the user has no name.
     """
     python = {"PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable)}
     if "SPARK_REMOTE" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ:
         return python  # somebody else has started Java
+    _check_user()
     home = java_home(os.environ, cache_folder(os.environ))
     found = {**python, "JAVA_HOME": str(home)}
     if profile is Profile.CLUSTER:
         return found
+    import pyspark
+
     conf = os.environ.get("SPARK_CONF_DIR", str(CONF))
-    return {**found, "SPARK_CONF_DIR": conf, "SPARK_LOCAL_IP": "127.0.0.1"}
+    found |= {"SPARK_CONF_DIR": conf, "SPARK_LOCAL_IP": "127.0.0.1"}
+    found["PYSPARK_SUBMIT_ARGS"] = "pyspark-shell"  # what PySpark says where nobody says anything
+    package = Path(pyspark.__file__).parent
+    if (package / "jars").is_dir():  # as PyPI's has them
+        found["SPARK_HOME"] = str(package)
+    return found
+
+
+def _check_user() -> None:
+    """Raises: PipelineError: the user has no name, which Hadoop's library in Spark asks for."""
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        raise PipelineError(
+            f"user {os.getuid()} has no name on this machine, and Spark does not start without "
+            "one: add a line for it to /etc/passwd, or run this as another user"
+        ) from None
 
 
 @contextlib.contextmanager

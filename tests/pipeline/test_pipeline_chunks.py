@@ -22,6 +22,7 @@ from wire.dledger.entry import encode_blank as ledger_blank
 from wire.dledger.scan import scan as scan_ledger
 from wire.files.commit_log import RecordEncoder, decode_record, encode_blank, scan
 from wire.files.message_record import RECORD_BYTES_MAX
+from wire.files.properties import decode_properties
 from wire.files.scanned import Stop
 
 SEGMENTS = sorted(GOLDEN.glob("classic/*/*/commitlog/*"))
@@ -39,8 +40,8 @@ def small_log() -> bytes:
                 for body in (b"", b"x", b"body" * 20):
                     encoder.encode_into(
                         out, body, queue_id=1, queue_offset=2, physical_offset=1000 + len(out),
-                        store_ts=3, born_ts=4, properties=b"TAGS\1a\2", flag=5, sys_flag=8,
-                        reconsume_times=6, prepared_transaction_offset=7,
+                        store_ts=3, born_ts=4, properties=b"TAGS\1a\2KEYS\1k1 k2\2", flag=5,
+                        sys_flag=8, reconsume_times=6, prepared_transaction_offset=7,
                     )  # fmt: skip
     return bytes(out)
 
@@ -133,6 +134,7 @@ def test_a_wrong_crc_marks_its_record_and_no_other() -> None:
 def message_row(record: Any, data: bytes, node: str) -> dict[str, Any]:
     """What the columns should be, from the wire's own reading of one record."""
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    by_name = decode_properties(record.properties)
     texts = [
         f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         for host, port in (record.born_host, record.store_host)
@@ -146,6 +148,8 @@ def message_row(record: Any, data: bytes, node: str) -> dict[str, Any]:
         "sys_flag": record.sys_flag, "reconsume_times": record.reconsume_times,
         "prepared_offset": record.prepared_transaction_offset, "body_crc": record.body_crc,
         "properties": record.properties.decode("utf-8", "replace"), "body": record.body,
+        "property_map": list(by_name.items()), "tags": by_name.get("TAGS"),
+        "keys": by_name["KEYS"].split(" ") if "KEYS" in by_name else None,
         "record": data, "record_crc": zlib.crc32(data),
     }  # fmt: skip
 

@@ -21,7 +21,7 @@ from pyspark.sql import functions as fn
 from actors.pipeline import clock, command_line, layers, steps
 from actors.pipeline.__main__ import main
 from actors.pipeline.errors import PipelineError
-from actors.pipeline.locations import Location, held
+from actors.pipeline.locations import Location, event_pattern, held
 
 __all__ = ["shared"]
 
@@ -122,6 +122,22 @@ def test_mistakes_are_one_line_without_java(
     assert printed.err.startswith(f"pipeline: {data}: ")
     assert words in printed.err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_colon_in_the_path_is_one_line_and_a_link_without_one_helps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """To Spark a:b in a pattern is b of a scheme a."""
+    monkeypatch.setattr(command_line, "open_session", no_session)
+    data, link = tmp_path / "12:30" / "data", tmp_path / "link"
+    (data / "n0/events/v=1").mkdir(parents=True)
+    link.symlink_to(data)
+    assert main(["bronze", str(data), "-o", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"pipeline: {data}: Spark reads no path with a colon in it: make a link")
+    assert said.count("\n") == 1
+    assert event_pattern(Location(str(link))) == f"{link}/*/events/v=1"
+    assert event_pattern(Location(str(data / "n0"))) == f"{data}/n0/events/v=1"
 
 
 @pytest.mark.parametrize("comes", [True, False])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from actors.pipeline import java
-from actors.pipeline.errors import NoJava
+from actors.pipeline.errors import NoJava, PipelineError
 
 
 def fake_java(home: Path, version: str = "") -> Path:
@@ -143,12 +143,50 @@ def is_own(folder: Path) -> bool:
     """A folder that nobody could know before, and nobody else may enter."""
     status = folder.stat()
     is_private = (stat.S_IMODE(status.st_mode), status.st_uid) == (0o700, os.geteuid())
-    return folder.name.startswith("triolog-java-") and is_private
+    return folder.name.startswith("triolog-spark-") and is_private
 
 
 @pytest.mark.parametrize("environ", [{}, {"HOME": "/proc"}])
 def test_without_a_home_launchers_are_in_a_folder_of_the_process(environ: dict[str, str]) -> None:
     assert is_own(java.cache_folder(environ))
+
+
+def noexec(monkeypatch: pytest.MonkeyPatch, *folders: Path) -> None:
+    """Have these folders, and what is in them, look as if they were mounted noexec."""
+    really = os.statvfs
+
+    def statvfs(path: Path | str) -> os.statvfs_result:
+        found = really(path)
+        if not any(Path(path).is_relative_to(each) for each in folders):
+            return found
+        fields = [*found]
+        fields[8] |= os.ST_NOEXEC
+        return os.statvfs_result(fields)
+
+    monkeypatch.setattr(os, "statvfs", statvfs)
+
+
+def test_libraries_are_unpacked_where_they_may_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual, other, home = tmp_path / "tmp", tmp_path / "other", tmp_path / "home"
+    for each in (usual, other, home):
+        each.mkdir()
+    monkeypatch.setattr(java, "_own", [])
+    monkeypatch.setattr(java, "LONG_TEMPORARY", str(other))
+    monkeypatch.setattr(java.tempfile, "tempdir", str(usual))
+    assert java.own_folder().parent == usual
+    java.remove_own_folder()
+    assert list(usual.iterdir()) == []
+    noexec(monkeypatch, usual, home)
+    found = java.own_folder()
+    assert found.parent == other
+    assert java.own_folder() == found
+    assert java.cache_folder({"HOME": str(home)}) == found, "the launcher has to run, too"
+    java.remove_own_folder()
+    noexec(monkeypatch, tmp_path)
+    with pytest.raises(PipelineError, match=f"^{usual} is mounted noexec.* set TMPDIR"):
+        java.own_folder()
 
 
 @pytest.mark.parametrize("where", [".cache", ".cache/triolog", ".cache/triolog/java-0/bin"])

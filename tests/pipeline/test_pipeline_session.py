@@ -184,6 +184,30 @@ def test_an_address_that_names_no_server_is_a_mistake(
     assert str(caught.value) == f"SPARK_REMOTE: {error}"
 
 
+@pytest.mark.parametrize("profile", [Profile.LOCAL, Profile.TEST])
+def test_what_another_spark_has_set_does_not_count_here(
+    profile: Profile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its program would be started, or ours with its words: to YARN, or without a Python in it."""
+    monkeypatch.setenv("SPARK_HOME", "/opt/spark-3.1")
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--master yarn")
+    found = _variables(profile)
+    assert (Path(found["SPARK_HOME"]) / "bin" / "spark-submit").is_file()
+    assert found["PYSPARK_SUBMIT_ARGS"] == "pyspark-shell"
+    assert not {"SPARK_HOME", "PYSPARK_SUBMIT_ARGS"} & set(_variables(Profile.CLUSTER))
+
+
+def test_a_user_without_a_name_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container that runs under a number; Hadoop's library says so with a stack trace."""
+
+    def unknown(number: int) -> None:
+        raise KeyError(number)
+
+    monkeypatch.setattr(session_module.pwd, "getpwuid", unknown)
+    with pytest.raises(PipelineError, match=rf"^user {os.getuid()} has no name .* /etc/passwd"):
+        _variables(Profile.LOCAL)
+
+
 def no_java(*_: object) -> Path:
     raise NoJava("asked")
 

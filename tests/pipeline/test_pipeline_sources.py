@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import runpy
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sources_kit import GOLDEN, START_MS, LogWriter, entries, messages
 
+from actors.pipeline import register, session
 from actors.pipeline.errors import line_of
-from actors.pipeline.sources.log_source import register
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,7 +56,9 @@ def test_rocketmqs_store_is_the_same_inside_spark(
         row | {"body": bytes(row["body"]), "record": bytes(row["record"])}
         for row in collected(frame)
     ]
-    assert found == plain(messages(GOLDEN / "classic" / node, columns="*"))
+    wanted = plain(messages(GOLDEN / "classic" / node, columns="*"))
+    assert found == [row | {"property_map": dict(row["property_map"])} for row in wanted]
+    assert sum(bool(row["keys"]) for row in found) > 3
 
 
 def test_dledgers_stores_are_the_same_inside_spark(read: Callable[..., DataFrame]) -> None:
@@ -63,6 +67,18 @@ def test_dledgers_stores_are_the_same_inside_spark(read: Callable[..., DataFrame
     assert collected(frame) == entries(GOLDEN / "dledger/store-n*", columns=columns)
     differ = frame.groupBy("offset").agg({"record_crc": "min", "*": "count"})
     assert differ.count() > 10
+
+
+def test_the_example_reads_a_brokers_store(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["example"])
+    monkeypatch.setattr(session, "open_session", lambda profile: spark)
+    runpy.run_path(str(GOLDEN.parents[1] / "examples" / "spark_over_a_store.py"))
+    said = capsys.readouterr().out
+    assert "35 rows, 0 of them damage" in said
+    assert "keys: array" in said
+    assert "[key0]" in said
 
 
 def test_damage_is_counted_by_sql(read: Callable[..., DataFrame], tmp_path: Path) -> None:
@@ -74,10 +90,10 @@ def test_damage_is_counted_by_sql(read: Callable[..., DataFrame], tmp_path: Path
     frame.createOrReplaceTempView("log")
     found = frame.sparkSession.sql(
         "SELECT count(damage) damaged, count(*) rows, count_if(damage LIKE 'body%') crc,"
-        " str_to_map(max(properties), chr(2), chr(1))['TAGS'] tags FROM log"
+        " max(tags) tags, max(str_to_map(properties, chr(2), chr(1))['TAGS']) same FROM log"
     ).first()
     assert found is not None
-    assert found.asDict() == {"damaged": 2, "rows": 40, "crc": 1, "tags": "red"}
+    assert found.asDict() == {"damaged": 2, "rows": 40, "crc": 1, "tags": "red", "same": "red"}
 
 
 def test_a_mistake_is_one_line(read: Callable[..., DataFrame], tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ Numbers: TypeAlias = npt.NDArray[Any]
 _US_PER_MS: Final = 1000
 _MS_MAX: Final = (2**63 - 1) // _US_PER_MS
 TIME: Final = pa.timestamp("us", tz="UTC")
+TEXTS: Final = pa.list_(pa.field("element", pa.string()))
+TEXT_BY_NAME: Final = pa.map_(pa.string(), pa.string())
 
 
 def numbers(buf: bytes, kind: str, at: Numbers) -> Numbers:

@@ -17,6 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from actors.pipeline.sources.cells import (
+    TEXT_BY_NAME,
+    TEXTS,
     TIME,
     Numbers,
     binary_cells,
@@ -40,7 +42,15 @@ from wire.files.message_record import (
     TOPIC_BYTES_MAX,
     TOPIC_BYTES_MAX_V1,
 )
-from wire.files.properties import PROPERTIES_BYTES_MAX
+from wire.files.properties import (
+    KEYS,
+    NAME_END,
+    PROPERTIES_BYTES_MAX,
+    TAGS,
+    VALUE_END,
+    decode_properties,
+    find_value,
+)
 from wire.files.scanned import Scanned
 
 _SIZE = struct.Struct(">i").unpack_from
@@ -201,6 +211,28 @@ def _numbers(m: Messages, kind: str, at: Numbers) -> pa.Array:
     return pa.array(numbers(m.buf, kind, at))
 
 
+def _property_blocks(m: Messages) -> list[bytes]:
+    blocks: list[bytes] = binary_cells(m.buf, m.properties_at, m.properties_bytes).to_pylist()
+    return blocks
+
+
+def _property(m: Messages, name: str) -> list[str | None]:
+    """The value of one property of each record; None where it has none."""
+    start = VALUE_END + name.encode() + NAME_END
+    found = (find_value(VALUE_END + block, start) for block in _property_blocks(m))
+    return [None if value is None else value.decode("utf-8", "replace") for value in found]
+
+
+def _keys(m: Messages) -> pa.Array:
+    found = _property(m, KEYS)
+    return pa.array([value and [key for key in value.split(" ") if key] for value in found], TEXTS)
+
+
+def _properties_by_name(m: Messages) -> pa.Array:
+    found = [list(decode_properties(block).items()) for block in _property_blocks(m)]
+    return pa.array(found, TEXT_BY_NAME)
+
+
 def _int(at: int) -> Callable[[Messages, str], pa.Array]:
     return lambda m, _: _numbers(m, ">i4", m.starts + at)
 
@@ -226,6 +258,9 @@ MESSAGE_COLUMNS: Final[Mapping[str, tuple[pa.DataType, Callable[[Messages, str],
         pa.string(),
         lambda m, _: text_cells(m.buf, m.properties_at, m.properties_bytes),
     ),
+    "property_map": (TEXT_BY_NAME, lambda m, _: _properties_by_name(m)),
+    "keys": (TEXTS, lambda m, _: _keys(m)),
+    "tags": (pa.string(), lambda m, _: pa.array(_property(m, TAGS), pa.string())),
     "body": (pa.binary(), lambda m, _: binary_cells(m.buf, m.body_at, m.body_bytes)),
     "record": (pa.binary(), lambda m, _: binary_cells(m.buf, m.starts, m.sizes)),
     "record_crc": (pa.int64(), lambda m, _: crc_cells(m.buf, m.starts, m.sizes)),
@@ -241,12 +276,15 @@ MESSAGE_COLUMNS: Final[Mapping[str, tuple[pa.DataType, Callable[[Messages, str],
 | store_time, born_time | the master's clock and the producer's, of ms |
 | born_host, store_host | producer and master, ADDRESS:PORT |
 | flag, sys_flag, reconsume_times, prepared_offset, body_crc | as stored |
-| properties | the block as stored: `str_to_map(properties, chr(2), chr(1))` reads it in SQL |
+| properties | the block as stored: name, chr(1), value, chr(2), and so on |
+| property_map | the properties by name, without those that have no value |
+| keys | the keys by which the message can be looked up; null without any |
+| tags | the message's tag; null without one |
 | body | as stored, perhaps compressed |
 | record, record_crc | all its bytes; their CRC-32, by which replicas are compared |
 """
 MESSAGE_DEFAULT: Final = (
     "node", "offset", "size", "damage", "topic", "queue_id", "queue_offset", "store_time",
-    "properties", "body",
+    "properties", "keys", "tags", "body",
 )  # fmt: skip
 """Small records cost by the column, most of it in Java: all of them take half as much again."""

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from actors.pipeline.errors import SourceError
+from actors.pipeline.sources.cells import TEXT_BY_NAME, TEXTS
 from actors.pipeline.sources.formats import Chunk, Format
 from actors.pipeline.sources.options import Options
 from actors.pipeline.sources.stretches import Finding, Reading, Span, Tail, stretches
@@ -18,6 +19,8 @@ _SPARK_TYPES = {
     pa.int32(): "INT",
     pa.int64(): "BIGINT",
     pa.timestamp("us", tz="UTC"): "TIMESTAMP",
+    TEXTS: "ARRAY<STRING>",
+    TEXT_BY_NAME: "MAP<STRING, STRING>",
 }
 
 
