@@ -26,6 +26,7 @@ from actors.ha.core.states import HAConnectionState, Lost
 from actors.ha.role_messages import ReportedAhead
 from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo, StopReason, dynamic
 from actors.storage.commitlog import store_messages
+from actors.storage.log.growth import Subscribe, Unsubscribe
 
 RATES_WITHIN_S = 0.1
 """What is sent is counted in its second, or so much later."""
@@ -185,7 +186,7 @@ class ConnectionState(Actor[Message]):
         }
     )
     _table: SlaveTable
-    _store: ActorRef[store_messages.Subscribe | store_messages.Unsubscribe]
+    _store: ActorRef[Subscribe[store_messages.LogGrew] | Unsubscribe]
     _connections: ActorRef[dynamic.Message] | None = None
     _keeper: ActorRef[ReportedAhead] | None = None
     _extent: LogExtent = attrs.field(default=LogExtent(0, 0, 0))
@@ -193,13 +194,10 @@ class ConnectionState(Actor[Message]):
     _client: ClientChanged | None = None
 
     async def on_start(self) -> None:
-        subscriber, name = self.ctx.self_ref, self.ctx.path
-        await self._store.tell(
-            store_messages.Subscribe(subscriber=subscriber, name=name, within_s=math.inf)
-        )
+        await self._store.tell(Subscribe(subscriber=self.ctx.self_ref, within_s=math.inf))
 
     async def on_stop(self, reason: StopReason) -> None:
-        await self._store.tell(store_messages.Unsubscribe(name=self.ctx.path))
+        await self._store.tell(Unsubscribe(subscriber=self.ctx.self_ref))
 
     async def handle(self, message: Message) -> None:
         now_s = self.ctx.now_s()

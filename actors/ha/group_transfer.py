@@ -32,6 +32,7 @@ from actors.ha.role_messages import HIGH_WATER_S, HighWater
 from actors.ha.role_status import RoleStatus
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage.commitlog import pull_service, store_messages
+from actors.storage.log.growth import Subscribe, Unsubscribe
 
 GROWTH_WITHIN_S = 0.005
 """The own log's growth answers nothing by itself while an append needs a slave too: the slave's
@@ -135,11 +136,7 @@ class GroupTransfer(Actor[_Inbox]):
     async def on_start(self) -> None:
         await self._tell_admission()  # before anybody can append
         within_s = GROWTH_WITHIN_S if self._wait.copies > 1 else 0.0
-        await self._store.tell(
-            store_messages.Subscribe(
-                subscriber=self.ctx.self_ref, name=self.ctx.path, within_s=within_s
-            )
-        )
+        await self._store.tell(Subscribe(subscriber=self.ctx.self_ref, within_s=within_s))
 
     async def handle_batch(self, messages: list[_Inbox]) -> None:
         acked: dict[tuple[str, int], SlaveAcked] = {}
@@ -181,7 +178,7 @@ class GroupTransfer(Actor[_Inbox]):
         await self._settle()
 
     async def on_stop(self, reason: StopReason) -> None:
-        await self._store.tell(store_messages.Unsubscribe(name=self.ctx.path))
+        await self._store.tell(Unsubscribe(subscriber=self.ctx.self_ref))
         await self._tell_high_water()
         self._fail_all()
 

@@ -56,6 +56,7 @@ from actors.ha.role_messages import HIGH_WATER_S, HighWater, MasterLeft, Verifie
 from actors.ha.settings import ClientSettings
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage.commitlog import store_messages
+from actors.storage.log.growth import Subscribe, Unsubscribe
 from actors.storage.log.log_reader import OffsetGone
 from actors.storage.scrub import scrubber_messages
 
@@ -140,14 +141,10 @@ class HAClient(Actor[Inbox]):
         self._master, upstream = self._settings.master, self._settings.dialect.upstream
         interval_s = self._settings.reconnect_interval_s
         self._reconnect = Reconnect(interval_s=interval_s, upstream=upstream)
-        await self._store.tell(
-            store_messages.Subscribe(
-                subscriber=self.ctx.self_ref,
-                name=self.ctx.path,
-                # Records are looked at as soon as they are written.
-                synced_only=self._settings.synced and self._settings.verifier is None,
-            )
-        )
+        # With a verifier, records are looked at as soon as they are written.
+        synced_only = self._settings.synced and self._settings.verifier is None
+        idle = store_messages.WRITTEN if synced_only else frozenset()
+        await self._store.tell(Subscribe(subscriber=self.ctx.self_ref, idle=idle))
         await self._scrubber.tell(scrubber_messages.Watch(subscriber=self.ctx.self_ref))
         self.ctx.timers.start("tick", 0.0, Tick())
 
@@ -196,7 +193,7 @@ class HAClient(Actor[Inbox]):
         if self._verifier is not None:
             self._verifier.reader.close()  # its thread ended before
         await self._connection_state.tell(self._status())
-        await self._store.tell(store_messages.Unsubscribe(name=self.ctx.path))
+        await self._store.tell(Unsubscribe(subscriber=self.ctx.self_ref))
 
     async def _connected(self, session: int) -> None:
         connection = self._arrived.pop(session)

@@ -30,6 +30,7 @@ from actors.ha.core.sent_mark import SentMark
 from actors.ha.core.states import Lost
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage.commitlog import store_messages
+from actors.storage.log.growth import Subscribe, Unsubscribe
 from wire.errors import RemoteProtocolError
 from wire.ha.classic import ReportDecoder
 
@@ -79,7 +80,7 @@ class ReadSocket(Actor[_Inbox]):
     _housekeeping_s: float
     _synced: bool
     _mark: SentMark
-    _store: ActorRef[store_messages.Subscribe | store_messages.Unsubscribe]
+    _store: ActorRef[Subscribe[store_messages.LogGrew] | Unsubscribe]
     _write_socket: ActorRef[write_socket.Message]
     _group_transfer: ActorRef[group_transfer.Message]
     _connection_state: ActorRef[connection_state.Message]
@@ -97,10 +98,7 @@ class ReadSocket(Actor[_Inbox]):
             upstream=self._dialect.upstream,
             last_report_s=self.ctx.now_s(),
         )
-        subscriber, name = self.ctx.self_ref, self.ctx.path
-        await self._store.tell(
-            store_messages.Subscribe(subscriber=subscriber, name=name, within_s=math.inf)
-        )
+        await self._store.tell(Subscribe(subscriber=self.ctx.self_ref, within_s=math.inf))
         self.ctx.timers.start_at("housekeeping", self._progress.deadline_s, _Housekeeping())
         self.ctx.spawn(self._feed)
 
@@ -130,8 +128,8 @@ class ReadSocket(Actor[_Inbox]):
         if not self._ending:
             stopped = Lost.STOPPED if reason == StopReason.SHUTDOWN else Lost.BROKEN
             await self._tell_ending(stopped, "")
-        await self._store.tell(store_messages.Unsubscribe(name=self.ctx.path))
-        await self._store.tell(store_messages.Unsubscribe(name=self._writer))
+        await self._store.tell(Unsubscribe(subscriber=self.ctx.self_ref))
+        await self._store.tell(Unsubscribe(subscriber=self._write_socket))
 
     async def _feed(self) -> None:
         reason, detail = Lost.PEER_CLOSED, ""
@@ -198,15 +196,11 @@ class ReadSocket(Actor[_Inbox]):
         )
         await self._write_socket.tell(write_socket.Begin(start_bytes=start.start_bytes))
         await self._store.tell(
-            store_messages.Subscribe(
-                subscriber=self._write_socket, name=self._writer, synced_only=self._synced
+            Subscribe(
+                subscriber=self._write_socket,
+                idle=store_messages.WRITTEN if self._synced else frozenset(),
             )
         )
-
-    @property
-    def _writer(self) -> str:
-        """The writer's name as a subscriber."""
-        return f"{self.ctx.path} writer"
 
     async def _refuse(self, refused: report_progress.Refusal) -> None:
         self.ctx.emit(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, TypeAlias
 
 import attrs
@@ -32,8 +33,8 @@ from actors.runtime import (
 from actors.sim.network import NetworkOptions, SimNetwork
 from actors.storage.commitlog import pull_service, store_messages
 from actors.storage.commitlog.pull_service import NEWS_WITHIN_S
-from actors.storage.commitlog.store import Growth
 from actors.storage.log.commit_log import segment_path
+from actors.storage.log.growth import Growth, Subscribe, Unsubscribe
 from actors.storage.scrub import scrubber_messages
 from actors.trees.classic import master_ha, slave_ha
 from actors.trees.group_setup import GroupSetup
@@ -90,10 +91,10 @@ class KitStore(Actor[KitMessage]):
     async def handle(self, message: KitMessage) -> None:
         kit = self.kit
         match message:
-            case store_messages.Subscribe():
+            case Subscribe():
                 await kit.growth.subscribe(message, kit.extent())
-            case store_messages.Unsubscribe():
-                kit.growth.unsubscribe(message.name)
+            case Unsubscribe():
+                kit.growth.unsubscribe(message)
             case store_messages.GetRange():
                 if kit.answers_range:
                     message.reply_to.send(kit.range())
@@ -186,7 +187,9 @@ class Kit:
     refusing: bool = False
     sync_hangs: bool = False
     answers_range: bool = True
-    growth: Growth = attrs.field(factory=Growth)
+    growth: Growth[store_messages.LogGrew] = attrs.field(
+        factory=partial(Growth, store_messages.LogGrew)
+    )
     shown: list[int] = attrs.field(factory=list)
     told: list[Any] = attrs.field(factory=list)
     verdicts: list[role_messages.Verified] = attrs.field(factory=list)

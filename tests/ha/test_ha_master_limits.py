@@ -32,7 +32,7 @@ async def test_silence_closes_within_21_s_and_frees_everything(
         peer.stream.abort()
         await trio.sleep(1.0)
         assert trio.lowlevel.current_statistics().tasks_living <= before
-        assert sorted(kit.growth.names) == [
+        assert sorted(kit.growth.paths) == [
             kit.setup.paths.connection_state,
             kit.setup.paths.group_transfer,
         ]

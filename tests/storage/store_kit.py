@@ -34,6 +34,7 @@ from actors.storage.commitlog.store import Store
 from actors.storage.dispatch import dispatcher_messages
 from actors.storage.dispatch.dispatcher import Dispatcher
 from actors.storage.layout import StoreLayout
+from actors.storage.log.growth import Subscribe
 from actors.storage.log.syncer import Syncer
 
 ROOT = "/data/n0/groups/orders"
@@ -66,9 +67,7 @@ class Listener(Actor[Heard]):
     _waits: list[store_messages.Waiting] = attrs.field(factory=list)
 
     async def on_start(self) -> None:
-        await self.kit.store.tell(
-            store_messages.Subscribe(subscriber=self.ctx.self_ref, name="listener")
-        )
+        await self.kit.store.tell(Subscribe(subscriber=self.ctx.self_ref))
 
     async def handle(self, message: Heard) -> None:
         self.kit.heard.append(message)

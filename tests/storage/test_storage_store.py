@@ -21,7 +21,8 @@ from actors.runtime import ActorDown
 from actors.sim.disk import EPOCH_MS
 from actors.sim.disk.disk import SimHeld
 from actors.storage.commitlog import group_commit, store_messages
-from actors.storage.commitlog import store as growth
+from actors.storage.log import growth
+from actors.storage.log.growth import Subscribe, Unsubscribe
 from wire.files.commit_log import decode_record, scan
 
 S = 4096
@@ -350,7 +351,7 @@ async def test_abort_and_checkpoint(autojump_clock: Any) -> None:
 async def test_a_subscriber_is_told_at_once_and_no_more_after_leaving(autojump_clock: Any) -> None:
     async with running(sim_disk()) as kit:
         await until(lambda: kit.grown is not None)
-        await kit.store.tell(store_messages.Unsubscribe(name="listener"))
+        await kit.store.tell(Unsubscribe(subscriber=kit.registry.ref("/n0/listener")))
         await kit.range()
         before = len(kit.heard)
         with pytest.raises(Exception, match="did not answer"):
@@ -365,7 +366,7 @@ async def test_subscribers_that_were_killed_do_not_fill_the_list(
     async with running(sim_disk()) as kit:
         for number in range(10):
             killed = kit.registry.ref(f"/n0/connections/{number}")
-            await kit.store.tell(store_messages.Subscribe(subscriber=killed, name=f"{number}"))
+            await kit.store.tell(Subscribe(subscriber=killed))
         await kit.append(b"x")
         assert kit.grown is not None  # and those that live are told as before
 

@@ -57,6 +57,7 @@ from actors.runtime import Actor, ActorDown, ActorRef, AskTimeout, MailboxSpec, 
 from actors.storage.commitlog.pull_service import IDLE_NEWS_WITHIN_S, NEWS_WITHIN_S
 from actors.storage.ledger import store_messages
 from actors.storage.ledger.term_files import TermVote
+from actors.storage.log.growth import Subscribe, Unsubscribe
 from wire.dledger.rpc import (
     HeartBeatRequest,
     LeadershipTransferRequest,
@@ -278,10 +279,8 @@ class StateMaintainer(Actor[_Inbox]):
         self._signs = PeerSigns(self.sender)
         self._unsaved = UnsavedVote(self.sender)
         self._held = HeldEffects(waits=not self.compat.vote_unsynced)
-        me, name, within_s = self.ctx.self_ref, self.ctx.path, IDLE_NEWS_WITHIN_S
-        await self.store_ref.tell(
-            store_messages.Subscribe(subscriber=me, name=name, within_s=within_s)
-        )
+        wanted = Subscribe(subscriber=self.ctx.self_ref, within_s=IDLE_NEWS_WITHIN_S)
+        await self.store_ref.tell(wanted)
         if self.settings.preferred_leaders:
             self._look_later()
         self._emit(self.joining.began(state.membership))
@@ -290,7 +289,7 @@ class StateMaintainer(Actor[_Inbox]):
 
     async def on_stop(self, reason: StopReason) -> None:
         self.role_status.publish(None)
-        await self.store_ref.tell(store_messages.Unsubscribe(name=self.ctx.path))
+        await self.store_ref.tell(Unsubscribe(subscriber=self.ctx.self_ref))
 
     # ---- messages ----
 

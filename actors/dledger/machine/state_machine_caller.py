@@ -55,6 +55,7 @@ from actors.storage.ledger.snapshots import (
     SnapshotTooLarge,
     Writer,
 )
+from actors.storage.log.growth import Subscribe, Unsubscribe
 from wire.dledger.codes import ResponseCode
 from wire.dledger.rpc import InstallSnapshotRequest, InstallSnapshotResponse, Response
 
@@ -206,16 +207,14 @@ class StateMachineCaller(Actor[_Inbox]):
             with of_group(self.group):
                 await stepped(self._run.load(self.disk, newest))
             await self._loaded(newest)
-        await self.store_ref.tell(
-            store_messages.Subscribe(subscriber=self.ctx.self_ref, name=self.ctx.path)
-        )
+        await self.store_ref.tell(Subscribe(subscriber=self.ctx.self_ref))
 
     def _open_folder(self) -> Generator[None, None, None]:
         yield
         self.keeping.folder.open(keeps=self.outlives)
 
     async def on_stop(self, reason: StopReason) -> None:
-        await self.store_ref.tell(store_messages.Unsubscribe(name=self.ctx.path))
+        await self.store_ref.tell(Unsubscribe(subscriber=self.ctx.self_ref))
         self.window.forget()
         self._drop_taking()
         self._receiving.forget()

@@ -40,6 +40,7 @@ from actors.storage.ledger.ledger import IndexGone
 from actors.storage.ledger.mending import Inspected, good_entry, inspect
 from actors.storage.ledger.reader import EntryReader as EntryFiles
 from actors.storage.ledger.reader import last_index
+from actors.storage.log.growth import Subscribe, Unsubscribe
 from wire.dledger.codes import ResponseCode
 from wire.dledger.entry import Entry, decode_entry
 from wire.dledger.rpc import GetEntriesRequest, GetEntriesResponse
@@ -123,14 +124,13 @@ class EntryReader(Actor[Message]):
     # ---- start and stop ----
 
     async def on_start(self) -> None:
-        me, name = self.ctx.self_ref, self.ctx.path
-        wanted = store_messages.Subscribe(subscriber=me, name=name, within_s=IDLE_NEWS_WITHIN_S)
+        wanted = Subscribe(subscriber=self.ctx.self_ref, within_s=IDLE_NEWS_WITHIN_S)
         await self.store_ref.tell(wanted)
         if self.ctx.incarnation > 1:
             await self.maintainer.tell(Rejoin(actor=self.ctx.path, renew=False))
 
     async def on_stop(self, reason: StopReason) -> None:
-        await self.store_ref.tell(store_messages.Unsubscribe(name=self.ctx.path))
+        await self.store_ref.tell(Unsubscribe(subscriber=self.ctx.self_ref))
         self._forget()
 
     def _forget(self) -> None:

@@ -51,6 +51,7 @@ from actors.storage.ledger import store_messages
 from actors.storage.ledger.entry_window import EntryWindow
 from actors.storage.ledger.ledger import IndexGone
 from actors.storage.ledger.snapshots import CHUNK_BYTES, Reader, Snapshot
+from actors.storage.log.growth import Subscribe, Unsubscribe
 from wire.dledger.codes import PushType, ResponseCode, response_code
 from wire.dledger.rpc import (
     InstallSnapshotRequest,
@@ -218,7 +219,7 @@ class EntryDispatcher(Actor[_Inbox]):
             await self.maintainer.tell(Rejoin(actor=self.ctx.path, renew=False))
 
     async def on_stop(self, reason: StopReason) -> None:
-        await self.store_ref.tell(store_messages.Unsubscribe(name=self.ctx.path))
+        await self.store_ref.tell(Unsubscribe(subscriber=self.ctx.self_ref))
         self.connection.close()
         self.window.forget()
         await self._release()
@@ -290,7 +291,7 @@ class EntryDispatcher(Actor[_Inbox]):
             self._session = session
             self._matched = None
             if self.dispatch.leading:
-                await self.store_ref.tell(store_messages.Unsubscribe(name=self.ctx.path))
+                await self.store_ref.tell(Unsubscribe(subscriber=self.ctx.self_ref))
             self.dispatch.rest()
 
     async def _lead(self, change: Leading) -> None:
@@ -304,9 +305,8 @@ class EntryDispatcher(Actor[_Inbox]):
         self.window.forget()  # what this member had as a follower may have been cut
         self.window.end = change.end
         # Entries are sent as soon as they are written; commits wait for them anyway.
-        wanted = store_messages.Subscribe(
+        wanted = Subscribe(
             subscriber=self.ctx.self_ref,
-            name=self.ctx.path,
             minor=store_messages.COMMITS,
             idle=store_messages.SYNCS,
         )

@@ -47,6 +47,7 @@ from actors.runtime import Actor, ActorDown, ActorRef, MailboxSpec, ReplyTo, Sto
 from actors.storage.ledger import store_messages
 from actors.storage.ledger.ledger import EntryRefused, NotInSequence
 from actors.storage.ledger.store_messages import LedgerGrew
+from actors.storage.log.growth import Subscribe, Unsubscribe
 from wire.dledger.codes import PushType
 from wire.dledger.rpc import InstallSnapshotRequest, PushEntryRequest, Response
 
@@ -268,7 +269,7 @@ class EntryHandler(Actor[_Inbox]):
             await self.maintainer.tell(Rejoin(actor=self.ctx.path, renew=True))
 
     async def on_stop(self, reason: StopReason) -> None:
-        await self.store_ref.tell(store_messages.Unsubscribe(name=self.ctx.path))
+        await self.store_ref.tell(Unsubscribe(subscriber=self.ctx.self_ref))
         self.ledger.reset(-1)
 
     # ---- messages ----
@@ -313,7 +314,7 @@ class EntryHandler(Actor[_Inbox]):
             self._foreign.forget()
             self._changes, self._refused = [], False
             if self._followed >= 0 and not isinstance(change, Following):
-                await self.store_ref.tell(store_messages.Unsubscribe(name=self.ctx.path))
+                await self.store_ref.tell(Unsubscribe(subscriber=self.ctx.self_ref))
             await self._carry_out(self.intake.rest(session=change.session, term=change.term))
         if isinstance(change, Following) and change.session > self._followed:
             self._followed, self._leader = change.session, change.leader
@@ -321,9 +322,8 @@ class EntryHandler(Actor[_Inbox]):
             self.ledger.reset(change.end)
             self._answered = self._given
             # What is committed it has said itself; in a synced group each end is synced soon.
-            wanted = store_messages.Subscribe(
+            wanted = Subscribe(
                 subscriber=self.ctx.self_ref,
-                name=self.ctx.path,
                 minor=store_messages.SYNCS if not self.synced else frozenset(),
                 idle=store_messages.COMMITS | (store_messages.ENDS if self.synced else frozenset()),
             )

@@ -53,6 +53,7 @@ from actors.errors import LogFull, NodeStopped
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage.commitlog.pull_service import IDLE_NEWS_WITHIN_S, NEWS_WITHIN_S
 from actors.storage.ledger import store_messages
+from actors.storage.log.growth import Subscribe, Unsubscribe
 
 MAILBOX_CAPACITY: Final = 16_384
 """Most messages are appends; `AckSettings.waiting_max` bounds those that wait for a quorum."""
@@ -166,7 +167,7 @@ class QuorumAckChecker(Actor[_Inbox]):
             await self.maintainer.tell(Rejoin(actor=self.ctx.path, renew=True))
 
     async def on_stop(self, reason: StopReason) -> None:
-        await self.store_ref.tell(store_messages.Unsubscribe(name=self.ctx.path))
+        await self.store_ref.tell(Unsubscribe(subscriber=self.ctx.self_ref))
         for wait in self.quorum.rest().lost:
             text = "this member stopped before a quorum was known to have the entries"
             wait.answer_to.fail(NodeStopped(text, wait.first, wait.last))
@@ -239,7 +240,7 @@ class QuorumAckChecker(Actor[_Inbox]):
         led = self.quorum.leading
         again = led and change.session == self._session
         if led and not isinstance(change, Leading):
-            await self.store_ref.tell(store_messages.Unsubscribe(name=self.ctx.path))
+            await self.store_ref.tell(Unsubscribe(subscriber=self.ctx.self_ref))
         self._session, self._term = change.session, change.term
         match change:
             case Leading() if not again:
@@ -265,12 +266,8 @@ class QuorumAckChecker(Actor[_Inbox]):
         idle = store_messages.COMMITS | store_messages.ENDS
         if not self.synced:
             idle |= store_messages.SYNCS
-        me, name = self.ctx.self_ref, self.ctx.path
-        await self.store_ref.tell(
-            store_messages.Subscribe(
-                subscriber=me, name=name, within_s=IDLE_NEWS_WITHIN_S, idle=idle
-            )
-        )
+        me = self.ctx.self_ref
+        await self.store_ref.tell(Subscribe(subscriber=me, within_s=IDLE_NEWS_WITHIN_S, idle=idle))
         if quorum.committed > change.committed:  # the store dropped it as of an old session
             await self.store_ref.tell(
                 store_messages.Commit(session=change.session, index=quorum.committed)

@@ -31,6 +31,7 @@ from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo
 from actors.runtime.loop_share import let_others_work
 from actors.storage.commitlog import store_messages
 from actors.storage.commitlog.recovery import is_beginning
+from actors.storage.log.growth import Subscribe
 from actors.storage.log.log_reader import LogReader, OffsetGone
 from actors.storage.scrub.scrubber_messages import WITHOUT_END, CopyState, Doubt
 from wire.files.message_record import SIZE_BYTES
@@ -223,8 +224,7 @@ class PullService(Actor[Message]):
             written_bytes=held.written_bytes,
             synced_bytes=held.synced_bytes,
         )
-        me, name = self.ctx.self_ref, self.ctx.path
-        wanted = store_messages.Subscribe(subscriber=me, name=name, within_s=IDLE_NEWS_WITHIN_S)
+        wanted = Subscribe(subscriber=self.ctx.self_ref, within_s=IDLE_NEWS_WITHIN_S)
         await self.store_ref.tell(wanted)
 
     async def on_stop(self, reason: object) -> None:

@@ -47,8 +47,6 @@ from actors.storage.commitlog.store_messages import (
     SetAdmission,
     SetGate,
     StoreStarted,
-    Subscribe,
-    Unsubscribe,
 )
 from actors.storage.files.room import NoRoom, Room
 from actors.storage.files.side_file import SideFile
@@ -56,62 +54,13 @@ from actors.storage.files.stepping import stepped
 from actors.storage.layout import StoreLayout
 from actors.storage.log import expiry
 from actors.storage.log.commit_log import CommitLog
+from actors.storage.log.growth import Growth, Subscribe, Unsubscribe
 from actors.storage.log.syncer import Settle, SyncDone, Written, may_close_clean
 from wire.files.commit_log import Host
 
 MAILBOX_CAPACITY = 4096
 MARK_SYNC_S = 1.0
 """The synced mark is itself synced at most so much later."""
-
-
-SUBSCRIBERS_MAX = 1024
-
-
-@attrs.define
-class _Subscriber:
-    wanted: Subscribe
-    told: LogGrew
-
-
-@attrs.define
-class Growth:
-    """Who is told that the log of one store has grown, in the order in which they came first, and
-    how soon: most need not wake for each append.
-    """
-
-    _subscribers: dict[str, _Subscriber] = attrs.field(factory=dict)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of all subscribers, in the order in which they are told."""
-        return tuple(self._subscribers)
-
-    async def subscribe(self, message: Subscribe, now: LogGrew) -> None:
-        """Add, or replace, a subscriber; it is told the present range at once."""
-        living = {name: s for name, s in self._subscribers.items() if s.wanted.subscriber.alive}
-        self._subscribers = living  # the killed say no goodbye
-        self._subscribers[message.name] = _Subscriber(message, now)
-        assert len(self._subscribers) <= SUBSCRIBERS_MAX
-        await message.subscriber.tell(now)
-
-    def unsubscribe(self, name: str) -> None:
-        """No more news. Harmless for the unknown."""
-        self._subscribers.pop(name, None)
-
-    async def tell(self, now: LogGrew) -> None:
-        """The log's range is another one. Deferred messages go first."""
-        prompt = []
-        for subscriber in self._subscribers.values():
-            wanted, told = subscriber.wanted, subscriber.told
-            if wanted.synced_only and now == attrs.evolve(told, written_bytes=now.written_bytes):
-                continue
-            subscriber.told = now
-            if wanted.within_s > 0.0:
-                wanted.subscriber.defer(now, within_s=wanted.within_s)
-            else:
-                prompt.append(wanted.subscriber)
-        for each in prompt:
-            await each.tell(now)
 
 
 @attrs.frozen(kw_only=True)
@@ -152,8 +101,7 @@ class Store(Actor[_Inbox]):
     _begins_bytes: int = attrs.field(init=False)
     _synced_bytes: int = attrs.field(default=0, init=False)
     _unsynced: dict[str, None] = attrs.field(factory=dict, init=False)
-    _told: LogGrew | None = attrs.field(default=None, init=False)
-    _growth: Growth = attrs.field(factory=Growth, init=False)
+    _growth: Growth[LogGrew] = attrs.field(factory=partial(Growth, LogGrew), init=False)
     _raw: RawSession = attrs.field(init=False)
     _in_frame: bool = attrs.field(default=False, init=False)  # what is not told is part of one
     _rounds: expiry.Rounds = attrs.field(init=False)
@@ -271,7 +219,7 @@ class Store(Actor[_Inbox]):
             case Subscribe():
                 await self._growth.subscribe(message, self._grown())
             case Unsubscribe():
-                self._growth.unsubscribe(message.name)
+                self._growth.unsubscribe(message)
             case OpenSession():
                 if self._raw.open(message):
                     self._in_frame = False
@@ -313,13 +261,9 @@ class Store(Actor[_Inbox]):
 
     async def _publish(self) -> None:
         """Tell everybody the new range, but not in the middle of a frame: it is reported whole."""
-        now, told = self._grown(), self._told
-        if now == told:
-            return
-        if self._in_frame and told and now == attrs.evolve(told, written_bytes=now.written_bytes):
-            return
-        self._told = now
-        await self._growth.tell(now)
+        now = self._grown()
+        if not (self._in_frame and self._growth.changes(now) <= store_messages.WRITTEN):
+            await self._growth.tell(now)
 
     # ---- the master's appends ----
 
@@ -382,7 +326,7 @@ class Store(Actor[_Inbox]):
             self._cleaner.wrote()
             if done.ends_frame:
                 self._in_frame = False
-            elif before == self._told:
+            elif before == self._growth.told:
                 self._in_frame = True
             self._offer_written()
             session, first, end = self._raw.session, done.first_bytes, self._log.written_bytes

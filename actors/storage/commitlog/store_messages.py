@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -12,6 +12,7 @@ from actors.errors import NotEnoughReplicas, NotMaster, NotStored
 from actors.log_types import Chain, NewRecord, Promotion
 from actors.runtime import ActorRef, ReplyTo
 from actors.storage.files.room import OpeningWaits
+from actors.storage.log.growth import Subscribe, Unsubscribe
 from actors.storage.log.syncer import SyncDone
 
 
@@ -93,34 +94,17 @@ class SetFloor:
 
 @attrs.frozen(kw_only=True)
 class LogGrew:
-    """To subscribers: the log's range now. Conflate it; only the newest matters."""
+    """To subscribers (`growth.Subscribe`): the log's range now. Conflate it; only the newest
+    matters.
+    """
 
     min_bytes: int
     written_bytes: int
     synced_bytes: int
 
 
-@attrs.frozen(kw_only=True)
-class Subscribe:
-    """Be told LogGrew, at once and at every change. A second of that name replaces the first.
-
-    Attributes:
-        within_s: maximum delay in seconds: 0 wakes at once, above 0 queues without waking
-            (`ActorRef.defer`), inf waits for the next message.
-        synced_only: growth that is not synced yet is not reported.
-    """
-
-    subscriber: ActorRef[LogGrew]
-    name: str
-    within_s: float = 0.0
-    synced_only: bool = False
-
-
-@attrs.frozen(kw_only=True)
-class Unsubscribe:
-    """No more LogGrew."""
-
-    name: str
+WRITTEN: Final = frozenset({"written_bytes"})
+"""For `growth.Subscribe`: idle, growth that is not synced yet is not told."""
 
 
 @attrs.frozen(kw_only=True)
@@ -267,7 +251,7 @@ Message: TypeAlias = (
     | SyncDone
     | SetAdmission
     | SetFloor
-    | Subscribe
+    | Subscribe[LogGrew]
     | Unsubscribe
     | GetRange
     | SetGate

@@ -34,7 +34,7 @@ from actors.env.protocols import SYNC_PATHS_MAX, Disk, Syncer
 from actors.errors import CorruptLog, StorageError
 from actors.events import store as events
 from actors.runtime import Actor, ActorDown, ActorRef, AskTimeout, MailboxSpec, StopReason
-from actors.storage.commitlog.store_messages import GetRange, LogGrew, LogRange, SetFloor, Subscribe
+from actors.storage.commitlog.store_messages import GetRange, LogGrew, LogRange, SetFloor
 from actors.storage.commitlog.store_messages import Message as StoreMessage
 from actors.storage.derived.derived_files import DerivedFiles, Flush, Put
 from actors.storage.derived.derived_mends import mend_in_room
@@ -61,6 +61,7 @@ from actors.storage.files.room import NO_ROOM_CODES, ROOM_PAUSE_S, OpeningWaits,
 from actors.storage.files.stepping import answered, stepped
 from actors.storage.layout import StoreLayout
 from actors.storage.log.digests import Digests
+from actors.storage.log.growth import Subscribe
 from actors.storage.log.log_reader import LogReader, OffsetGone
 from actors.storage.log.pacing import DISPATCH_WITHIN_S, STOP_DISPATCH_S, Pacing
 from actors.storage.scrub.log_check import LogCheck
@@ -244,8 +245,8 @@ class Dispatcher(Actor[_Inbox]):
                 from_bytes=self._at_bytes, end_bytes=limit, queue_count=self._files.queue_count
             )
         )
-        me, name = self.ctx.self_ref, self.ctx.path
-        await self.store.tell(Subscribe(subscriber=me, name=name, within_s=DISPATCH_WITHIN_S))
+        wanted = Subscribe(subscriber=self.ctx.self_ref, within_s=DISPATCH_WITHIN_S)
+        await self.store.tell(wanted)
         await self._tell_floor()
         self.ctx.timers.start("flush", FLUSH_INTERVAL_S, FlushDue())
 

@@ -46,10 +46,9 @@ from actors.storage.ledger.store_messages import (
     SaveVote,
     SessionOpened,
     StaleSession,
-    Subscribe,
-    Unsubscribe,
 )
 from actors.storage.log.expiry import FILES_PER_ROUND_MAX, CleanDue, Rounds
+from actors.storage.log.growth import Growth, Subscribe, Unsubscribe
 from actors.storage.log.syncer import Settle, SyncDone, Written, may_close_clean
 from wire.dledger.entry import ENTRY_HEAD_BYTES, entry_bytes_max
 
@@ -60,7 +59,6 @@ GROUP_BYTES = 4 << 20
 """One write takes appends up to so many bytes; then other messages get a turn."""
 WHOLE_SYNC_S = 1.0
 """What derives from the entries, and the mark, are synced at most so much later."""
-SUBSCRIBERS_MAX = 1024
 CLEAN_S = 10.0
 """Between two looks at the disk. Upstream's CleanSpaceService looks ten times a second."""
 
@@ -116,8 +114,7 @@ class Store(Actor[_Inbox]):
     _work: SyncWork | None = attrs.field(default=None, init=False)
     _sync_number: int = attrs.field(default=0, init=False)
     _whole_due: bool = attrs.field(default=False, init=False)
-    _subscribers: dict[str, Subscribe] = attrs.field(factory=dict, init=False)
-    _told: LedgerGrew | None = attrs.field(default=None, init=False)
+    _growth: Growth[LedgerGrew] = attrs.field(factory=partial(Growth, LedgerGrew), init=False)
 
     def __attrs_post_init__(self) -> None:
         self.mailbox = MailboxSpec(
@@ -189,9 +186,9 @@ class Store(Actor[_Inbox]):
                 self._floor_index = message.index
                 self._rounds.hurry()
             case Subscribe():
-                await self._subscribe(message)
+                await self._growth.subscribe(message, self._grown())
             case Unsubscribe():
-                self._subscribers.pop(message.name, None)
+                self._growth.unsubscribe(message)
             case _WholeDue():
                 self._whole_due = True
             case _CheckpointDue():
@@ -242,8 +239,6 @@ class Store(Actor[_Inbox]):
     def _stale(self, session: int) -> StaleSession:
         return StaleSession(f"a write of session {session}, the store is in {self._session}")
 
-    # ---- subscribers ----
-
     def _grown(self) -> LedgerGrew:
         ledger = self._ledger
         return LedgerGrew(
@@ -255,20 +250,6 @@ class Store(Actor[_Inbox]):
             committed_index=ledger.committed_index,
             cuts=self._cuts,
         )
-
-    async def _subscribe(self, message: Subscribe) -> None:
-        living = {name: one for name, one in self._subscribers.items() if one.subscriber.alive}
-        self._subscribers = living | {message.name: message}  # the killed say no goodbye
-        assert len(self._subscribers) <= SUBSCRIBERS_MAX
-        await message.subscriber.tell(self._grown())
-
-    async def _publish(self) -> None:
-        now = self._grown()
-        if not (changed := store_messages.changes(self._told, now)):
-            return
-        self._told = now
-        for one in tuple(self._subscribers.values()):
-            await one.tell(now, changed)
 
     # ---- writes ----
 
@@ -362,7 +343,7 @@ class Store(Actor[_Inbox]):
                 self._work = work
             else:
                 self._end_sync(work)
-        await self._publish()
+        await self._growth.tell(self._grown())
 
     async def _sync_done(self, number: int) -> None:
         """What has waited for it comes before the next sync begins."""

@@ -9,9 +9,10 @@ import attrs
 
 from actors.errors import NotStored
 from actors.log_types import Membership
-from actors.runtime import ActorRef, ReplyTo
+from actors.runtime import ReplyTo
 from actors.storage.ledger.ledger import Batch, LedgerStore
 from actors.storage.ledger.term_files import TermVote
+from actors.storage.log.growth import Subscribe, Unsubscribe
 from actors.storage.log.syncer import SyncDone
 from actors.storage.scrub.mending import Mended
 from wire.dledger.entry import ENTRY_HEAD_BYTES, Entry
@@ -240,7 +241,7 @@ class DropBelow:
 
 @attrs.frozen(kw_only=True)
 class LedgerGrew:
-    """To subscribers: the log now. Conflate it; only the newest matters.
+    """To subscribers (`growth.Subscribe`): the log now. Conflate it; only the newest matters.
 
     Attributes:
         session: the one that is open.
@@ -263,61 +264,7 @@ class LedgerGrew:
 COMMITS: Final = frozenset({"committed_index"})
 SYNCS: Final = frozenset({"synced_index"})
 ENDS: Final = frozenset({"end_index", "end_term"})
-"""For `Subscribe.minor` and `Subscribe.idle`."""
-MINOR_WITHIN_S: Final = 0.005
-_GREW_FIELDS: Final = frozenset(field.name for field in attrs.fields(LedgerGrew))
-
-
-def changes(older: LedgerGrew | None, newer: LedgerGrew) -> frozenset[str]:
-    """The fields in which they differ: all of them if there is no older one."""
-    if older is None:
-        return _GREW_FIELDS
-    return frozenset(
-        [name for name in _GREW_FIELDS if getattr(older, name) != getattr(newer, name)]
-    )
-
-
-def _fields_of_grew(_: object, __: object, names: frozenset[str]) -> None:
-    assert names <= _GREW_FIELDS, f"not fields of LedgerGrew: {names - _GREW_FIELDS}"
-
-
-@attrs.frozen(kw_only=True)
-class Subscribe:
-    """Be told LedgerGrew, at once and at every change. A second of that name replaces the first.
-
-    Attributes:
-        within_s: maximum delay in seconds: 0 wakes at once, above 0 queues without waking
-            (`ActorRef.defer`), inf waits for the next message.
-        minor: fields of LedgerGrew; where nothing else has changed, it comes within
-            MINOR_WITHIN_S, as with `within_s`. Each is a wake-up less for every append that is
-            alone.
-        idle: where only these have changed, they come with what is told next.
-    """
-
-    subscriber: ActorRef[LedgerGrew]
-    name: str
-    within_s: float = 0.0
-    minor: frozenset[str] = attrs.field(default=frozenset(), validator=_fields_of_grew)
-    idle: frozenset[str] = attrs.field(default=frozenset(), validator=_fields_of_grew)
-
-    async def tell(self, grew: LedgerGrew, changed: frozenset[str]) -> None:
-        """Tell the subscriber; `changed` says in what it is news."""
-        changed -= self.idle
-        if not changed:
-            return
-        within_s = self.within_s or (MINOR_WITHIN_S if changed <= self.minor else 0.0)
-        if within_s:
-            self.subscriber.defer(grew, within_s=within_s)
-        else:
-            await self.subscriber.tell(grew)
-
-
-@attrs.frozen(kw_only=True)
-class Unsubscribe:
-    """No more LedgerGrew."""
-
-    name: str
-
+"""For `growth.Subscribe`."""
 
 Message: TypeAlias = (
     OpenSession
@@ -330,7 +277,7 @@ Message: TypeAlias = (
     | Change
     | Commit
     | DropBelow
-    | Subscribe
+    | Subscribe[LedgerGrew]
     | Unsubscribe
     | SyncDone
 )

@@ -30,11 +30,12 @@ from actors.env import Env
 from actors.env.protocols import Syncer
 from actors.events import store as events
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
-from actors.storage.commitlog.store_messages import GetRange, LogGrew, LogRange, Subscribe
+from actors.storage.commitlog.store_messages import GetRange, LogGrew, LogRange
 from actors.storage.commitlog.store_messages import Message as StoreMessage
 from actors.storage.files.stepping import answered
 from actors.storage.layout import StoreLayout
 from actors.storage.log.digests import RANGE_BYTES, Digests
+from actors.storage.log.growth import Subscribe
 from actors.storage.log.log_reader import LogReader, OffsetGone
 from actors.storage.log.pacing import Pacing
 from actors.storage.log.syncer import FileSynced, SyncFile
@@ -220,8 +221,8 @@ class Scrubber(Actor[_Inbox]):
         parsed = held.parsed[0]  # no file's beginning, where an earlier run has taken what it said
         for base in range(max(held.min_bytes, parsed - parsed % size), newest, size):
             self._have_digested(self._check.walk_from(base))
-        me, name = self.ctx.self_ref, self.ctx.path
-        await self.store.tell(Subscribe(subscriber=me, name=name, within_s=DIGEST_WITHIN_S))
+        wanted = Subscribe(subscriber=self.ctx.self_ref, within_s=DIGEST_WITHIN_S)
+        await self.store.tell(wanted)
         if self.group.scrub_bytes_per_s:
             self.ctx.timers.start("scrub", ROUND_FIRST_S, _ScrubDue())
 

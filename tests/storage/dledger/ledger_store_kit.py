@@ -28,6 +28,7 @@ from actors.storage.ledger.file_ledger import FileLedger, open_ledger
 from actors.storage.ledger.recent import RecentEntries
 from actors.storage.ledger.store import Store
 from actors.storage.ledger.term_files import TermVote
+from actors.storage.log.growth import Subscribe
 from actors.storage.log.syncer import Syncer
 
 
@@ -39,9 +40,7 @@ class Listener(Actor[store_messages.LedgerGrew]):
     kit: Kit
 
     async def on_start(self) -> None:
-        await self.kit.store.tell(
-            store_messages.Subscribe(subscriber=self.ctx.self_ref, name="listener")
-        )
+        await self.kit.store.tell(Subscribe(subscriber=self.ctx.self_ref))
 
     async def handle(self, message: store_messages.LedgerGrew) -> None:
         self.kit.grown.append(message)

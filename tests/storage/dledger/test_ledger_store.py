@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
-import attrs
 import pytest
 import trio
 from ledger_kit import FILE, LAYOUT, chain, model, opened, sim_disk
@@ -19,8 +18,8 @@ from actors.runtime import (
 from actors.sim.disk import DiskOptions, SimDisk
 from actors.storage.ledger import store_messages
 from actors.storage.ledger.ledger import NotInSequence, TermVote
-from actors.storage.ledger.store_messages import MINOR_WITHIN_S, changes
 from actors.storage.ledger.term_files import read_checkpoint
+from actors.storage.log.growth import MINOR_WITHIN_S, Subscribe
 
 
 async def test_what_is_synced_survives_a_power_loss(autojump_clock: Any) -> None:
@@ -214,9 +213,7 @@ async def test_who_need_not_know_at_once_is_told_a_little_later(autojump_clock: 
     async with running(sim_disk()) as kit:
         await kit.open(1)
         listener = kit.registry.ref("/n0/listener")
-        await kit.store.tell(
-            store_messages.Subscribe(subscriber=listener, name="listener", within_s=1.0)
-        )
+        await kit.store.tell(Subscribe(subscriber=listener, within_s=1.0))
         await trio.sleep(0.1)
         known = len(kit.grown)
         await kit.append(1, b"a")
@@ -227,90 +224,19 @@ async def test_who_need_not_know_at_once_is_told_a_little_later(autojump_clock: 
         assert [grown.end_index for grown in kit.grown[known:]] == [1], "the newest alone"
 
 
-@attrs.define
-class Told:
-    """Stands for a subscriber: how each news came."""
-
-    ways: list[tuple[str, int]] = attrs.field(factory=list)
-
-    async def tell(self, news: store_messages.LedgerGrew) -> None:
-        self.ways.append(("at once", news.committed_index))
-
-    def defer(self, news: store_messages.LedgerGrew, *, within_s: float) -> None:
-        assert within_s == MINOR_WITHIN_S
-        self.ways.append(("later", news.committed_index))
-
-
-async def test_where_only_what_is_minor_has_changed_nobody_is_woken() -> None:
-    told = Told()
-    minor = store_messages.COMMITS | store_messages.SYNCS
-    listener = store_messages.Subscribe(subscriber=cast("Any", told), name="listener", minor=minor)
-    news = [
-        store_messages.LedgerGrew(
-            session=1,
-            begin_index=0,
-            end_index=end,
-            end_term=1,
-            synced_index=synced,
-            committed_index=committed,
-            cuts=0,
-        )
-        for end, synced, committed in ((0, -1, -1), (0, -1, 0), (0, 0, 0), (1, 0, 1), (1, 1, 2))
-    ]
-    for older, newer in zip([None, *news], news, strict=False):
-        await listener.tell(newer, changes(older, newer))
-    assert told.ways == [
-        ("at once", -1), ("later", 0), ("later", 0), ("at once", 1), ("later", 2)
-    ]  # fmt: skip
-
-
-async def test_where_only_what_is_idle_has_changed_nobody_is_told() -> None:
-    told = Told()
-    listener = store_messages.Subscribe(
-        subscriber=cast("Any", told),
-        name="listener",
-        minor=store_messages.COMMITS,
-        idle=store_messages.SYNCS | store_messages.ENDS,
-    )
-    news = store_messages.LedgerGrew(
-        session=1,
-        begin_index=0,
-        end_index=5,
-        end_term=1,
-        synced_index=4,
-        committed_index=3,
-        cuts=0,
-    )
-    for changed in ("end_index", "synced_index"):
-        await listener.tell(news, frozenset({changed}))
-    assert told.ways == []
-    await listener.tell(news, frozenset({"end_index", "committed_index"}))
-    await listener.tell(news, frozenset({"end_index", "cuts"}))
-    assert told.ways == [("later", 3), ("at once", 3)]
-
-
 async def test_a_commit_is_heard_of_a_little_later_where_it_is_minor(autojump_clock: Any) -> None:
     async with running(sim_disk()) as kit:
         await kit.open(1)
         await kit.append(1, b"a")
         await trio.sleep(2.0)
         listener = kit.registry.ref("/n0/listener")
-        subscription = store_messages.Subscribe(
-            subscriber=listener, name="listener", minor=store_messages.COMMITS
-        )
+        subscription = Subscribe(subscriber=listener, minor=store_messages.COMMITS)
         await kit.store.tell(subscription)
         await trio.sleep(0.1)
         known = len(kit.grown)
         await kit.store.tell(store_messages.Commit(session=1, index=0))
         await trio.sleep(2 * MINOR_WITHIN_S)
         assert [grown.committed_index for grown in kit.grown[known:]] == [0]
-
-
-def test_only_fields_that_there_are_can_be_minor() -> None:
-    with pytest.raises(AssertionError, match="commited"):
-        store_messages.Subscribe(
-            subscriber=cast("Any", None), name="listener", minor=frozenset({"commited"})
-        )
 
 
 async def test_a_member_is_what_the_writes_before_have_made_it(autojump_clock: Any) -> None:

@@ -1,0 +1,119 @@
+"""How a store tells others that its log has grown, and how soon: most need not wake for it.
+
+Upstream has nothing like it: its threads poll the log's end (apache/rocketmq WaitNotifyObject.java,
+DefaultMappedFile.java; openmessaging/dledger DLedgerEntryPusher.java).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Generic, TypeVar, cast
+
+import attrs
+
+from actors.runtime import ActorRef
+
+SUBSCRIBERS_MAX: Final = 1024
+MINOR_WITHIN_S: Final = 0.005
+
+G = TypeVar("G")
+G_contra = TypeVar("G_contra", contravariant=True)
+
+
+@attrs.frozen(kw_only=True)
+class Subscribe(Generic[G_contra]):
+    """Be told the store's log, at once and at every change; a second one replaces the first.
+
+    The message is a frozen class of the store's. Conflate it: only the newest matters.
+
+    Attributes:
+        within_s: maximum delay in seconds: 0 wakes at once, above 0 queues without waking
+            (`ActorRef.defer`), inf waits for the next message.
+        minor: fields of the message; where nothing else has changed, it comes within
+            MINOR_WITHIN_S, as with `within_s`. Each is a wake-up less for every append that is
+            alone.
+        idle: where only these have changed, they come with what is told next.
+    """
+
+    subscriber: ActorRef[G_contra]
+    within_s: float = 0.0
+    minor: frozenset[str] = frozenset()
+    idle: frozenset[str] = frozenset()
+
+    def delay_s(self, changed: frozenset[str]) -> float | None:
+        """How long the news may wait for another message; None: it is no news by itself.
+
+        Args:
+            changed: the fields in which it is news.
+        """
+        if changed <= self.idle:
+            return None
+        is_minor = changed - self.idle <= self.minor
+        return self.within_s or (MINOR_WITHIN_S if is_minor else 0.0)
+
+
+@attrs.frozen(kw_only=True)
+class Unsubscribe:
+    """Be told no more. Harmless for others than subscribers."""
+
+    subscriber: ActorRef[Any]
+
+
+@attrs.define
+class Growth(Generic[G]):
+    """Who is told of one store's log, in the order in which they came first.
+
+    Args:
+        of: the class of what they are told.
+
+    Attributes:
+        told: what was told last, to all or to the first; None before that.
+    """
+
+    _of: type[G]
+    told: G | None = attrs.field(default=None, init=False)
+    _names: tuple[str, ...] = attrs.field(init=False)
+    _subscribers: dict[str, Subscribe[G]] = attrs.field(factory=dict, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._names = tuple(field.name for field in attrs.fields(cast("Any", self._of)))
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Where all subscribers are, in the order in which they are told."""
+        return tuple(self._subscribers)
+
+    async def subscribe(self, message: Subscribe[G], now: G) -> None:
+        """Add, or replace, a subscriber; it is told the present log at once."""
+        assert (message.minor | message.idle).issubset(self._names), "not its fields"
+        living = {path: one for path, one in self._subscribers.items() if one.subscriber.alive}
+        self._subscribers = living | {message.subscriber.path: message}  # killed ones say nothing
+        assert len(self._subscribers) <= SUBSCRIBERS_MAX
+        if self.told is None:
+            self.told = now
+        await message.subscriber.tell(now)
+
+    def unsubscribe(self, message: Unsubscribe) -> None:
+        self._subscribers.pop(message.subscriber.path, None)
+
+    def changes(self, now: G) -> frozenset[str]:
+        """The fields in which `now` is news."""
+        told = self.told
+        if told is None:
+            return frozenset(self._names)
+        return frozenset(
+            [name for name in self._names if getattr(told, name) != getattr(now, name)]
+        )
+
+    async def tell(self, now: G) -> None:
+        """Say how the log is now, if that is news. What is deferred goes first."""
+        if not (changed := self.changes(now)):
+            return
+        self.told, prompt = now, []
+        for one in self._subscribers.values():
+            delay_s = one.delay_s(changed)
+            if delay_s == 0.0:
+                prompt.append(one.subscriber)
+            elif delay_s is not None:
+                one.subscriber.defer(now, within_s=delay_s)
+        for subscriber in prompt:
+            await subscriber.tell(now)
