@@ -149,6 +149,7 @@ class Mailbox:
         "_control_types",
         "_keyed",
         "_size_of",
+        "_within_s",
         "alarm",
         "conflated",
         "control",
@@ -192,6 +193,7 @@ class Mailbox:
         self.alarm = Alarm(deadlines or Deadlines(), self._rung)
         self.deferred: dict[Hashable, Any] = {}
         self.deferred_s = math.inf
+        self._within_s = math.inf  # the shortest delay of those
         self.timer_s = math.inf
         self.delay_max_s = math.inf
 
@@ -350,8 +352,9 @@ class Mailbox:
         self.receiver.wake()
 
     def _schedule_deferred(self, within_s: float) -> None:
-        if within_s == math.inf:
-            return
+        if within_s >= self._within_s:
+            return  # what is there already is read in time for both
+        self._within_s = within_s
         if within_s <= 0.0:
             self._append_deferred()
             self.receiver.wake()
@@ -377,7 +380,7 @@ class Mailbox:
         may rely on the older news in front of it. There are few kinds, and a message for each time.
         """
         lane, deferred = self.lane, self.deferred
-        self.deferred, self.deferred_s = {}, math.inf
+        self.deferred, self.deferred_s, self._within_s = {}, math.inf, math.inf
         lane.limit = lane.capacity if lane.capacity_bytes is None else 0
         if not lane.items:
             self.first_s = trio.current_time()

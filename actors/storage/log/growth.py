@@ -6,6 +6,8 @@ DefaultMappedFile.java; openmessaging/dledger DLedgerEntryPusher.java).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar, cast
 
 import attrs
@@ -72,10 +74,15 @@ class Growth(Generic[G]):
     _of: type[G]
     told: G | None = attrs.field(default=None, init=False)
     _names: tuple[str, ...] = attrs.field(init=False)
+    _values: Callable[[G], tuple[object, ...]] = attrs.field(init=False)
     _subscribers: dict[str, Subscribe[G]] = attrs.field(factory=dict, init=False)
+    _told_of: dict[frozenset[str], list[tuple[ActorRef[G], float]]] = attrs.field(
+        factory=dict, init=False
+    )  # by what has changed: who is told, and within which time; those that need not wake first
 
     def __attrs_post_init__(self) -> None:
         self._names = tuple(field.name for field in attrs.fields(cast("Any", self._of)))
+        self._values = attrgetter(*self._names)
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -87,6 +94,7 @@ class Growth(Generic[G]):
         assert (message.minor | message.idle).issubset(self._names), "not its fields"
         living = {path: one for path, one in self._subscribers.items() if one.subscriber.alive}
         self._subscribers = living | {message.subscriber.path: message}  # killed ones say nothing
+        self._told_of.clear()
         assert len(self._subscribers) <= SUBSCRIBERS_MAX
         if self.told is None:
             self.told = now
@@ -94,26 +102,30 @@ class Growth(Generic[G]):
 
     def unsubscribe(self, message: Unsubscribe) -> None:
         self._subscribers.pop(message.subscriber.path, None)
+        self._told_of.clear()
 
     def changes(self, now: G) -> frozenset[str]:
         """The fields in which `now` is news."""
         told = self.told
         if told is None:
             return frozenset(self._names)
-        return frozenset(
-            [name for name in self._names if getattr(told, name) != getattr(now, name)]
-        )
+        pairs = zip(self._names, self._values(told), self._values(now), strict=True)
+        return frozenset([name for name, before, after in pairs if before != after])
 
     async def tell(self, now: G) -> None:
         """Say how the log is now, if that is news. What is deferred goes first."""
         if not (changed := self.changes(now)):
             return
-        self.told, prompt = now, []
-        for one in self._subscribers.values():
-            delay_s = one.delay_s(changed)
-            if delay_s == 0.0:
-                prompt.append(one.subscriber)
-            elif delay_s is not None:
-                one.subscriber.defer(now, within_s=delay_s)
-        for subscriber in prompt:
-            await subscriber.tell(now)
+        self.told = now
+        if (those := self._told_of.get(changed)) is None:
+            those = self._told_of[changed] = self._of_change(changed)
+        for subscriber, delay_s in those:
+            if delay_s:
+                subscriber.defer(now, within_s=delay_s)
+            else:
+                await subscriber.tell(now)
+
+    def _of_change(self, changed: frozenset[str]) -> list[tuple[ActorRef[G], float]]:
+        delays = [(one.subscriber, one.delay_s(changed)) for one in self._subscribers.values()]
+        those = [(subscriber, delay_s) for subscriber, delay_s in delays if delay_s is not None]
+        return sorted(those, key=lambda each: each[1] == 0.0)
