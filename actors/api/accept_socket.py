@@ -24,7 +24,7 @@ class UnixEndpoint:
     """A socket file; its mode is the access rule.
 
     Attributes:
-        before: what to do before listening, such as telling clients where.
+        before: what to do before listening, such as publishing the port.
     """
 
     path: str
@@ -98,7 +98,7 @@ class AcceptSocket(Accepting):
         child = self.make_child(stream, f"c{connection}", gate)
         return Admitted(connection=connection, child=child)
 
-    def tell_refused(self, stream: Stream, reason: str, count: int) -> None:
+    def report_refused(self, stream: Stream, reason: str, count: int) -> None:
         self.ctx.emit(
             events.APIConnectionRefused(address=str(stream.remote), reason=reason, count=count)
         )

@@ -65,7 +65,7 @@ class SharedClient:
             return self._client
 
     async def _hold(self, *, task_status: trio.TaskStatus[Client]) -> None:
-        """The connection lives in a task of its own: who asked for it may be gone before it is."""
+        """The connection has a task of its own: its caller may be gone before it is open."""
         dropped: trio.Event | None = None
         try:
             async with self._connect() as client:

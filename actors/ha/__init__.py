@@ -1,3 +1,4 @@
-"""Classic master/slave replication (RocketMQ's HAService) as actors. The decisions are in `core`,
-pure.
+"""Classic master/slave replication (RocketMQ's HAService) as actors.
+
+The decisions are in `core`, which is pure.
 """

@@ -1,4 +1,4 @@
-"""AcceptSocket: takes the slaves' connections.
+"""AcceptSocket takes the slaves' connections.
 
 Source: apache/rocketmq store/ha/DefaultHAService.AcceptSocketService (5.3.3);
 classic-ha.md 1.1, 1.3 and T8, T20.
@@ -6,8 +6,8 @@ classic-ha.md 1.1, 1.3 and T8, T20.
 Differs from upstream: listens on the node's own address only; an address that is no slave's is
 closed and counted; the number of open connections is bounded.
 
-It tells connection_state of each connection, and of those it refused. A restart forgets their
-counts; the connections themselves live on.
+It reports each connection, and each that it refused, to connection_state. A restart forgets the
+counts; the connections themselves go on.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The feeder of a slave's client: connects to its master, and hands over what comes. One for each
-session; it only awaits and tells, and the client decides.
+"""The feeder of a slave's client connects to the master, and hands over what comes.
+
+There is one for each session. It only awaits and sends messages, and the client decides.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ class ClientFeeder:
     """See the module's text.
 
     Attributes:
-        client: who is told.
-        arrived: by session, where a connection is put before `client` is told that it stands: a
-            message that is never read would lose the stream.
+        client: the actor that gets the messages.
+        arrived: by session, where a connection is put before `client` is sent Connected: a message
+            that is never read would lose the stream.
     """
 
     _settings: ClientSettings

@@ -1,4 +1,4 @@
-"""What the HAClient tells itself, and its live connection; `SetMaster` is the one for others."""
+"""The messages of HAClient, of which others send `SetMaster` alone, and its open connection."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from actors.storage.scrub import scrubber_messages
 
 @attrs.frozen(kw_only=True)
 class SetMaster:
-    """The master's address is another one: leave the old connection, take the new address."""
+    """The master has another address: end the old connection, and connect there."""
 
     address: Address
 
@@ -35,7 +35,7 @@ class Received:
     """Feeder: bytes of the master, in the order in which they came.
 
     Attributes:
-        size_bytes: of all pieces.
+        size_bytes: the size of all pieces together.
     """
 
     session: int
@@ -54,7 +54,7 @@ class StreamEnded:
 
 @attrs.frozen(kw_only=True)
 class RangeAnswered:
-    """Where the store's log ends, after all that earlier sessions gave it."""
+    """The store's answer: where its log ends, after all that earlier sessions gave it."""
 
     session: int
     outcome: store_messages.LogRange | Exception
@@ -62,7 +62,7 @@ class RangeAnswered:
 
 @attrs.frozen(kw_only=True)
 class Judged:
-    """The role keeper's word on this session."""
+    """The role keeper's verdict on this session."""
 
     session: int
     outcome: Verified | Exception
@@ -77,12 +77,12 @@ class RecordsSeen:
 
 @attrs.frozen(kw_only=True)
 class Tick:
-    """Timer: report, silence, or the next attempt."""
+    """Timer: a report, the end of a silent connection, or the next attempt is due."""
 
 
 @attrs.frozen(kw_only=True)
 class HighWaterDue:
-    """Timer: the role keeper has not been told for a second."""
+    """Timer: the role keeper was sent nothing for a second."""
 
 
 Message: TypeAlias = (
@@ -112,8 +112,10 @@ def received(session: int, pieces: tuple[bytes | Held, ...]) -> Received:
 def raw_append(
     session: int, appends: Sequence[Append], held: Held | None
 ) -> store_messages.AppendRaw:
-    """What the store is told of pieces that follow each other; `held`: the bytes that were kept,
-    for the one piece that has none.
+    """The message that gives pieces which follow each other to the store.
+
+    Args:
+        held: the bytes that were kept in the system, for the one piece that has none.
     """
     first = appends[0]
     data = held if first.data is None else first.data
@@ -130,10 +132,11 @@ def raw_append(
 
 @attrs.define
 class Connection:
-    """The live connection. `progress` comes with the store's answer.
+    """The open connection.
 
     Attributes:
-        whole_at_bytes: the role keeper waits for a report of so much; None: for none.
+        progress: the decisions; None until the store has answered where its log ends.
+        whole_at_bytes: the offset whose report the role keeper waits for; None: it waits for none.
     """
 
     stream: Stream

@@ -1,15 +1,14 @@
-"""ConnectionState: what is known of the group's replication connections, and which of them must
-end.
+"""ConnectionState knows the group's replication connections, and ends those that were replaced.
 
 Source: apache/rocketmq store/ha/DefaultHAService.getRuntimeInfo, HARuntimeInfo and
 HAConnectionStateNotificationService (5.3.3); classic-ha.md 1.5, 5.4 and T12.
 
 Messages: ConnectionOpened and Refused from accept_socket, ReportAccepted and Ending from
 read_socket, Sent and Ending from write_socket, Ended from the connection's supervisor,
-ClientChanged from ha_client, LogGrew from the store; GetStatus from anybody. It tells
-`connections` to stop a connection that a newer one replaces, and the role keeper what a Java slave
-holds above the own end. What is only for GetStatus is deferred to it, and wakes nobody. A restart
-forgets all rows and ends all connections (rest_for_one).
+ClientChanged from ha_client, LogGrew from the store; GetStatus from anybody. It has `connections`
+stop a connection that a newer one replaces, and reports to the role keeper what a Java slave holds
+above the own end. Messages that only matter for GetStatus are deferred, and do not wake it. A
+restart forgets all rows and ends all connections (rest_for_one).
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from actors.storage.commitlog import store_messages
 from actors.storage.log.growth import Subscribe, Unsubscribe
 
 RATES_WITHIN_S = 0.1
-"""What is sent is counted in its second, or so much later."""
+"""By how much the count of bytes sent per second may be late, in seconds."""
 
 
 @attrs.frozen(kw_only=True)
@@ -51,7 +50,7 @@ class ReportAccepted:
 
 @attrs.frozen(kw_only=True)
 class Sent:
-    """The writer's position and all that it has sent on this connection, headers included."""
+    """How far the log was sent on this connection, and how many bytes, headers included."""
 
     connection: int
     next_bytes: int
@@ -60,7 +59,7 @@ class Sent:
 
 @attrs.frozen(kw_only=True)
 class Ending:
-    """Why the connection is about to end; the first of the two sockets to say so is right."""
+    """A connection is about to end. Of its two sockets, the first one's reason counts."""
 
     connection: int
     reason: Lost
@@ -77,7 +76,7 @@ class Ended:
 
 @attrs.frozen(kw_only=True)
 class Refused:
-    """How many connections were closed unheard since the listener started, by reason."""
+    """How many connections were closed at once since the listener started, by reason."""
 
     unknown_count: int
     full_count: int
@@ -85,17 +84,17 @@ class Refused:
 
 @attrs.frozen(kw_only=True)
 class ClientChanged:
-    """The slave's own side. Times are Trio's; None: not yet.
+    """The slave's own side of its connection. Times are Trio's; None: not yet.
 
     Attributes:
-        master: host and port.
+        master: the master's host and port.
         state: READY (not connected), TRANSFER, SHUTDOWN.
-        session: number of the last attempt.
-        diverged: the master's log does not continue ours.
-        mismatches_count: refused offsets since the start.
-        reported_bytes: last report of this connection.
-        received_bytes: bytes received on this connection.
-        bytes_per_s: received in the last full second.
+        session: the number of the last attempt.
+        diverged: whether the master's log does not continue this one.
+        mismatches_count: how many offsets were refused since the start.
+        reported_bytes: the last report of this connection.
+        received_bytes: how many bytes were received on this connection.
+        bytes_per_s: how many bytes were received in the last full second.
         next_attempt_s: when it will try again, while READY.
         last_error: why the previous connection or attempt ended.
     """
@@ -122,11 +121,12 @@ class HaStatus:
         role: "master" or "slave".
         min_bytes, written_bytes, synced_bytes: the local log.
         slaves: on the master, every configured slave.
-        in_sync_count: slaves in sync, the master not counted. [inSyncSlaveNums]
-        connections_count: open connections, those that have not reported included.
-        refused_count, full_count: connections closed unheard: unknown address, too many.
+        in_sync_count: how many slaves are in sync, the master not counted. [inSyncSlaveNums]
+        connections_count: how many connections are open, with those that have not reported.
+        refused_count, full_count: how many connections were closed at once, because of an unknown
+            address, or because there were too many.
         client: on a slave, its own side; None until its client has started.
-        asked_s: Trio's time of the answer, to turn the client's times into ages.
+        asked_s: the Trio time of the answer, to turn the client's times into ages.
     """
 
     role: str
@@ -144,7 +144,7 @@ class HaStatus:
 
 @attrs.frozen(kw_only=True)
 class GetStatus:
-    """Request: the status now."""
+    """Ask for the present HaStatus."""
 
     reply_to: ReplyTo[HaStatus]
 
@@ -268,5 +268,5 @@ class ConnectionState(Actor[Message]):
 
 
 def connection_name(slave: str, connection: int) -> str:
-    """The connection's name below `connections`."""
+    """The name of a connection's actor below `connections`."""
     return f"{slave}-{connection}"

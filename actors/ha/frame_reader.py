@@ -1,5 +1,4 @@
-"""What a slave's feeder reads next: bodies of large frames stay in the system until the store
-writes them, all else comes as bytes.
+"""Reads a slave's stream: bodies of large frames stay in the system until the store writes them.
 
 Differs from upstream, which gathers each frame in a buffer of 4 MiB and copies it from there.
 """
@@ -13,23 +12,23 @@ from actors.env.protocols import Held, ReceiveHalf
 from wire.ha.classic import FrameMeter
 
 RECEIVE_BYTES = 256 << 10
-"""One read into memory. The bytes go on to the store as they came."""
+"""The size of one read into memory. The bytes go on to the store as they came."""
 TURN_BYTES = 4 << 20
-"""Handed over at once, if so much is there: each hand-over has its price, whatever its size. Of
-bytes in memory it is at most one more read.
+"""How many bytes are handed over at once, if there are as many: each hand-over costs the same,
+whatever its size. Of bytes in memory it is at most one more read.
 """
 
 
 @attrs.define
 class FrameReader:
-    """Reads one connection's frames, without an opinion on any."""
+    """Reads one connection's frames without judging them."""
 
     _receive: ReceiveHalf
     _meter: FrameMeter
     _failed: Exception | None = None
 
     async def receive(self) -> tuple[bytes | Held, ...]:
-        """What is there, or comes next; () at the end. Held bytes belong to one body.
+        """Return what is there, or comes next; () at the end. Held bytes belong to one body.
 
         Raises: as `ReceiveHalf`, once all that came before has been given.
         """
@@ -46,9 +45,9 @@ class FrameReader:
         return tuple(pieces)
 
     def _wanted(self) -> tuple[int, bool]:
-        """How much to read, and whether to hold it.
+        """How many bytes to read, and whether they stay in the system.
 
-        Behind a large frame another one is expected, so that just its header is read.
+        After a large frame another one is expected, so that only its header is read.
         """
         meter = self._meter
         if meter.body_bytes < self._receive.hold_from_bytes:

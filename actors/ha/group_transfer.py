@@ -1,15 +1,15 @@
-"""GroupTransfer: answers appends when enough nodes hold them, and knows what readers may see.
+"""GroupTransfer answers appends when enough nodes hold them, and knows what readers may see.
 
 Source: apache/rocketmq store/ha/GroupTransferService.java; the decisions and their differences are
 in `core.transfer_wait`.
 
 Messages: RecordsWritten and LogGrew from the store; SlaveJoined, SlaveAcked and
 SlaveGone from the connections; Opened and GiveUp from the role keeper. Before the epoch has begun
-nothing counts as acknowledged: another node may be master by now. It asks nobody and tells
-pull_service the read limit, and the role keeper, once a second, how far it was ever raised. A
-restart forgets the waiting appends, whose outcome is then unknown, and ends all connections
-(rest_for_one), so that slaves report anew. Where the policy refuses appends before they are
-written, the store is told with every change (store.SetAdmission).
+nothing counts as acknowledged: another node may be master by now. It asks no actor. It sends
+pull_service the read limit, and the role keeper, once a second, the highest one. A restart forgets
+the waiting appends, whose outcome is then unknown, and ends all connections (rest_for_one), so that
+slaves report anew. If the policy refuses appends before they are written, the store is sent every
+change of that (store.SetAdmission).
 """
 
 from __future__ import annotations
@@ -35,13 +35,18 @@ from actors.storage.commitlog import pull_service, store_messages
 from actors.storage.log.growth import Subscribe, Unsubscribe
 
 GROWTH_WITHIN_S = 0.005
-"""The own log's growth answers nothing by itself while an append needs a slave too: the slave's
-report comes later, and whatever the log had grown before is read with it."""
+"""How long a report of the own log's growth may wait while an append needs a slave, too. The
+slave's report comes later, and the growth before it is read with it.
+"""
 
 
 @attrs.frozen(kw_only=True)
 class SlaveJoined:
-    """The first report of a connection was accepted. `holds_from_bytes`: report_progress.Start."""
+    """The first report of a connection was accepted.
+
+    Attributes:
+        holds_from_bytes: see `report_progress.Start`.
+    """
 
     slave: str
     connection: int
@@ -59,7 +64,7 @@ class SlaveAcked:
 
 @attrs.frozen(kw_only=True)
 class SlaveGone:
-    """The connection has ended."""
+    """The connection of a slave has ended."""
 
     slave: str
     connection: int
@@ -67,10 +72,10 @@ class SlaveGone:
 
 @attrs.frozen(kw_only=True)
 class GiveUp:
-    """Another node is master now: what waits will not be answered by this one.
+    """Another node is master now, so this one will not acknowledge the appends that wait.
 
     Attributes:
-        reason: for the producers.
+        reason: the reason that their producers get.
     """
 
     reason: str
@@ -88,7 +93,7 @@ class _DeadlineCame:
 
 @attrs.frozen(kw_only=True)
 class _HighWaterDue:
-    """Timer: the role keeper has not been told for a second."""
+    """Timer: the role keeper was sent nothing for a second."""
 
 
 Message: TypeAlias = (
@@ -109,7 +114,7 @@ def _connection(message: SlaveJoined | SlaveAcked | SlaveGone) -> tuple[str, int
 
 @attrs.define
 class GroupTransfer(Actor[_Inbox]):
-    """Implements what the module describes."""
+    """See the module's text."""
 
     mailbox = MailboxSpec(
         conflate={
@@ -128,13 +133,13 @@ class GroupTransfer(Actor[_Inbox]):
         factory=pull_service.AcknowledgedMark
     )
     _keeper: ActorRef[HighWater] | None = None
-    _role_status: RoleStatus | None = None  # None: nobody decides who is master
+    _role_status: RoleStatus | None = None  # None: the master never changes
     _begun: bool = False
     _refusal: str = ""
     _lost: GiveUp | None = None
 
     async def on_start(self) -> None:
-        await self._tell_admission()  # before anybody can append
+        await self._send_admission()  # before anybody can append
         within_s = GROWTH_WITHIN_S if self._wait.copies > 1 else 0.0
         await self._store.tell(Subscribe(subscriber=self.ctx.self_ref, within_s=within_s))
 
@@ -158,9 +163,9 @@ class GroupTransfer(Actor[_Inbox]):
                 case SlaveGone():
                     self._wait.gone(message.slave, message.connection)
                 case _DeadlineCame():
-                    pass  # what is due is looked at behind every batch
+                    pass  # after each batch all that is due is done
                 case Opened():
-                    pass  # the role status says it
+                    pass  # the role status has it
                 case GiveUp():
                     self._lost = message
                 case _HighWaterDue():
@@ -183,7 +188,7 @@ class GroupTransfer(Actor[_Inbox]):
         self._fail_all()
 
     def _fail_all(self) -> None:
-        """What waits gets no answer from this node any more: its outcome is unknown."""
+        """Fail the appends that wait, whose outcome is unknown: this node will not answer them."""
         for wait in self._wait.close():
             error = (
                 LeadershipLost(self._lost.reason, wait.first_bytes, wait.last_bytes)
@@ -204,10 +209,10 @@ class GroupTransfer(Actor[_Inbox]):
         """Carry the effects out: readers first, so that an answered append can be read at once."""
         self._begun = self._begun or self._role_status is None or self._role_status.view.opened
         if not self._begun:
-            await self._tell_admission()
+            await self._send_admission()
             return
         effects = self._wait.settle(self.ctx.now_s())
-        await self._tell_admission()
+        await self._send_admission()
         if effects.acknowledged_bytes is not None:
             self._acknowledged.raise_to(effects.acknowledged_bytes)
             self._readers.defer(
@@ -270,7 +275,7 @@ class GroupTransfer(Actor[_Inbox]):
     def _answer_unavailable(
         self, unavailable: tuple[tuple[store_messages.Waiting, str], ...]
     ) -> None:
-        """The policy does not let these wait. They are stored, and may yet be replicated."""
+        """Fail appends that the policy does not let wait. They are stored, and may be copied."""
         for wait, reason in unavailable:
             wait.reply_to.fail(
                 SlaveNotAvailable(f"stored, but {reason}", wait.first_bytes, wait.last_bytes)
@@ -284,7 +289,7 @@ class GroupTransfer(Actor[_Inbox]):
             )
         )
 
-    async def _tell_admission(self) -> None:
+    async def _send_admission(self) -> None:
         refusal = self._wait.refusal()
         if refusal != self._refusal:
             self._refusal = refusal

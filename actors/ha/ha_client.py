@@ -1,17 +1,17 @@
-"""HAClient: a slave's side of the replication. It connects, hands the master's bytes to the store,
-and reports.
+"""HAClient is a slave's side of the replication: it connects, hands bytes to the store, and
+reports.
 
 Source: apache/rocketmq store/ha/DefaultHAClient.java (5.3.3); the decisions and their differences
 are in `core.slave_progress` and `core.reconnect`.
 
 Messages: LogGrew and RawRefused from the store, CopyState from the scrubber,
-SetMaster from whoever learns of another master, and its feeder's. It tells the store OpenSession
-and AppendRaw and the master, through the stream, what it holds; connection_state hears
-ClientChanged. Its feeder waits for room in the mailbox, and the actor for room in the store's, so
-that a slow disk pushes back on the master's socket. A restart begins with a new connection.
+SetMaster from whoever learns of another master, and its feeder's. It sends the store OpenSession
+and AppendRaw, connection_state ClientChanged, and reports to the master, over the stream, what it
+holds. Its feeder waits for room in the mailbox, and the actor for room in the store's, so that a
+slow disk pushes back on the master's socket. A restart begins with a new connection.
 
 Differs from upstream: it connects from its own node's address, because nothing else on this wire
-says who it is.
+identifies it.
 """
 
 from __future__ import annotations
@@ -61,15 +61,18 @@ from actors.storage.log.log_reader import OffsetGone
 from actors.storage.scrub import scrubber_messages
 
 PENDING_BYTES = TURN_BYTES + RECEIVE_BYTES
-"""Received bytes that wait for this actor; the store's mailbox bounds what waits for the disk."""
+"""How many received bytes may wait for this actor; the store's mailbox bounds those for the disk.
+"""
 REPORT_TIMEOUT_S = 5.0
-"""A master that does not take 8 bytes for so long is not reading."""
+"""How long a master may take to accept 8 bytes before the connection ends, as it does not read."""
 VERIFY_TIMEOUT_S = 10.0
-"""For the master to open and to say what its log is; then the connection is made anew. Below the
-master's housekeeping interval, which ends connections without a report.
+"""How long the master may take to open and to report its log before the connection is made anew. It
+is less than the master's housekeeping interval, which ends connections without a report.
 """
 RANGE_TIMEOUT_S = 60.0
-"""For the store to write what the previous connection gave it; one that stands longer is lost."""
+"""How long the store may take to write what the previous connection gave it before the new
+connection ends.
+"""
 
 
 def client_status(
@@ -83,7 +86,11 @@ def client_status(
     meter: RateLimiter,
     now_s: float,
 ) -> ClientChanged:
-    """See `ClientChanged`. `progress` is None before the first report."""
+    """The status of a client, as a ClientChanged.
+
+    Args:
+        progress: None before the first report.
+    """
     waiting = reconnect.state == HAConnectionState.READY and not attempting
     return ClientChanged(
         master=master,
@@ -106,7 +113,8 @@ class HAClient(Actor[Inbox]):
     """See the module's text.
 
     Attributes:
-        next_session: numbers that outlive restarts of the actor: the store refuses older ones.
+        next_session: gives the next session's number. Numbers outlive restarts of the actor, and
+            the store refuses older ones.
     """
 
     mailbox = MailboxSpec(
@@ -131,11 +139,11 @@ class HAClient(Actor[Inbox]):
     _attempting: bool = False
     _arrived: dict[int, Connection] = attrs.field(factory=dict)  # connected, not yet taken over
     _connection: Connection | None = None
-    _damaged: bool = False  # the own copy is, so it follows nobody
+    _damaged: bool = False  # whether the own copy is, so that it does not follow
     _verifier: RecordVerifier | None = None  # outlives connections; busy while `_verifying`
     _verifying: bool = False
     _seen_bytes: int = 0
-    _left: int | None = None  # a session whose end the role keeper has not been told of
+    _left: int | None = None  # a session whose end was not reported to the role keeper yet
 
     async def on_start(self) -> None:
         self._master, upstream = self._settings.master, self._settings.dialect.upstream
@@ -244,7 +252,7 @@ class HAClient(Actor[Inbox]):
         self._verify_more()
 
     def _verify(self, keeper: ActorRef[Verify], session: int, end_bytes: int) -> None:
-        """Before the first report: is this log a part of the master's?"""
+        """Ask the role keeper before the first report: is this log a part of the master's?"""
         self.ctx.ask_later(
             keeper,
             Verified,
@@ -297,7 +305,7 @@ class HAClient(Actor[Inbox]):
                 self._reconnect.frame_accepted()
             await self._carry_out(connection, effects, held)
             if self._connection is None:
-                return  # lost: nothing more of it counts
+                return  # the connection was lost: nothing more of it counts
 
     async def _grew(self, message: store_messages.LogGrew) -> None:
         connection = self._connection
@@ -307,7 +315,7 @@ class HAClient(Actor[Inbox]):
             self._verify_more()
 
     def _verified_to(self, log: store_messages.LogRange) -> int | None:
-        """Up to where records were looked at; what earlier connections brought counts."""
+        """The end of the records that were checked, those of earlier connections included."""
         verifies, segment_bytes = self._settings.verifier, self._settings.segment_bytes
         if verifies is None:
             return None
@@ -324,7 +332,7 @@ class HAClient(Actor[Inbox]):
         return self._seen_bytes
 
     def _verify_more(self) -> None:
-        """Look at the next records beside the loop, if there are some and nobody does."""
+        """Check the next records beside the loop, if there are some and none are being checked."""
         connection, verifier = self._connection, self._verifier
         progress = connection.progress if connection is not None else None
         if progress is None or verifier is None or self._verifying:
@@ -357,8 +365,8 @@ class HAClient(Actor[Inbox]):
         self._seen_bytes = verifier.seen_bytes
         progress = connection.progress if connection is not None else None
         if connection is not None and progress is not None:
-            # The first report says where the log ends, whole records or not. Later ones wait for
-            # whole ones: a size that is damaged has all behind it look like the rest of a record.
+            # The first report is the log's end, within a record or not. Later ones wait for whole
+            # records: with a damaged size all that follows looks like the rest of a record.
             is_first = progress.reported_bytes is None
             seen_bytes = verifier.seen_bytes if is_first else verifier.at_bytes
             await self._carry_out(connection, progress.seen(seen_bytes))
@@ -391,7 +399,7 @@ class HAClient(Actor[Inbox]):
     async def _carry_out(
         self, connection: Connection, effects: slave_progress.Effects, held: Held | None = None
     ) -> None:
-        """In this order: give the bytes to the store, report what it has taken, leave."""
+        """Carry effects out in this order: give bytes to the store, report, end the connection."""
         if effects.append:
             await self._store.tell(raw_append(self._session, effects.append, held))
         if effects.report_bytes is not None:
@@ -442,7 +450,7 @@ class HAClient(Actor[Inbox]):
             self.ctx.emit(events.SlaveDiverged(session=self._session, mismatches=consecutive))
 
     def _lose(self, reason: Lost, detail: str) -> None:
-        """The connection or the attempt is over. Harmless when it was over before."""
+        """End the connection or the attempt; harmless when it has ended."""
         if self._connection is None and not self._attempting:
             return
         if self._connection is not None:

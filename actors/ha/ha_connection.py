@@ -1,4 +1,4 @@
-"""HAConnection: the supervisor of one slave connection's two sockets, as a specification.
+"""HAConnection is the supervisor of one slave connection's two sockets, as a specification.
 
 Source: apache/rocketmq store/ha/DefaultHAConnection.java. Upstream's two services stop each other
 by hand; here the first to end shuts the supervisor down, which stops the other and aborts the
@@ -27,7 +27,7 @@ from actors.runtime import (
 from actors.storage.log.log_reader import LogReader
 
 SOCKET_SHUTDOWN_S = 1.0
-"""Neither socket has anything to save, and the stream is aborted first."""
+"""How long a socket may take to stop: it has nothing to save, and the stream is aborted first."""
 
 
 def ha_connection(
@@ -36,7 +36,7 @@ def ha_connection(
     """The child of `connections` for one accepted stream.
 
     Resource handling: the stream belongs to the child from its start on; however it ends, the
-    stream is aborted and group_transfer and connection_state hear of it.
+    stream is aborted and group_transfer and connection_state are notified.
     """
     receive, send = stream.halves()
     name = connection_state.connection_name(slave, connection)
@@ -106,7 +106,7 @@ def _write_socket(
 
 
 def _socket(name: str, start: Callable[[], WriteSocket | ReadSocket]) -> ChildSpec:
-    """The first of the two to end takes the other along."""
+    """The child for one socket. When one of the two ends, the other is stopped."""
     return ChildSpec(
         name=name,
         start=start,

@@ -1,13 +1,13 @@
-"""ReadSocket: the reports of one slave connection.
+"""ReadSocket takes the reports of one slave connection.
 
 Source: apache/rocketmq store/ha/DefaultHAConnection.ReadSocketService; the decisions and their
 differences are in `core.report_progress`.
 
-Messages: LogGrew, and its feeder's. It tells write_socket where to begin, and has the store
-tell it what of the log may leave; group_transfer and connection_state what the slave holds. Growth
-is deferred to it before write_socket hears of it, so it knows the master's end before a byte
-of it can leave, and no true report looks too high. It ends with the connection: on the end of the
-stream, a refused report, or silence.
+Messages: LogGrew, and its feeder's. It sends write_socket where to begin, and has the store send it
+what of the log may be sent; group_transfer and connection_state get what the slave holds. A growth
+of the log is deferred to this actor before write_socket gets it, so it knows the master's end
+before a byte of it can be sent, and no true report looks too high. It ends with the connection: on
+the end of the stream, a refused report, or silence.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from wire.errors import RemoteProtocolError
 from wire.ha.classic import ReportDecoder
 
 RECEIVE_BYTES = 4096
-"""512 reports: far more than a slave sends between two reads."""
+"""The size of one read: 512 reports, far more than a slave sends between two reads."""
 
 
 @attrs.frozen(kw_only=True)
@@ -55,7 +55,7 @@ class _StreamEnded:
 
 @attrs.frozen(kw_only=True)
 class _Housekeeping:
-    """Timer."""
+    """Timer: the connection may have been silent for too long."""
 
 
 Message: TypeAlias = store_messages.LogGrew
@@ -67,7 +67,7 @@ class ReadSocket(Actor[_Inbox]):
     """See the module's text.
 
     Attributes:
-        synced: only synced bytes leave, so growth that is not synced yet wakes no writer.
+        synced: whether only synced bytes are sent, so that other growth does not wake the writer.
     """
 
     mailbox = MailboxSpec(capacity=64, conflate={store_messages.LogGrew: lambda message: None})

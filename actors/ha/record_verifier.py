@@ -1,10 +1,10 @@
-"""Looks at the records that a Java master sends before a slave reports them.
+"""Checks the records that a Java master sends before a slave reports them.
 
-Between two nodes of ours the master compares what it sends with digests; a Java broker has none, so
-that the records' CRCs are what there is. Upstream's slave reports what it was sent, and sees a bad
+Between two nodes of ours the master compares what it sends with digests. A Java broker has none, so
+only the records' CRCs can be checked. Upstream's slave reports what it was sent, and notices a bad
 record when it is consumed.
 
-It reads back what the store has written, in a thread, beside the loop that copies.
+The verifier reads back what the store has written, in a thread, beside the loop that copies.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from actors.storage.log.log_reader import LogReader
 from wire.files.commit_log import Stop, scan
 
 STEP_BYTES = 1 << 20
-"""Read and checked by one call beside the loop: 1 ms, or 5 ms where records have 256 bytes."""
+"""Bytes read and checked by one call beside the loop: 1 ms, or 5 ms with records of 256 bytes."""
 
 
 @attrs.define(kw_only=True)
@@ -24,8 +24,8 @@ class RecordVerifier:
 
     Attributes:
         at_bytes: all records below are good.
-        seen_bytes: up to there everything was looked at; behind `at_bytes` lies what can be no
-            whole record yet, if its size is to be believed.
+        seen_bytes: everything below was read. From `at_bytes` on it is part of a record, if the
+            record's size is right.
         problem: what is wrong with the record at `at_bytes`; "" for nothing.
     """
 
@@ -40,7 +40,9 @@ class RecordVerifier:
         self.seen_bytes = self.at_bytes
 
     def step(self, limit_bytes: int) -> bool:
-        """Look at the next records below the log's end; whether more of them can be looked at.
+        """Check the next records below the log's end.
+
+        Returns: whether more of them can be checked.
 
         Raises: OffsetGone, OSError.
         """
@@ -64,17 +66,17 @@ class RecordVerifier:
                 self.seen_bytes = at + len(data)
             case _:
                 self.problem = stopped.reason or "no record is there"
-        self.reader.drop_below(self.at_bytes)  # what is held stays on the disk when it is deleted
+        self.reader.drop_below(self.at_bytes)  # an open file stays on the disk after its deletion
         return not self.problem and self.seen_bytes < limit_bytes
 
     def anew(self) -> RecordVerifier:
-        """One that looks once more at what was a problem: it may have been mended."""
+        """A verifier that checks the record with the problem again, which may have been mended."""
         return RecordVerifier(
             reader=self.reader, record_bytes_max=self.record_bytes_max, at_bytes=self.at_bytes
         )
 
     def _skip(self, end_bytes: int, limit_bytes: int) -> None:
-        """The rest of a file is blank; a frame may have brought a part of that only."""
+        """Skip the blank rest of a file, of which a frame may have brought a part only."""
         if end_bytes <= limit_bytes:
             self.at_bytes = self.seen_bytes = end_bytes
         else:

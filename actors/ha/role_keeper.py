@@ -1,14 +1,14 @@
-"""RoleKeeper: one group's role on this node. It outlives the group's tree, which it has restarted.
+"""RoleKeeper keeps one group's role on this node. It outlives the group's tree, and restarts it.
 
-The decisions are in `core.role_rules`; this actor carries them out, in this order: remember
-(written and synced, inline, for it is rare; how far all is acknowledged, which is not, beside the
-loop), set the store's gate, restart the tree, ask, answer, emit,
-publish. So nobody hears of what would be forgotten.
+The decisions are in `core.role_rules`. This actor carries them out in this order: save the record,
+set the store's gate, restart the tree, ask, answer, emit, publish. So no other actor or node learns
+what might be forgotten. The record is written and synced inline, because it rarely changes; the
+high-water mark, which often does, is saved beside the loop.
 
-Messages: see `role_messages`. It tells the store SetGate, group_transfer Opened and GiveUp and the
-node's root RestartChild, and asks its `RoleAuthority`; it waits for no answer. A crash ends the
-node: what it has remembered is in doubt then, and a fresh start hears the members again. A disk
-without room for it is waited for, see `unsaved_record`.
+Messages: see `role_messages`. It sends the store SetGate, group_transfer Opened and GiveUp, and the
+node's root RestartChild, and asks its `RoleAuthority`; it does not wait for answers. A crash ends
+the node, because it is in doubt then what was saved; a restart asks the members again. It waits for
+a disk without room for the record, see `unsaved_record`.
 """
 
 from __future__ import annotations
@@ -53,22 +53,22 @@ from actors.storage.scrub.scrubber_messages import CopyState
 NOTHING = Effects()
 _LOGGER = logging.getLogger("triolog.ha")
 REQUESTS_MAX = 1024
-"""Promotions that may wait for the tree at once."""
+"""How many promotions may wait for the tree at once."""
 
 
 @attrs.frozen(kw_only=True)
 class _Tick:
-    """Timer: the time is over that a master waits for silent members, or that a claim lasts."""
+    """Timer: a master has waited long enough for silent members, or a claim has timed out."""
 
 
 @attrs.frozen(kw_only=True)
 class _FreshTick:
-    """Timer: members are asked again for fresh reads, or one has waited for long enough."""
+    """Timer: members have to be asked again for fresh reads, or one has waited for too long."""
 
 
 @attrs.frozen(kw_only=True)
 class _RoomDue:
-    """Timer: there may be room again for what could not be remembered."""
+    """Timer: there may be room again for what could not be saved."""
 
 
 _Inbox: TypeAlias = Message | _Tick | _FreshTick | _RoomDue
@@ -79,12 +79,12 @@ class RoleKeeper(Actor[_Inbox]):
     """See the module's text.
 
     Attributes:
-        group: its name, and its child's in the node's root.
-        remember: writes and syncs the record. Raises: NoRoom: the old one stays. OSError.
-        note: the same beside the loop, of what nobody relies on yet.
-        root: of the node.
-        authority: who says which node is master.
-        fresh: reads that wait to know what is fresh.
+        group: the group's name, and its child's in the node's root.
+        remember: writes and syncs the record. Raises: NoRoom: the old one is kept. OSError.
+        note: does the same beside the loop, with what nothing rests on yet.
+        root: the node's root supervisor.
+        authority: decides which node is master.
+        fresh: the reads that wait until it is known what is fresh.
     """
 
     mailbox = MailboxSpec(
@@ -100,7 +100,7 @@ class RoleKeeper(Actor[_Inbox]):
     transfer_ref: ActorRef[group_transfer.Message]
     authority: RoleAuthority
     fresh: FreshReads[ReplyTo[Fresh]]
-    _life: int = 0
+    _store: int = 0  # incarnation of the group's store
     _opening: str = ""  # why the group's tree waits for room
     _asking: Verify | None = None
     _unsaved: UnsavedRecord[Message | _Tick | _FreshTick] = attrs.field(factory=UnsavedRecord)
@@ -110,7 +110,7 @@ class RoleKeeper(Actor[_Inbox]):
         self._publish()
 
     async def on_stop(self, reason: StopReason) -> None:
-        """The tree below has stopped; what it said last came before this."""
+        """Do nothing: the group's tree has stopped, and its last messages came before this."""
 
     async def handle(self, message: _Inbox) -> None:
         if isinstance(message, _RoomDue):
@@ -169,10 +169,13 @@ class RoleKeeper(Actor[_Inbox]):
     # Remembering.
 
     async def _saved(self, record: GroupRecord, *, rests: bool = True) -> bool:
-        """False: there is no room; it is tried again in a while, unless a later one is saved.
+        """Save the record.
 
         Args:
-            rests: something rests on it.
+            rests: whether something rests on it.
+
+        Returns: False if there is no room; it is tried again in a while, unless a later one is
+            saved.
         """
         unsaved = self._unsaved
         try:
@@ -216,7 +219,7 @@ class RoleKeeper(Actor[_Inbox]):
     # Effects.
 
     async def _carry_out(self, message: Message | _Tick | _FreshTick, effects: Effects) -> None:
-        """In the order that the module's text gives, behind what is remembered."""
+        """Carry effects out in the order of the module's text, once the record is saved."""
         await self._act(effects)
         match message:
             case Fence():
@@ -229,7 +232,7 @@ class RoleKeeper(Actor[_Inbox]):
         await self._settle_fresh(self.ctx.now_s())
 
     def _store_started(self, message: store_messages.StoreStarted, now_s: float) -> Effects:
-        self._life, self._opening = message.life, ""
+        self._store, self._opening = message.incarnation, ""
         held = message.range
         return self.rules.started(
             message.promotion,
@@ -266,7 +269,7 @@ class RoleKeeper(Actor[_Inbox]):
             is_master = gate.master == self.rules.node
             hint = None if is_master else gate.master or None
             closed = store_messages.GateClosed(reason=gate.reason, hint=hint, is_master=is_master)
-        await self.store_ref.tell(store_messages.SetGate(life=self._life, closed=closed))
+        await self.store_ref.tell(store_messages.SetGate(incarnation=self._store, closed=closed))
 
     def _publish(self) -> None:
         view = self.rules.view()
@@ -282,7 +285,7 @@ class RoleKeeper(Actor[_Inbox]):
             message.reply_to.fail(Overloaded(f"{FRESH_READS_MAX} fresh reads wait already"))
 
     async def _settle_fresh(self, now_s: float) -> None:
-        """Whatever has come may be what they wait for."""
+        """Answer the fresh reads for which the last message was enough, and ask for the others."""
         own = self.rules.view() if self.rules.acts else None
         effects = self.fresh.settle(own, now_s, self.rules.next_question)
         for reply_to, found in effects.done:
@@ -310,7 +313,7 @@ class RoleKeeper(Actor[_Inbox]):
             )
 
     def _replaced(self) -> None:
-        """An older connection is not waited for any more."""
+        """Refuse an older connection that waits for its verdict: a newer one has replaced it."""
         if self._asking is not None:
             self._asking.reply_to.send(NEWER)
             self._asking = None
@@ -328,8 +331,9 @@ class RoleKeeper(Actor[_Inbox]):
         self._waiting.append(message)
 
     def _answer_records(self) -> None:
-        """Answer those that the tree acts by, or will when it finds room, and those that a later
-        one has overtaken.
+        """Answer the promotions that are settled.
+
+        The tree acts by them, or will when there is room, or a later one has superseded them.
         """
         if not self._waiting:
             return

@@ -1,4 +1,7 @@
-"""What the role keeper takes and answers; import them as `role_messages.HighWater` and so on."""
+"""The messages of the role keeper and their answers.
+
+They are written with the module's name: `role_messages.HighWater` and so on.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,14 @@ from actors.storage.files.room import OpeningWaits
 from actors.storage.scrub.scrubber_messages import CopyState
 
 HIGH_WATER_S = 1.0
-"""The actor that acknowledges or reports tells the keeper at most so often: each time the identity
-is written and synced.
+"""The least time between two HighWater messages, in seconds: for each the identity file is written
+and synced.
 """
 
 
 @attrs.frozen(kw_only=True)
 class HighWater:
-    """This node has acknowledged to a producer, or reported to its master, up to here."""
+    """This node has acknowledged to a producer, or reported to its master, all up to here."""
 
     offset_bytes: int
 
@@ -30,9 +33,10 @@ class Verified:
     """The answer to Verify.
 
     Attributes:
-        fits: the log may follow this master.
-        detail: why it may not, for people.
-        whole_at_bytes: with HighWater of this, at once, the log counts again; None: it does.
+        fits: whether the log may follow this master.
+        detail: for people: why it may not.
+        whole_at_bytes: the offset whose HighWater, sent at once, makes the log count again; None if
+            it counts now.
     """
 
     fits: bool
@@ -42,11 +46,13 @@ class Verified:
 
 @attrs.frozen(kw_only=True)
 class Verify:
-    """A slave has a connection to its master: may it report? Answered once the master said enough.
+    """Ask whether a slave may report over its connection to its master.
+
+    Answered once the master has reported enough about its own log.
 
     Attributes:
-        session: of the connection; a later one replaces it.
-        end_bytes: of the own log, with nothing of an earlier session under way.
+        session: the connection's session; a later one replaces it.
+        end_bytes: the end of the own log, with nothing of an earlier session under way.
     """
 
     session: int
@@ -56,17 +62,17 @@ class Verify:
 
 @attrs.frozen(kw_only=True)
 class MasterLeft:
-    """The connection of that session has ended."""
+    """The connection of that session to the master has ended."""
 
     session: int
 
 
 @attrs.frozen(kw_only=True)
 class MemberReported:
-    """The role authority: what a member is in the group.
+    """The role authority reports what a member is in the group.
 
     Attributes:
-        asked: number of the question that this answers; 0: nobody asked.
+        asked: the number of the question that this answers; 0 if it was not asked for.
     """
 
     member: str
@@ -76,11 +82,13 @@ class MemberReported:
 
 @attrs.frozen(kw_only=True)
 class Fresh:
-    """The answer to AskFresh: a read that shows all below `offset_bytes` has missed nothing that
-    was acknowledged before; on the master, one of what it shows itself has not either.
+    """The answer to AskFresh.
+
+    A read that shows all below `offset_bytes` has missed nothing that was acknowledged before. On
+    the master, a read of what it shows itself has not either.
 
     Attributes:
-        refused: why nobody knows, "" if one does.
+        refused: why the offset is unknown; "" if it is known.
     """
 
     offset_bytes: int
@@ -89,8 +97,9 @@ class Fresh:
 
 @attrs.frozen(kw_only=True)
 class AskFresh:
-    """Up to where is a read fresh here? Answered at `deadline_s` at the latest. See
-    `core.freshness`.
+    """Ask up to where a read is fresh here, see `core.freshness`.
+
+    Answered at `deadline_s` at the latest.
     """
 
     deadline_s: float
@@ -99,7 +108,7 @@ class AskFresh:
 
 @attrs.frozen(kw_only=True)
 class ReportedAhead:
-    """A slave whose log cannot be asked for (a Java broker) reported more than this log holds."""
+    """A slave that cannot be asked (a Java broker) reported more than this log holds."""
 
     slave: str
     offset_bytes: int
@@ -130,7 +139,7 @@ class Resync:
     """Set aside what this slave's log has beyond `cut_bytes`; answered when it has opened again.
 
     Attributes:
-        number: of the promotion that its master acts by.
+        number: the promotion by which its master acts.
     """
 
     number: int
@@ -143,7 +152,7 @@ class Done:
     """A request was carried out, or refused.
 
     Attributes:
-        refused: why, "" if it was not.
+        refused: why it was refused; "" if it was not.
     """
 
     refused: str = ""

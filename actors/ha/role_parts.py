@@ -1,6 +1,4 @@
-"""What a group's role keeper is made of, outside of its tree: the memory, the role status, the
-rules, and who decides which node is master.
-"""
+"""What a group's role keeper is made from: its record, its status, its rules, and its authority."""
 
 from __future__ import annotations
 
@@ -24,31 +22,31 @@ TOKEN_MAX = 2**63 - 1
 
 
 class RoleAuthority(Protocol):
-    """Who decides which node is master of a group, as the group's role keeper on one node sees it.
+    """Decides which node is master of a group, for the group's role keeper on one node.
 
-    It comes to the keeper's mailbox by itself: `Record` says who is master by which number, `Fence`
-    that this is about to change, and `MemberTold` what a member is, whenever that changes. What the
-    keeper does by these is its own matter: it remembers before it acts, never acts by a lower
-    number, and opens only what its rules allow.
+    It sends messages to the keeper by itself: `Record` says who is master by which number, `Fence`
+    that this is about to change, and `MemberReported` what a member is, whenever that changes. The
+    keeper decides what to do by them: it saves before it acts, never acts by a lower number, and
+    opens only what its rules allow.
     """
 
     async def ask(self, member: str, number: int) -> None:
-        """Have the member say what it is at this moment: `MemberTold` with this number, a later
-        one's, or nothing if it cannot be reached, in which case the keeper asks again.
+        """Have the member report its present state; return without waiting for it.
 
-        Returns without waiting for it.
+        It comes as `MemberReported` with this number, or with that of a later question. If the
+        member cannot be reached nothing comes, and the keeper asks again.
         """
 
 
 @attrs.frozen(kw_only=True)
 class RoleParts:
-    """One group's.
+    """What one group's role keeper is made from.
 
     Attributes:
-        authority: who decides which node is master, on the node with these actors.
-        record: what is remembered now.
-        remember: writes and syncs it. Raises: OSError.
-        note: the same beside the loop, of what nobody relies on yet.
+        authority: makes the authority, for a node with these actors.
+        record: gives the saved record.
+        remember: writes and syncs a record. Raises: OSError.
+        note: does the same beside the loop, with what nothing rests on yet.
     """
 
     file_master: str
@@ -60,7 +58,7 @@ class RoleParts:
 
     @property
     def promotion(self) -> Promotion:
-        """The master by the newest remembered promotion."""
+        """The newest saved promotion."""
         record = self.record()
         return Promotion(record.promotion_number, record.promotion_master or self.file_master)
 
@@ -93,5 +91,5 @@ def fresh_reads(group: ClassicGroup, node: str) -> FreshReads[ReplyTo[Fresh]]:
 def first_view(
     config: ClusterConfig, group: ClassicGroup, node: str, record: GroupRecord
 ) -> RoleView:
-    """What is published before the keeper runs."""
+    """The view that is published before the keeper runs."""
     return role_rules(config, group, node, record, random.Random(0)).view()

@@ -1,4 +1,4 @@
-"""What the connections of a group share, on the master and on a slave."""
+"""The settings of a group's connections, on the master and on a slave."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from actors.storage.scrub import scrubber_messages
 
 @attrs.frozen(kw_only=True)
 class ConnectionSettings:
-    """What all connections of a group share.
+    """What all connections of a group on the master share.
 
     Attributes:
         log_folder: the store's `commitlog/`.
-        synced: only synced bytes leave.
-        rate_bytes_per_s: per connection; None = no limit.
-        poll_s: a writer that has sent all looks again so often; None: with every growth of the log.
-        connections_path: path of the dynamic supervisor, for the names below it.
-        scrubber: checks what is about to leave; None: nobody does.
+        synced: whether only synced bytes are sent.
+        rate_bytes_per_s: the limit of each connection; None = no limit.
+        poll_s: how often a writer that has sent all looks again; None: it is woken by every growth
+            of the log.
+        connections_path: the path of the dynamic supervisor, for the names below it.
+        scrubber: checks bytes before they are sent; None: they are not checked.
     """
 
     registry: Registry
@@ -48,12 +49,12 @@ class ConnectionSettings:
 
 @attrs.frozen(kw_only=True)
 class ClientSettings:
-    """What a slave's client needs to know of its group; units as in the configuration.
+    """The settings of a slave's client; units as in the configuration.
 
     Attributes:
-        keeper: says whether this log may follow the master; None: it may.
-        verifier: looks at records from an offset on where one begins, before they are reported;
-            None: the master has compared what it sends.
+        keeper: the role keeper, which judges whether this log may follow the master; None: it may.
+        verifier: makes a verifier that checks records, from an offset on where one begins, before
+            they are reported; None: the master has compared what it sends.
     """
 
     own_host: str

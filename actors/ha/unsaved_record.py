@@ -1,7 +1,7 @@
-"""What a group must remember while the disk has no room for it, and what came meanwhile.
+"""A group's record for which the disk has no room, and the messages that wait for it.
 
-How far it has acknowledged may be saved later. All else is saved before anybody hears of it: then
-the rest of its effects waits, and so does every later message; who asks for something is refused.
+The high-water mark may be saved later. Everything else in the record is saved before anything rests
+on it. So the rest of the effects waits, and so does every later message; requests are refused.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ M = TypeVar("M")
 
 @attrs.define
 class UnsavedRecord(Generic[M]):
-    """See the module's text. One owner: the role keeper.
+    """The record that is to be saved, and the messages that wait. The role keeper owns it.
 
     Attributes:
-        reason: why it cannot be saved, for people; "": nothing is owed.
-        record: what is to be saved; None: nothing.
-        waits: the message whose effects wait for it, and these; None: nothing waits.
+        reason: for people: why the record cannot be saved; "" if there is none to save.
+        record: the record to save; None if there is none.
+        waits: the message whose effects wait for it, and these effects; None if none do.
     """
 
     reason: str = ""
@@ -46,7 +46,7 @@ class UnsavedRecord(Generic[M]):
     _held: dict[tuple[object, ...], M] = attrs.field(factory=dict, init=False)
 
     def hold(self, message: M) -> None:
-        """Keep a message until there is room; of those that say the same thing the newest."""
+        """Keep a message until there is room; of several of the same subject, the newest."""
         key: tuple[object, ...] = (type(message),)
         match message:
             case Fence() | Record() | Resync():
@@ -65,7 +65,7 @@ class UnsavedRecord(Generic[M]):
         self._held[key] = message
 
     def released(self) -> list[M]:
-        """It is saved. Gives the messages that were kept."""
+        """Remove and return the messages that were kept, because the record is saved."""
         held = list(self._held.values())
         self.reason, self.record, self.waits = "", None, None
         self._held.clear()

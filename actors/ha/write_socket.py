@@ -1,18 +1,17 @@
-"""WriteSocket: sends one slave the log.
+"""WriteSocket sends the log to one slave.
 
 Source: apache/rocketmq store/ha/DefaultHAConnection.WriteSocketService; the decisions and their
 differences are in `core.transfer_progress`.
 
-Differs from upstream: what leaves is first compared with what was written
+Differs from upstream: bytes are compared with what was written before they are sent
 (`storage.scrub.scrubber`), so that a damaged copy does not become the slave's;
 `storage.scrub.approval` says how long that holds.
 
-Messages: Begin, once, from read_socket, and LogGrew from the store. It asks the scrubber
-Check, ahead of what it sends. With `poll_s` growth
-wakes nobody: the next look is at a multiple of it, as an idle writer of upstream's ASYNC_MASTER
-looks (T19). How far it is it tells connection_state deferred. It waits only for its own slave's
-socket, so a stalled slave delays nobody else. It ends with the connection: when a send fails, or
-when the file it needs was deleted by age.
+Messages: Begin, once, from read_socket, and LogGrew from the store. It asks the scrubber Check,
+ahead of what it sends. With `poll_s` growth does not wake it: it looks at each multiple of that, as
+an idle writer of upstream's ASYNC_MASTER does (T19). It defers its position to connection_state. It
+waits only for its own slave's socket, so a stalled slave does not delay others. It ends with the
+connection: when a send fails, or when the file that it needs was deleted by age.
 """
 
 from __future__ import annotations
@@ -34,19 +33,23 @@ from actors.storage.scrub import scrubber_messages
 from actors.storage.scrub.approval import HOLDS_S, Approval
 
 TURN_BYTES = 1 << 20
-"""Sent between two looks at the mailbox, so that a stop or a deletion is seen in time."""
+"""Bytes sent between two looks at the mailbox, so that a stop or a deletion is noticed in time."""
 COPY_BYTES = 16 << 10
-"""Up to here a frame is read and sent with its header in one call; above it goes by sendfile, but
-for a slow link, which leaves its bytes time to rot meanwhile.
+"""The largest frame that is read and sent with its header in one call. A larger one is sent by
+sendfile, but not over a slow link, where bytes on the disk might rot meanwhile.
 """
 TURN_S = HOLDS_S / 4
-"""Or so long, on a slow link: what is sent was compared not much longer ago than HOLDS_S."""
+"""The longest turn on a slow link, so that bytes are sent not much later than HOLDS_S after they
+were compared.
+"""
 AHEAD_BYTES = scrubber_messages.CHECK_BYTES
-"""With less than so much left that may be sent, the next is asked for: while one answer's bytes are
+"""With fewer bytes left that may be sent, the next ones are asked for: while one answer's bytes are
 sent, those of the next are compared.
 """
 CHECK_TIMEOUT_S = 60.0
-"""A file without digests is parsed first: 1 GiB of small records in some seconds."""
+"""How long the scrubber may take to answer. A file without digests is parsed first: 1 GiB of small
+records in some seconds.
+"""
 
 
 @attrs.frozen(kw_only=True)
@@ -58,12 +61,12 @@ class Begin:
 
 @attrs.frozen(kw_only=True)
 class _Wake:
-    """Timer (heartbeat, next tick of the rate limit), or the rest of a long turn."""
+    """Timer: a heartbeat or the next tick of the rate limit is due; or a long turn goes on."""
 
 
 @attrs.frozen(kw_only=True)
 class _CheckDue:
-    """Timer: what was damaged may be mended by now."""
+    """Timer: damaged bytes may have been mended."""
 
 
 @attrs.frozen
@@ -87,7 +90,7 @@ class WriteSocket(Actor[_Inbox]):
     """See the module's text.
 
     Attributes:
-        scrubber: says what may be sent; None: all that is there.
+        scrubber: answers which bytes may be sent; None: all may.
     """
 
     mailbox = MailboxSpec(capacity=8, conflate={store_messages.LogGrew: _only, _Wake: _only})
@@ -136,7 +139,7 @@ class WriteSocket(Actor[_Inbox]):
         self._busy_s = self.ctx.now_s() - began_s
 
     def _grew(self, message: store_messages.LogGrew, now_s: float) -> None:
-        """It may have come while the last turn was taken."""
+        """Note the log's new range, which may have come during the last turn."""
         self._leaves_bytes = message.synced_bytes if self._synced else message.written_bytes
         self._min_bytes = message.min_bytes
         self._log.drop_below(message.min_bytes)
@@ -159,7 +162,7 @@ class WriteSocket(Actor[_Inbox]):
             )
 
     def _checked(self, message: _Checked) -> None:
-        """What is damaged is waited for: the slave stays connected, and behind."""
+        """Take the scrubber's answer. At damaged bytes the slave has to wait, connected."""
         self._checking = False
         start, until, outcome = message.start_bytes, message.start_bytes, message.outcome
         is_good = False
@@ -172,7 +175,7 @@ class WriteSocket(Actor[_Inbox]):
             self.ctx.timers.start("check", recheck_s, _CheckDue())
 
     def _limit(self, now_s: float) -> tuple[int, float]:
-        """How far may be sent, and until when."""
+        """The offset up to which bytes may be sent, and until when."""
         next_bytes = self._progress.next_bytes
         if self._scrubber is None or next_bytes is None:
             return self._leaves_bytes, now_s + TURN_S
@@ -221,8 +224,8 @@ class WriteSocket(Actor[_Inbox]):
             self._tell_position(sent_before)
 
     async def _send_step(self, step: Frame | Heartbeat) -> None:
-        """One whole frame. Whatever interrupts it makes the stream unusable, and ends the
-        connection.
+        """Send one whole frame. If that is interrupted the stream is unusable, so the connection
+        ends.
         """
         size = step.size_bytes if isinstance(step, Frame) else 0
         header = self._dialect.encode_frame_header(step.offset_bytes, size)

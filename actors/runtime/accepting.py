@@ -90,7 +90,7 @@ class Accepting(Actor[Inbox]):
         """The peer, by its address; None: that address may not connect."""
 
     async def refused(self, stream: Stream, reason: str, connection: int | None) -> None:
-        """A stream was closed without an owner. As it is, it counts them for `tell_refused`.
+        """A stream was closed without an owner. As it is, it counts them for `report_refused`.
 
         Args:
             reason: UNKNOWN_ADDRESS, FULL or NOT_STARTED.
@@ -98,9 +98,9 @@ class Accepting(Actor[Inbox]):
         """
         count = self._refused[reason] = self._refused.get(reason, 0) + 1
         if count & (count - 1) == 0:
-            self.tell_refused(stream, reason, count)
+            self.report_refused(stream, reason, count)
 
-    def tell_refused(self, stream: Stream, reason: str, count: int) -> None:
+    def report_refused(self, stream: Stream, reason: str, count: int) -> None:
         """The 1st, 2nd, 4th, 8th ... was closed for this reason: a flood of them is not one of
         events."""
 

@@ -30,7 +30,7 @@ class Process(Protocol):
         """Ask it to end in order. Any number of times."""
 
     async def run(self, started: Callable[[], None]) -> None:
-        """Live, calling `started` once ready."""
+        """Run until it ends; call `started` once it is ready."""
 
     def open_to_kill(self) -> None:
         """Lift every shield below, so that a cancellation passes, and remember being killed."""

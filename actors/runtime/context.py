@@ -93,7 +93,7 @@ class ActorContext(Generic[M]):
         return self._registry.ref(path)
 
     def spawn(self, async_fn: Callable[[Unpack[Ts]], Awaitable[object]], *args: *Ts) -> None:
-        """Start a feeder: a task that awaits an outside source and tells this actor what came.
+        """Start a feeder: a task that awaits an outside source and sends what came to this actor.
 
         It runs in the actor's own nursery, is cancelled before `on_stop`, and its crash is the
         actor's crash.

@@ -71,7 +71,7 @@ class ActorProcess:
         return []
 
     async def run(self, started: Callable[[], None]) -> None:
-        """Live once.
+        """Run once.
 
         In order: on_start, started, messages, mailbox closed, feeders end, on_stop, replies fail.
         """

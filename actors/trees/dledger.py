@@ -58,7 +58,7 @@ from actors.state_machine import StateMachine
 from actors.storage.files.room import Room
 from actors.storage.ledger.entry_window import EntryWindow
 from actors.storage.ledger.ledger import LedgerStore
-from actors.storage.ledger.member_opening import open_member, tell_stranger
+from actors.storage.ledger.member_opening import open_member, warn_of_stranger
 from actors.storage.ledger.memory_ledger import open_memory_ledger
 from actors.storage.ledger.snapshots import SnapshotFolder
 from actors.storage.ledger.store import Store
@@ -134,7 +134,7 @@ def _ledger(
         )
     if note is not None:
         note.opened(ledger)
-    tell_stranger(ledger, setup.layout, (*group.members, *group.members_before), emit)
+    warn_of_stranger(ledger, setup.layout, (*group.members, *group.members_before), emit)
     return ledger
 
 

@@ -134,7 +134,7 @@ class KitStore(Actor[KitMessage]):
         await self._publish()
 
     async def _publish(self) -> None:
-        await self.kit.growth.tell(self.kit.extent())
+        await self.kit.growth.publish(self.kit.extent())
 
 
 @attrs.define

@@ -90,9 +90,9 @@ class Kit:
     def names(self) -> list[str]:
         return [f"{name} {type(what).__name__}" for name, what in self.log]
 
-    async def started(self, promotion: Promotion | None = None, life: int = 1) -> None:
+    async def started(self, promotion: Promotion | None = None, incarnation: int = 1) -> None:
         promotion = promotion or Promotion(0, "n0")
-        await self.keeper.tell(store_messages.StoreStarted(life, promotion, RANGE, 0, True))
+        await self.keeper.tell(store_messages.StoreStarted(incarnation, promotion, RANGE, 0, True))
 
     async def member(self, name: str, asked: int = 0, **changes: Any) -> None:
         state = slave(name, **{"state": "connecting", "history": (), **changes})
@@ -170,7 +170,7 @@ async def test_an_epoch_is_remembered_before_the_gate_opens_and_it_is_shown(
         names = [name for name in kit.names() if name != "store SetGate"]
         assert names == ["remembered GroupRecord", "emitted GroupOpened", "transfer Opened"]
         (gate,) = [what for name, what in kit.log if name == "store" and what.closed is None]
-        assert gate.life == 1
+        assert gate.incarnation == 1
         assert kit.names().index("remembered GroupRecord") < kit.log.index(("store", gate))
         assert kit.role_status.is_open
 
@@ -223,10 +223,10 @@ async def test_a_promotion_is_answered_when_the_tree_acts_by_it(autojump_clock: 
             assert ("root", runtime_requests.RestartChild(name="orders")) in kit.log
             assert answers == []
             assert not kit.role_status.is_open
-            await kit.started(Promotion(0, "n0"), life=2)
+            await kit.started(Promotion(0, "n0"), incarnation=2)
             await settle()
             assert answers == [], "that tree was built before"
-            await kit.started(Promotion(1, "n1"), life=3)
+            await kit.started(Promotion(1, "n1"), incarnation=3)
         assert answers == [Done()]
         assert kit.role_status.view.number == 1
 
@@ -269,7 +269,7 @@ async def test_a_tree_that_waits_for_room_is_told_of_and_not_waited_for(
         await settle()
         assert kit.role_status.view.reason != why
         kit.keeper.offer(OpeningWaits(why))
-        await kit.started(Promotion(1, "n1"), life=2)
+        await kit.started(Promotion(1, "n1"), incarnation=2)
         await settle()
         assert (kit.role_status.view.reason, kit.role_status.view.number) == ("", 1)
 
@@ -362,7 +362,7 @@ async def test_a_promotion_waits_for_room_and_who_asks_meanwhile_is_refused(
             assert kit.role_status.view.reason.startswith("no room: ")
             refused = await kit.record(2, "n2")
             assert refused.refused.startswith("no room: ")
-            await kit.started(Promotion(1, "n1"), life=2)  # held, and not forgotten
+            await kit.started(Promotion(1, "n1"), incarnation=2)  # held, and not forgotten
             await trio.sleep(5)
             assert kit.names()[before:] == ["emitted RecordUnsaved"]
             assert not answers

@@ -13,10 +13,10 @@ CLOSED = store_messages.GateClosed(reason="n1 is ahead", is_master=True)
 
 
 async def set_gate(
-    kit: Kit, closed: store_messages.GateClosed | None, life: int = 1
+    kit: Kit, closed: store_messages.GateClosed | None, incarnation: int = 1
 ) -> store_messages.LogRange:
     """The range that is asked for afterwards is final, if the gate is closed."""
-    await kit.store.tell(store_messages.SetGate(life=life, closed=closed))
+    await kit.store.tell(store_messages.SetGate(incarnation=incarnation, closed=closed))
     return await kit.range()
 
 
@@ -30,7 +30,7 @@ async def test_a_guarded_master_is_closed_until_its_keeper_opens_it(autojump_clo
     async with running(disk, guarded=True) as kit:
         await until(lambda: kit.started)
         (started,) = kit.started
-        assert (started.life, started.range.written_bytes, started.was_clean) == (1, 0, True)
+        assert (started.incarnation, started.range.written_bytes, started.was_clean) == (1, 0, True)
         with pytest.raises(NotEnoughReplicas, match="n0 has not opened orders yet"):
             await kit.append(b"one")
         assert (await kit.range()).written_bytes == 0
@@ -89,7 +89,7 @@ async def test_the_gate_closes_before_appends_that_wait(autojump_clock: Any) -> 
                     records=(record,), deadline_s=9e9, reply_to=local_reply(answers)
                 )
             )
-        await kit.store.tell(store_messages.SetGate(life=1, closed=CLOSED))
+        await kit.store.tell(store_messages.SetGate(incarnation=1, closed=CLOSED))
         await until(lambda: len(answers) == 2)
         assert [type(answer) for answer in answers] == [NotEnoughReplicas] * 2
         assert (await kit.range()).written_bytes == 0
@@ -99,11 +99,11 @@ async def test_a_gate_meant_for_another_life_of_the_store_changes_nothing(
     autojump_clock: Any,
 ) -> None:
     async with running(sim_disk(), guarded=True) as kit:
-        await set_gate(kit, None, life=2)
+        await set_gate(kit, None, incarnation=2)
         with pytest.raises(NotEnoughReplicas):
             await kit.append(b"one")
         await set_gate(kit, None)
-        await set_gate(kit, CLOSED, life=2)
+        await set_gate(kit, CLOSED, incarnation=2)
         await kit.append(b"one")
 
 

@@ -44,13 +44,13 @@ async def test_each_hears_as_soon_as_it_wants(autojump_clock: Any) -> None:
             await growth.subscribe(Subscribe(subscriber=ref, within_s=within_s), grew(0))
         assert growth.paths == ("/n0/now", "/n0/soon", "/n0/noted")
         await trio.sleep(1.0)
-        await growth.tell(grew(1))
+        await growth.publish(grew(1))
         await trio.sleep(0.25)
-        await growth.tell(grew(2))
+        await growth.publish(grew(2))
         await trio.sleep(1.0)
         for name in ("now", "nobody"):
             growth.unsubscribe(Unsubscribe(subscriber=system.ref(f"/n0/{name}")))
-        await growth.tell(grew(3))
+        await growth.publish(grew(3))
         await trio.sleep(1.0)
         assert growth.paths == ("/n0/soon", "/n0/noted")
         assert heard["now"] == [(0.0, grew(0)), (1.0, grew(1)), (1.25, grew(2))]
@@ -70,7 +70,7 @@ async def test_what_is_only_written_is_no_news_for_all(autojump_clock: Any) -> N
         await growth.subscribe(Subscribe(subscriber=ref, idle=WRITTEN), grew(5))
         for now in (grew(9), grew(9, synced=5), grew(12, synced=5), grew(12, synced=5, first=4)):
             await trio.sleep(1.0)
-            await growth.tell(now)
+            await growth.publish(now)
         await trio.sleep(1.0)
     told = [message for _, message in heard["a"]]
     assert told == [grew(5), grew(9, synced=5), grew(12, synced=5, first=4)]
@@ -107,10 +107,10 @@ def ledger_grew(end: int, synced: int, committed: int, cuts: int = 0) -> store_m
 async def ways(*news: store_messages.LedgerGrew, **wanted: frozenset[str]) -> list[tuple[str, int]]:
     """How a subscriber hears of these, one after the other; the first is what there is already."""
     told, growth = Told(), Growth(store_messages.LedgerGrew)
-    await growth.tell(news[0])
+    await growth.publish(news[0])
     await growth.subscribe(Subscribe(subscriber=cast("Any", told), **wanted), news[0])
     for each in news:
-        await growth.tell(each)
+        await growth.publish(each)
     return told.ways[1:]
 
 

@@ -76,8 +76,8 @@ async def test_a_range_is_good_again_once_its_file_is_synced() -> None:
     held.settle()
     assert answers == [Damage(rotten=())]
     told: list[object] = []
-    held.mender.tell(rot, told.append)
-    held.mender.tell(rot, told.append)
+    held.mender.report(rot, told.append)
+    held.mender.report(rot, told.append)
     assert len(told) == 1
 
 
@@ -169,7 +169,7 @@ async def test_a_digest_that_two_copies_contradict_is_replaced() -> None:
     assert held.check.rotten == {}
     assert held.again().check.digests.get(0) == digest_of(good)
     told: list[object] = []
-    held.mender.tell(rot, told.append)
+    held.mender.report(rot, told.append)
     assert len(told) == 1
     assert not held.disk.exists(LAYOUT.aside)
 
@@ -326,7 +326,7 @@ async def test_what_has_no_digest_is_parsed_and_mended() -> None:
     assert held.check.rotten == held.check.by_records == {}
     assert held.check.digests.get(END) is None, "the range is not full"
     told: list[object] = []
-    held.mender.tell(rot, told.append)
+    held.mender.report(rot, told.append)
     assert len(told) == 1
     (kept,) = held.disk.listdir(LAYOUT.aside)
     assert held.disk.listdir(f"{LAYOUT.aside}/{kept}") == [f"{END:020d}"]

@@ -152,11 +152,11 @@ class EntryReader(Actor[Message]):
                 await let_others_work(trio.current_time() - began_s)
             case WatchOffsets():
                 self._watches.add(message)
-                self._tell_watchers()
+                self._answer_watchers()
             case CommittedTo():
                 # AcknowledgedMonotonic: what was shown once is never taken back.
                 self._committed = max(self._committed, message.index)
-                self._tell_watchers()
+                self._answer_watchers()
             case store_messages.LedgerGrew():
                 self._grew(message)
             case Asked():
@@ -179,7 +179,7 @@ class EntryReader(Actor[Message]):
                 self._leader = ""
             case _:
                 assert_never(change)
-        self._tell_watchers()
+        self._answer_watchers()
 
     def _grew(self, log: store_messages.LedgerGrew) -> None:
         if log.cuts != self._cuts:
@@ -187,7 +187,7 @@ class EntryReader(Actor[Message]):
             self._forget()
         self._begin, self._end, self._synced = log.begin_index, log.end_index, log.synced_index
         self._committed = max(self._committed, log.committed_index)
-        self._tell_watchers()
+        self._answer_watchers()
 
     # ---- reads ----
 
@@ -210,9 +210,9 @@ class EntryReader(Actor[Message]):
             master=self._leader or None,
         )
 
-    def _tell_watchers(self) -> None:
+    def _answer_watchers(self) -> None:
         if self._watches:
-            self._watches.tell(self._offsets(), self._readable + 1)
+            self._watches.answer(self._offsets(), self._readable + 1)
             self.ctx.limit_delay(self._watches.news_within_s)
 
     def _read(self, request: Read) -> None:

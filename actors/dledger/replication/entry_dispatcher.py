@@ -10,7 +10,7 @@ Messages: LedgerGrew, GetProgress, its connection's, and sessions; with `shared_
 `compat` also Call and GetLink, as an RPCPeer. It calls its peer over a connection of its own, tells
 the checker Matched, the maintainer SawTerm and Rejoin; with a state machine it asks the caller
 GetSnapshot and tells it ReleaseSnapshot. A restart ends the connection, forgets what the peer has,
-and begins in COMPARE as soon as the maintainer has told the session again; its siblings notice
+and begins in COMPARE as soon as the maintainer has sent the session again; its siblings notice
 nothing.
 """
 

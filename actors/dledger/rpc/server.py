@@ -141,7 +141,7 @@ class RPCServer(Accepting):
                     host,
                 )
 
-    def tell_refused(self, stream: Stream, reason: str, count: int) -> None:
+    def report_refused(self, stream: Stream, reason: str, count: int) -> None:
         self.ctx.emit(
             events.RPCConnectionRefused(address=str(stream.remote), reason=reason, count=count)
         )

@@ -245,9 +245,9 @@ def _silent_losses(
     forgot = [name for name, state in states.items() if state.forgot and mute]
     mute |= {node: f"{node} began empty or lost bytes, and has not caught up" for node in forgot}
     mute |= {node: f"{node} has lost what it had above {end}" for node, end in short.items()}
-    told = [text for node, text in mute.items() if node in wish.counting]
-    if len(told) >= wish.copies:
-        yield f"{', '.join(told)}: with copies = {wish.copies} they may have what nobody else has"
+    known = [text for node, text in mute.items() if node in wish.counting]
+    if len(known) >= wish.copies:
+        yield f"{', '.join(known)}: with copies = {wish.copies} they may have what nobody else has"
 
 
 def _lacks(

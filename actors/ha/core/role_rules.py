@@ -66,21 +66,21 @@ class AheadReports:
     There is at most one entry for each slave.
     """
 
-    _told: dict[str, tuple[int, int]] = attrs.field(factory=dict)
+    _reports: dict[str, tuple[int, int]] = attrs.field(factory=dict)
 
     def clear(self) -> None:
-        self._told.clear()
+        self._reports.clear()
 
     def note(self, slave: str, offset_bytes: int, end_bytes: int) -> None:
         """Note a report above `end_bytes`, where the log ends."""
         if offset_bytes > end_bytes + PLAUSIBLE_BYTES:
             return
-        known, times = self._told.get(slave, (offset_bytes, 0))
-        self._told[slave] = (offset_bytes, times + 1 if known == offset_bytes else 1)
+        known, times = self._reports.get(slave, (offset_bytes, 0))
+        self._reports[slave] = (offset_bytes, times + 1 if known == offset_bytes else 1)
 
     def found(self) -> str | None:
         """For people: the slave that is ahead, and its report; None if there is none."""
-        for slave, (offset_bytes, times) in self._told.items():
+        for slave, (offset_bytes, times) in self._reports.items():
             if times >= JAVA_AHEAD_TIMES:
                 return f"{slave} reports {offset_bytes}"
         return None
@@ -155,8 +155,8 @@ class RoleRules(RolePart):
         else:
             effects = self._hear_slave(member, state, asked)
         if void is not None:
-            told = events.PromotionVoid(number=void.number, master=void.master, by=void.by)
-            effects = attrs.evolve(effects, events=(told, *effects.events))
+            event = events.PromotionVoid(number=void.number, master=void.master, by=void.by)
+            effects = attrs.evolve(effects, events=(event, *effects.events))
         return self._with_claims(effects, now_s)
 
     def reported_ahead(self, slave: str, offset_bytes: int, now_s: float) -> Effects:
@@ -308,8 +308,8 @@ class RoleRules(RolePart):
             reason = f"{fence.value}: {detail}"
             fenced = self._reason != reason or self._state is not RoleState.FENCED
             self._become(RoleState.FENCED, reason, fence)
-            told = events.MasterFenced(reason=fence.name, detail=detail)
-            return self._closed((told,) if fenced else ())
+            event = events.MasterFenced(reason=fence.name, detail=detail)
+            return self._closed((event,) if fenced else ())
         if self._opened:
             self._forced_open = self._forced_open or self._is_forced
             self._become(RoleState.OPEN)
@@ -371,14 +371,14 @@ class RoleRules(RolePart):
         )
         return attrs.evolve(self._opening((opened,)), record=self._remember(record).record)
 
-    def _opening(self, told: tuple[object, ...]) -> Effects:
+    def _opening(self, emitted: tuple[object, ...]) -> Effects:
         gate = None if self._gate_open else Gate(open=True)
         self._gate_open = True
-        return Effects(gate=gate, events=told)
+        return Effects(gate=gate, events=emitted)
 
-    def _closed(self, told: tuple[object, ...]) -> Effects:
+    def _closed(self, emitted: tuple[object, ...]) -> Effects:
         self._gate_open = False
-        return Effects(gate=self._gate(), events=told)
+        return Effects(gate=self._gate(), events=emitted)
 
     # ---- a slave ----
 
@@ -433,7 +433,7 @@ class RoleRules(RolePart):
         judged = judge(self.node, self.record, question, said)
         self._whole_at = judged.verdict.whole_at_bytes
         self._become(judged.state, judged.reason)
-        told = () if (self._state, self._reason) == was else (judged.event,)
+        emitted = () if (self._state, self._reason) == was else (judged.event,)
         return Effects(
-            record=self._remember(judged.record).record, verdict=judged.verdict, events=told
+            record=self._remember(judged.record).record, verdict=judged.verdict, events=emitted
         )

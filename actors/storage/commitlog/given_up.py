@@ -1,7 +1,7 @@
 """Files that are deleted before they were dispatched, and what is remembered of their records.
 
 Only a disk that is too full to wait for the dispatcher loses such files. Neither units nor the log
-tell the queue offsets of their records then, so a master that starts later would give the same ones
+show the queue offsets of their records then, so a master that starts later would give the same ones
 again. Before a file goes, the side file `given_up` says up to where such records lay, and a queue
 offset above all of theirs: queues without a record behind that, and new ones, go on there at least.
 Numbers are left out, but none is used twice. Upstream has nothing like it.
@@ -69,7 +69,7 @@ def delete_first(
         reason: why it goes.
 
     Returns: None: the file stays, for a bad sector hides which queue offsets are used; the cleaner
-        has been told.
+        has noted that.
 
     Raises: OSError: of a change; CorruptLog: the side file is damaged. Yields at least every 4 MiB
         read.

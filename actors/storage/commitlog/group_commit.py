@@ -42,7 +42,7 @@ class Placed:
     next_bytes: int
 
     def waiting(self, acknowledger: ActorRef[RecordsWritten]) -> Waiting:
-        """What the acknowledger is told of it."""
+        """The append as the acknowledger gets it."""
         return Waiting(
             first_bytes=self.first_bytes,
             last_bytes=self.last_bytes,

@@ -8,9 +8,9 @@ positions are physical offsets; there is no poll, every growth wakes who waits f
 
 Messages: Read, WatchOffsets; LogGrew, Acknowledged, MasterChanged and the scrubber's
 CopyState as they grow and change: what is damaged is not shown.
-It asks the store for its range at its start, and tells the scrubber Doubt of what no answer can
+It asks the store for its range at its start, and sends the scrubber Doubt of what no answer can
 begin with. It looks at the CRC of an answer's first record only: who finds another one damaged asks
-for that next. A restart forgets who waited: their replies fail.
+for that next. A restart forgets the reads that wait: their replies fail.
 
 The messages serve both modes: their positions are what the group's log counts in, bytes in a
 classic group, indexes in a DLedger group.
@@ -113,7 +113,7 @@ class Watches:
         return NEWS_WITHIN_S if self._held else math.inf
 
     def add(self, request: WatchOffsets) -> None:
-        """Have it wait, or refuse it: then it is answered."""
+        """Keep a request until there is news for it, or refuse it if too many wait."""
         if len(self._held) >= HELD_MAX:
             self._held = [held for held in self._held if not held.reply_to.answered]
         if len(self._held) >= HELD_MAX:
@@ -121,11 +121,11 @@ class Watches:
         else:
             self._held.append(request)
 
-    def tell(self, now: Offsets, readable: int) -> None:
-        """Answer those for whom something is new.
+    def answer(self, now: Offsets, readable: int) -> None:
+        """Answer the requests for which something is new.
 
         Args:
-            readable: a read gives what is below it.
+            readable: the end of what a read gives.
         """
         kept: list[WatchOffsets] = []
         for held in self._held:
@@ -157,7 +157,7 @@ class AcknowledgedMark:
 
 @attrs.frozen(kw_only=True)
 class Acknowledged:
-    """What readers may see has grown, as group transfer says, or on a slave the master."""
+    """Readers may see all below `offset_bytes`; from group_transfer, on a slave from the link."""
 
     offset_bytes: int
 
@@ -187,7 +187,7 @@ class PullService(Actor[Message]):
         store_ref: whose log it is.
         record_bytes_max: largest record of the group.
         synced_only: show nothing that is not synced here, so that no power loss takes it back.
-        scrubber: told what was found damaged.
+        scrubber: is sent Doubt about what was found damaged.
         mark: up to where readers may see the log.
         unacknowledged: show all that is written (compat: upstream's view).
     """
@@ -240,16 +240,16 @@ class PullService(Actor[Message]):
                 self._watch(message)
             case Acknowledged():
                 self.mark.raise_to(message.offset_bytes)
-                self._tell_watchers()
+                self._answer_watchers()
             case store_messages.LogGrew():
                 self._log = message
                 self._reader.drop_below(message.min_bytes)
-                self._tell_watchers()
+                self._answer_watchers()
             case CopyState():
                 self._damaged = message.ranges
             case MasterChanged():
                 self.master = message.master
-                self._tell_watchers()
+                self._answer_watchers()
             case _:
                 assert_never(message)
 
@@ -386,13 +386,13 @@ class PullService(Actor[Message]):
 
     def _watch(self, request: WatchOffsets) -> None:
         self._watches.add(request)
-        self._tell_watchers()
+        self._answer_watchers()
 
-    def _tell_watchers(self) -> None:
+    def _answer_watchers(self) -> None:
         if self._watches:
             now = self._offsets()
             # What is acknowledged and not here yet wakes nobody: a read would come back empty.
-            self._watches.tell(now, min(now.acknowledged, self._held_here))
+            self._watches.answer(now, min(now.acknowledged, self._held_here))
             self.ctx.limit_delay(self._watches.news_within_s)
 
 

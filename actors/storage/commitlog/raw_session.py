@@ -1,6 +1,6 @@
 """The bytes that a slave's store receives: one session's at a time, written where they belong.
 
-PageSeal: no power loss leaves a hole in the head of a received record, where nothing would tell.
+PageSeal: no power loss leaves a hole in the head of a received record, which nothing would show.
 
 A slave's writes end where its master's bytes happened to be cut, so an end may lie within a record.
 The kernel writes pages back when it likes: after a power loss a page may be there as it was before

@@ -57,7 +57,7 @@ def may_rename(disk: Disk, source: str, target: str) -> bool:
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        disk.open(probes[1], "x").close()  # what may not be written to is told here
+        disk.open(probes[1], "x").close()  # raises if it may not be written to
         return False
     finally:
         _remove(disk, probes)

@@ -6,13 +6,14 @@ DefaultMessageStore.java, the checks before a put (5.3.3).
 Differs:
 - All appends that wait are written by one call (group commit by arrival).
 - What a record may hold is checked before anything is written, for all records of an append.
-- Received bytes are written where they belong or not at all; a failure is told (T4).
+- Received bytes are written where they belong or not at all; a failure is reported (T4).
 - A failed write or sync ends the node: what the disk holds is unknown (T26).
 
-Messages: see `store_messages`. It tells the syncer Written; the acknowledger RecordsWritten, always
-before the growth that covers it; subscribers LogGrew; whoever opened a session RawRefused; its
-keeper StoreStarted, and with a keeper it takes no append before SetGate says so. It asks the syncer
-as it stops. A restart ends the node, because a crash here leaves the end of the log in doubt.
+Messages: see `store_messages`. It sends the syncer Written; the acknowledger RecordsWritten, always
+before the growth that covers it; subscribers LogGrew; the actor that opened a session RawRefused;
+its keeper StoreStarted, and with a keeper it takes no append before SetGate says so. It asks the
+syncer as it stops. A restart ends the node, because a crash here leaves the end of the log in
+doubt.
 """
 
 from __future__ import annotations
@@ -77,8 +78,8 @@ class Store(Actor[_Inbox]):
 
     Attributes:
         host: this node's address as records store it.
-        syncer: told what was written.
-        acknowledger: told which appends wait; None on a slave.
+        syncer: the actor that syncs what was written.
+        acknowledger: the actor that is sent the appends that wait; None on a slave.
         waits_within_s: it need not wake for that; see `ActorRef.leave`.
         guard: decides whether appends are taken; None: a master takes them from the start.
     """
@@ -103,7 +104,7 @@ class Store(Actor[_Inbox]):
     _unsynced: dict[str, None] = attrs.field(factory=dict, init=False)
     _growth: Growth[LogGrew] = attrs.field(factory=partial(Growth, LogGrew), init=False)
     _raw: RawSession = attrs.field(init=False)
-    _in_frame: bool = attrs.field(default=False, init=False)  # what is not told is part of one
+    _in_frame: bool = attrs.field(default=False, init=False)  # the unpublished part is of one
     _rounds: expiry.Rounds = attrs.field(init=False)
     _admission: str = attrs.field(default="", init=False)
     _closed: GateClosed | None = attrs.field(default=None, init=False)
@@ -128,10 +129,10 @@ class Store(Actor[_Inbox]):
         """Whether it takes appends, and no received bytes."""
         return self.acknowledger is not None
 
-    # ---- life ----
+    # ---- start and stop ----
 
     async def on_start(self) -> None:
-        """Recover; see `opening`. Others are told nothing before it is done."""
+        """Recover; see `opening`. Nothing is published before that is done."""
         disk, layout, group, owner = self.env.disk, self.layout, self.group, self.node
         start = partial(open_store, disk, layout, group, is_master=self.is_master, owner=owner)
         keeper = None if self.guard is None else self.guard.keeper
@@ -167,8 +168,8 @@ class Store(Actor[_Inbox]):
             self.ctx.emit(event)
         if self.guard is not None:
             kept, clean, held = opened.kept_bytes, opened.was_clean, self._range()
-            life, by = self.ctx.incarnation, self.guard.promotion
-            await self.guard.keeper.tell(StoreStarted(life, by, held, kept, clean))
+            number, by = self.ctx.incarnation, self.guard.promotion
+            await self.guard.keeper.tell(StoreStarted(number, by, held, kept, clean))
 
     async def on_stop(self, reason: StopReason) -> None:
         """See `close_store`. After a sync that failed no further one proves anything."""
@@ -224,7 +225,7 @@ class Store(Actor[_Inbox]):
                 if self._raw.open(message):
                     self._in_frame = False
             case SetGate():
-                if message.life == self.ctx.incarnation:
+                if message.incarnation == self.ctx.incarnation:
                     self._closed = message.closed
             case _MarkDue():
                 self._unsynced[self._mark.path] = None
@@ -260,10 +261,10 @@ class Store(Actor[_Inbox]):
         )
 
     async def _publish(self) -> None:
-        """Tell everybody the new range, but not in the middle of a frame: it is reported whole."""
+        """Publish the new range, but not in the middle of a frame, which is reported whole."""
         now = self._grown()
         if not (self._in_frame and self._growth.changes(now) <= store_messages.WRITTEN):
-            await self._growth.tell(now)
+            await self._growth.publish(now)
 
     # ---- the master's appends ----
 
@@ -319,14 +320,14 @@ class Store(Actor[_Inbox]):
     # ---- a slave's received bytes ----
 
     async def _append_raw(self, messages: list[AppendRaw]) -> None:
-        """What was written is told as one; what is refused, behind it."""
+        """Write received bytes, and report them as one growth; report a refusal after that."""
         before = self._grown()
         done = await self._raw.write(self._log, messages, self._raw_refusal())
         if done.first_bytes is not None:
             self._cleaner.wrote()
             if done.ends_frame:
                 self._in_frame = False
-            elif before == self._growth.told:
+            elif before == self._growth.published:
                 self._in_frame = True
             self._offer_written()
             session, first, end = self._raw.session, done.first_bytes, self._log.written_bytes

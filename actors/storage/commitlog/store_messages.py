@@ -1,4 +1,7 @@
-"""What the store takes and tells: `store_messages.Append` and so on."""
+"""The messages of a classic group's store and their answers.
+
+They are written with the module's name: `store_messages.Append` and so on.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ class AppendRaw:
     """Bytes received from the master, exactly at the log's end. Not answered; see RawRefused.
 
     Attributes:
-        ends_frame: a frame ends in `data`, so the growth is to be told.
+        ends_frame: whether a frame ends in `data`, so that the growth has to be published.
     """
 
     session: int
@@ -104,7 +107,7 @@ class LogGrew:
 
 
 WRITTEN: Final = frozenset({"written_bytes"})
-"""For `growth.Subscribe`: idle, growth that is not synced yet is not told."""
+"""For `growth.Subscribe`: with it as `idle`, growth that is not synced yet is not reported."""
 
 
 @attrs.frozen(kw_only=True)
@@ -194,10 +197,10 @@ class SetGate:
     """Take appends from now on (`closed` is None), or refuse them. Goes before all that waits.
 
     Attributes:
-        life: of the store that is meant: the incarnation that said StoreStarted.
+        incarnation: the incarnation of the store that is meant, which sent StoreStarted.
     """
 
-    life: int
+    incarnation: int
     closed: GateClosed | None
 
 
@@ -206,13 +209,13 @@ class StoreStarted:
     """To the keeper: the log is open, and its gate closed.
 
     Attributes:
-        life: the store's incarnation.
+        incarnation: the number of the store's incarnation.
         promotion: the one that the tree around the store was built by.
         kept_bytes: what was cut at the end, and kept aside.
         was_clean: the last stop was an ordered one.
     """
 
-    life: int
+    incarnation: int
     promotion: Promotion
     range: LogRange
     kept_bytes: int

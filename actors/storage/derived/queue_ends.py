@@ -10,8 +10,8 @@ only with a proof that nothing has changed since it was made:
   time of its last change that it had then. So a program that wrote there meanwhile, or somebody who
   deleted a topic, a queue or one file of it, is noticed.
 
-A queue whose last file is as it was, and that lacks another one, has lost units, which looking at
-its end would not tell: that is an error, for all queues to be derived anew.
+A queue whose last file is as it was, and that lacks another one, has lost units, which its end
+would not show: that is an error, for all queues to be derived anew.
 
 Its reader removes it before anything changes, so no crash leaves it behind. Without it, or
 without its proof, each queue is looked at.

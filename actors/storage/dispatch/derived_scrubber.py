@@ -174,7 +174,7 @@ class _Due:
 
 
 @attrs.frozen(kw_only=True)
-class _Told:
+class _Answered:
     """The dispatcher's answer: what there is."""
 
     outcome: ScrubRange | Exception
@@ -195,7 +195,7 @@ class _Mended:
 
 
 Message: TypeAlias = GetMended
-_Inbox: TypeAlias = Message | _Due | _Told | _Checked | _Mended
+_Inbox: TypeAlias = Message | _Due | _Answered | _Checked | _Mended
 
 
 @attrs.define(kw_only=True)
@@ -237,9 +237,9 @@ class DerivedScrubber(Actor[_Inbox]):
                     ScrubRange,
                     lambda reply_to: GetScrubRange(reply_to=reply_to),
                     timeout_s=ASK_TIMEOUT_S,
-                    on_reply=lambda outcome: _Told(outcome=outcome),
+                    on_reply=lambda outcome: _Answered(outcome=outcome),
                 )
-            case _Told(outcome=ScrubRange() as held):
+            case _Answered(outcome=ScrubRange() as held):
                 await self._step(held)
             case _Checked(outcome=Checked(until_bytes=until)):
                 self._mend(until)
@@ -248,7 +248,7 @@ class DerivedScrubber(Actor[_Inbox]):
                 self._pause(self._paused_s)
             case GetMended():
                 message.reply_to.send(self._so_far)
-            case _Told() | _Checked() | _Mended():  # who should have answered begins anew
+            case _Answered() | _Checked() | _Mended():  # the actor asked was restarted
                 self._pause(SUSPECTS_S)
             case _:
                 assert_never(message)

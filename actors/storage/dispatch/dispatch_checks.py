@@ -41,7 +41,7 @@ class DispatchChecks:
     _old_bytes: int | None = attrs.field(default=None, init=False)
     _is_asking: bool = attrs.field(default=False, init=False)
     _is_ending: bool = attrs.field(default=False, init=False)
-    _told_bytes: int | None = attrs.field(default=None, init=False)  # it stands at this damage
+    _reported_bytes: int | None = attrs.field(default=None, init=False)  # it waits at this damage
 
     def grew(self, limit_bytes: int, since_s: float) -> None:
         """The log reaches to there; what is new of it was written at `since_s` or later."""
@@ -98,21 +98,21 @@ class DispatchChecks:
 
     def stands(self, limit_bytes: int) -> int | None:
         """It has come to `limit_bytes`, and may read no further: which damage that is, if it is one
-        that nobody was told of yet. None, too, while what comes next is being compared.
+        that was not reported yet. None, too, while what comes next is being compared.
         """
         damaged = self.damaged_bytes
-        if damaged is None or damaged != limit_bytes or damaged == self._told_bytes:
+        if damaged is None or damaged != limit_bytes or damaged == self._reported_bytes:
             return None
-        self._told_bytes = damaged
+        self._reported_bytes = damaged
         return damaged
 
     def goes_on(self, at_bytes: int) -> bool:
         """It has come to `at_bytes`: whether that is behind damage at which it stood."""
         if self.damaged_bytes is not None and at_bytes > self.damaged_bytes:
             self.damaged_bytes = None
-        if self._told_bytes is None or at_bytes <= self._told_bytes:
+        if self._reported_bytes is None or at_bytes <= self._reported_bytes:
             return False
-        self._told_bytes = None
+        self._reported_bytes = None
         return True
 
 

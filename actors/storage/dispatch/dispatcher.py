@@ -10,10 +10,10 @@ Differs:
 - How far everything is flushed is written down (`dispatch_state`).
 - Derives from bytes that were compared with their digests; at damage it stands (`dispatch_checks`).
 
-Messages: see `dispatcher_messages`; the store tells it LogGrew, anybody may ask the rest. It asks
-the store for its range at its start and the scrubber Check, and tells the store SetFloor. A restart
-loads the files anew; a disk error is final, as for the store, and the supervisor has to end the
-group; but a full disk is waited for.
+Messages: see `dispatcher_messages`; the store sends it LogGrew, any actor may send the others. It
+asks the store for its range at its start and the scrubber Check, and sends the store SetFloor. A
+restart loads the files anew; a disk error is final, as for the store, and the supervisor has to end
+the group; but a full disk is waited for.
 
 A lookup believes nothing of what is derived: every record that it leads to is looked at.
 """
@@ -200,7 +200,11 @@ _Inbox: TypeAlias = Message | GoOn | FlushDue | Flushed | Compared
 
 @attrs.define(kw_only=True)
 class Dispatcher(Actor[_Inbox]):
-    """See the module's text. `keeper`: is told, too, that the start waits for room."""
+    """See the module's text.
+
+    Attributes:
+        keeper: the role keeper, which is sent that the start waits for room.
+    """
 
     mailbox = MailboxSpec(conflate={LogGrew: lambda message: None, GoOn: lambda message: None})
     env: Env

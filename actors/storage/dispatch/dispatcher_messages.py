@@ -119,7 +119,7 @@ class ScrubRange:
 
 @attrs.frozen(kw_only=True)
 class GetScrubRange:
-    """Answered at once; each suspect is told once."""
+    """Answered at once; each suspect is reported once."""
 
     reply_to: ReplyTo[ScrubRange]
 

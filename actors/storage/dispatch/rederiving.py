@@ -41,7 +41,7 @@ class MendedRanges:
     record_bytes_max: int
 
     def lack(self, range_: Rederive) -> Generator[None, None, bool]:
-        """Whether something is missing of a record in it; no, if nobody can tell. Yields."""
+        """Whether something is missing of a record in it; no, if that is unknown. Yields."""
         try:
             return (yield from self._lack(range_))
         except (OffsetGone, OSError):

@@ -83,12 +83,12 @@ class OpeningWaits:
 
 @attrs.frozen(kw_only=True)
 class Room:
-    """Where something is opened that may need room, and whose it is.
+    """Opens a store, and waits while the disk has no room for that.
 
     Attributes:
-        path: of the store.
+        path: the store's path.
         owner: node and group, for people.
-        keeper: is told, too, why it waits, and that it does not any more.
+        keeper: the role keeper, which is sent why it waits, and that it does not any more.
     """
 
     disk: Disk
@@ -99,7 +99,7 @@ class Room:
     async def wait(
         self, attempt: Callable[[], Generator[None, None, T]], emit: Callable[[object], None]
     ) -> T:
-        """What `attempt` gives, which is made again and again while it finds no room.
+        """Return the result of `attempt`, which is made again and again while it finds no room.
 
         Args:
             attempt: may be made again after it has raised NoRoom or LogFull, as after a kill.
@@ -116,14 +116,14 @@ class Room:
                 if not waits:
                     waits = True
                     text = why_no_room(self.disk, self.path, error)
-                    self._tell(f"{text}: it opens once there is room", emit)
+                    self._report(f"{text}: it opens once there is room", emit)
                 await trio.sleep(ROOM_PAUSE_S)
                 continue
             if waits:
-                self._tell("", emit)
+                self._report("", emit)
             return result
 
-    def _tell(self, reason: str, emit: Callable[[object], None]) -> None:
+    def _report(self, reason: str, emit: Callable[[object], None]) -> None:
         used = self.disk.usage(self.path)
         emit(DiskUsageChanged(is_full=bool(reason), used_ratio=used, reason=reason))
         _LOGGER.warning("%s: %s", self.owner, reason or "the disk has room again")

@@ -129,14 +129,14 @@ def _end_of(entry: Entry) -> int:
 
 @attrs.frozen
 class DoubtedSource:
-    """An `EntrySource` that tells of what it could not read; raises what the one inside does.
+    """An `EntrySource` that reports what it could not read; it raises what the one inside does.
 
-    Its owner cannot know whether a file was let go of, damaged or lost, nor whether an error of the
-    disk passes; the writer can (`store.Doubt`).
+    Its owner cannot know whether a file has expired, is damaged or lost, nor whether an error of
+    the disk passes; the writer can find out (`store.Doubt`).
 
     Attributes:
-        source: reads.
-        doubt: told `read`'s arguments where that failed; does not wait.
+        source: the one inside.
+        doubt: called with `read`'s arguments where that failed; it does not wait.
     """
 
     source: EntrySource

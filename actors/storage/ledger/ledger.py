@@ -78,11 +78,11 @@ class IndexNotThere(TriologError):
 
 
 class IndexGone(IndexNotThere):
-    """It is below the first entry kept (upstream: 419)."""
+    """The index is below the first entry that is kept (upstream: 419)."""
 
 
 class FileGone(IndexGone):
-    """The file that it lies in is not there: deleted in order, or lost; the store can tell."""
+    """The entry's file is not there: expired, or lost; the store finds out which."""
 
 
 class BelowCommitted(StorageError):
@@ -99,8 +99,7 @@ class SyncWork:
         index: the last entry's when it was taken, or -1.
         end_bytes: the log's end then.
         whole: it covers what derives from the entries as well.
-        risky: it covers entries of which a start could not tell without the mark that they are
-            whole.
+        risky: it covers entries that a start could not know to be whole without the mark.
     """
 
     paths: tuple[str, ...]

@@ -10,9 +10,9 @@ body has no checksum.
 | is_clean    | 1: an ordered stop; nothing was written since                                |
 | begin_bytes | the log has a file that begins there, or at a lower offset                   |
 
-It is written with every sync, and itself synced at most a second later: it may be old. Entries of
-which a start could not tell without it that they are whole are not called synced before the mark
-that covers them is (`ledger.may_be_torn`). Before entries are cut it is lowered, before the oldest
+It is written with every sync, and itself synced at most a second later: it may be old. Entries that
+a start could not know to be whole without it are not called synced before the mark that covers them
+is (`ledger.may_be_torn`). Before entries are cut it is lowered, before the oldest
 file is deleted `begin_bytes` is raised, and that synced.
 """
 

@@ -4,11 +4,12 @@ Upstream: openmessaging/dledger, MemberState.java, loadTerm (0.3.1.2), which bel
 the file says.
 
 Differs: a vote from before the last entry's term is refused. A member saves a term before it takes
-an entry of it, so the file is an older copy: what it has voted since is lost. And a store that has
-lost all, its vote among it, is told from a new one by a note that is kept elsewhere (`MemberNote`):
-upstream's begins in term 0, and may elect with others what lacks an answered entry. One that has
-lost its log alone, a part of it that was committed, or the note too, is told from one that holds
-what it has acknowledged. So is one whose synced mark is gone: what else went with it nobody knows.
+an entry of it, so the file is an older copy, and its later votes are lost. A store that has lost
+everything, its vote included, is distinguished from a new one by a note that is kept elsewhere
+(`MemberNote`): upstream's begins in term 0, and may help to elect a leader that lacks an
+acknowledged entry. A member that has lost its log alone, a committed part of it, or the note, too,
+is distinguished from one that holds what it has acknowledged. So is one whose synced mark is gone,
+because it is unknown what else is.
 """
 
 from __future__ import annotations
@@ -95,16 +96,16 @@ def open_member(
     )
 
 
-def tell_stranger(
+def warn_of_stranger(
     ledger: LedgerStore,
     layout: LedgerLayout,
     known: Collection[str],
     emit: Callable[[object], None],
 ) -> None:
-    """Warn of a vote for a node that is no member. It is one for its term all the same.
+    """Warn of a vote for a node that is no member. It still counts for its term.
 
     Args:
-        known: the members, and who were before.
+        known: the members, and the nodes that were members before.
     """
     vote = ledger.vote
     if vote.voted_for and vote.voted_for not in known:

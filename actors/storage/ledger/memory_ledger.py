@@ -112,7 +112,7 @@ def open_memory_ledger(
     if vote is None and had_vote and not unsynced:
         raise LostVote(layout.term, NOTHING_LEFT, NOTHING_LEFT_DO)
     if vote is None:
-        write_term(disk, layout.term, TermVote(), unsynced=unsynced)  # it has lived from now on
+        write_term(disk, layout.term, TermVote(), unsynced=unsynced)  # it is no new member now
     elif not unsynced:
         settle_term(disk, layout.term, vote)
     return MemoryLedger(
@@ -130,7 +130,7 @@ class MemoryLedger(LedgerStore):
         file_bytes: size that data files would have: it decides about positions.
         bytes_max: room for entries.
         held: where the entries are; what is in it is forgotten.
-        vote: as an earlier life has left it; None: there was none.
+        vote: the vote of an earlier incarnation; None if there was none.
         keep: has term and vote on the disk when it returns; None: they are in memory, too.
     """
 

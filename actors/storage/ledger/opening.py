@@ -336,7 +336,7 @@ def open_files(
     except LostVote:
         raise  # It says itself what is to be done.
     except CorruptLog as error:
-        raise CorruptLog(f"{error} {README}") from None  # or it would be told twice
+        raise CorruptLog(f"{error} {README}") from None  # or it would be reported twice
 
 
 def _open(

@@ -169,7 +169,7 @@ _BLANK = struct.Struct(">ii")
 
 BAD_SUM = "an entry that is not what was written"
 OnHeads = Callable[[bytes, list[EntryHead]], None]
-"""Told the bytes read, and the heads of the entries in them."""
+"""Called with the bytes read, and the heads of the entries in them."""
 
 
 @attrs.frozen(kw_only=True)
@@ -332,7 +332,7 @@ def find_end(
         sums: with a mark, entries are compared with what they say.
         was_clean: the mark is that of an ordered stop: what lies above it another program wrote,
             and it is believed as upstream believes it.
-        on_heads: told the entries seen, in order, each time before the scan yields.
+        on_heads: called with the entries read, in order, each time before the scan yields.
 
     Raises: CorruptLog: the log ends below the mark, or a file became shorter.
     """

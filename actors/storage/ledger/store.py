@@ -9,9 +9,9 @@ Differs:
   fence against an actor that has not yet heard of a change of role or term.
 - A failed write or sync ends the node: what the disk holds is unknown.
 
-Messages: see `store_messages`. It tells the syncer Written, numbered for offsets, and subscribers
-LedgerGrew; it asks the syncer as it stops. A removal, and all writes behind it, wait for the sync
-that runs. A restart ends the node.
+Messages: see `store_messages`. It sends the syncer Written, with numbers for offsets, and
+subscribers LedgerGrew; it asks the syncer as it stops. A removal, and all later writes, wait for
+the sync under way. A restart ends the node.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Store(Actor[_Inbox]):
 
     Attributes:
         start: opens the ledger, each time anew; given what takes its events.
-        syncer: told what was written.
+        syncer: the actor that syncs what was written.
         data_file_bytes: of every data file: it bounds an entry.
         checkpoint_interval_s: how often the committed index is written down, if it has risen.
         pending_bytes: of writes that wait.
@@ -125,7 +125,7 @@ class Store(Actor[_Inbox]):
             control=(OpenSession, SaveVote, SyncDone),
         )
 
-    # ---- life ----
+    # ---- start and stop ----
 
     async def on_start(self) -> None:
         """Recover. Nobody may write before a session is open."""
@@ -330,20 +330,20 @@ class Store(Actor[_Inbox]):
     # ---- durability ----
 
     async def _sync_on(self) -> None:
-        """Tell what there is, and hand the syncer what is not synced: one sync at a time."""
+        """Publish the log's range, and give the syncer what is not synced: one sync at a time."""
         if self._work is None and (self._whole_due or not self._ledger.is_synced):
             work = self._ledger.begin_sync(whole=self._whole_due)
             self._whole_due = False
             self._sync_number += 1
-            told = Written(offset_bytes=self._sync_number, paths=work.paths, gone=work.gone)
+            written = Written(offset_bytes=self._sync_number, paths=work.paths, gone=work.gone)
             if work.paths or work.gone:
-                offered = self.syncer.offer(told)
+                offered = self.syncer.offer(written)
                 assert offered or not self.syncer.alive, "one sync at a time leaves room"
             if work.paths:
                 self._work = work
             else:
                 self._end_sync(work)
-        await self._growth.tell(self._grown())
+        await self._growth.publish(self._grown())
 
     async def _sync_done(self, number: int) -> None:
         """What has waited for it comes before the next sync begins."""

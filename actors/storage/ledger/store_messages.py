@@ -1,4 +1,7 @@
-"""What the store of a DLedger group takes and tells: `store_messages.Change` and so on."""
+"""The messages of a DLedger group's store and their answers.
+
+They are written with the module's name: `store_messages.Change` and so on.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,7 @@ class MemberRecord:
 
     Attributes:
         vote: as saved last.
-        session: the newest that was opened in this life of the store, NO_SESSION without one.
+        session: the newest that was opened in this incarnation of the store; NO_SESSION for none.
         begin, end, end_term: of the log, -1 if it is empty.
         stored: all up to here is on the disk.
         committed: as last said, -1: not known.
@@ -176,7 +179,7 @@ class Append:
 
 
 def answer_appends(group: Sequence[Append], added: Batch) -> None:
-    """Tell each where its entries lie, which were written as one."""
+    """Answer several appends that were written as one, each with where its entries are."""
     at = 0
     for append in group:
         count = len(append.bodies)

@@ -59,7 +59,7 @@ NO_VOTE_DO = (
     f" so with all else removed from it, for with its entries that may lose some: {UNTIL_THEN}; a"
     f" whole group begins anew on backups without their `synced`, on every member {README}"
 )
-"""Nobody can tell these cases apart by what is there."""
+"""Nothing on the disk distinguishes these cases."""
 NOTHING_LEFT = "there is none, but identity.json says that this member has had one"
 NOTHING_LEFT_DO = (
     "write `voteLeader=` and `currTerm=N`, a line each, N above the term of every other member"

@@ -1,5 +1,4 @@
-"""The commit log: files of one size that together are one run of bytes. One owner writes; nobody
-else.
+"""The commit log: files of one size that together are one sequence of bytes, with one writer.
 
 Upstream: apache/rocketmq store/.../MappedFileQueue.java, CommitLog.java,
 AllocateMappedFileService.java (5.3.3). The file format is upstream's, byte for byte: 20-digit
@@ -56,7 +55,7 @@ def write_again(disk: Disk, log: CommitLog, start_bytes: int) -> Generator[None,
 
 
 def sync_found(disk: Disk, log: CommitLog, start_bytes: int) -> Generator[None, None, None]:
-    """Sync the files from `start_bytes` on, a file's first byte, before anybody is told of them."""
+    """Sync the files from `start_bytes` on, a file's first byte, before they are published."""
     for base in log.bases():
         if start_bytes <= base < log.written_bytes:
             sync_file(disk, segment_path(log.folder, base))
@@ -65,7 +64,7 @@ def sync_found(disk: Disk, log: CommitLog, start_bytes: int) -> Generator[None, 
 
 
 PREPARE_BYTES = 16 << 20
-"""Blocks are asked for this far ahead of the data, so that a full disk is found before a record is
+"""How far ahead of the data blocks are reserved, so that a full disk is noticed before a record is
 half written.
 """
 SEGMENT_BYTES_MIN = 4096
@@ -82,14 +81,12 @@ def segment_path(folder: str, base_bytes: int) -> str:
 
 
 def is_segment_name(name: str) -> bool:
-    """Whether a file of a log can have that name."""
+    """Whether a file of a log can have this name."""
     return segment_offset(name) is not None
 
 
 def segment_bases(disk: Disk, folder: str) -> list[int]:
-    """First offsets of the files in `folder`, ascending; other names are not ours and are left
-    alone.
-    """
+    """The first offsets of the files in `folder`, ascending. Files with other names are ignored."""
     offsets = (segment_offset(name) for name in disk.listdir(folder))
     return [base for base in offsets if base is not None]
 
@@ -103,7 +100,7 @@ class CommitLog:
         segment_bytes: size of every file.
         written_bytes: end of the log, the offset of the next byte. After `load` it is the end of
             the last file, until recovery calls `set_end`.
-        gone_paths: files deleted, until somebody takes note of them.
+        gone_paths: deleted files, until `take_gone` returns them.
         blank: the first BLANK_BYTES of a filler of so many bytes, in the format of the log.
     """
 
@@ -157,7 +154,7 @@ class CommitLog:
 
     @classmethod
     def look(cls, disk: Disk, folder: str, segment_bytes: int, bases: list[int]) -> CommitLog:
-        """The files that begin at `bases` as they lie there, to read from alone."""
+        """The files that begin at `bases` as they are, only to be read."""
         return cls(
             folder=folder,
             segment_bytes=segment_bytes,
@@ -173,7 +170,7 @@ class CommitLog:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing was ever written, so a slave may begin anywhere on a file boundary."""
+        """Whether nothing was ever written, so that a slave may begin at any file boundary."""
         return self.written_bytes == 0
 
     def bases(self) -> tuple[int, ...]:
@@ -184,14 +181,14 @@ class CommitLog:
         return segment_path(self.folder, offset - offset % self.segment_bytes)
 
     def set_end(self, end_bytes: int) -> None:
-        """Say where the log ends. All bytes behind must be zero (`truncation.apply` sees to it)."""
+        """Set the log's end. All bytes after it must be zero (`truncation.apply` does that)."""
         assert self.min_bytes <= end_bytes
         assert not self._bases or end_bytes <= self._bases[-1] + self.segment_bytes
         self.written_bytes = self._reserved_bytes = end_bytes
         self._close_handles()
 
     def reserve(self, up_to_bytes: int) -> None:
-        """Have the files and blocks for all bytes below `up_to_bytes`, and the spare file behind
+        """Make the files and blocks for all bytes below `up_to_bytes`, and the spare file after
         them.
 
         Raises: NoRoom; another OSError. Nothing has been written then.
@@ -282,8 +279,9 @@ class CommitLog:
         self._close_below(self.written_bytes)
 
     def forget_behind(self, end_bytes: int) -> None:
-        """The files that hold nothing below `end_bytes` are about to be deleted; the first one
-        stays.
+        """Close the files that hold nothing below `end_bytes`, which are about to be deleted.
+
+        The first file stays.
         """
         self._close_handles()
         while len(self._bases) > 1 and self._bases[-1] >= end_bytes:
@@ -306,7 +304,7 @@ class CommitLog:
         return paths
 
     def delete_first(self) -> int:
-        """Delete the oldest file, never the one being written. Gives the new first offset.
+        """Delete the oldest file, never the one being written. Returns: the new first offset.
 
         The folder is synced each time: files must not vanish in another order than from the front.
         """
@@ -321,7 +319,7 @@ class CommitLog:
         return self._bases[0]
 
     def restart_at(self, offset_bytes: int) -> None:
-        """Delete every file, the last one first, and go on at `offset_bytes`, wherever that lies.
+        """Delete every file, the last one first, and go on at `offset_bytes`, wherever that is.
 
         The folder is synced each time, so that a crash in between leaves a beginning of the log.
         """
@@ -351,7 +349,7 @@ class CommitLog:
         self.gone_paths += (path,)
 
     def _open(self, base: int) -> File:
-        """The handle of the file that starts at `base`; it and its spare successor are created when
+        """The handle of the file that starts at `base`; that and the spare file are made if
         missing.
         """
         file = self._handles.get(base)
@@ -362,7 +360,7 @@ class CommitLog:
         return file
 
     def _create(self, base: int) -> None:
-        """Size and name are synced at once, so that no crash leaves a hole or a file too short.
+        """Make a file. Size and name are synced at once, so that a crash leaves no hole.
 
         Inline, once per file and one file ahead: 0.2 to 0.3 ms for 1 GiB, at most 3 ms beside
         syncs of 1.6 GB/s (measured on ext4).
@@ -385,11 +383,12 @@ class CommitLog:
 def log_files(
     disk: Disk, folder: str, segment_bytes: int, *, key: str, fills_last: bool = False
 ) -> list[int]:
-    """First offsets of the files that `CommitLog.load` takes, changing nothing: not of a last one
-    of 0 bytes.
+    """The first offsets of the files that `CommitLog.load` takes. It changes nothing.
+
+    A last file of 0 bytes is left out.
 
     Args:
-        fills_last: a last file that is too short will be filled up.
+        fills_last: whether a last file that is too short will be filled up.
 
     Raises: as `CommitLog.load`.
     """
@@ -407,16 +406,17 @@ def log_files(
 
 
 LOG_BYTES_MAX: Final = 1 << 62
-"""No log ever comes there. One that begins near the last long would soon have no position for a
-record, nor a name for a file."""
+"""A bound that no log ever reaches. A log that began near the largest 64-bit offset would soon have
+no position for a record, nor a name for a file.
+"""
 
 
 def short_text(path: str, size: int, segment_bytes: int, key: str) -> str:
-    """What is wrong with an only file that is too short: nothing beside it says what was changed.
+    """For people: what is wrong with an only file that is too short, or its configured size.
 
     Args:
-        size: of the file, in bytes.
-        segment_bytes: that the configuration says, by `key`.
+        size: the file's, in bytes.
+        segment_bytes: the configured size, by `key`.
     """
     return (
         f"{path}: expected {segment_bytes} bytes, found {size}: it was cut short, or {key} was"
@@ -425,27 +425,28 @@ def short_text(path: str, size: int, segment_bytes: int, key: str) -> str:
 
 
 def short_alone(
-    disk: Disk, folder: str, bases: Sequence[int], told_bytes: int | None, key: str
+    disk: Disk, folder: str, bases: Sequence[int], last_bytes: int | None, key: str
 ) -> list[str]:
-    """The same as a line, if it is so, by what the last start's configuration told: that start may
-    have been the mistake.
+    """The same as a list of lines, [] if nothing is wrong, by the size that the last start had.
+
+    That start may have been the mistake.
 
     Args:
-        told_bytes: None: nobody knows.
+        last_bytes: the configured size at the last start; None if it is unknown.
     """
-    if told_bytes is None or len(bases) != 1:
+    if last_bytes is None or len(bases) != 1:
         return []
     path = f"{folder}/{segment_name(bases[0])}"
     size = disk.stat(path).size_bytes
-    if size >= told_bytes:
+    if size >= last_bytes:
         return []
-    return [f"{short_text(path, size, told_bytes, key)}, with which a start is refused"]
+    return [f"{short_text(path, size, last_bytes, key)}, with which a start is refused"]
 
 
 def check_sizes(
     folder: str, bases: list[int], sizes: list[int], segment_bytes: int, key: str
 ) -> None:
-    """Every file has the configured size and follows the one before it.
+    """Check that every file has the configured size and follows the one before it.
 
     Args:
         bases, sizes: the first offset of each file, ascending, and its size.

@@ -12,10 +12,10 @@ Each segment has one file, of the same name. Layout of the entry of range i, at 
 | 0 | 4 | uint | digest | CRC-32 of the range |
 | 4 | 4 | uint | guard | CRC-32 of the range's physical offset and of its digest |
 
-An entry whose guard does not fit (zeros, a torn write, rot in this very file) says nothing: the
-range is digested anew once its records have been checked. Nobody may rely on an entry being there,
-so the files are synced behind the log, and one that is lost costs work and nothing else. Entries
-behind the log's end are dropped when the store opens, before anything is written there again.
+An entry whose guard does not fit (zeros, a torn write, rot in this very file) is ignored: the range
+is digested anew once its records have been checked. Nothing may rely on an entry being there, so
+the files are synced after the log, and a lost one costs work and nothing else. Entries after the
+log's end are dropped when the store opens, before anything is written there again.
 """
 
 from __future__ import annotations
@@ -31,13 +31,18 @@ from actors.storage.log.commit_log import segment_bases, segment_path
 from wire.crc import crc32
 
 RANGE_BYTES: Final = 64 << 10
-"""Checked in some 40 us, and mended by copying so much. 1 GiB of log has 128 KiB of digests."""
+"""The size of a range: it is checked in some 40 us, and mended by copying it whole. 1 GiB of log
+has 128 KiB of digests.
+"""
 ENTRY_BYTES: Final = 8
 HANDLES_MAX: Final = 4
-"""The file that is written, one that a slave copies, one that the scrub reads."""
+"""How many files are kept open: the one that is written, one that a slave copies, one that the
+scrub reads, and one more.
+"""
 UNSAVED_MAX: Final = 1 << 16
-"""Digests kept in memory while their files cannot be written: of 4 GiB of log, so of all of a file
-that was just parsed."""
+"""How many digests are kept in memory while their files cannot be written: those of 4 GiB of log,
+and so of a whole file that was just parsed.
+"""
 _ENTRY: Final = struct.Struct(">II")
 _GUARDED: Final = struct.Struct(">qI")
 
@@ -47,9 +52,9 @@ class Digests:
     """The digests of one log, owned by one actor.
 
     Attributes:
-        folder: absolute path.
-        segment_bytes: size of a file of the log.
-        reads_only: nothing is written or made; what is put is kept in memory.
+        folder: the absolute path of their folder.
+        segment_bytes: the size of a file of the log.
+        reads_only: whether no file is written or made, so that `put` only keeps digests in memory.
     """
 
     _disk: Disk
@@ -65,10 +70,10 @@ class Digests:
     def open(
         cls, disk: Disk, folder: str, segment_bytes: int, min_bytes: int, end_bytes: int
     ) -> Digests:
-        """Those of a log that reaches from `min_bytes` to `end_bytes`; all others are dropped.
+        """Open those of a log that reaches from `min_bytes` to `end_bytes`; drop all others.
 
-        Where that fails, as on a full disk, no file is looked at: what was not dropped could be the
-        digest of other bytes.
+        If that fails, as on a full disk, no file is read: a digest that was not dropped could be
+        one of other bytes.
         """
         digests = cls(disk, folder, segment_bytes)
         try:
@@ -99,11 +104,11 @@ class Digests:
         return start, min(start + RANGE_BYTES, base + self.segment_bytes)
 
     def get(self, start: int) -> int | None:
-        """The digest of the range that begins there; None: nobody has written it down."""
+        """The digest of the range that begins there; None if there is none."""
         return self.known(start, 1)[0]
 
     def known(self, start: int, count: int) -> list[int | None]:
-        """The digests of so many ranges of one file, from the one on that begins there."""
+        """The digests of `count` ranges of one file, from the one on that begins at `start`."""
         base = start - start % self.segment_bytes
         try:
             file = self._file(base, create=False)
@@ -119,7 +124,7 @@ class Digests:
         ]
 
     def put(self, start: int, digest: int) -> None:
-        """Write down what a range is; where that fails it is kept in memory for a while."""
+        """Save the digest of a range; if that fails it is kept in memory for a while."""
         base = start - start % self.segment_bytes
         try:
             file = None if self.reads_only else self._file(base, create=True)
@@ -136,7 +141,7 @@ class Digests:
             del self._unsaved[next(iter(self._unsaved))]
 
     def forget(self, start: int) -> None:
-        """Nobody knows what the range is that begins there: it was made of damaged bytes."""
+        """Forget the digest of the range that begins there: it was made of damaged bytes."""
         self._unsaved.pop(start, None)
         base = start - start % self.segment_bytes
         with suppress(OSError):
@@ -146,9 +151,10 @@ class Digests:
                 self._dirty[file.path] = None
 
     def keep(self, start: int) -> None:
-        """Make the digest durable of the range that begins there, if it has one and the disk can:
-        what an earlier process has written of it may not be yet. For damage that was found, which
-        parsing need not find again.
+        """Make the digest of the range that begins there durable, if there is one and the disk can.
+
+        What an earlier process has written may not be durable yet. It is called for damage that was
+        found, which parsing need not find again.
         """
         base = start - start % self.segment_bytes
         with suppress(OSError):
@@ -158,7 +164,7 @@ class Digests:
                 self._disk.sync_dir(self.folder)
 
     def save(self) -> None:
-        """Try again to write down what could not be."""
+        """Try again to write the digests that could not be written."""
         for start, digest in tuple(self._unsaved.items()):
             self.put(start, digest)
             if start in self._unsaved:
@@ -166,7 +172,7 @@ class Digests:
 
     @property
     def is_dirty(self) -> bool:
-        """Whether something was written that is not synced, or could not be written."""
+        """Whether something was written and is not synced, or could not be written."""
         return bool(self._dirty or self._unsaved)
 
     @property
@@ -181,9 +187,9 @@ class Digests:
         return paths
 
     def drop_below(self, min_bytes: int) -> tuple[str, ...]:
-        """Delete the files of segments that are gone. Gives their paths.
+        """Delete the files of segments that are gone. Returns: their paths.
 
-        One that cannot be deleted now is when the store opens.
+        A file that cannot be deleted now will be when the store opens.
         """
         gone = []
         for base in segment_bases(self._disk, self.folder):
@@ -232,7 +238,7 @@ class Digests:
         return file
 
     def _drop_behind(self, base: int, end_bytes: int) -> None:
-        """The entries of ranges that do not end below `end_bytes`."""
+        """Drop the entries of ranges that do not end below `end_bytes`."""
         with closing(self._disk.open(segment_path(self.folder, base), "w")) as file:
             at = (end_bytes - base) // RANGE_BYTES * ENTRY_BYTES
             file.pwrite(bytes(self._file_bytes - at), at)
@@ -240,8 +246,10 @@ class Digests:
 
 
 def forget_digests(disk: Disk, folder: str) -> None:
-    """Somebody who keeps no digests wrote the log last, an older version of ours: it may have cut
-    it and written it otherwise. So they are made anew, once its records have been checked.
+    """Delete all digests, because a version of ours without digests wrote the log last.
+
+    It may have cut the log and written other bytes. So they are made anew, once its records have
+    been checked.
 
     Raises: OSError.
     """

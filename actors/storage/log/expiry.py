@@ -1,13 +1,13 @@
-"""When the oldest file of a log may go.
+"""Decides when the oldest file of a log is deleted.
 
 Upstream: apache/rocketmq store/.../DefaultMessageStore.java, CleanCommitLogService (5.3.3);
 classic-ha.md 4.11.
 
 Differs: a disk that is too full at the start is cleaned at once, and one that fills up between two
-looks as soon as a write finds no room; the disk is looked at before each deletion, so that forced
-cleaning stops as soon as there is room; only files whose every byte is synced go; readers are not
-waited for, because an open handle keeps a deleted file readable, but the dispatcher is, unless the
-disk is too full for that.
+rounds as soon as a write finds no room. The disk is checked before each deletion, so that forced
+cleaning stops as soon as there is room. Only files whose every byte is synced are deleted. Readers
+are not waited for, because an open handle keeps a deleted file readable. The dispatcher is, unless
+the disk is too full for that.
 """
 
 from __future__ import annotations
@@ -29,14 +29,18 @@ from actors.storage.log.commit_log import CommitLog
 T = TypeVar("T")
 
 FIRST_ROUND_S = 60.0
-"""Upstream's. With a shorter interval, or too full a disk, the first round comes earlier."""
+"""Upstream's delay of the first round, in seconds. With a shorter interval, or too full a disk, the
+first round comes earlier.
+"""
 FILES_PER_ROUND_MAX = 10
 BETWEEN_FILES_S = 0.1
 HOUR_MS = 3_600_000
 APART_MS = 24 * HOUR_MS
-"""Times that contradict each other by more are not the work of two clocks, nor of one set anew."""
+"""Times that differ by more than this cannot be explained by two clocks, or by one that was set."""
 OVERDUE_MS = 48 * HOUR_MS
-"""By then every hour of `delete_when` has come, and whoever has to read a file has read it."""
+"""How long after its time a file should be deleted: by then every hour of `delete_when` has come,
+and the dispatcher has read it.
+"""
 _LOGGER = logging.getLogger("triolog.storage")
 
 
@@ -45,11 +49,11 @@ class Expiry:
     """The rules of one group. All ratios are used shares of the disk, 0.0 to 1.0.
 
     Attributes:
-        reserved_ms: age at which a file expires.
-        hours: local hours in which expired files go.
-        used_max: above it they go at any hour.
-        used_forcibly: above it files go whatever their age.
-        used_full: above it appends are refused.
+        reserved_ms: the age at which a file expires.
+        hours: the local hours in which expired files are deleted.
+        used_max: above this share they are deleted at any hour.
+        used_forcibly: above this share files are deleted whatever their age.
+        used_full: above this share appends are refused.
     """
 
     reserved_ms: int
@@ -74,16 +78,16 @@ class Expiry:
         return used > self.used_full
 
     def is_short(self, used: float) -> bool:
-        """Whether some files may go at any hour."""
+        """Whether some files may be deleted at any hour."""
         return used > min(self.used_max, self.used_forcibly)
 
     def reason_to_delete(
         self, *, used: float, local_hour: int, now_ms: int, modified_ms: int | None
     ) -> str | None:
-        """Why the oldest file goes now: "usage", "age", or None if it stays.
+        """Why the oldest file is deleted now: "usage" or "age"; None if it stays.
 
         Args:
-            modified_ms: when it was written last; None: nobody knows.
+            modified_ms: when it was written last; None if that is unknown.
         """
         if used > self.used_forcibly:
             return "usage"
@@ -95,18 +99,22 @@ class Expiry:
 
 @attrs.frozen(kw_only=True)
 class CleanDue:
-    """Timer: look at the disk and at the age of the oldest file. `deleted`: in this round."""
+    """Timer: check the disk, and the age of the oldest file.
+
+    Attributes:
+        deleted: how many files were deleted in this round.
+    """
 
     deleted: int = 0
 
 
 @attrs.define(kw_only=True)
 class Rounds:
-    """When a store looks for files that are to go; in a round they go one at a time.
+    """The times at which a store looks for files to delete; in a round it deletes one at a time.
 
     Attributes:
-        interval_s: between two rounds.
-        start: the store's timer, in place of the one that runs.
+        interval_s: the time between two rounds.
+        start: starts the store's timer, and replaces the one that runs.
     """
 
     interval_s: float
@@ -114,17 +122,17 @@ class Rounds:
     _goes_on: bool = attrs.field(default=False, init=False)
 
     def begin(self, within_s: float) -> None:
-        """The first round is due then."""
+        """Have the first round come after `within_s` seconds."""
         self.start(within_s, CleanDue())
 
     def hurry(self) -> None:
-        """The disk filled up between two rounds. One that goes on is not hurried."""
+        """Have a round come now, because the disk has filled up; one under way is not hurried."""
         if not self._goes_on:
             self._goes_on = True
             self.start(0.0, CleanDue())
 
     def looked(self, due: CleanDue, *, has_gone: bool) -> None:
-        """After a file has gone the next look is soon, otherwise in the next round."""
+        """Have the next look come soon after a deletion, otherwise in the next round."""
         self._goes_on = has_gone
         if has_gone:
             self.start(BETWEEN_FILES_S, CleanDue(deleted=due.deleted + 1))
@@ -134,18 +142,19 @@ class Rounds:
 
 @attrs.define(kw_only=True)
 class Cleaner:
-    """Applies the rules to one log, and tells once, by an event and in the program's log, that it
-    finds no room, and once that it does again.
+    """Applies the rules to one log.
+
+    When it finds no room, and when it does again, it emits an event and logs a warning, once each.
 
     Attributes:
         root: the store's folder, for people.
         owner: node and group, for people.
-        emit: takes events; None: nobody is told.
-        needs_next: whoever deletes the oldest file has to read where the next one begins.
+        emit: takes events; None: there are none.
+        needs_next: whether the deletion of the oldest file needs to read where the next one begins.
         floor_bytes: files from here on stay, unless the disk is too full for that.
-        is_full: the disk was too full for appends at the last look.
-        stands_still: why files do not go that should have gone, for people; "": they do.
-        lacks: what room lacks, for people; "": none.
+        is_full: whether the disk was too full for appends at the last look.
+        stands_still: for people: why files stay that should have been deleted; "" if none do.
+        lacks: for people: what lacks room; "" if nothing does.
     """
 
     env: Env
@@ -176,13 +185,15 @@ class Cleaner:
         root: str,
         emit: Callable[[object], None],
     ) -> Cleaner:
-        """That of a group's log on a node; no file may go until its floor is set."""
+        """The cleaner of a group's log on a node. It deletes nothing until its floor is set."""
         rules, owner = Expiry.of(group), f"{node}: {group.name}"
         return cls(env=env, log=log, rules=rules, root=root, owner=owner, emit=emit, floor_bytes=0)
 
     def look(self) -> None:
-        """Look at the disk, and at whether what is old goes. What a write has found no room for may
-        have some once the disk is less full than it was then: nobody may write for long.
+        """Check the disk, and whether old files are deleted.
+
+        If a write found no room, there may be some once the disk is less full than it was then; the
+        next write may come much later.
         """
         self._used = self.env.disk.usage(self.log.folder)
         files = self.env.disk.free_files(self.log.folder)
@@ -196,7 +207,7 @@ class Cleaner:
         self._say_stands_still(self._why_old_files_stay())
 
     def no_room(self, error: NoRoom) -> str:
-        """A write found none, whatever share of the disk is used. Gives why, for a person."""
+        """Note that a write found no room. Returns: for people, why not."""
         rules, self._by_write = self.rules, True
         disk, folder = self.env.disk, self.log.folder
         self._used = self._used_then = disk.usage(folder)
@@ -211,13 +222,13 @@ class Cleaner:
         return reason
 
     def wrote(self) -> None:
-        """A write found room."""
+        """Note that a write found room."""
         if self._by_write:
             self._by_write = False
             self._tell(self.full_text() if self.is_full else "")
 
     def full_text(self) -> str:
-        """Why appends are refused, for a person."""
+        """For people: why appends are refused."""
         most = f"more than {self.rules.used_full:.0%} full"
         return f"{NO_ROOM}the disk of {self.root} is {most} ({self._used:.0%})"
 
@@ -231,7 +242,10 @@ class Cleaner:
         _LOGGER.warning("%s: %s", self.owner, reason or "the disk has room again")
 
     def readable(self, read: Callable[[], T]) -> T | None:
-        """What a deletion rests on; None: a bad sector hides it. Raises: as `read`, but OSError."""
+        """Read what a deletion rests on. Returns: None if it is on a bad sector.
+
+        Raises: as `read`, but no OSError.
+        """
         try:
             found = read()
         except OSError as error:
@@ -241,25 +255,27 @@ class Cleaner:
         return found
 
     def cannot_read(self, error: OSError) -> None:
-        """The oldest file stays: a bad sector hides what its deletion rests on."""
+        """Note that the oldest file stays: what its deletion rests on is on a bad sector."""
         self._unreadable = f"{error.filename} cannot be read: {error.strerror}"
         self._say_stands_still(self._why_old_files_stay())
 
     def can_read(self) -> None:
-        """What a deletion rests on was read."""
+        """Note that what a deletion rests on was read."""
         self._unreadable = ""
 
     def first_round_s(self, interval_s: float) -> float:
-        """Seconds to the first round: none if the last look found too little room."""
+        """The seconds until the first round: 0 if the last look found too little room."""
         return 0.0 if self.rules.is_short(self._used) else min(FIRST_ROUND_S, interval_s)
 
     def due(self, synced_bytes: int, *, deleted: int = 0, reason: str | None = None) -> str | None:
-        """Why the oldest file goes now; None: it stays. The file being written always does, and one
-        with a byte that is not synced, and all when a round has had its share.
+        """Why the oldest file is deleted now; None if it stays.
+
+        The file that is being written always stays, and so does a file with a byte that is not
+        synced, and every file when a round has deleted as many as it may.
 
         Args:
-            deleted: files in this round.
-            reason: why it goes whatever the rules say; None: they decide.
+            deleted: how many files were deleted in this round.
+            reason: why it is deleted whatever the rules say; None: they decide.
         """
         log = self.log
         if len(log.bases()) < 2 or log.bases()[1] > synced_bytes:
@@ -279,12 +295,12 @@ class Cleaner:
         )
 
     def _oldest_ms(self, now_ms: int) -> int | None:
-        """When the oldest file of several was written last; None: nobody knows.
+        """When the oldest file of several was written last; None if that is unknown.
 
-        Its own time is believed if the others do not contradict it: it is not of the future, the
-        next file is not older, nor the file younger than the record that it begins with. Otherwise
-        the record that the next file begins with tells it, or else the time of that file. A record
-        that cannot be read says nothing.
+        Its own time is used if nothing contradicts it: it is not in the future, the next file is
+        not older, and the file is not younger than its first record. Otherwise the time of the
+        next file's first record is used, or else the time of that file. A record that cannot be
+        read is ignored.
         """
         disk, log = self.env.disk, self.log
         first, second = log.bases()[:2]
@@ -298,8 +314,9 @@ class Cleaner:
         return found[0] if found else None
 
     def _begun_ms(self, base: int) -> int | None:
-        """When the record that a file begins with was stored, 0 if it begins with none; None: there
-        is a bad sector. It ends nobody: who needs the record itself finds it, too.
+        """When a file's first record was stored; 0 without a record, None on a bad sector.
+
+        A bad sector does not end the node here: an actor that needs the record will find it.
         """
         try:
             return first_store_ts(self.env.disk, self.log, base)
@@ -307,11 +324,11 @@ class Cleaner:
             return None
 
     def _lacks_next(self) -> bool:
-        """Whether the next file cannot be read where that is needed."""
+        """Whether the next file has to be read and cannot be."""
         return self.needs_next and self._begun_ms(self.log.bases()[1]) is None
 
     def _why_old_files_stay(self) -> str:
-        """For another reason than the rules; "": they do not."""
+        """For people: why old files stay that the rules would delete; "" if none does."""
         bases = self.log.bases()
         if len(bases) < 2 or bases[1] > self.log.written_bytes:
             return ""  # the one that is written
@@ -344,7 +361,7 @@ class Cleaner:
 
     @property
     def _is_pressed(self) -> bool:
-        """Whether there is too little room to wait for anybody, who may need some for itself."""
+        """Whether there is too little room to wait for the dispatcher, which may need some, too."""
         return self.is_full or self._by_write or self._used > self.rules.used_forcibly
 
 

@@ -1,4 +1,4 @@
-"""How a store tells others that its log has grown, and how soon: most need not wake for it.
+"""The subscribers to a store's log, and how soon each is sent a change: most need not wake for it.
 
 Upstream has nothing like it: its threads poll the log's end (apache/rocketmq WaitNotifyObject.java,
 DefaultMappedFile.java; openmessaging/dledger DLedgerEntryPusher.java).
@@ -23,17 +23,16 @@ G_contra = TypeVar("G_contra", contravariant=True)
 
 @attrs.frozen(kw_only=True)
 class Subscribe(Generic[G_contra]):
-    """Be told the store's log, at once and at every change; a second one replaces the first.
+    """Ask for the range of the store's log, at once and at every change; a second one replaces it.
 
-    The message is a frozen class of the store's. Conflate it: only the newest matters.
+    What is sent is a frozen class of the store's. Conflate it: only the newest matters.
 
     Attributes:
         within_s: maximum delay in seconds: 0 wakes at once, above 0 queues without waking
             (`ActorRef.defer`), inf waits for the next message.
-        minor: fields of the message; where nothing else has changed, it comes within
-            MINOR_WITHIN_S, as with `within_s`. Each is a wake-up less for every append that is
-            alone.
-        idle: where only these have changed, they come with what is told next.
+        minor: fields of the message. If nothing else has changed, it comes within MINOR_WITHIN_S,
+            as with `within_s`; that saves a wake-up for every append that is alone.
+        idle: if only these fields have changed, they come with the next message.
     """
 
     subscriber: ActorRef[G_contra]
@@ -42,10 +41,10 @@ class Subscribe(Generic[G_contra]):
     idle: frozenset[str] = frozenset()
 
     def delay_s(self, changed: frozenset[str]) -> float | None:
-        """How long the news may wait for another message; None: it is no news by itself.
+        """How long a change may wait for another message; None: it is not sent by itself.
 
         Args:
-            changed: the fields in which it is news.
+            changed: the fields that have changed.
         """
         if changed <= self.idle:
             return None
@@ -55,30 +54,30 @@ class Subscribe(Generic[G_contra]):
 
 @attrs.frozen(kw_only=True)
 class Unsubscribe:
-    """Be told no more. Harmless for others than subscribers."""
+    """End the subscription of this actor; harmless if it has none."""
 
     subscriber: ActorRef[Any]
 
 
 @attrs.define
 class Growth(Generic[G]):
-    """Who is told of one store's log, in the order in which they came first.
+    """The subscribers to one store's log, in the order in which they first came.
 
     Args:
-        of: the class of what they are told.
+        of: the class of what they are sent.
 
     Attributes:
-        told: what was told last, to all or to the first; None before that.
+        published: what was sent last, to all or to the first; None before that.
     """
 
     _of: type[G]
-    told: G | None = attrs.field(default=None, init=False)
+    published: G | None = attrs.field(default=None, init=False)
     _names: tuple[str, ...] = attrs.field(init=False)
     _values: Callable[[G], tuple[object, ...]] = attrs.field(init=False)
     _subscribers: dict[str, Subscribe[G]] = attrs.field(factory=dict, init=False)
-    _told_of: dict[frozenset[str], list[tuple[ActorRef[G], float]]] = attrs.field(
+    _delays: dict[frozenset[str], list[tuple[ActorRef[G], float]]] = attrs.field(
         factory=dict, init=False
-    )  # by what has changed: who is told, and within which time; those that need not wake first
+    )  # by changed fields: subscribers and delays; those that need not wake first
 
     def __attrs_post_init__(self) -> None:
         self._names = tuple(field.name for field in attrs.fields(cast("Any", self._of)))
@@ -86,39 +85,39 @@ class Growth(Generic[G]):
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Where all subscribers are, in the order in which they are told."""
+        """The paths of all subscribers, in the order in which they get the news."""
         return tuple(self._subscribers)
 
     async def subscribe(self, message: Subscribe[G], now: G) -> None:
-        """Add, or replace, a subscriber; it is told the present log at once."""
+        """Add, or replace, a subscriber; it is sent the present range at once."""
         assert (message.minor | message.idle).issubset(self._names), "not its fields"
         living = {path: one for path, one in self._subscribers.items() if one.subscriber.alive}
         self._subscribers = living | {message.subscriber.path: message}  # killed ones say nothing
-        self._told_of.clear()
+        self._delays.clear()
         assert len(self._subscribers) <= SUBSCRIBERS_MAX
-        if self.told is None:
-            self.told = now
+        if self.published is None:
+            self.published = now
         await message.subscriber.tell(now)
 
     def unsubscribe(self, message: Unsubscribe) -> None:
         self._subscribers.pop(message.subscriber.path, None)
-        self._told_of.clear()
+        self._delays.clear()
 
     def changes(self, now: G) -> frozenset[str]:
-        """The fields in which `now` is news."""
-        told = self.told
-        if told is None:
+        """The fields in which `now` differs from what was published; all of them at first."""
+        published = self.published
+        if published is None:
             return frozenset(self._names)
-        pairs = zip(self._names, self._values(told), self._values(now), strict=True)
+        pairs = zip(self._names, self._values(published), self._values(now), strict=True)
         return frozenset([name for name, before, after in pairs if before != after])
 
-    async def tell(self, now: G) -> None:
-        """Say how the log is now, if that is news. What is deferred goes first."""
+    async def publish(self, now: G) -> None:
+        """Send the log's range to all that need it, if it changed. Deferred messages go first."""
         if not (changed := self.changes(now)):
             return
-        self.told = now
-        if (those := self._told_of.get(changed)) is None:
-            those = self._told_of[changed] = self._of_change(changed)
+        self.published = now
+        if (those := self._delays.get(changed)) is None:
+            those = self._delays[changed] = self._of_change(changed)
         for subscriber, delay_s in those:
             if delay_s:
                 subscriber.defer(now, within_s=delay_s)

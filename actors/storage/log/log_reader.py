@@ -1,8 +1,8 @@
-"""Reading a commit log beside its writer: own handles, published ranges only.
+"""Reads a commit log beside its writer, by own handles and only within published ranges.
 
 Upstream: SelectMappedBufferResult and MappedFile.hold (5.3.3) count references so that a mapped
 file outlives its deletion. Here an open handle does that: POSIX keeps a deleted file readable, and
-its room taken. So an owner hears LogGrew and calls `drop_below` with it, also while nobody reads.
+its blocks in use. So an owner calls `drop_below` with each LogGrew, even while nothing is read.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from actors.errors import TriologError
 from actors.storage.log.commit_log import segment_bases, segment_path
 
 HANDLES_MAX = 8
-"""A reader that follows needs one file; one that catches up, one after the other."""
+"""How many files are kept open. A reader that follows needs one; one that catches up needs one
+after the other.
+"""
 
 
 class OffsetGone(TriologError):
@@ -38,7 +40,7 @@ class LogReader:
     _handles: OrderedDict[int, File] = attrs.field(factory=OrderedDict, init=False)
 
     def read(self, offset: int, max_bytes: int, limit_offset: int) -> bytes:
-        """Bytes from `offset` on, from one file: at most `max_bytes`, none at `limit_offset`.
+        """Read bytes from `offset` on, of one file: at most `max_bytes`, and below `limit_offset`.
 
         Raises: OffsetGone; OSError.
         """
@@ -69,7 +71,7 @@ class LogReader:
         return file, offset - base, base + self.segment_bytes - offset
 
     def bases(self) -> list[int]:
-        """Where the files begin that are there, ascending. Raises: OSError."""
+        """The first offsets of the files, ascending. Raises: OSError."""
         return segment_bases(self._disk, self.folder)
 
     def drop_below(self, min_bytes: int) -> None:

@@ -1,4 +1,4 @@
-"""How much of a slave's time dispatching may take while the log is being copied.
+"""Limits the share of a slave's time that dispatching takes while the log is being copied.
 
 Upstream: none; apache/rocketmq store/.../DefaultMessageStore.java dispatches on a thread of its own
 (5.3.3). Here one loop does both, and dispatching small records takes ten times as long as copying
@@ -12,45 +12,53 @@ from math import inf
 import attrs
 
 CATCH_UP_BYTES_PER_S = 256 << 20
-"""A log that grows faster is being caught up with, whatever its records."""
+"""A log that grows faster than this is being caught up with, whatever its records."""
 KEEPS_UP_RATIO = 0.5
-"""So is one that grows by more than this part of what dispatching alone could do."""
+"""A log that grows by more than this part of what dispatching alone could do is, too."""
 PAUSE_TIMES = 15
-"""Then dispatching takes one part in 16 of the time."""
+"""The pause after a slice then, as a multiple of it: dispatching takes one part in 16 of the time.
+"""
 PAUSE_MAX_S = 0.1
-"""However long the slice took: the process may have been stopped meanwhile."""
+"""The longest pause, however long the slice took: the process may have been stopped meanwhile."""
 GIVES_WAY_MAX_S = 60.0
-"""At most, since it was last at the log's end; then copying waits, until dispatching is there."""
+"""How long dispatching gives way at most since it was last at the log's end; then copying waits
+until it is there.
+"""
 DIGEST_RATIO = 0.05
 """A log that grows by more than this part of what digesting could do is being caught up with."""
 DIGEST_PAUSE_TIMES = 63
-"""Then digesting takes one part in 64 of the time; otherwise it took a third of a catch-up's."""
+"""The pause after a slice of digesting then, as a multiple of it: digesting takes one part in 64 of
+the time. Without a pause it took a third of a catch-up's.
+"""
 DIGEST_REST_TIMES = 3
-"""Else one part in 4: behind a catch-up dispatching, which is waited for, is to come first."""
+"""The pause otherwise: one part in 4 of the time. After a catch-up dispatching, which is waited
+for, has to come first.
+"""
 DIGEST_GROWTH_OVER_S = 0.1
-"""Growth is told in steps, such as a sync's: between two of them a log that is being copied seems
-to stand still.
+"""Over how long growth is measured at least, in seconds. It is reported in steps, such as a sync's,
+and between two of them a log that is being copied seems to stand still.
 """
 DISPATCH_WITHIN_S = 0.005
-"""Appends collect so long before they can be looked up: dispatching each alone costs as much as it.
+"""For how long appends are collected before they are dispatched, in seconds: dispatching each alone
+costs as much as the append.
 """
 STOP_DISPATCH_S = 5.0
-"""An ordered stop dispatches for so long, half of what it is given; the next start goes on."""
+"""How long an ordered stop dispatches, half of its time; the next start goes on."""
 
 
 @attrs.define
 class Pacing:
-    """After each slice: how long the next one waits.
+    """Decides after each slice of work how long the next one waits.
 
     Attributes:
-        gives_way: on a slave, whose copying comes first; a master's appends are never so much
-            faster.
+        gives_way: whether this is a slave, whose copying comes first; a master's appends are never
+            so much faster.
         keeps_up_ratio: a log that grows by more than this part of what the work alone could do is
             being caught up with.
-        gives_way_max_s: what is behind for longer gives way no more.
-        growth_over_s: growth is judged over so long at least; 0.0: since the slice before.
-        pause_times: of the slice's length, while it gives way.
-        rest_times: of the slice's length, on a slave while it does not.
+        gives_way_max_s: work that is behind for longer does not give way any more.
+        growth_over_s: growth is measured over so long at least; 0.0: since the slice before.
+        pause_times: the pause as a multiple of the slice, while the work gives way.
+        rest_times: the same on a slave while it does not.
     """
 
     gives_way: bool = False
@@ -65,7 +73,7 @@ class Pacing:
 
     @classmethod
     def of_digests(cls, *, gives_way: bool) -> Pacing:
-        """The pacing of digesting what was received, for which nobody waits."""
+        """The pacing of digesting received bytes, for which nothing waits."""
         return cls(
             gives_way=gives_way,
             keeps_up_ratio=DIGEST_RATIO,
@@ -76,17 +84,17 @@ class Pacing:
         )
 
     def at_end(self) -> None:
-        """Nothing is left that could be dispatched now."""
+        """Note that all that can be dispatched now was."""
         self._behind_since_s = None
 
     def pause_s(
         self, began_s: float, ended_s: float, dispatched_bytes: int, limit_bytes: int
     ) -> float:
-        """Seconds until the next slice; while the work keeps up, what `rest_times` says.
+        """The seconds until the next slice; while the work keeps up, by `rest_times`.
 
         Args:
-            began_s, ended_s: of the slice.
-            dispatched_bytes: in it.
+            began_s, ended_s: the slice's times.
+            dispatched_bytes: how many bytes it dispatched.
             limit_bytes: the log's end when it began.
         """
         if self._behind_since_s is None and self.growth_over_s:

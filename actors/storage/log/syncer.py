@@ -1,14 +1,14 @@
-"""Syncer: makes durable what the store has written, one sync at a time, and says how far.
+"""Syncer makes durable what the store has written, one sync at a time, and reports how far.
 
 Upstream: apache/rocketmq store/.../CommitLog.java, GroupCommitService and FlushRealTimeService
 (5.3.3).
 
-Differs: what is written while a sync runs is covered by the next one (no polling, no retries); a
-failed sync is final: the kernel may have dropped the pages, so a second try that succeeds proves
-nothing. The actor crashes, and with it the store and the node. With `upstream` (`compat`) it counts
-as done, as upstream's does (T26).
+Differs: what is written during a sync is covered by the next one (no polling, no retries). A failed
+sync is final: the kernel may have dropped the pages, so a second try that succeeds proves nothing.
+The actor crashes, and with it the store and the node. With `upstream` (`compat`) a failed sync
+counts as done, as upstream's does (T26).
 
-Messages: Written; Settle; SyncFile. It tells the store SyncDone. A restart forgets what was to be
+Messages: Written; Settle; SyncFile. It sends the store SyncDone. A restart forgets what had to be
 synced; the store restarts with it.
 """
 
@@ -33,9 +33,9 @@ from actors.runtime import (
 )
 
 MAILBOX_CAPACITY = 64
-"""The store keeps what does not fit and offers it again with the next sync's end."""
+"""The store keeps a message that does not fit, and offers it again when the next sync ends."""
 SETTLE_S = 5.0
-"""A stopping store waits so long for the sync that is under way: half of what its stop may take."""
+"""How long a stopping store waits for the sync under way: half of what its stop may take."""
 WHAT_TO_DO: Final = (
     "something beside the node has removed it; start the node again, which makes it anew or says"
     " what is lost and what to do"
@@ -44,8 +44,11 @@ WHAT_TO_DO: Final = (
 
 @attrs.frozen(kw_only=True)
 class Written:
-    """All below `offset_bytes` is written; since the last such message `paths` were written, and
-    `gone` deleted.
+    """All below `offset_bytes` is written.
+
+    Attributes:
+        paths: the files written since the last such message.
+        gone: the files deleted since then.
     """
 
     offset_bytes: int
@@ -67,20 +70,22 @@ class Settled:
 
 @attrs.frozen(kw_only=True)
 class Settle:
-    """From a store that stops: sync what is left, now, then answer. A failed sync fails this."""
+    """From a store that stops: sync the rest now, then answer. A failed sync fails this."""
 
     reply_to: ReplyTo[Settled]
 
 
 @attrs.frozen(kw_only=True)
 class FileSynced:
-    """The file is on the disk as it was when it was asked for, or is gone."""
+    """The answer to SyncFile: the file is synced as it was then, or was deleted."""
 
 
 @attrs.frozen(kw_only=True)
 class SyncFile:
-    """From who has written to the middle of a file: sync it now. A failed sync fails this, and is
-    as final as any other. A file that has been deleted meanwhile needs none.
+    """Sync this file now, in the middle of which something was written.
+
+    A failed sync fails this, and is as final as any other. A file that was deleted meanwhile is not
+    synced.
     """
 
     path: str
@@ -117,7 +122,7 @@ class Syncer(Actor[_Inbox]):
 
     Attributes:
         interval_s: least time between two syncs; 0.0 syncs as soon as there is something.
-        upstream: a failed sync is told, and counts.
+        upstream: whether a failed sync is only reported, and counts as done.
     """
 
     mailbox = MailboxSpec(capacity=MAILBOX_CAPACITY)
@@ -161,7 +166,7 @@ class Syncer(Actor[_Inbox]):
         self._syncer.close()
 
     async def _sync(self) -> None:
-        """Sync, then tell: nothing is called durable before it is."""
+        """Sync, then report, so that nothing is called durable before it is."""
         paths, offset = tuple(self._paths), self._offset_bytes
         self._paths.clear()
         began_s = self.ctx.now_s()
@@ -182,7 +187,7 @@ class Syncer(Actor[_Inbox]):
         message.reply_to.send(FileSynced())
 
     def _failed(self, error: OSError, paths: tuple[str, ...]) -> None:
-        """Raises: StorageError, unless it counts as done."""
+        """Report a failed sync. Raises: StorageError, unless it counts as done."""
         self.ctx.emit(events.SyncFailed(error=str(error), paths=paths))
         if self.upstream:
             return
@@ -192,10 +197,10 @@ class Syncer(Actor[_Inbox]):
 
 
 def lost_text(disk: Disk, path: str) -> str:
-    """Name the file that was missed, or the folder if that is gone too, and what is to be done.
+    """For people: the missing file, or its folder if that is gone too, and what to do.
 
     Args:
-        path: of the file that the disk did not find.
+        path: the path of the file that the disk did not find.
     """
     gone, parent = path, path.rpartition("/")[0]
     while parent and not disk.exists(parent):

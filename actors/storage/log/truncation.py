@@ -1,4 +1,4 @@
-"""Cutting the end off a log: crash-safe, and nothing is lost for good.
+"""Cuts the end off a log, crash-safe, and keeps what it cuts.
 
 Upstream: MappedFileQueue.truncateDirtyFiles (5.3.3) moves positions and deletes files.
 Differs: the bytes cut off are kept aside in `cut/`; the intent is on disk before the first byte
@@ -32,14 +32,16 @@ from wire.files.commit_log import segment_name
 CHUNK_BYTES = 4 << 20
 """A generator here yields after so many bytes."""
 CUT_FILES_MAX = 256
-"""Files kept in `cut/`; the oldest leaves. A restart in mid-message leaves one of a few KiB."""
+"""How many files are kept in `cut/`; then the oldest is deleted. A restart in the middle of a
+message leaves one of a few KiB.
+"""
 REMOVE = "remove the file to have the log end where its records do"
 NOTHING = -1
 _ZEROS = bytes(CHUNK_BYTES)
 
 
 def has_bytes_behind(disk: Disk, log: CommitLog, end_bytes: int) -> Generator[None, None, bool]:
-    """Whether any byte at or behind `end_bytes` is not zero. Yields every 4 MiB."""
+    """Whether any byte from `end_bytes` on is not zero. Yields every 4 MiB."""
     for base in log.bases():
         if base + log.segment_bytes <= end_bytes:
             continue
@@ -54,11 +56,13 @@ def has_bytes_behind(disk: Disk, log: CommitLog, end_bytes: int) -> Generator[No
 def keep_aside(
     disk: Disk, layout: LogLayout, log: CommitLog, end_bytes: int
 ) -> Generator[None, None, int]:
-    """Copy what lies at or behind `end_bytes` to `cut/OFFSET.N`, one file per segment, without
-    trailing zeros. It is looked for up to `log.written_bytes`: after a load, in all files. A copy
-    of an attempt that found no room later is used: a full disk gets no more of them.
+    """Copy what is in the log from `end_bytes` on to `cut/OFFSET.N`, one file per segment.
 
-    Returns: bytes kept. Yields every 4 MiB.
+    Trailing zeros are left out. It is looked for up to `log.written_bytes`, after a load in all
+    files. A copy of an attempt that found no room later is used again, so that a full disk does not
+    get more of them.
+
+    Returns: how many bytes were kept. Yields every 4 MiB.
     """
     keep_intent(disk, layout)
     kept = 0
@@ -113,8 +117,9 @@ def _has_copy(
 def is_copy(
     disk: Disk, path: str, source: File, start: int, end: int
 ) -> Generator[None, None, bool]:
-    """Whether the file holds what `source` holds from `start` to `end`. Then it is on the disk, and
-    its name. Yields every 4 MiB.
+    """Whether the file holds what `source` holds from `start` to `end`.
+
+    If so, it and its name are synced. Yields every 4 MiB.
     """
     with closing(disk.open(path, "r")) as file:
         if file.size_bytes != end - start:
@@ -132,10 +137,10 @@ def is_copy(
 def cut_behind(
     disk: Disk, layout: LogLayout, log: CommitLog, end_bytes: int, lower: Callable[[], None]
 ) -> Generator[None, None, int]:
-    """Keep aside and cut what lies behind the end, if anything does. Gives the bytes kept aside.
+    """Keep aside and cut what is after the end, if anything is. Returns: the bytes kept aside.
 
     Args:
-        lower: brings the synced mark down to the end, on the disk.
+        lower: lowers the synced mark to the end, and syncs that.
     """
     if not (yield from has_bytes_behind(disk, log, end_bytes)):
         return 0
@@ -146,7 +151,7 @@ def cut_behind(
 
 
 def keep_intent(disk: Disk, layout: LogLayout) -> None:
-    """Have the file that a truncation is written down in, so that it needs no more room."""
+    """Make the file for a truncation's intent beforehand, so that writing it needs no room."""
     SideFile.open(disk, layout.truncating, 2)[0].close()
 
 
@@ -168,7 +173,7 @@ def truncate(disk: Disk, layout: LogLayout, log: CommitLog, end_bytes: int) -> N
 
 
 def set_end_only(disk: Disk, log: CommitLog, end_bytes: int) -> None:
-    """Upstream's truncation: later files go, what lies behind the end in its own file stays."""
+    """Upstream's truncation: later files are deleted; bytes after the end in its own file stay."""
     log.forget_behind(end_bytes)
     for base in segment_bases(disk, log.folder):
         if base >= end_bytes and base > log.min_bytes:
@@ -177,12 +182,12 @@ def set_end_only(disk: Disk, log: CommitLog, end_bytes: int) -> None:
 
 
 def finish_interrupted(disk: Disk, layout: LogLayout, *, do: str = REMOVE) -> int | None:
-    """Before a load: end a truncation that a crash interrupted. Gives its offset, or None.
+    """Before a load: finish a truncation that a crash interrupted. Returns: its offset, or None.
 
     Args:
-        do: what is to be done where the file that says so is damaged.
+        do: for people: what to do if the file of its intent is damaged.
 
-    Raises: CorruptLog: what says so cannot be read.
+    Raises: CorruptLog: the intent cannot be read.
     """
     cut = interrupted_at(disk, layout, do=do)
     if not disk.exists(layout.truncating):
@@ -201,7 +206,7 @@ def finish_interrupted(disk: Disk, layout: LogLayout, *, do: str = REMOVE) -> in
 def interrupted_at(disk: Disk, layout: LogLayout, *, do: str = REMOVE) -> tuple[int, int] | None:
     """The end that an interrupted truncation makes, and the size of its files; None without one.
 
-    Reads only. Args, Raises: as `finish_interrupted`.
+    It only reads. Args, Raises: as `finish_interrupted`.
     """
     try:
         values = read_side_file(disk, layout.truncating, 2)
@@ -214,7 +219,7 @@ def interrupted_at(disk: Disk, layout: LogLayout, *, do: str = REMOVE) -> tuple[
 
 
 def cut_files(disk: Disk, folder: str, segment_bytes: int, end_bytes: int) -> None:
-    """Make all bytes from `end_bytes` on zero, and have that on the disk. Repeatable.
+    """Make all bytes from `end_bytes` on zero, and sync that. It may be repeated.
 
     The first file stays, even empty: its name says where the log goes on.
     """
@@ -231,10 +236,10 @@ def cut_files(disk: Disk, folder: str, segment_bytes: int, end_bytes: int) -> No
 
 
 def written_chunks(file: File, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Place and size of the chunks before `end` that may hold anything but zeros.
+    """The positions and sizes of the chunks before `end` that may hold anything but zeros.
 
-    Not what the file was only given room for: to read that fills the page cache with zeros, and
-    costs 2 s of CPU for each GiB.
+    Room that was only reserved is left out: to read it fills the page cache with zeros, and costs
+    2 s of CPU for each GiB.
     """
     at = start
     while True:
@@ -247,12 +252,12 @@ def written_chunks(file: File, start: int, end: int) -> Iterator[tuple[int, int]
 
 
 def is_zero(data: bytes) -> bool:
-    """Six times as fast as counting, for a GiB that was written and is zeros again."""
+    """Whether all bytes are zero. It is six times as fast as counting them."""
     return data == (_ZEROS if len(data) == CHUNK_BYTES else bytes(len(data)))
 
 
 def _new_cut_path(disk: Disk, layout: LogLayout, offset: int) -> str:
-    """A free name `OFFSET.N` in `cut/`, which may be full: then the oldest file leaves."""
+    """A free name `OFFSET.N` in `cut/`; if that is full, its oldest file is deleted."""
     disk.mkdir(layout.cut)
     names = disk.listdir(layout.cut)
     if len(names) >= CUT_FILES_MAX:
@@ -265,12 +270,12 @@ def _new_cut_path(disk: Disk, layout: LogLayout, offset: int) -> str:
 
 
 def as_if_cut(disk: Disk, layout: LogLayout, *, do: str) -> Disk:
-    """`disk` itself, where no truncation was interrupted.
+    """The disk as it will be once an interrupted truncation is finished; `disk` without one.
 
     Args:
-        do: what is to be done where the file that says so is damaged.
+        do: for people: what to do if the file of its intent is damaged.
 
-    Raises: CorruptLog: what says so cannot be read.
+    Raises: CorruptLog: the intent cannot be read.
     """
     cut = interrupted_at(disk, layout, do=do)
     if cut is None:
@@ -289,7 +294,7 @@ def as_if_cut(disk: Disk, layout: LogLayout, *, do: str) -> Disk:
 
 @attrs.define
 class _CutView:
-    """See the module's text; `_last` ends in zeros behind its first `_left` bytes."""
+    """A disk as seen after the truncation: `_last` ends in zeros after its first `_left` bytes."""
 
     _disk: Disk
     _folder: str

@@ -78,7 +78,7 @@ class EventFile:
 
 @attrs.frozen(kw_only=True)
 class Repaired:
-    """What became of one live file of an earlier life; `file` is None if nothing was readable."""
+    """What became of a live file of an earlier boot; `file` is None if nothing was readable."""
 
     name: str
     file: EventFile | None
@@ -166,7 +166,7 @@ def published(disk: Disk, root: str, node: str) -> list[EventFile]:
 
 
 def live(disk: Disk, root: str, node: str) -> list[EventFile]:
-    """The `.part` files of a node: the one that is written, and those of earlier lives."""
+    """The `.part` files of a node: the one that is written, and those of earlier boots."""
     return _found(disk, root, node, _LIVE)
 
 

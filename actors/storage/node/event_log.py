@@ -1,10 +1,10 @@
 """The actor that keeps a node's events on disk.
 
-Events are emitted into the `EventSink` of the node, which outlives this actor; the actor is told
-when some wait, writes them as gzip members into the live file, and publishes it when it is full or
-old (`event_files` has the files' side of it).
+Events are emitted into the `EventSink` of the node, which outlives this actor; the actor is
+notified when some wait, writes them as gzip members into the live file, and publishes it when it is
+full or old (`event_files` has the files' side of it).
 
-Messages: private ones only. Asks and tells nobody; emits about its own work. A restart forgets
+Messages: private ones only. It sends none, and emits events about its own work. A restart forgets
 nothing: what was written is published from the live file, what was not still waits in the sink.
 
 Policies when the disk takes no events or too many wait:
@@ -260,7 +260,7 @@ class EventLog(Actor[_Inbox]):
         del self._files[: expired.count]
 
     async def _repair(self) -> None:
-        """Publish what earlier lives left open, then know all files."""
+        """Publish the files that earlier incarnations left open, then list all files."""
         for file in event_files.live(self._disk, self._root, self._sink.node):
             repaired = await event_files.repair(self._disk, self._syncer, file)
             self.ctx.emit(
@@ -273,7 +273,7 @@ class EventLog(Actor[_Inbox]):
         self._say_expired()
 
     def _failed(self, error: OSError) -> None:
-        """The live file is not trusted any more: the retry repairs it."""
+        """Close the live file, which is not trusted any more; the retry repairs it."""
         if self._config.policy == "stop":
             raise error
         if self._live is not None:

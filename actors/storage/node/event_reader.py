@@ -20,7 +20,7 @@ from actors.storage.node.event_files import EventFile
 
 @attrs.frozen(kw_only=True)
 class BootSummary:
-    """One boot of one node as its event log tells it.
+    """One boot of one node, by its event log.
 
     Attributes:
         first_seq: of the oldest event that is there.

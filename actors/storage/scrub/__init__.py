@@ -1,7 +1,7 @@
-"""Whether a log still has what was written, and what is done where it has not.
+"""Finds bytes of a log that are not what was written any more, and mends them.
 
-`scrubber` compares the log with its digests (`log_check`) before bytes leave or count, and
+`scrubber` compares the log with its digests (`log_check`) before bytes are sent or count, and
 `approval` says for how long that holds. `mending` gives good ranges to other members and takes
-theirs for damaged ones. What derives from the log is scrubbed in `dispatch/`. Open `scrubber`
+theirs for damaged ones. What is derived from the log is scrubbed in `dispatch/`. Open `scrubber`
 first.
 """

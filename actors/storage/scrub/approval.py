@@ -1,9 +1,9 @@
-"""Which bytes of a log may be used now, by whoever sends it: what was compared with its digests a
-moment ago, and what was written a moment ago.
+"""Which bytes of a log may be sent now: those that were compared or written a moment ago.
 
-Bytes may rot between the two, so an answer of the scrubber's is used for HOLDS_S, and what has not
-left by then is compared again. A slave that keeps up gets what was just written, and nothing of
-that is compared; one that catches up fast uses an answer up long before.
+Bytes may rot after they were compared with their digests, so an answer of the scrubber's is used
+for HOLDS_S, and bytes that were not sent by then are compared again. A slave that keeps up gets
+what was just written, which is not compared; one that catches up fast uses an answer up long
+before.
 
 There is no upstream.
 """
@@ -16,16 +16,16 @@ from typing import Final
 import attrs
 
 HOLDS_S: Final = 1.0
-"""So long after they were written or compared, bytes are taken for what they were: nobody reads a
-disk twice in the same moment. What rots in between may reach a slave; its own scrub finds it.
+"""For how long after they were written or compared bytes are taken to be good, in seconds. If bytes
+rot in between, a slave may get them; its own scrub finds that.
 """
 RENEW_S: Final = HOLDS_S / 2
-"""Asked for again so long before its end, so that a slow link has never to wait."""
+"""How long before its end an answer is asked for again, so that a slow link never has to wait."""
 
 
 @attrs.frozen
 class _Compared:
-    """All from `start_bytes` up to `until_bytes` was good at `at_s`."""
+    """All from `start_bytes` up to `until_bytes` was compared, and good, at `at_s`."""
 
     start_bytes: int
     until_bytes: int
@@ -42,10 +42,10 @@ class _Written:
 
 @attrs.define(kw_only=True)
 class Approval:
-    """One connection's. All times are of one clock; none runs backwards.
+    """The bytes that one connection may send. All times are of one clock; none runs backwards.
 
     Attributes:
-        ahead_bytes: with less than so much left that was compared, the next is asked for.
+        ahead_bytes: with fewer compared bytes left, the next ones are asked for.
     """
 
     ahead_bytes: int
@@ -56,8 +56,8 @@ class Approval:
     _bad_until_s: float = 0.0
 
     def grew(self, leaves_bytes: int, since_s: float) -> None:
-        """What may leave the master ends there; what is new of it was written at `since_s` or
-        later.
+        """Note that the master may send all below `leaves_bytes`, whose new part was written at
+        `since_s` or later.
         """
         before, self._leaves_bytes = self._leaves_bytes, leaves_bytes
         marks = self._written
@@ -77,11 +77,13 @@ class Approval:
             compared.append(_Compared(start_bytes, until_bytes, at_s))
 
     def is_bad(self, at_bytes: int, until_s: float) -> None:
-        """Nothing from there on may be sent, and it is of no use to ask before `until_s`."""
+        """Note that nothing from `at_bytes` on may be sent, and that asking before `until_s` is
+        vain.
+        """
         self._bad_bytes, self._bad_until_s = at_bytes, until_s
 
     def limit(self, next_bytes: int, now_s: float) -> tuple[int, float]:
-        """How far may be sent from `next_bytes` on, and until when that holds."""
+        """The offset up to which bytes from `next_bytes` on may be sent, and until when."""
         leaves = self._leaves_bytes or 0
         compared = self._compared
         while compared and compared[0].until_bytes <= next_bytes:
@@ -98,7 +100,7 @@ class Approval:
         return min(until, leaves), holds_until_s
 
     def ask_from(self, next_bytes: int, now_s: float) -> int | None:
-        """What has to be compared next; None: nothing."""
+        """The offset from which on bytes have to be compared next; None: none have to be."""
         leaves = self._leaves_bytes or 0
         limit, _ = self.limit(next_bytes, now_s)
         start: int | None = None
@@ -115,7 +117,7 @@ class Approval:
         return start
 
     def _new_from(self, now_s: float) -> tuple[int, float]:
-        """From where on all was written within HOLDS_S, and until when that is so."""
+        """The offset from which on all was written within HOLDS_S, and until when that is so."""
         for mark in self._written:
             if now_s < mark.at_s + HOLDS_S:
                 return mark.start_bytes, mark.at_s + HOLDS_S

@@ -1,18 +1,18 @@
-"""Whether a log's bytes are still what was written, range by range.
+"""Checks whether a log's bytes are still what was written, range by range.
 
-A range with a digest is read and compared. One without (its log was written by an older version or
-by another program, or the digest was lost) is parsed from the beginning of its file on, each
-record's CRC is checked, and only then its digest is written down: what nobody has checked is never
-taken for good. What a master itself has just written need not be parsed for that, nor what the
-store has just parsed to find the log's end.
+A range with a digest is read and compared. A range without one (its log was written by an older
+version or by another program, or the digest was lost) is parsed from the beginning of its file on,
+and each record's CRC is checked. Only then is its digest saved, so unchecked bytes are never taken
+to be good. Bytes that a master itself has just written need not be parsed for that, nor those that
+the store has just parsed to find the log's end.
 
-The log's last, unfinished range has no digest, and may have none for long; and what changes in it
-until it is full, a master digests. So where a record is doubted, records are parsed: those that
-nobody has digested (`check_undigested`), or all of a file (`walk_anew`). What is found so is parsed
-again, not compared, until it reads well, and nobody makes a digest of it before.
+The log's last, unfinished range has no digest, perhaps for long; and a master makes digests of what
+rots in it before it is full. So if a record is doubted, records are parsed: those without digests
+(`check_undigested`), or all of a file (`walk_anew`). Damage that is found so is parsed again, not
+compared, until it reads well, and no digest is made of it before.
 
 Upstream has nothing like it: a slave of RocketMQ's copies what it is sent, and a record's CRC is
-looked at when it is consumed.
+checked when it is consumed.
 
 Ranges are read and digested beside the event loop: half of the time Python's lock is free.
 """
@@ -35,21 +35,21 @@ from wire.files.commit_log import Stop, scan
 from wire.files.message_record import SIZE_BYTES
 
 BLOCK_BYTES: Final = 256 << 10
-"""Read at once: it stays in the processor's cache while it is digested."""
+"""Bytes read at once: they stay in the processor's cache while they are digested."""
 
 Span: TypeAlias = tuple[int, int]
-"""Log bytes [start, end) of one range."""
+"""The log bytes [start, end) of one range."""
 
 
 @attrs.frozen
 class Found:
-    """What lies in a range.
+    """The result of reading a range.
 
     Attributes:
         start, end: the range.
-        digest: of its bytes; None: the disk did not give them.
+        digest: the digest of its bytes; None if they could not be read.
         data: its bytes, if they were wanted.
-        problem: why there is no digest.
+        problem: why they could not be read; "" if they could.
     """
 
     start: int
@@ -60,16 +60,16 @@ class Found:
 
 
 Reading: TypeAlias = Callable[[], list[Found]]
-"""Work for `RunBeside`."""
+"""A read that `RunBeside` runs beside the loop."""
 
 
 def read_ranges(file: File, base: int, spans: Sequence[Span], *, keeps: bool) -> list[Found]:
-    """The ranges `spans`, one behind the other, of the log file that begins at `base`.
+    """Read the ranges `spans`, which follow each other, of the log file that begins at `base`.
 
     Args:
-        keeps: their bytes are wanted.
+        keeps: whether their bytes are wanted.
 
-    Raises: nothing for what the disk does.
+    Raises: nothing if the disk fails: `Found.problem` says so.
     """
     found: list[Found] = []
     for block in _blocks(spans):
@@ -80,8 +80,9 @@ def read_ranges(file: File, base: int, spans: Sequence[Span], *, keeps: bool) ->
 def read_changed(
     file: File, base: int, spans: Sequence[Span], known: Sequence[int | None]
 ) -> list[Found]:
-    """As `read_ranges`, but only those whose digest is not the known one: mostly none, so that the
-    loop has nothing to do for each.
+    """As `read_ranges`, but return only the ranges whose digest is not the known one.
+
+    There is mostly none, so that the loop has nothing to do for each range.
     """
     changed: list[Found] = []
     at = 0
@@ -104,7 +105,7 @@ def _blocks(spans: Sequence[Span]) -> Iterator[Sequence[Span]]:
 
 
 def _read_block(file: File, base: int, block: Sequence[Span], *, keeps: bool) -> list[Found]:
-    """Where the disk does not give a block it is asked for each range alone."""
+    """Read one block; if the disk fails, read each of its ranges alone."""
     start, end = block[0][0], block[-1][1]
     try:
         data = file.pread(start - base, end - start)
@@ -125,21 +126,25 @@ def _read_block(file: File, base: int, block: Sequence[Span], *, keeps: bool) ->
 
 
 ROTTEN_MAX: Final = VALUES_MAX - 1
-"""Ranges that are remembered one by one. Of what is found besides, only the first byte is: from
-there on nothing is shown until a whole round has found room for all (`LogCheck.beyond_bytes`)."""
+"""How many damaged ranges are kept one by one. Of further ones only the first byte is kept: from
+there on nothing is shown until a whole round has found room for all (`LogCheck.beyond_bytes`).
+"""
 PARSE_BYTES: Final = 256 << 10
-"""Parsed on the loop, in 2 ms if its records are small; then everybody has a turn."""
+"""Bytes parsed on the loop before other tasks run: 2 ms with small records."""
 STEP_BYTES: Final = 1 << 20
-"""Bytes that need not be parsed: read and digested by one call beside the loop, in 0.4 ms."""
+"""Bytes, of those that need not be parsed, that are read and digested by one call beside the loop,
+in 0.4 ms.
+"""
 AT_ONCE_BYTES: Final = 16 << 20
-"""Parsed at once of what has no digest, and mended at once, at least: see `at_once_bytes`. What
-lies further ahead the walk that digests it parses."""
+"""Bytes without digests that are parsed at once, and damaged bytes that are mended at once, at
+least: see `at_once_bytes`. The walk that makes the digests parses what comes after them.
+"""
 COMPARE_BYTES: Final = 8 << 20
-"""Read and digested by one call beside the loop, in 3 ms."""
+"""Bytes read and digested by one call beside the loop, in 3 ms."""
 
 T = TypeVar("T")
 Steps: TypeAlias = Generator[Reading, list[Found], T]
-"""Work that has to read: it yields what is to be run beside the loop, and is sent what that gives.
+"""Work that has to read: it yields each read, which is run beside the loop, and is sent its result.
 """
 
 
@@ -157,11 +162,12 @@ class Walk:
     """Goes through one file from its beginning, range by range, parsing its records if asked to.
 
     Attributes:
-        base, end: the file.
-        at: first byte of the next range.
-        parses: every record is checked; else only ranges that have a digest are.
-        record_at: where the first record begins that is not checked; `rest`: the bytes from there.
-        broken: no record begins where one should, so that the rest cannot be parsed.
+        base, end: the file's first byte, and the one after its last.
+        at: the first byte of the next range.
+        parses: whether every record is checked; if not, only ranges that have a digest are.
+        record_at: where the first record begins that is not checked yet.
+        rest: the bytes from there on.
+        broken: whether no record begins where one should, so that the rest cannot be parsed.
     """
 
     base: int
@@ -183,7 +189,7 @@ class Walk:
         return self.at >= self.end
 
     def parse(self, data: bytes, size_max: int) -> str:
-        """Take in what lies at `at`. Gives what is wrong with the record at `record_at`, or ""."""
+        """Parse the bytes at `at`. Returns: what is wrong with the record at `record_at`; or ""."""
         end = self.end
         if self.record_at == end:
             return ""  # behind the file's filler
@@ -209,19 +215,20 @@ class Walk:
                 return stopped.reason or "no record ends there"
 
     def reach(self, size_max: int) -> int:
-        """Where the record at `record_at` ends by its size; if that cannot be, behind its size."""
+        """Where the record at `record_at` ends by its size, or after an impossible size."""
         size = int.from_bytes(self.rest[:SIZE_BYTES], "big")
         if SIZE_BYTES < size <= min(size_max, self.end - self.record_at):
             return self.record_at + size
         return min(self.record_at + SIZE_BYTES, self.end)
 
     def add(self, start: int, end: int, digest: int) -> None:
-        """Take in a range without a digest."""
+        """Add the digest that was made of a range without one."""
         self._pending.append((start, end, digest))
 
     def sure(self) -> list[tuple[int, int]]:
-        """Take out those (start, digest) that may be written down: all whose records have been
-        checked to their ends, if any have to be.
+        """Remove and return the (start, digest) of ranges whose digests may be saved.
+
+        All their records have been checked to their ends, if they have to be.
         """
         if not self._pending:
             return []
@@ -232,20 +239,20 @@ class Walk:
 
 @attrs.define(kw_only=True)
 class LogCheck:
-    """One log's.
+    """Checks one log, and keeps its damaged ranges.
 
     Attributes:
-        rotten: by their first byte, ascending as they were found.
-        healed: those of them that read well again: they are damaged until somebody has synced what
-            was read, see `confirm`.
-        beyond_bytes: the first byte of damage that `rotten` had no room for; None: it has all.
-        by_records: those of them that no digest tells of: where the bad record begins, by their
-            first byte.
-        limit_bytes: nothing at or behind it is looked at: it may still change, or be lost.
-        own_from_bytes: what lies from there on was written by this process from memory, and is not
-            parsed; None: it is all parsed.
-        parsed: log bytes [start, end) whose records the store has just checked as it opened; files
-            begin at the start, a record at the end.
+        rotten: the damaged ranges by their first bytes, in the order in which they were found.
+        healed: those of them that read well again. They count as damaged until what was read has
+            been synced, see `confirm`.
+        beyond_bytes: the first byte of damage for which `rotten` had no room; None: it has all.
+        by_records: those of them that no digest shows: by their first bytes, where the bad record
+            begins.
+        limit_bytes: nothing from there on is checked: it may still change, or be lost.
+        own_from_bytes: bytes from there on were written by this process from memory, and are not
+            parsed; None: all are parsed.
+        parsed: log bytes [start, end) whose records the store has just checked as it opened; a file
+            begins at the start, a record at the end.
     """
 
     reader: LogReader
@@ -261,13 +268,14 @@ class LogCheck:
 
     @property
     def at_once_bytes(self) -> int:
-        """A whole number of ranges, so many that they hold the largest record."""
+        """The size of so many whole ranges that they hold the largest record."""
         of_record = self.record_bytes_max // RANGE_BYTES + 2  # with both its ends
         return max(AT_ONCE_BYTES, of_record * RANGE_BYTES)
 
     def walk_from(self, base: int) -> Walk:
-        """A walk through the file that begins there, soon after it was written or the store opened;
-        it parses only what nobody has.
+        """A walk through the file that begins there, just written or found when the store opened.
+
+        It parses only bytes that neither this process nor the store has checked.
         """
         end = base + self.digests.segment_bytes
         first, behind = self.parsed
@@ -278,7 +286,7 @@ class LogCheck:
         return Walk(base, end, base if parses else at, parses=parses, record_at=record_at)
 
     def walk_all(self, base: int) -> Walk:
-        """A walk through all of the file, also where it has digests."""
+        """A walk through the whole file, also through ranges that have digests."""
         end = base + self.digests.segment_bytes
         parses = not self._is_own(base) and self._first_unknown(base) < end
         return Walk(base, end, base, parses=parses)
@@ -287,7 +295,7 @@ class LogCheck:
         return self.own_from_bytes is not None and base >= self.own_from_bytes
 
     def step(self, walk: Walk) -> Steps[int]:
-        """Check the next ranges of the walk; gives their size, 0 if none is complete yet, or left.
+        """Check the next ranges of a walk. Returns: their size; 0 if none is complete, or it ended.
 
         Raises: OffsetGone.
         """
@@ -303,7 +311,7 @@ class LogCheck:
         return spans[-1][1] - spans[0][0]
 
     def _take(self, walk: Walk, found: Found, known: int | None) -> None:
-        """The next range of a walk."""
+        """Take the next range of a walk."""
         start, end, digest = found.start, found.end, found.digest
         if digest is None:
             self.note(Rot(start, end, found.problem))
@@ -326,23 +334,24 @@ class LogCheck:
         return any(rot.start <= start < rot.end for rot in found)
 
     def walk_anew(self, base: int) -> Walk:
-        """A walk that parses a whole file, to have digests of it."""
+        """A walk that parses a whole file, to check digests that may be of damaged bytes."""
         return Walk(base, base + self.digests.segment_bytes, base, parses=True)
 
     def digest_file(self, base: int) -> Steps[None]:
-        """Have digests of all complete ranges of a file, as far as its records are good."""
+        """Make digests of all complete ranges of a file, as far as its records are good."""
         walk = self.walk_anew(base)
         while not walk.broken and (yield from self.step(walk)):
             pass
 
     def is_unknown(self, offset: int) -> bool:
-        """Nobody has digested the range that holds `offset`, and it is complete."""
+        """Whether the range that holds `offset` is complete and has no digest."""
         start, end = self.digests.range_at(offset)
         return end <= self.limit_bytes and self.digests.get(start) is None
 
     def check(self, start: int, end: int) -> Steps[int]:
-        """How far the bytes from `start` on are what was written, `end` at most. It ends in front
-        of a range that `is_unknown`, too.
+        """The end of the bytes from `start` on that are what was written; `end` at most.
+
+        It is never above the start of a range that `is_unknown`.
 
         Raises: OffsetGone.
         """
@@ -366,8 +375,10 @@ class LogCheck:
         return end
 
     def undamaged(self, start: int, end: int) -> int:
-        """Up to where, from `start` on, nothing is known to be damaged that a digest does not tell
-        of; `end` at most.
+        """The end of the bytes from `start` on in which no damage is known that digests do not
+        show.
+
+        It is `end` at most.
         """
         for first in self.by_records:
             if start < self.rotten[first].end:
@@ -375,7 +386,7 @@ class LogCheck:
         return end
 
     def look_again(self, start: int = 0, end: int | None = None) -> Steps[None]:
-        """Read all once more that was damaged and begins there: it may have been mended."""
+        """Read all damaged ranges that begin in [start, end) again: they may have been mended."""
         found = yield from self.compare_again(self.digests.segment_bytes, start, end)
         for base in found:
             with suppress(OffsetGone):
@@ -384,12 +395,14 @@ class LogCheck:
     def compare_again(
         self, parsed_max: int = 0, start: int = 0, end: int | None = None
     ) -> Steps[list[int]]:
-        """The same for what has a digest. Gives the files that have to be parsed for the rest.
+        """As `look_again`, for damaged ranges that have digests.
 
         Args:
-            parsed_max: so much is parsed of each damage that no digest tells of, and at least
+            parsed_max: how many bytes are parsed of each damage that no digest shows, and at least
                 `at_once_bytes`; the next call goes on there.
-            start, end: where the damage begins that is looked at; None: to the log's end.
+            start, end: only damage that begins there is checked; None: up to the log's end.
+
+        Returns: the files that have to be parsed for the other ranges.
         """
         unknown: dict[int, None] = {}
         for rot in tuple(self.rotten.values()):
@@ -411,8 +424,9 @@ class LogCheck:
         return list(unknown)
 
     def check_undigested(self, at: int) -> Steps[int]:
-        """Parse what is synced from `at` on, where a record begins: no digest need tell of it.
-        Gives up to where all is good, or was looked at: `at_once_bytes` from its range on.
+        """Parse synced bytes from `at` on, where a record begins, whether they have digests or not.
+
+        Returns: the end of what is good, or was checked: `at_once_bytes` from its range on.
 
         Raises: OffsetGone.
         """
@@ -451,9 +465,11 @@ class LogCheck:
             self.by_records[rot.start] = position
 
     def _first_bad(self, at: int, end: int) -> Steps[tuple[int, int, str]]:
-        """Where the first bad record begins of those from `at` on, where one does, up to `end` in
-        its file, where it ends at most, and what is wrong with it; "": none is, as far as they are
-        there, and the position is the last one's that may go on behind `end`.
+        """Find the first bad record from `at` on, where a record begins, up to `end` in its file.
+
+        Returns: where it begins, where it ends at most, and what is wrong with it. If none is bad
+            as far as they are there, the problem is "", and the position that of the last record,
+            which may go on after `end`.
 
         Raises: OffsetGone.
         """
@@ -473,12 +489,12 @@ class LogCheck:
         return walk.record_at, end, ""
 
     def goes_on(self, have: bytes, offset: int) -> bool:
-        """Whether `have` is a good beginning of the record or filler at `offset`."""
+        """Whether the bytes `have` are a good beginning of the record or filler at `offset`."""
         size = self.digests.segment_bytes
         return is_beginning(have, offset, size - offset % size, self.record_bytes_max)
 
     def _complete(self, at: int, end: int) -> list[Span]:
-        """The ranges from `at` on that begin below `end` in its file, and are complete."""
+        """The complete ranges from `at` on that begin below `end` in its file."""
         spans: list[Span] = []
         end = min(end, at - at % self.digests.segment_bytes + self.digests.segment_bytes)
         while at < end and (span := self.digests.range_at(at))[1] <= self.limit_bytes:
@@ -490,10 +506,12 @@ class LogCheck:
         return self.digests.known(spans[0][0], len(spans))
 
     def remember(self, start: int, begins: int) -> None:
-        """An earlier start had found damage there. Where no digest can tell, records are parsed.
+        """Note damage at `start` that an earlier incarnation of the node found.
+
+        If no digest can show it, records are parsed.
 
         Args:
-            begins: where one begins, at or below the log's last range.
+            begins: where a record begins, at or below the log's last range.
         """
         start, end = self.digests.range_at(start)
         rot = Rot(start, min(end, self.limit_bytes), "it was found before")
@@ -503,19 +521,19 @@ class LogCheck:
             self.note(rot)
 
     def confirm(self, starts: Iterable[int]) -> None:
-        """What read well there was synced then: it is no damage any more, if it still reads so."""
+        """Forget damage that read well, and whose file was synced then, if it still reads well."""
         for start in starts:
             if start in self.healed:
                 self.forget(start)
 
     def forget(self, start: int) -> None:
-        """There is no damage there, or no file."""
+        """Forget the damage that begins at `start`, because it is mended or its file is gone."""
         self.rotten.pop(start, None)
         self.by_records.pop(start, None)
         self.healed.discard(start)
 
     def _first_unknown(self, base: int) -> int:
-        """Where the first range of a file begins that has no digest; its end if all have one."""
+        """Where the first range of a file without a digest begins; the end if all have one."""
         end = base + self.digests.segment_bytes
         for first in range(base, end, COMPARE_BYTES):
             ranges = range(first, min(first + COMPARE_BYTES, end), RANGE_BYTES)
@@ -531,12 +549,12 @@ class LogCheck:
         keeps: bool = False,
         known: Sequence[int | None] | None = None,
     ) -> Steps[list[Found]]:
-        """Check one file.
+        """Read ranges of one file.
 
         Args:
-            known: only those are given whose digest is another than this.
+            known: the known digests; only ranges with other digests are returned.
 
-        Raises: OffsetGone: it was deleted for its age.
+        Raises: OffsetGone: the file was deleted for its age.
         """
         try:
             file, position, _ = self.reader.file_at(spans[0][0])
@@ -554,12 +572,12 @@ class LogCheck:
         return [Found(start, end, None, problem=problem) for start, end in spans]
 
     def _is_hole(self, offset: int) -> bool:
-        """Whether older files are there: the oldest goes first."""
+        """Whether a missing file is a hole: there are older ones, and expiry deletes the oldest."""
         bases = self.reader.bases()
         return bool(bases) and bases[0] < offset
 
     def _judge(self, found: Found, known: int | None) -> bool:
-        """Gives whether they are what was written."""
+        """Note a range as damaged or mended. Returns: whether its bytes are what was written."""
         is_same = found.digest is not None and found.digest == known
         if found.digest is None:
             self.note(Rot(found.start, found.end, found.problem))
@@ -590,8 +608,9 @@ class LogCheck:
         self._note_digested(rot, walk.reach(self.record_bytes_max), position)
 
     def _note_digested(self, rot: Rot, reach: int, position: int) -> None:
-        """The record at `position`, in that range, is bad up to `reach` at most, but the digests
-        fit: they were made of damaged bytes.
+        """Note a bad record at `position`, up to `reach` at most, although the digests fit.
+
+        They were made of damaged bytes.
         """
         end = min(self.digests.range_at(reach - 1)[1], self.limit_bytes)
         if any(rot.start <= each < end for each in self.rotten):
@@ -603,14 +622,14 @@ class LogCheck:
             at = self.digests.range_at(at)[1]
 
     def _note_record(self, rot: Rot, position: int) -> None:
-        """The record at `position` is bad, and no digest says so."""
+        """Note a bad record at `position`, where no digest shows it."""
         is_new = rot.start not in self.rotten
         self.note(rot)
         if is_new and rot.start in self.rotten:
             self.by_records[rot.start] = position
 
     def note(self, rot: Rot) -> None:
-        """There is damage, whatever was read before."""
+        """Note damage, whatever was read before."""
         self.healed.discard(rot.start)
         if rot.start in self.rotten or len(self.rotten) < ROTTEN_MAX:
             self.rotten.setdefault(rot.start, rot)
@@ -620,11 +639,12 @@ class LogCheck:
 
 @attrs.define
 class RottenFile:
-    """Where damage begins that was found, kept for later starts in `digests/rotten`. It helps,
-    and nothing rests on it: what it does not keep is found again.
+    """The file `digests/rotten`, which keeps for later starts where damage was found.
+
+    Nothing rests on it: what it does not keep is found again.
 
     Attributes:
-        starts: the damaged ranges' first bytes, as an earlier start has left them.
+        starts: the first bytes of the damaged ranges that an earlier incarnation found.
     """
 
     starts: tuple[int, ...] = ()
@@ -632,7 +652,7 @@ class RottenFile:
 
     @classmethod
     def open(cls, disk: Disk, path: str) -> RottenFile:
-        """One that cannot be read says nothing."""
+        """Read the file; one that cannot be read counts as empty."""
         try:
             side, values = SideFile.open(disk, path, ROTTEN_MAX + 1)
         except (OSError, SideFileDamaged):
@@ -641,7 +661,7 @@ class RottenFile:
         return cls(tuple(starts[:count]), side)
 
     def write(self, starts: tuple[int, ...]) -> None:
-        """Keep at most ROTTEN_MAX of them."""
+        """Write the file, with at most ROTTEN_MAX of these ranges."""
         if self._side is None:
             return
         with suppress(OSError):

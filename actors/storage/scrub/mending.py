@@ -1,18 +1,18 @@
-"""Mending a log: giving good ranges to other members, and taking theirs for damaged ones.
+"""Mends a log: gives good ranges to other members, and takes theirs for damaged ones.
 
-A part of the scrubber, which owns the digests and knows what is damaged. What another member gives
-is not trusted: it is checked with the own digest, which says what was written; where
-there is none, all records of the file up to there are parsed with it in its place. So they are
-where two copies contradict a digest that no member's bytes fit. Then it is the wrong one: it was
-made while a bit was flipped here that no record's checksum covers, and which reads well since.
+It belongs to the scrubber, which owns the digests and knows what is damaged. Bytes that another
+member gives are not trusted. They are checked with the own digest, which says what was written; if
+there is none, all records of the file up to there are parsed with these bytes in their place. The
+same is done if two copies contradict a digest that no member's bytes fit. Then the digest is wrong:
+it was made while a bit was flipped here that no record's checksum covers, and which reads well now.
 
-Damage that no digest tells of (`LogCheck.by_records`) is taken as a whole, up to what was
-synced when it was found, and record by record: what comes is to be good, and what it replaces is
-not.
+Damage that no digest shows (`LogCheck.by_records`) is replaced as a whole, up to what was synced
+when it was found, and record by record: the new record has to be good, and the one that it replaces
+must not be.
 
-Order of a mend: keep the old bytes in `aside/`, write down the digest if there was none, write the
-range in place. It stays damaged until the file has been synced. So a crash leaves a range that its
-digest contradicts, or the new one; and what a full disk refuses has changed nothing.
+Order of a mend: keep the old bytes in `aside/`, save the digest if there was none, write the range
+in place. It counts as damaged until the file has been synced. So after a crash there is a range
+that its digest contradicts, or the new one; and if a disk is full nothing has changed.
 """
 
 from __future__ import annotations
@@ -45,17 +45,19 @@ NOT_PARSED: Final = "it has not parsed all before these bytes yet: ask again"
 
 @attrs.frozen(kw_only=True)
 class Damage:
-    """What is damaged at this moment: all of it was read again, and what read well was synced."""
+    """The answer to GetDamage: what is damaged now. All of it was read again just now, and ranges
+    that read well were synced.
+    """
 
     rotten: tuple[Rot, ...]
 
 
 @attrs.frozen(kw_only=True)
 class GetDamage:
-    """Read again what is known to be damaged, parse what has no digest yet, then answer.
+    """Read all known damage again, parse what has no digest yet, then answer with Damage.
 
     Attributes:
-        only: log bytes [start, end), of whose damage alone that is done; None: of all.
+        only: the log bytes [start, end) whose damage alone is read; None: all is.
     """
 
     reply_to: ReplyTo[Damage]
@@ -64,7 +66,7 @@ class GetDamage:
 
 @attrs.frozen(kw_only=True)
 class GetGoodRange:
-    """Give the range that holds `start`, if its bytes are what was written there."""
+    """Ask for the range that holds `start`, if its bytes are what was written there."""
 
     start: int
     reply_to: ReplyTo[GoodRange]
@@ -75,9 +77,10 @@ class Mended:
     """The answer to Mend. GetDamage says whether the range is good now.
 
     Attributes:
-        wants_until: nothing was written: give all ranges up to there; 0: they are not wanted.
-        refused: why nothing was written, for people.
-        is_own: it lies here, so that nobody's bytes would be taken.
+        wants_until: nothing was written yet, because all ranges up to there are needed; 0: none
+            are.
+        refused: for people: why nothing was written.
+        is_own: whether the reason lies here, so that no member's bytes would be taken.
     """
 
     wants_until: int = 0
@@ -87,12 +90,13 @@ class Mended:
 
 @attrs.frozen(kw_only=True)
 class Mend:
-    """Take these whole ranges, one behind the other, in place of what is there; or all of a damage
-    that no digest tells of.
+    """Write these whole ranges, which follow each other, in place of what is there; or the whole of
+    a damage that no digest shows. Answered with Mended.
 
     Attributes:
-        source: who gave them.
-        outvotes: no member has what fits the digest: if these are what is there, it is wrong.
+        source: the member that gave the bytes.
+        outvotes: whether no member has bytes that fit the digest, so that the digest is wrong if
+            these bytes are those that are here.
     """
 
     start: int
@@ -106,7 +110,7 @@ Message: TypeAlias = GetDamage | GetGoodRange | Mend
 
 
 class _Refused(Exception):
-    """The bytes are not taken."""
+    """The bytes are refused; the text says why."""
 
 
 @attrs.define(kw_only=True)
@@ -114,9 +118,9 @@ class Mender:
     """Mends what one scrubber has found.
 
     Attributes:
-        sync_file: has a file of the log synced by the group's syncer, and `synced` called then.
-        undigested: where a record begins, at or below what has no digest yet.
-        sources: by range, who gave what was written there.
+        sync_file: has the group's syncer sync a file of the log, and `synced` called then.
+        undigested: gives an offset at which a record begins, at or below what has no digest yet.
+        sources: by range, the member that gave the bytes which were written there.
     """
 
     check: LogCheck
@@ -145,7 +149,10 @@ class Mender:
                 assert_never(message)
 
     def synced(self, path: str, *, done: bool) -> None:
-        """What read well in that file before it was asked to be synced is good, if it was."""
+        """Note that a file was synced, or could not be (`done` is False).
+
+        Ranges of it that had read well before are good then.
+        """
         self._in_flight -= 1
         asked = {start for start in self._syncing if self._path(start) == path}
         self._syncing -= asked
@@ -154,14 +161,17 @@ class Mender:
         else:
             self.check.healed -= asked  # it is looked at again
 
-    def tell(self, rot: Rot, emit: Callable[[object], None]) -> None:
-        """A range is damaged no more: if others gave it, say who."""
+    def report(self, rot: Rot, emit: Callable[[object], None]) -> None:
+        """Emit that a range is mended, if another member gave its bytes."""
         source = self.sources.pop(rot.start, None)
         if source is not None:
             emit(events.RangeRepaired(first_bytes=rot.start, next_bytes=rot.end, source=source))
 
     def settle(self, rotten: tuple[Rot, ...]) -> None:
-        """After every message: have synced what reads well, and answer whoever waits for that."""
+        """Have files synced whose damage reads well, and answer what waits for that.
+
+        The scrubber calls it after every message.
+        """
         new = self.check.healed - self._syncing
         if new and not self._in_flight:
             self._syncing |= new
@@ -175,7 +185,7 @@ class Mender:
             self._waiting.clear()
 
     def _all_known(self) -> Steps[None]:
-        """Look again at what is damaged, and at what has no digest."""
+        """Read again what is damaged, and parse what has no digest."""
         yield from self.check.look_again()
         with suppress(OffsetGone):
             yield from self.check.check_undigested(self.undigested())
@@ -204,7 +214,7 @@ class Mender:
         return GoodRange(start=start, data=data, digest=digest)
 
     def _good_end(self, start: int, end: int) -> Steps[GoodRange]:
-        """What is synced of a range that is not full, and so has no digest: its records are
+        """The synced part of a range that is not full, and so has no digest; its records are
         parsed.
         """
         check = self.check
@@ -261,7 +271,7 @@ class Mender:
             raise _Refused("what came lies in two files")
 
     async def _mend_records(self, message: Mend) -> None:
-        """All of damage that no digest tells of. Raises: as `_mend` handles it."""
+        """Mend the whole of a damage that no digest shows. Raises: what `_mend` handles."""
         check, start = self.check, message.start
         end, data = check.rotten[start].end, message.data
         if start + len(data) != end:
@@ -277,8 +287,12 @@ class Mender:
         await answered(check.look_again(), self.run_beside)
 
     def _judge_records(self, start: int, data: bytes, old: bytes) -> None:
-        """No digest says what was written: each record that came is to be good, and those that
-        differ are not good here. Two good ones that differ prove that one is damaged, not which.
+        """Judge bytes by their records, because no digest says what was written.
+
+        Each record that came has to be good, and where it differs the own one must not be. Two good
+        records that differ only show that one of them is wrong, not which.
+
+        Raises: _Refused.
         """
         check, position = self.check, self.check.by_records[start]
         if start - position > check.record_bytes_max:
@@ -300,12 +314,17 @@ class Mender:
                 raise _Refused(text)
 
     def _is_good(self, data: bytes, position: int) -> bool:
-        """Whether the own bytes are one record, or the beginning of one."""
+        """Whether the own bytes there are one good record, or the beginning of one."""
         found, _ = scan(data, physical_offset=position, size_max=self.check.record_bytes_max)
         return found == [(0, len(data))] or self.check.goes_on(data, position)
 
     def _judge(self, start: int, data: bytes, *, outvotes: bool) -> Generator[None, None, int]:
-        """0: the bytes are what was written there. Else up to where more have to be seen."""
+        """Judge bytes by the digest, or by parsing.
+
+        Returns: 0 if they are what was written there; else the offset up to which more are needed.
+
+        Raises: _Refused.
+        """
         unknown = False
         for at, piece in self._pieces(start, data):
             known = self.check.digests.get(at)
@@ -316,7 +335,7 @@ class Mender:
         return (yield from self._parse(start, data)) if unknown else 0
 
     def _parse(self, start: int, data: bytes) -> Generator[None, None, int]:
-        """See `_judge`; where no digest says what was written. Yields after each range."""
+        """As `_judge`, where no digest says what was written. It yields after each range."""
         check, end = self.check, start + len(data)
         base = start - start % check.digests.segment_bytes
         walk = Walk(base, base + check.digests.segment_bytes, base, parses=True)
@@ -336,7 +355,10 @@ class Mender:
         return 0
 
     def _more(self, walk: Walk, start: int, end: int, reason: str) -> int:
-        """A bad record that begins in what came and ends behind it may be bad only there."""
+        """Up to where more bytes are needed: a bad record may be bad only after those that came.
+
+        Raises: _Refused: it ends within them.
+        """
         position = f"offset {walk.record_at}: {reason}"
         if walk.record_at < start:
             raise _Refused(f"nothing behind damage can be checked: {position}")
@@ -349,7 +371,7 @@ class Mender:
         return self.check.digests.range_at(reach - 1)[1]
 
     async def _replace(self, message: Mend) -> None:
-        """In the order of the module's text; nothing is written where nothing differs."""
+        """Write the bytes in the order of the module's text; equal ranges are not written."""
         check, digests = self.check, self.check.digests
         pieces = [
             (at, piece, self._old(at, piece))
@@ -381,14 +403,14 @@ class Mender:
             file.pwrite(piece, at % self.check.digests.segment_bytes)
 
     def _old(self, at: int, piece: bytes) -> bytes:
-        """What lies there; less where the disk does not give it."""
+        """The bytes that are there now; fewer if the disk cannot read them."""
         try:
             return self.check.reader.read(at, len(piece), at + len(piece))
         except OSError:
             return b""
 
     def _pieces(self, start: int, data: bytes) -> list[tuple[int, bytes]]:
-        """The pieces by range."""
+        """The bytes as pieces, (offset, bytes) of each range."""
         found, at = [], start
         while at < start + len(data):
             _, behind = self.check.digests.range_at(at)

@@ -1,19 +1,19 @@
-"""Scrubber: knows whether the bytes of a log are what was written, and says so before they count.
+"""Scrubber checks whether the bytes of a log are what was written, before they are sent or count.
 
-Messages: the store tells it LogGrew. Check comes from whoever is about to send log bytes: it is
-answered once they have been compared with their digests, so that a damaged copy never becomes
-another one; GetScrubbed is answered at once. Readers tell it Doubt of what they could not show. See
-`mending` for what `repair` asks. It asks the group's syncer to sync what reads well again, and
-tells CopyState to the role keeper, to the readers, and to whoever watches, a slave's client. A
-restart goes on with what is in its files; a round of the scrub begins anew.
+Messages: LogGrew from the store. Check comes from an actor that is about to send log bytes, and is
+answered once they have been compared with their digests, so that a damaged copy is never copied.
+GetScrubbed is answered at once. Readers send Doubt about bytes that they could not show. See
+`mending` for the questions of `repair`. It asks the group's syncer to sync files whose damage reads
+well again, and sends CopyState to the role keeper, to the readers, and to a subscriber, the slave's
+client. A restart goes on with what is in its files; a round of the scrub begins anew.
 
-It does three things, in this order of urgency: it answers Check; it digests what the store has
-parsed as it opened, and what was written (on a slave: once its records were parsed, and giving way
-to copying); and it reads, at `scrub_bytes_per_s`, all that lies there, for nobody else reads old
-files before they are needed.
+It does three things, the most urgent first. It answers Check. It makes digests of what the store
+has parsed as it opened, and of what was written (on a slave, once its records were parsed, and
+giving way to copying). And it reads the whole log, at `scrub_bytes_per_s`, because nothing else
+reads old files before they are needed.
 
-Damage is remembered (`rotten`), survives a restart, and is looked at again every RECHECK_S: who has
-mended a range, by whatever means, need not tell; it is over once the file was synced then. There is
+Damage is kept in `rotten`, survives a restart, and is read again every RECHECK_S. So a range that
+was mended by whatever means is noticed; it counts as good once its file was synced then. There is
 no upstream.
 """
 
@@ -63,20 +63,25 @@ from actors.storage.scrub.scrubber_messages import (
 )
 
 DIGEST_WITHIN_S: Final = 0.05
-"""What was written collects so long: ranges are long, and nobody waits."""
+"""For how long written bytes are collected before they are digested; nothing waits for it."""
 LOG_SHARE: Final = 0.5
-"""Its share of `scrub_bytes_per_s`; the rest is for what derives from the log."""
+"""The log's share of `scrub_bytes_per_s`; the rest is for what is derived from it."""
 ROUND_FIRST_S: Final = 10.0
 ROUND_PAUSE_S: Final = 60.0
-"""Between two rounds over a log so short that a round takes no time."""
+"""The pause between two rounds over a log so short that a round takes no time."""
 SYNC_S: Final = 5.0
-"""The digests of what was written last may be lost with so much: they are made again."""
+"""How often digests are synced. Those of the last bytes may be lost with a kill, and are made
+again.
+"""
 LOOKED_AGAIN_S: Final = 1.0
-"""So often at most readers have what has no digest parsed: anybody may ask for what is no record,
-and it takes some 0.1 s where `LogCheck.at_once_bytes` of small records are to be looked at.
+"""The least time between two parses of undigested bytes for a reader's doubt: any client may ask
+for an offset that is no record's, and a parse takes some 0.1 s with `LogCheck.at_once_bytes` of
+small records.
 """
 PARSED_AGAIN_S: Final = 60.0
-"""So often at most a whole file is parsed because its digests fit where a reader found damage."""
+"""The least time between two parses of a whole file because its digests fit although a reader found
+damage.
+"""
 ASK_TIMEOUT_S: Final = 30.0
 
 T = TypeVar("T")
@@ -84,44 +89,46 @@ T = TypeVar("T")
 
 @attrs.frozen(kw_only=True)
 class _GoOn:
-    """Timer, or to itself: more was written."""
+    """Timer, or from itself: there are more written bytes to digest."""
 
 
 @attrs.frozen(kw_only=True)
 class _ScrubDue:
-    """Timer: the next step of the round."""
+    """Timer: the next step of the scrub's round is due."""
 
 
 @attrs.frozen(kw_only=True)
 class _RecheckDue:
-    """Timer: something was damaged."""
+    """Timer: known damage has to be read again."""
 
 
 @attrs.frozen(kw_only=True)
 class _LookDue:
-    """Timer: a reader may have what has no digest parsed again."""
+    """Timer: undigested bytes may be parsed for a reader's doubt again."""
 
 
 @attrs.frozen(kw_only=True)
 class _DigestOn:
-    """To itself: a file has to be digested before bytes of it may be sent, or are good again, or
-    as its records were checked when the store opened.
+    """From itself: a file has to be digested.
+
+    It is, before bytes of it may be sent or are good again, or because the store has checked its
+    records as it opened.
     """
 
 
 @attrs.frozen(kw_only=True)
 class _SyncDue:
-    """Timer: digests were written."""
+    """Timer: written digests have to be synced."""
 
 
 @attrs.frozen(kw_only=True)
 class _DigestsSynced:
-    """What was written of them is on the disk, or lost: then it is made again."""
+    """The written digests are synced, or lost: then they are made again."""
 
 
 @attrs.frozen(kw_only=True)
 class _FileSynced:
-    """A file in which damage was mended is on the disk, unless that failed."""
+    """A file in which damage was mended was synced, or that failed."""
 
     path: str
     outcome: FileSynced | Exception
@@ -141,10 +148,10 @@ class Scrubber(Actor[_Inbox]):
     """See the module's text.
 
     Attributes:
-        writes_itself: this node is the master, and what it appends need not be parsed.
-        log_syncer: the group's; it syncs what was mended.
-        keeper: told whether the copy is damaged.
-        readers: told the same, so that nothing damaged is shown.
+        writes_itself: whether this node is the master, so that what it appends need not be parsed.
+        log_syncer: the group's syncer, which syncs mended files.
+        keeper: the role keeper, which is sent CopyState.
+        readers: the readers, which are sent it too, so that damaged bytes are not shown.
     """
 
     mailbox = MailboxSpec(
@@ -170,22 +177,24 @@ class Scrubber(Actor[_Inbox]):
     _min_bytes: int = attrs.field(default=0, init=False)
     _written_bytes: int = attrs.field(default=0, init=False)
     _file: RottenFile = attrs.field(init=False)
-    _told: tuple[Rot, ...] = attrs.field(default=(), init=False)
-    _told_beyond: int | None = attrs.field(default=None, init=False)
+    _published: tuple[Rot, ...] = attrs.field(default=(), init=False)
+    _published_beyond: int | None = attrs.field(default=None, init=False)
     _had_room: bool = attrs.field(default=True, init=False)  # for all damage, since the round began
     _watching: ActorRef[CopyState] | None = attrs.field(default=None, init=False)
     _syncer: Syncer = attrs.field(init=False)
     _is_syncing: bool = attrs.field(default=False, init=False)
     _parked: list[Check] = attrs.field(factory=list, init=False)  # until their files are digested
     _boundaries: tuple[int, int] = attrs.field(init=False)
-    """Where records begin, or a master's next one did: in what is digested, and behind it."""
+    """Where records begin, or a master's next one did: in the digested part of the log, and after
+    it.
+    """
     _parsed_s: float = attrs.field(default=-PARSED_AGAIN_S, init=False)
-    _looked_bytes: int = attrs.field(default=0, init=False)  # lately, up to there
+    _looked_bytes: int = attrs.field(default=0, init=False)  # parsed lately, up to there
     _doubted: Doubt | None = attrs.field(default=None, init=False)  # waits for _LookDue
     _to_digest: dict[int, Walk] = attrs.field(factory=dict, init=False)  # by their first bytes
 
     async def on_start(self) -> None:
-        """What was damaged before is looked at first, so that nothing counts meanwhile."""
+        """Read the known damage first, so that it does not count meanwhile."""
         disk = self.env.disk
         held = await self.store.ask(
             LogRange,
@@ -201,7 +210,7 @@ class Scrubber(Actor[_Inbox]):
             digests=Digests.open(disk, self.layout.digests, size, held.min_bytes, end),
             record_bytes_max=self.group.record_bytes_max,
             limit_bytes=held.synced_bytes,
-            # Recovery has looked at the records of the file that the log ends in.
+            # Recovery has checked the records of the file that the log ends in.
             own_from_bytes=newest if self.writes_itself else None,
             parsed=held.parsed,
         )
@@ -270,7 +279,7 @@ class Scrubber(Actor[_Inbox]):
                 assert_never(message)
         if self._check.digests.is_dirty and not self.ctx.timers.active("sync"):
             self.ctx.timers.start("sync", SYNC_S, _SyncDue())
-        await self._tell()
+        await self._publish()
 
     def _rotten(self) -> tuple[Rot, ...]:
         return tuple(sorted(self._check.rotten.values(), key=lambda rot: rot.start))
@@ -293,8 +302,9 @@ class Scrubber(Actor[_Inbox]):
             self._live = check.walk_from(self._min_bytes)
 
     def _undigested(self) -> int:
-        """Where a record begins, at or below what is digested next, so that all behind it can be
-        parsed.
+        """An offset at which a record begins, at or below what is digested next.
+
+        So all after it can be parsed.
         """
         live = self._live
         if live.parses and not live.broken and live.record_at <= live.at:
@@ -302,7 +312,7 @@ class Scrubber(Actor[_Inbox]):
         return max(live.base, self._boundaries[0])
 
     async def _digest(self) -> None:
-        """Some ranges of what was written; then everybody has a turn."""
+        """Digest some ranges of what was written; then other messages get a turn."""
         if self.ctx.timers.active("pause"):
             return
         began_s = self.ctx.now_s()
@@ -322,7 +332,7 @@ class Scrubber(Actor[_Inbox]):
         try:
             return await self._run(self._check.step(walk))
         except OffsetGone:
-            return 0  # expired under our feet; the next LogGrew says where the log begins
+            return 0  # the file has just expired; the next LogGrew says where the log begins
 
     async def _run(self, steps: Steps[T]) -> T:
         return await answered(steps, self.env.run_beside)
@@ -330,9 +340,9 @@ class Scrubber(Actor[_Inbox]):
     # ---- what is sent ----
 
     async def _answer(self, message: Check, *, is_parsed: bool = False) -> None:
-        """What lies behind the last digest comes from the writer's memory.
+        """Answer a Check. Bytes after the last digest come from the writer's memory, and are good.
 
-        Others are not kept waiting while a file is parsed: its asker is.
+        If a file has to be parsed first, only this question waits for it.
         """
         start, end = message.start_bytes, message.start_bytes + CHECK_BYTES
         good_end = self._check.undamaged(start, end)
@@ -359,7 +369,7 @@ class Scrubber(Actor[_Inbox]):
         self.ctx.self_ref.offer(_DigestOn())
 
     async def _digest_on(self) -> None:
-        """A step of the first file that has to be digested; then everybody has a turn."""
+        """Digest some of the first file that waits for it; then other messages get a turn."""
         if not self._to_digest:
             return
         walk = next(iter(self._to_digest.values()))
@@ -378,11 +388,11 @@ class Scrubber(Actor[_Inbox]):
     # ---- the scrub ----
 
     async def _scrub(self) -> None:
-        """One step of a round, then a pause that keeps to the rate."""
+        """Take one step of a round, then pause so that the rate is kept."""
         walk = self._round
         if walk is None or walk.is_done:
             base = self._min_bytes if walk is None else walk.end
-            if base >= self._live.base:  # the file that is being written is the live walk's
+            if base >= self._live.base:  # the live walk reads the file that is being written
                 self._round = None
                 self._end_round()
                 self._progress.ended(self.ctx.now_s())
@@ -406,8 +416,10 @@ class Scrubber(Actor[_Inbox]):
     # ---- damage ----
 
     async def _doubt(self, message: Doubt) -> None:
-        """Compare the record there, and parse what has no digest. Where its digests fit they may
-        have been made of damaged bytes, as by a master of a range that was not full for long.
+        """Compare the doubted record, and parse what has no digest.
+
+        If its digests fit they may have been made of damaged bytes, as by a master of a range that
+        took long to fill; then the file is parsed.
         """
         position, check = message.position, self._check
         if not self._min_bytes <= position < check.limit_bytes:
@@ -432,9 +444,7 @@ class Scrubber(Actor[_Inbox]):
                 self._have_digested(check.walk_anew(base))
 
     async def _look(self, message: Doubt) -> None:
-        """Parse what has no digest, if the position lies there. Where all has just been parsed, no
-        record begins that does not look like one.
-        """
+        """Parse what has no digest, if the doubted position is there and it was not just parsed."""
         at, is_record = self._undigested(), message.is_record
         if message.position < at or (message.position < self._looked_bytes and not is_record):
             return
@@ -445,21 +455,21 @@ class Scrubber(Actor[_Inbox]):
             self._doubted = message
 
     async def _look_at_known(self) -> None:
-        """What an earlier start had found."""
+        """Read the damage that an earlier incarnation of the node found."""
         self._file = RottenFile.open(self.env.disk, f"{self.layout.digests}/rotten")
         for start in self._file.starts:
             if self._min_bytes <= start < self._check.limit_bytes:
                 self._check.remember(start, self._boundaries[0])
         await self._recheck()
-        await self._tell(always=True)
+        await self._publish(always=True)
 
     async def _recheck(self) -> None:
-        """Read what is damaged once more; what has no digest is parsed in steps."""
+        """Read the damaged ranges again; those without digests are parsed in steps."""
         for base in await self._run(self._check.compare_again()):
             self._have_digested(self._check.walk_anew(base))
 
-    async def _tell(self, *, always: bool = False) -> None:
-        """Remember it, then tell whom it concerns."""
+    async def _publish(self, *, always: bool = False) -> None:
+        """Save the damage if it has changed, then send CopyState to all who need it."""
         now = self._rotten()
         self._mender.settle(now)
         if len(now) == ROTTEN_MAX:
@@ -467,9 +477,9 @@ class Scrubber(Actor[_Inbox]):
         if self._check.rotten and not self.ctx.timers.active("recheck"):
             self.ctx.timers.start("recheck", RECHECK_S, _RecheckDue())
         beyond_bytes = self._check.beyond_bytes
-        if (now, beyond_bytes) == (self._told, self._told_beyond) and not always:
+        if (now, beyond_bytes) == (self._published, self._published_beyond) and not always:
             return
-        before, self._told, self._told_beyond = self._told, now, beyond_bytes
+        before, self._published, self._published_beyond = self._published, now, beyond_bytes
         known = {rot.start for rot in before}
         for rot in now:
             if rot.start not in known:
@@ -484,14 +494,15 @@ class Scrubber(Actor[_Inbox]):
             if rot.start not in left:
                 self._digest_mended(rot)
                 self.ctx.emit(events.RotMended(first_bytes=rot.start, next_bytes=rot.end))
-                self._mender.tell(rot, self.ctx.emit)
+                self._mender.report(rot, self.ctx.emit)
         for watching in (self.keeper, self.readers, self._watching):
             if watching is not None:
                 await watching.tell(self._state_of_copy())
 
     def _digest_mended(self, rot: Rot) -> None:
-        """What had no digest, for it was damaged, or lay behind damage; but older files' ranges are
-        digested when they are asked for, or by the next round.
+        """Have the mended file digested, if a range had no digest because of the damage.
+
+        Ranges of older files are digested when they are asked for, or by the next round.
         """
         if rot.start < self._live.base:
             return
@@ -502,10 +513,10 @@ class Scrubber(Actor[_Inbox]):
             self._have_digested(self._check.walk_from(self._live.base))
 
     def _state_of_copy(self) -> CopyState:
-        damage = damage_text(self._told, self._check.reader.folder)
-        ranges = [(rot.start, rot.end) for rot in self._told]
-        if self._told_beyond is not None:
-            ranges.append((self._told_beyond, WITHOUT_END))
+        damage = damage_text(self._published, self._check.reader.folder)
+        ranges = [(rot.start, rot.end) for rot in self._published]
+        if self._published_beyond is not None:
+            ranges.append((self._published_beyond, WITHOUT_END))
         return CopyState(damage=damage, ranges=tuple(sorted(ranges)))
 
     def _sync_file(self, path: str) -> None:

@@ -1,6 +1,6 @@
-"""What the scrubber is asked and tells, but for what `repair` asks: that is `mending`'s.
+"""The messages of the scrubber and their answers; those of `repair` are in `mending`.
 
-`ScrubProgress` counts how much of a log nobody has read since its node's start: damage there is not
+`ScrubProgress` counts how much of a log was not read since the node's start: damage there is not
 known yet.
 """
 
@@ -18,10 +18,10 @@ class Scrubbed:
     """The answer to GetScrubbed.
 
     Attributes:
-        unread_bytes: of the log as the start found it, 0 or more. What came since is read as it is
-            digested; of the last file all the rest once it is full.
-        whole_s: when the last pass over all full files ended, Trio's time; None: none has since the
-            start.
+        unread_bytes: how many bytes of the log as the start found it were not read yet. What came
+            since is read as it is digested, and the rest of the last file once that is full.
+        whole_s: the Trio time at which the last pass over all full files ended; None: none has
+            since the start.
     """
 
     unread_bytes: int
@@ -35,17 +35,17 @@ class Scrubbed:
 
 @attrs.frozen(kw_only=True)
 class GetScrubbed:
-    """How far is the scrub?"""
+    """Ask how far the scrub is. Answered with Scrubbed."""
 
     reply_to: ReplyTo[Scrubbed]
 
 
 @attrs.define
 class ScrubProgress:
-    """How far one log was read since a start.
+    """Counts how far one log was read since a start.
 
     Attributes:
-        found_bytes: the start found the log up to here, and has read none of it.
+        found_bytes: the log's end at the start, which had read none of it.
     """
 
     found_bytes: int
@@ -53,23 +53,27 @@ class ScrubProgress:
     _whole_s: float | None = None
 
     def read(self, end_bytes: int) -> None:
-        """All up to here has been read, from the log's beginning on."""
+        """Note that the log was read from its beginning up to `end_bytes`."""
         self._read_bytes = max(self._read_bytes, end_bytes)
 
     def ended(self, now_s: float) -> None:
-        """A pass over all full files is complete."""
+        """Note that a pass over all full files has ended."""
         self._whole_s = now_s
 
     def said(self, min_bytes: int) -> Scrubbed:
-        """Args: min_bytes: where the log begins now."""
+        """The answer to GetScrubbed.
+
+        Args:
+            min_bytes: where the log begins now.
+        """
         unread_bytes = max(0, self.found_bytes - max(min_bytes, self._read_bytes))
         return Scrubbed(unread_bytes=unread_bytes, whole_s=self._whole_s)
 
 
 CHECK_BYTES: Final = 8 << 20
-"""One answer covers so much: 3 ms of reading beside the loop, and some frames of 1 MiB."""
+"""The most bytes that one answer covers: 3 ms of reading beside the loop, some frames of 1 MiB."""
 RECHECK_S: Final = 5.0
-"""A damaged range is read again so often, as long as it is damaged."""
+"""How often a damaged range is read again, in seconds."""
 
 
 @attrs.frozen(kw_only=True)
@@ -77,8 +81,8 @@ class Checked:
     """The answer to Check: all from its start up to `until_bytes` may be sent.
 
     Attributes:
-        rotten: damage begins there, or nobody knows; ask again after RECHECK_S.
-        compared_s: when they had been read, by the node's monotonic clock: they may rot later.
+        rotten: whether damage begins there, or may: ask again after RECHECK_S.
+        compared_s: when the bytes were read, by the node's monotonic clock; they may rot later.
     """
 
     until_bytes: int
@@ -88,8 +92,10 @@ class Checked:
 
 @attrs.frozen(kw_only=True)
 class Check:
-    """May the bytes from `start_bytes` on be sent? What was written since the last range was
-    digested may: it comes from the writer's memory, and was never anywhere else.
+    """Ask how many bytes from `start_bytes` on may be sent. Answered with Checked.
+
+    Bytes that were written since the last range was digested may be: they come from the writer's
+    memory.
     """
 
     start_bytes: int
@@ -98,10 +104,11 @@ class Check:
 
 @attrs.frozen(kw_only=True)
 class Doubt:
-    """By a reader: what lies at `position` is bad. Look at it, whatever the digests say.
+    """From a reader: the bytes at `position` seem bad, so check them whatever the digests say.
 
     Attributes:
-        is_record: a record begins there, by its head; else it may be the asker's mistake.
+        is_record: whether a record begins there, by its head; if not, the position may be a
+            client's mistake.
     """
 
     position: int
@@ -114,12 +121,12 @@ WITHOUT_END: Final = 1 << 63
 
 @attrs.frozen(kw_only=True)
 class CopyState:
-    """To all whom it concerns, when it changes: this copy of the log is damaged, or is not.
+    """The state of this copy of the log, sent whenever it changes.
 
     Attributes:
-        damage: for people; "" if there is none that is known.
-        ranges: log bytes [start, end) of each damaged range, in order. Where there are too many to
-            remember each, one begins with the first that is not, and ends `WITHOUT_END`.
+        damage: for people: what is damaged; "" if no damage is known.
+        ranges: the log bytes [start, end) of each damaged range, in order. If there are too many to
+            keep each, one begins with the first that is not kept, and ends with `WITHOUT_END`.
     """
 
     damage: str
@@ -128,6 +135,8 @@ class CopyState:
 
 @attrs.frozen(kw_only=True)
 class Watch:
-    """Tell the subscriber CopyState now, and whenever it changes. A later one takes its place."""
+    """Send CopyState to the subscriber now and whenever it changes; a later Watch replaces this
+    one.
+    """
 
     subscriber: ActorRef[CopyState]

@@ -98,15 +98,16 @@ def number_in(settings: Mapping[str, str], key: str) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def file_size(disk: Disk, folder: str, told: int | None) -> int:
-    """The size that log files have; 0 without any, where nobody tells.
+def file_size(disk: Disk, folder: str, last: int | None) -> int:
+    """The size that log files have; 0 if there are none and `last` is unknown.
 
-    What is told is the last start's, even if that was refused because all files have another size.
+    `last` is the configured size at the last start, even if that was refused because all files have
+    another size.
     """
     sizes = [size_of(disk, segment_path(folder, base)) for base in segment_bases(disk, folder)]
     common = Counter(size for size in sizes if size).most_common()
-    if told and len(common) != 1:
-        return told
+    if last and len(common) != 1:
+        return last
     return common[0][0] if common else 0
 
 

@@ -212,8 +212,8 @@ class _Check:
         bases = list(log_bases(self._disk, store))
         report.first_bytes = report.end_bytes = bases[0] if bases else 0
         if report.state not in ("running", "backup"):
-            told, key = store.setting("segment_bytes"), "segment_bytes"
-            for line in short_alone(self._disk, store.layout.commit_log, bases, told, key):
+            last, key = store.setting("segment_bytes"), "segment_bytes"
+            for line in short_alone(self._disk, store.layout.commit_log, bases, last, key):
                 report.findings.note(line)
         for line in odd_files(self._disk, store, bases):
             self._is_odd = True

@@ -144,8 +144,8 @@ class _LedgerCheck:
         log = self._files.log
         odd = odd_in(self._disk, log.folder, log.segment_bytes, bases)
         if self._limit is None and not self._options.is_backup:
-            told = self._ledger.setting(DATA_KEY)
-            for line in short_alone(self._disk, log.folder, bases, told, DATA_KEY):
+            last = self._ledger.setting(DATA_KEY)
+            for line in short_alone(self._disk, log.folder, bases, last, DATA_KEY):
                 report.findings.note(line)
         others = report.findings.damage_count
         for line in odd:
