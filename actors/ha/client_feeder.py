@@ -40,7 +40,7 @@ class ClientFeeder:
             timeout_s = self._settings.connect_timeout_s
             detail = said or str(error) or f"no answer within {timeout_s} s"
             where = "" if str(master) in detail else f"{master}: "
-            await self._tell_ended(session, Lost.CONNECT_FAILED, f"{where}{detail}")
+            await self._send_ended(session, Lost.CONNECT_FAILED, f"{where}{detail}")
             return
         receive, send = stream.halves()
         now_s = trio.current_time()
@@ -51,9 +51,9 @@ class ClientFeeder:
             while pieces := await reader.receive():
                 await self._client.tell(received(session, pieces))
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
-            await self._tell_ended(session, Lost.BROKEN, str(error))
+            await self._send_ended(session, Lost.BROKEN, str(error))
         else:
-            await self._tell_ended(session, Lost.PEER_CLOSED, "")
+            await self._send_ended(session, Lost.PEER_CLOSED, "")
 
     async def _connect(self, master: Address) -> Stream:
         settings = self._settings
@@ -62,5 +62,5 @@ class ClientFeeder:
                 master.host, master.port, local_host=settings.own_host
             )
 
-    async def _tell_ended(self, session: int, reason: Lost, detail: str) -> None:
+    async def _send_ended(self, session: int, reason: Lost, detail: str) -> None:
         await self._client.tell(StreamEnded(session=session, reason=reason, detail=detail))

@@ -169,7 +169,7 @@ class GroupTransfer(Actor[_Inbox]):
                 case GiveUp():
                     self._lost = message
                 case _HighWaterDue():
-                    await self._tell_high_water()
+                    await self._send_high_water()
                 case _:
                     assert_never(message)
         for ack in acked.values():
@@ -184,7 +184,7 @@ class GroupTransfer(Actor[_Inbox]):
 
     async def on_stop(self, reason: StopReason) -> None:
         await self._store.tell(Unsubscribe(subscriber=self.ctx.self_ref))
-        await self._tell_high_water()
+        await self._send_high_water()
         self._fail_all()
 
     def _fail_all(self) -> None:
@@ -201,7 +201,7 @@ class GroupTransfer(Actor[_Inbox]):
             )
             wait.reply_to.fail(error)
 
-    async def _tell_high_water(self) -> None:
+    async def _send_high_water(self) -> None:
         if self._keeper is not None and self._wait.acknowledged_bytes:
             await self._keeper.tell(HighWater(offset_bytes=self._wait.acknowledged_bytes))
 

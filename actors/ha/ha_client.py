@@ -173,7 +173,7 @@ class HAClient(Actor[Inbox]):
                 case RecordsSeen():
                     await self._records_seen(message)
                 case HighWaterDue():
-                    await self._tell_high_water()
+                    await self._send_high_water()
                 case StreamEnded():
                     if message.session == self._session:
                         self._lose(message.reason, message.detail)
@@ -188,11 +188,11 @@ class HAClient(Actor[Inbox]):
                 case _:
                     assert_never(message)
         await self._look_at_time()
-        await self._tell_left()
+        await self._send_left()
         self._connection_state.defer(self._status())
 
     async def on_stop(self, reason: StopReason) -> None:
-        await self._tell_high_water()
+        await self._send_high_water()
         for arrived in self._arrived.values():
             arrived.stream.abort()
         if self._connection is not None:
@@ -274,12 +274,12 @@ class HAClient(Actor[Inbox]):
             connection.whole_at_bytes = message.outcome.whole_at_bytes
             self._ask_range(message.session)  # anew: more of it may be synced by now
 
-    async def _tell_left(self) -> None:
+    async def _send_left(self) -> None:
         left, self._left = self._left, None
         if left is not None and self._settings.keeper is not None:
             await self._settings.keeper.tell(MasterLeft(session=left))
 
-    async def _tell_high_water(self) -> None:
+    async def _send_high_water(self) -> None:
         keeper, connection = self._settings.keeper, self._connection
         progress = connection.progress if connection is not None else None
         if keeper is not None and progress is not None and progress.reported_bytes:
@@ -410,7 +410,7 @@ class HAClient(Actor[Inbox]):
                 detail = f"expected {effects.expected_bytes}, got {effects.got_bytes}"
             self._lose(effects.lost, detail)
             if effects.lost in OFFSET_REFUSALS:
-                self._tell_mismatch(effects)
+                self._emit_mismatch(effects)
 
     async def _report(self, connection: Connection, offset_bytes: int) -> None:
         progress = connection.progress
@@ -430,11 +430,11 @@ class HAClient(Actor[Inbox]):
             whole_at = connection.whole_at_bytes
             if whole_at is not None and offset_bytes >= whole_at:
                 connection.whole_at_bytes = None
-                await self._tell_high_water()
+                await self._send_high_water()
             elif self._settings.keeper is not None and not self.ctx.timers.active("high_water"):
                 self.ctx.timers.start("high_water", HIGH_WATER_S, HighWaterDue())
 
-    def _tell_mismatch(self, effects: slave_progress.Effects) -> None:
+    def _emit_mismatch(self, effects: slave_progress.Effects) -> None:
         assert effects.expected_bytes is not None
         assert effects.got_bytes is not None
         consecutive = self._reconnect.mismatches

@@ -127,7 +127,7 @@ class ReadSocket(Actor[_Inbox]):
         self._abort()  # first, so that a write_socket that waits for a stalled slave ends too
         if not self._ending:
             stopped = Lost.STOPPED if reason == StopReason.SHUTDOWN else Lost.BROKEN
-            await self._tell_ending(stopped, "")
+            await self._send_ending(stopped, "")
         await self._store.tell(Unsubscribe(subscriber=self.ctx.self_ref))
         await self._store.tell(Unsubscribe(subscriber=self._write_socket))
 
@@ -222,10 +222,10 @@ class ReadSocket(Actor[_Inbox]):
 
     async def _end(self, reason: Lost, detail: str, report_bytes: int | None = None) -> None:
         self._ending = True
-        await self._tell_ending(reason, detail, report_bytes)
+        await self._send_ending(reason, detail, report_bytes)
         self.ctx.stop()
 
-    async def _tell_ending(
+    async def _send_ending(
         self, reason: Lost, detail: str, report_bytes: int | None = None
     ) -> None:
         await self._connection_state.tell(

@@ -196,7 +196,7 @@ class RoleKeeper(Actor[_Inbox]):
             return False
         if unsaved.reason and unsaved.waits is None:
             unsaved.released()
-            self._tell_saved()
+            self._report_saved()
         return True
 
     async def _save_again(self) -> None:
@@ -206,13 +206,13 @@ class RoleKeeper(Actor[_Inbox]):
         if unsaved.waits is not None:
             message, effects = unsaved.waits
             held = unsaved.released()
-            self._tell_saved()
+            self._report_saved()
             await self._carry_out(message, effects)
             for each in held:  # one of them may find no room again
                 await self.handle(each)
         self._publish()
 
-    def _tell_saved(self) -> None:
+    def _report_saved(self) -> None:
         self.ctx.emit(events.RecordUnsaved(reason=""))
         _LOGGER.warning("%s: %s: the disk has room again", self.rules.node, self.group)
 

@@ -221,7 +221,7 @@ class WriteSocket(Actor[_Inbox]):
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
             await self._end(Lost.BROKEN, str(error))
         else:
-            self._tell_position(sent_before)
+            self._defer_position(sent_before)
 
     async def _send_step(self, step: Frame | Heartbeat) -> None:
         """Send one whole frame. If that is interrupted the stream is unusable, so the connection
@@ -249,7 +249,7 @@ class WriteSocket(Actor[_Inbox]):
         if sent < len(data):
             await self._send.send_all(data[sent:])
 
-    def _tell_position(self, sent_before: int) -> None:
+    def _defer_position(self, sent_before: int) -> None:
         next_bytes = self._progress.next_bytes
         if next_bytes is not None and self._sent_bytes > sent_before:
             self._connection_state.defer(

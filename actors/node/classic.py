@@ -120,14 +120,14 @@ class ClassicPart(ClassicMember):
         if not self.role_status.is_open or self._stopping or not self.store.alive:
             await self._wait_appendable()
         reply = ClassicReply(self.counts, self.store, len(records), self.node, on_done)
-        await reply.handed_over(self._tell_append(records, reply, chain))
+        await reply.handed_over(self._send_append(records, reply, chain))
 
     async def append(self, records: tuple[NewRecord, ...]) -> Receipt:
         """Implements `NodeHandle.append`."""
         if not self.role_status.is_open or self._stopping or not self.store.alive:
             await self._wait_appendable()
         reply = ClassicReply(self.counts, self.store, len(records), self.node)
-        return await reply.carried_by(self._tell_append(records, reply))
+        return await reply.carried_by(self._send_append(records, reply))
 
     def end_appends(self) -> None:
         """Implements `Part`."""
@@ -173,7 +173,7 @@ class ClassicPart(ClassicMember):
             raise NotMaster(text)  # the client looks for the next master
         raise NotEnoughReplicas(text)
 
-    async def _tell_append(
+    async def _send_append(
         self, records: tuple[NewRecord, ...], reply: ClassicReply, chain: Chain | None = None
     ) -> None:
         self.counts.appended += len(records)

@@ -151,7 +151,7 @@ class LedgerPart(LedgerMember):
         if not self.role_status.is_open or self._stopping:
             await self._wait_leading()
         reply = self._reply(len(bodies), on_done)
-        await reply.handed_over(self._tell_append(bodies, reply, chain))
+        await reply.handed_over(self._send_append(bodies, reply, chain))
 
     async def append(self, records: tuple[NewRecord, ...]) -> Receipt:
         """Implements `NodeHandle.append`."""
@@ -159,7 +159,7 @@ class LedgerPart(LedgerMember):
         if not self.role_status.is_open or self._stopping:
             await self._wait_leading()
         reply = self._reply(len(bodies), None)
-        return await reply.carried_by(self._tell_append(bodies, reply))
+        return await reply.carried_by(self._send_append(bodies, reply))
 
     def end_appends(self) -> None:
         """Implements `Part`."""
@@ -211,7 +211,7 @@ class LedgerPart(LedgerMember):
         if not role_status.is_open:
             raise NotMaster(f"{name} has no leader that {self.node} knows")
 
-    async def _tell_append(
+    async def _send_append(
         self, bodies: tuple[bytes, ...], reply: LedgerReply, chain: Chain | None = None
     ) -> None:
         self.counts.appended += len(bodies)

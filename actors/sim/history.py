@@ -44,7 +44,7 @@ class AppendAnswered:
 
 @attrs.frozen(kw_only=True)
 class AppendRefused:
-    """The client was told that nothing of the batch is stored."""
+    """The client got an error by which nothing of the batch is stored."""
 
     at_s: float
     client: str
@@ -256,7 +256,7 @@ class History:
 
     Args:
         invariants: asked about each observation, in this order.
-        tell: given every observation; for a replay.
+        observe: called with every observation; for a replay.
 
     Attributes:
         violations: the first VIOLATIONS_MAX of them.
@@ -265,20 +265,20 @@ class History:
     def __init__(
         self,
         invariants: Iterable[Invariant] = (),
-        tell: Callable[[Observation], None] | None = None,
+        observe: Callable[[Observation], None] | None = None,
     ) -> None:
         self.observations: list[Observation] = []
         self.violations: list[Violation] = []
         self._invariants = tuple(invariants)
-        self._tell = tell
+        self._observe = observe
         self._hash = hashlib.blake2b(digest_size=16)
 
     def add(self, seen: Observation) -> None:
         """Take one observation: also `World.on_event`. Never raises for what it is."""
         self.observations.append(seen)
         self._hash.update(repr(seen).encode())
-        if self._tell is not None:
-            self._tell(seen)
+        if self._observe is not None:
+            self._observe(seen)
         for invariant in self._invariants:
             for text in invariant.see(seen):
                 self.violated(type(invariant).__name__, text, seen.at_s)

@@ -158,7 +158,7 @@ class SimMachines(ABC, Generic[N]):
         return process
 
     async def heard(self, name: str, call: Callable[[N], Awaitable[R]]) -> R:
-        """What a node answers, if it lives to be heard.
+        """What a node answers, if it still runs then.
 
         Raises: what `call` raises; Closed: it is off; NodeStopped: it died before it answered.
         """

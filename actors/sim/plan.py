@@ -22,7 +22,7 @@ from actors.sim.network import NetworkOptions
 from actors.sim.workload import WorkloadOptions
 from actors.sim.world import World
 
-Tell: TypeAlias = Callable[[Observation], None] | None
+Observe: TypeAlias = Callable[[Observation], None] | None
 
 
 class Load(Protocol):
@@ -49,12 +49,12 @@ class Stage(ABC):
     loads: Sequence[Load]
 
     @abstractmethod
-    def __init__(self, plan: Any, world: World, tell: Tell) -> None:
+    def __init__(self, plan: Any, world: World, observe: Observe) -> None:
         """Make everything that a run needs in its world, before it starts.
 
         Args:
             plan: of the run.
-            tell: is handed each observation.
+            observe: called with each observation.
         """
 
     @abstractmethod
@@ -121,9 +121,9 @@ class Plan(ABC):
         """The run that belongs to a seed."""
 
     @contextmanager
-    def stage(self, world: World, tell: Tell) -> Iterator[Stage]:
+    def stage(self, world: World, observe: Observe) -> Iterator[Stage]:
         """For as long as the run takes, what `stage_class` makes."""
-        yield self.stage_class(self, world, tell)
+        yield self.stage_class(self, world, observe)
 
     @property
     @abstractmethod

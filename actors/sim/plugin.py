@@ -77,7 +77,7 @@ cluster = trio_fixture(_cluster)
 
 
 async def _keep_world(seed: str, task_status: trio.TaskStatus[World]) -> None:
-    """The end of the test is told to the world, for a cancelled one would not tell who failed."""
+    """Report the end of the test to the world: a cancelled one does not show what failed."""
     over = trio.Event()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_run_world, seed, over, task_status)

@@ -52,7 +52,7 @@ SCRIPT_EXTRA_S: Final = 600.0
 """An action that has not ended so long after the run's end never does."""
 
 
-async def simulate(plan: Plan, tell: Callable[[Observation], None] | None = None) -> Outcome:
+async def simulate(plan: Plan, observe: Callable[[Observation], None] | None = None) -> Outcome:
     """Run a plan. Needs a Trio run with an autojump clock; `run_plan` brings one along."""
     world_opened = open_world(
         plan.seed,
@@ -62,7 +62,7 @@ async def simulate(plan: Plan, tell: Callable[[Observation], None] | None = None
         tell_yields=plan.tell_yields,
     )
     async with world_opened as world:
-        with plan.stage(world, tell) as stage:
+        with plan.stage(world, observe) as stage:
             machines, history, faults = stage.machines, stage.history, stage.faults
             await machines.start()
             async with trio.open_nursery() as nursery:
@@ -93,14 +93,14 @@ PLANS: Final[dict[str, type[Plan]]] = {each.mode: each for each in (ClassicPlan,
 """By mode; see `actors.config.kinds`."""
 
 
-def run_plan(plan: Plan, tell: Callable[[Observation], None] | None = None) -> Outcome:
+def run_plan(plan: Plan, observe: Callable[[Observation], None] | None = None) -> Outcome:
     """The whole run, on a virtual clock of its own."""
-    outcome: Outcome = trio.run(simulate, plan, tell, clock=virtual_clock())
+    outcome: Outcome = trio.run(simulate, plan, observe, clock=virtual_clock())
     return outcome
 
 
 def run_seed(
-    seed: str, tell: Callable[[Observation], None] | None = None, mode: str = ClassicPlan.mode
+    seed: str, observe: Callable[[Observation], None] | None = None, mode: str = ClassicPlan.mode
 ) -> Outcome:
     """The run that belongs to a seed."""
-    return run_plan(PLANS[mode].draw(seed), tell)
+    return run_plan(PLANS[mode].draw(seed), observe)

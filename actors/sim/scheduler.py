@@ -59,7 +59,7 @@ def check_trio(version: str = TRIO_VERSION) -> None:
 def virtual_clock() -> trio.testing.MockClock:
     """A clock that stands still while a task can run, and jumps to the next deadline when none can.
 
-    It tells its time without a look at the real clock, of which Trio's own takes nothing times as
+    It gives its time without a look at the real clock, of which Trio's own takes nothing times as
     much: the run loop, the instruments and all that runs ask several times in each step.
     """
     clock = trio.testing.MockClock(autojump_threshold=0)

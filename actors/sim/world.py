@@ -189,7 +189,7 @@ class SimNode:
         return NodeState.RUNNING
 
     def secret_store(self, program: str) -> SimSecretStore:
-        """What one program on this machine knows; its name tells its chance from the others'."""
+        """What one program on this machine knows, with a random stream of its own by its name."""
         rng = self.world.rng(f"{self.name}:{program}:secrets")
         return SimSecretStore(rng, self.secret_files)
 

@@ -263,13 +263,13 @@ def dispatcher_ahead_of_log(patch: Patch) -> None:
 
 def room_again_is_not_told(patch: Patch) -> None:
     """Who has found no room goes on without a word once there is some."""
-    real = Cleaner._tell
+    real = Cleaner._report
 
     def tell(cleaner: Any, reason: str) -> None:
         if reason:
             real(cleaner, reason)
 
-    patch.setattr(Cleaner, "_tell", tell)
+    patch.setattr(Cleaner, "_report", tell)
 
 
 def made_again_is_dropped(patch: Patch) -> None:

@@ -87,7 +87,7 @@ def test_the_number_of_tries_is_bounded() -> None:
         tried.append(plan)
         return len(plan.script) > 3
 
-    small = shrink(ClassicPlan.draw("2"), fails, tries_max=7, tell=told.append)
+    small = shrink(ClassicPlan.draw("2"), fails, tries_max=7, note=told.append)
     assert len(tried) == 7
     assert len(small.script) < len(ClassicPlan.draw("2").script)
     assert told

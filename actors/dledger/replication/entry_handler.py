@@ -418,13 +418,13 @@ class EntryHandler(Actor[_Inbox]):
             self.ledger.done(answered.number, outcome.end_index)
             self._answered, self._refusal = answered.number, ""
             if self._was_full:
-                await self._tell_takes("")
+                await self._send_takes("")
         else:
             self._refused = True
             self._changes.clear()
             if isinstance(outcome, LogFull):
                 self._refusal = str(outcome)  # the store has logged it
-                await self._tell_takes(self._refusal)  # each time: it may not lead for a while
+                await self._send_takes(self._refusal)  # each time: it may not lead for a while
             if isinstance(outcome, EntryRefused):
                 self._say_refused(answered.first, outcome)
         if self._refused and not self._unanswered and self._was_full:
@@ -441,7 +441,7 @@ class EntryHandler(Actor[_Inbox]):
             self._said_refused = self._session
             self.ctx.emit(EntriesRefused(session=self._session, index=first, reason=str(refused)))
 
-    async def _tell_takes(self, refusal: str) -> None:
+    async def _send_takes(self, refusal: str) -> None:
         self._was_full = bool(refusal)
         await self.maintainer.tell(StoreTakes(session=self._session, refusal=refusal))
 

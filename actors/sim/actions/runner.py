@@ -62,7 +62,7 @@ class Runner:
 
     Attributes:
         cluster: whose nodes and links.
-        history: is told of everything that took effect.
+        history: takes everything that took effect.
         actions: by name.
         atlas: what was damaged.
         log_part: part of the path of every file of a log.
@@ -224,7 +224,7 @@ class Runner:
     # ---- inside ----
 
     def saw(self, seen: Seen) -> None:
-        """Told of each event of a node."""
+        """Take each event of a node."""
         for watch in self._watches:
             watch(seen)
 

@@ -214,7 +214,7 @@ class FaultAtlas:
 
     def repair(self, node: str) -> list[str]:
         """Put the bytes back, as another member has, or had, them. Returns where."""
-        told = []
+        shown = []
         for damage in self.damaged.pop(node, []):
             base = damage.start - damage.start % self.group.segment_bytes
             path = self._path(node, base)
@@ -223,8 +223,8 @@ class FaultAtlas:
             file = disk.inode(path) if disk.exists(path) else expired
             if damage.good and file is not None:
                 file.patch(damage.good, damage.start - base)
-                told.append(f"{damage.start} to {damage.end}")
-        return told
+                shown.append(f"{damage.start} to {damage.end}")
+        return shown
 
     def forget(self, node: str) -> None:
         """The node's log is gone, and its damage with it."""

@@ -29,7 +29,7 @@ from actors.sim.classic.runner import FaultRunner
 from actors.sim.cluster import SimCluster, classic_config
 from actors.sim.history import History
 from actors.sim.judges.linear.judge import judge_log
-from actors.sim.plan import FAULTS_S, Expected, Plan, Stage, Tell, draw_disk, draw_network
+from actors.sim.plan import FAULTS_S, Expected, Observe, Plan, Stage, draw_disk, draw_network
 from actors.sim.workload import Workload
 from actors.sim.world import World
 
@@ -63,7 +63,7 @@ class ClassicStage(Stage):
     machines: SimCluster
     faults: FaultRunner
 
-    def __init__(self, plan: ClassicPlan, world: World, tell: Tell) -> None:
+    def __init__(self, plan: ClassicPlan, world: World, observe: Observe) -> None:
         config = plan.config
         self._group = group = config.classic_groups[GROUP]
         self.tally = ClassicTally(segment_bytes=group.segment_bytes)
@@ -72,7 +72,7 @@ class ClassicStage(Stage):
         self._logs = DiskLogBytes(cluster, group)
         old = OnlyOldExpires(group=group, cluster=cluster)
         goes_on = RetentionGoesOn(group=group, cluster=cluster)
-        self.history = History((*invariants(group, self._logs), old, goes_on), tell)
+        self.history = History((*invariants(group, self._logs), old, goes_on), observe)
         world.on_event.append(self.history.add)
         load = Workload(cluster, GROUP, self.history, plan.load, world.rng("load"))
         self.loads = (load,)
@@ -89,7 +89,9 @@ class ClassicStage(Stage):
         faults = self.faults
         nursery.start_soon(keep_tending, faults, name="sim-operator")
         if not await _under_load(faults, CONVERGE_S):
-            text = f"appends flow, and not all follow after {CONVERGE_S:g} s: {_told(faults)}"
+            text = (
+                f"appends flow, and not all follow after {CONVERGE_S:g} s: {_fault_lines(faults)}"
+            )
             self.history.violated("SlavesFollow", text)
         end = await faults.converged(CONVERGE_S)
         self.machines.world.fingerprint.note(repr(end))
@@ -177,8 +179,8 @@ class ClassicPlan(Plan):
         )
 
     @contextmanager
-    def stage(self, world: World, tell: Tell) -> Iterator[Stage]:
-        with watched_encoders(), Plan.stage(self, world, tell) as stage:
+    def stage(self, world: World, observe: Observe) -> Iterator[Stage]:
+        with watched_encoders(), Plan.stage(self, world, observe) as stage:
             yield stage
 
 
@@ -218,7 +220,7 @@ async def _under_load(faults: FaultRunner, within_s: float) -> bool:
     return was_well
 
 
-def _told(faults: FaultRunner) -> str:
+def _fault_lines(faults: FaultRunner) -> str:
     """What each node says that it is."""
     views = {name: view_of(faults, name) for name in faults.cluster.names}
     return "; ".join(

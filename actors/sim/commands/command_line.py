@@ -51,7 +51,7 @@ def _run_argv(argv: Sequence[str]) -> int:
     except ConfigError as error:
         complain(f"triolog: {error}")
         return EXIT_USAGE
-    # Nodes that die on purpose have nothing to tell a terminal.
+    # Nodes that die on purpose have nothing to show on a terminal.
     logging.getLogger("triolog").addHandler(logging.NullHandler())
     logging.getLogger("triolog").propagate = False
     try:
@@ -140,11 +140,11 @@ def _shrink(args: argparse.Namespace) -> int:
         plan,
         lambda each: first.checker in {found.checker for found in run_plan(each).violations},
         tries_max=args.tries,
-        tell=lambda text: print(text, file=sys.stderr, flush=True),
+        note=lambda text: print(text, file=sys.stderr, flush=True),
         until_s=first.at_s,
     )
-    told = f"{first}\nFound with seed {plan.seed}; {versions()}"
-    print(dump_plan(small, expect=first.checker, comment=told), end="")
+    comment = f"{first}\nFound with seed {plan.seed}; {versions()}"
+    print(dump_plan(small, expect=first.checker, comment=comment), end="")
     return 0
 
 

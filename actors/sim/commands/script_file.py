@@ -59,13 +59,13 @@ def dump_plan(plan: Plan, *, expect: str = "", comment: str = "") -> str:
         given = getattr(plan, name)
         values = given if isinstance(given, dict) else attrs.asdict(given)
         ordinary = {} if default is None else attrs.asdict(default)
-        told = [
+        fields = [
             f"{key} = {_value(value)}"
             for key, value in values.items()
             if key not in ordinary or ordinary[key] != value
         ]
-        if told:
-            lines += ["", f"[{name}]", *told]
+        if fields:
+            lines += ["", f"[{name}]", *fields]
     return "\n".join(lines) + "\n"
 
 

@@ -48,14 +48,14 @@ class Shrinker:
         fails: runs a plan.
         best: the smallest plan so far that fails.
         tries: runs so far.
-        tell: hears of each step ahead.
+        note: called with a line before each step.
         until_s: when the first plan failed: what comes later goes first, in one try.
     """
 
     fails: Fails
     best: Plan
     tries_max: int = TRIES_MAX
-    tell: Callable[[str], None] = lambda text: None
+    note: Callable[[str], None] = lambda text: None
     until_s: float | None = None
     tries: int = attrs.field(default=0, init=False)
 
@@ -86,7 +86,7 @@ class Shrinker:
         if not self.fails(plan):
             return False
         self.best = plan
-        self.tell(f"{self.tries} tries: {len(plan.script)} lines, {plan.duration_s:.1f} s")
+        self.note(f"{self.tries} tries: {len(plan.script)} lines, {plan.duration_s:.1f} s")
         return True
 
     def _fewer_lines(self) -> None:
@@ -97,7 +97,7 @@ class Shrinker:
 
 
 def _simpler(plan: Plan) -> Iterator[Callable[[Plan], Plan]]:
-    """Ways to make a plan simpler, the most telling first."""
+    """Ways to make a plan simpler, the one that cuts most first."""
     yield _end_early
     yield lambda now: attrs.evolve(now, policy="in order")
     yield lambda now: attrs.evolve(now, tell_yields=0.0)
@@ -188,8 +188,8 @@ def shrink(
     fails: Fails,
     *,
     tries_max: int = TRIES_MAX,
-    tell: Callable[[str], None] = lambda text: None,
+    note: Callable[[str], None] = lambda text: None,
     until_s: float | None = None,
 ) -> Plan:
     """The smallest plan found that fails as `plan` does. Arguments as in `Shrinker`."""
-    return Shrinker(fails, plan, tries_max, tell, until_s).run()
+    return Shrinker(fails, plan, tries_max, note, until_s).run()

@@ -67,7 +67,7 @@ def sweep(
 
     Args:
         seeds: any text is a seed.
-        on_run: told of each run as it ends.
+        on_run: called with each run as it ends.
         run: runs one seed.
         expected: what has to happen.
 

@@ -82,7 +82,7 @@ class SimFile:
     _disk: SimDisk
     _inode: Inode
     _writable: bool
-    _life: int  # of the disk's users; handles of an earlier one are dead
+    _process: int  # handles of an earlier process are dead
     _closed: bool = attrs.field(init=False, default=False)
 
     @property
@@ -145,7 +145,7 @@ class SimFile:
         self._inode.modified_ms = self._disk.wall_clock_ms()
 
     def _check(self, *, writing: bool = False) -> None:
-        if self._life != self._disk.life:
+        if self._process != self._disk.process:
             raise OSError(errno.EIO, "the process that opened this file is gone", self.path)
         if self._closed or (writing and not self._writable):
             raise os_error(errno.EBADF, self.path)
@@ -168,7 +168,7 @@ class SimSyncer:
     """`Syncer` of the protocols, on virtual time."""
 
     _disk: SimDisk
-    _life: int
+    _process: int
     _busy: bool = attrs.field(init=False, default=False)
     _closed: bool = attrs.field(init=False, default=False)
 
@@ -190,7 +190,7 @@ class SimSyncer:
         with trio.CancelScope(shield=True):
             await trio.sleep(self._disk.sync_duration_s())
         for path, inode, state in begun:
-            if self._life != self._disk.life:
+            if self._process != self._disk.process:
                 raise OSError(errno.EIO, "the process that asked is gone", path)
             if inode is not None:
                 self._disk.end_sync(inode, state, path)
@@ -218,8 +218,8 @@ class SimDisk:
         faults: what goes wrong, and how often each kind took effect.
         writeback: how often its kernel writes pages back unasked, and what became of them.
         unlinked: by path, the file that last bore a name that was removed.
-        on_sync: told of the paths of each sync that takes time, as it begins.
-        life: raised whenever the process that uses the disk ends.
+        on_sync: called with the paths of each sync that takes time, as it begins.
+        process: the number of the process that uses the disk; raised when it ends.
     """
 
     def __init__(
@@ -234,7 +234,7 @@ class SimDisk:
         self.faults = DiskFaults(rng)
         self.unlinked: dict[str, Inode] = {}
         self.on_sync: Callable[[Sequence[str]], None] = lambda paths: None
-        self.life = 1
+        self.process = 1
         self.wall_clock_ms = wall_clock_ms
         self._rng = rng
         self._names = Namespace()
@@ -254,7 +254,7 @@ class SimDisk:
             self._names.create(path, inode)
         else:
             inode = self._names.file(path)
-        return SimFile(path, self, inode, mode in ("w", "x"), self.life)
+        return SimFile(path, self, inode, mode in ("w", "x"), self.process)
 
     def exists(self, path: str) -> bool:
         return self._names.get(path) is not None
@@ -318,13 +318,13 @@ class SimDisk:
         return lock
 
     def syncer(self) -> SimSyncer:
-        return SimSyncer(self, self.life)
+        return SimSyncer(self, self.process)
 
     # What happens to the machine.
 
     def kill(self) -> None:
         """The process ends: its handles are dead, its locks released, what it wrote stays."""
-        self._end_life()
+        self._end_process()
         for inode in self._names.inodes():
             inode.abandon_syncs()
 
@@ -334,7 +334,7 @@ class SimDisk:
         Args:
             rng: decides what does; the disk's own if None.
         """
-        self._end_life()
+        self._end_process()
         for inode in self._names.power_loss(rng or self._rng):
             inode.power_loss(rng or self._rng)
         self._recount()
@@ -441,8 +441,8 @@ class SimDisk:
             raise
         inode.end_sync(state)
 
-    def _end_life(self) -> None:
-        self.life += 1
+    def _end_process(self) -> None:
+        self.process += 1
         self._locks.clear()
 
     def _recount(self) -> None:

@@ -41,7 +41,7 @@ class DiskFaults:
     Attributes:
         counts: how often each kind took effect, by "operation:errno", "short_write",
             "slow_sync", "bit_rot", and NO_ROOM's.
-        on_effect: told of each operation that fails, before it does.
+        on_effect: called with each operation that fails, before it does.
     """
 
     def __init__(self, rng: random.Random) -> None:

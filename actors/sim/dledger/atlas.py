@@ -96,13 +96,13 @@ class LedgerAtlas:
 
     def repair(self, node: str) -> list[str]:
         """Put the bytes back. Returns where."""
-        told = []
+        shown = []
         disk = self.logs[0].disk(node)
         for damage in self.damaged.pop(node, []):
             if disk.exists(damage.path):
                 disk.inode(damage.path).patch(damage.good, damage.start)
-                told.append(f"{damage.path} at {damage.start}")
-        return told
+                shown.append(f"{damage.path} at {damage.start}")
+        return shown
 
     def is_summed(self, log: SimLedgers, node: str, index: int) -> bool:
         """Whether the entry's checksum would be there after a loss of power."""

@@ -78,7 +78,7 @@ class LedgerBytes(Protocol):
 
 @attrs.frozen
 class SimLedgers:
-    """`LedgerBytes` of one group in a world; of a memory group, what lives in its processes. What
+    """`LedgerBytes` of one group in a world; of a memory group, what is in its processes. What
     was damaged on purpose counts as it was: other members have it.
 
     Attributes:

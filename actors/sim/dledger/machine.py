@@ -174,21 +174,21 @@ class SimRegisters:
     """A member's copy; a `StateMachine`.
 
     Attributes:
-        tell: called with what it did, the indexes that it was given, and itself.
+        did: called with what it did, the indexes that it was given, and itself.
         loading: it is between two steps of a load.
     """
 
     options: MachineOptions
-    tell: Callable[[Did, tuple[int, ...], SimRegisters], None]
+    did: Callable[[Did, tuple[int, ...], SimRegisters], None]
     state: State = attrs.field(factory=State)
     loading: bool = False
 
     def __attrs_post_init__(self) -> None:
-        self.tell("made", (), self)
+        self.did("made", (), self)
 
     def apply(self, entries: Sequence[LogEntry]) -> Sequence[object]:
         results = [self.state.apply(one.index, one.term, one.body) for one in entries]
-        self.tell("applied", tuple(one.index for one in entries), self)
+        self.did("applied", tuple(one.index for one in entries), self)
         return results
 
     def save(self) -> Iterable[bytes]:
@@ -206,7 +206,7 @@ class SimRegisters:
     def load(self, chunks: Iterator[bytes]) -> Generator[None, None, None]:
         self.loading = True
         try:
-            self.tell("loads", (), self)
+            self.did("loads", (), self)
             data = b""
             for chunk in chunks:
                 data += chunk
@@ -219,7 +219,7 @@ class SimRegisters:
             self.state = state
         finally:
             self.loading = False
-        self.tell("loaded", (), self)
+        self.did("loaded", (), self)
 
     def leader_started(self, term: int) -> None: ...
 

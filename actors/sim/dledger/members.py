@@ -111,7 +111,7 @@ class SimMember:
                 break
             last, start = batch.records[-1].position, batch.next
             acknowledged = batch.acknowledged
-        while machine.state.last < last:  # noqa: ASYNC110 - nobody tells when it has applied more
+        while machine.state.last < last:  # noqa: ASYNC110 - nothing signals that it has applied more
             await trio.sleep(APPLIED_LOOK_S)
         return machine.state.read(key)
 
@@ -129,8 +129,8 @@ class SimGroups(SimMachines[SimMember]):
 
     Attributes:
         machines: by node and group, the newest: it outlives its member, to be looked at.
-        on_machine: told of everything that they do.
-        on_end: told of each node that is about to be killed, or to lose its power.
+        on_machine: called with everything that they do.
+        on_end: called with each node that is about to be killed, or to lose its power.
     """
 
     def __init__(
@@ -276,21 +276,21 @@ async def committed_everywhere(groups: SimGroups, group: DLedgerGroup, least: in
             found[name] = await groups.heard(name, lambda member: member.offsets(group.name))
         except (Closed, NodeStopped) as error:
             return f"{name}: {error}"
-    told = "; ".join(
+    states = "; ".join(
         f"{name}: written {each.written}, synced {each.synced}, committed {each.acknowledged},"
         f" leader {each.master}"
         for name, each in found.items()
     )
     ends = [(each.written, each.acknowledged, each.master) for each in found.values()]
     if ends != ends[:1] * len(ends):
-        return told
+        return states
     written, committed, leader = ends[0]
     whole = written == committed and committed > least and leader is not None
     synced = group.durability == "written" or all(
         each.synced == each.written for each in found.values()
     )
     if not (whole and synced):
-        return told
+        return states
     at = {
         name: one.state.last for (name, each), one in groups.machines.items() if each == group.name
     }

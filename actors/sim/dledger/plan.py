@@ -35,7 +35,7 @@ from actors.sim.dledger.runner import LedgerRunner
 from actors.sim.dledger.workload import LedgerWorkload
 from actors.sim.history import History
 from actors.sim.judges.liveness import of_any_node
-from actors.sim.plan import FAULTS_S, Expected, Plan, Stage, Tell, draw_disk, draw_network
+from actors.sim.plan import FAULTS_S, Expected, Observe, Plan, Stage, draw_disk, draw_network
 from actors.sim.world import World
 
 CONVERGE_S: Final = 60.0
@@ -67,7 +67,7 @@ class LedgerStage(Stage):
     machines: SimGroups
     faults: LedgerRunner
 
-    def __init__(self, plan: LedgerPlan, world: World, tell: Tell) -> None:
+    def __init__(self, plan: LedgerPlan, world: World, observe: Observe) -> None:
         groups = SimGroups(world, plan.config, skews_ms=plan.skews_ms, machine=plan.machine)
         damaged: dict[str, list[LedgerDamage]] = {}
         logs = {group.name: SimLedgers(groups, group, damaged) for group in plan.ledgers}
@@ -77,7 +77,7 @@ class LedgerStage(Stage):
             for name, one in chosen.items():
                 self._own += machine_invariants(Replay(one), logs[name], plan.machine)
         self.machines, self.tally = groups, LedgerTally()
-        self.history = History((*self._own, *of_any_node()), tell)
+        self.history = History((*self._own, *of_any_node()), observe)
         world.on_event.append(self.history.add)
         groups.on_machine.append(self.history.add)
         numbers = itertools.count(1)
@@ -149,10 +149,10 @@ class LedgerPlan(Plan):
 
     def kind(self) -> str:
         group, machine = self.ledgers[0], self.machine
-        told = f"; {machine}, every {group.snapshot_entries} entries" if machine else ""
+        machine_text = f"; {machine}, every {group.snapshot_entries} entries" if machine else ""
         return (
             f"{self.nodes} nodes, {len(self.ledgers)} groups, {group.durability}, {group.store},"
-            f" data files of {group.data_file_bytes} bytes{told}"
+            f" data files of {group.data_file_bytes} bytes{machine_text}"
         )
 
     def can_shrink_to(self, nodes: int) -> bool:

@@ -157,8 +157,8 @@ class LedgerWorkload:
         self, client: str, rng: random.Random, bodies: tuple[bytes, ...], scope: trio.CancelScope
     ) -> int:
         number, group = next(self.numbers), self.group.name
-        told = {"client": client, "operation": number}
-        self.history.now(AppendAsked, **told, bodies=bodies, group=group)
+        fields = {"client": client, "operation": number}
+        self.history.now(AppendAsked, **fields, bodies=bodies, group=group)
         name, last = self._guess(rng), -1
         answer: Callable[..., Observation] = partial(AppendUnknown, error="given up")
         try:
@@ -176,7 +176,7 @@ class LedgerWorkload:
                 except OutcomeUnknown as unknown:
                     self._leader, answer = "", partial(AppendUnknown, error=repr(unknown))
         finally:  # also where who asks is stopped: what was asked may turn up
-            self.history.now(answer, **told)
+            self.history.now(answer, **fields)
         return last
 
     # ---- reading ----
@@ -216,14 +216,14 @@ class LedgerWorkload:
         boot = groups.world.node(name).boots
         asked = len(history.observations)
         offsets = await groups.heard(name, lambda member: member.offsets(group))
-        told: dict[str, Any] = {"node": name, "boot": boot, "group": group}
-        history.now(OffsetsSeen, **told, asked=asked, offsets=offsets)
+        fields: dict[str, Any] = {"node": name, "boot": boot, "group": group}
+        history.now(OffsetsSeen, **fields, asked=asked, offsets=offsets)
         start = max(offsets.min, rng.choice([positions[-1], rng.choice(positions)]))
         size = rng.choice([1, 1000, 100_000])
         asked = len(history.observations)
         batch = await groups.heard(name, partial(_ask, group, start, size, fresh))
         seen = RecordsRead(
-            at_s=trio.current_time(), **told, asked=asked, start=start, batch=batch, fresh=fresh
+            at_s=trio.current_time(), **fields, asked=asked, start=start, batch=batch, fresh=fresh
         )
         if (await groups.heard(name, lambda member: member.offsets(group))).min <= start:
             history.add(seen)  # else it was passed over what has expired meanwhile
@@ -236,8 +236,8 @@ class LedgerWorkload:
         boot = groups.world.node(name).boots
         asked = len(history.observations)
         value = await groups.heard(name, lambda member: member.fresh_value(group, key))
-        told: dict[str, Any] = {"node": name, "boot": boot, "group": group}
-        history.now(MachineRead, **told, asked=asked, key=key, value=value)
+        fields: dict[str, Any] = {"node": name, "boot": boot, "group": group}
+        history.now(MachineRead, **fields, asked=asked, key=key, value=value)
 
 
 async def _ask(group: str, start: int, size: int, fresh: bool, member: SimMember) -> Batch:

@@ -2,8 +2,8 @@
 
 A disk error may end a node; damage may keep it from starting, or end it when its group starts anew.
 But only the node whose disk was made to fail or damaged, only until it is started after that (what
-was damaged may be read before it is put back, and told later), and only with an error that says so.
-A disk that somebody else has filled ends nobody: who needs room waits for it.
+was damaged may be read before it is put back, and reported later), and only with an error that says
+so. A disk that somebody else has filled ends nobody: who needs room waits for it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def speaks_of_disk(text: str) -> bool:
 
 @attrs.define
 class Excuses:
-    """Which nodes' failures were caused on purpose, as the history tells it."""
+    """Which nodes' failures were caused on purpose, by the history."""
 
     _disk: dict[str, None] = attrs.field(factory=dict, init=False)
     _crashed: dict[str, None] = attrs.field(factory=dict, init=False)
@@ -76,7 +76,7 @@ class Excuses:
         )
 
     def disk_failed(self, node: str) -> bool:
-        """Whether a disk error or damage may have struck this life of the node."""
+        """Whether a disk error or damage may have struck this boot of the node."""
         return node in self._disk or node in self._damaged or node in self._mended
 
 
@@ -87,7 +87,7 @@ class NothingFails:
     """
 
     _excuses: Excuses = attrs.field(factory=Excuses, init=False)
-    _excused: dict[tuple[str, int], set[str]] = attrs.field(factory=dict, init=False)  # by life
+    _excused: dict[tuple[str, int], set[str]] = attrs.field(factory=dict, init=False)  # by boot
 
     def see(self, seen: Observation) -> Iterator[str]:
         if isinstance(seen, FaultInjected):

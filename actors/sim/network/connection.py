@@ -111,7 +111,7 @@ class Pipe:
         self._open_window()
 
     def reset(self) -> None:
-        """Tell the target that the connection is broken, if the packet gets through."""
+        """Reset the connection at the target, if the packet gets through."""
 
         def arrive() -> None:
             self.deliver()

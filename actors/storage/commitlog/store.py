@@ -283,7 +283,7 @@ class Store(Actor[_Inbox]):
                 raise self._write_failed(group.failed) from group.failed
             if group.written:
                 self._cleaner.wrote()
-                await self._tell_written(start, group.written)
+                await self._send_written(start, group.written)
                 await self._publish()
 
     def _refusal(self) -> NotStored | None:
@@ -299,7 +299,7 @@ class Store(Actor[_Inbox]):
         self.ctx.emit(events.WriteFailed(error=str(error), offset_bytes=offset))
         return StorageError(f"{self._log.path_of(offset)}: the write at {offset} failed: {error}")
 
-    async def _tell_written(self, start: int, written: list[Placed]) -> None:
+    async def _send_written(self, start: int, written: list[Placed]) -> None:
         """The acknowledger learns of the appends before it learns of their bytes."""
         assert self.acknowledger is not None
         waits = tuple(placed.waiting(self.acknowledger) for placed in written)

@@ -251,7 +251,7 @@ class Dispatcher(Actor[_Inbox]):
         )
         wanted = Subscribe(subscriber=self.ctx.self_ref, within_s=DISPATCH_WITHIN_S)
         await self.store.tell(wanted)
-        await self._tell_floor()
+        await self._send_floor()
         self.ctx.timers.start("flush", FLUSH_INTERVAL_S, FlushDue())
 
     def _recover(self, min_bytes: int, limit_bytes: int) -> Generator[None, None, int]:
@@ -337,7 +337,7 @@ class Dispatcher(Actor[_Inbox]):
                 self._in_flight = None
                 self._files.end_flush(message.flush)
                 await self._look_at_mended()
-                await self._tell_floor()
+                await self._send_floor()
                 await self._go_on()
             case LookupQueue() | LookupKey():
                 gap = await stepped(self._looking().answer(message))
@@ -380,7 +380,7 @@ class Dispatcher(Actor[_Inbox]):
         self._checks.grew(self._limit_bytes, self.ctx.now_s() - DISPATCH_WITHIN_S)
         await self._go_on()
 
-    async def _tell_floor(self) -> None:
+    async def _send_floor(self) -> None:
         """The store keeps what a crash could take from us; only whole files are news to it."""
         floor = self._files.durable_bytes
         floor -= floor % self._reader.segment_bytes
@@ -515,7 +515,7 @@ class Dispatcher(Actor[_Inbox]):
         self._checks.rewind(self._at_bytes)
         self._at_bytes, self._wanted_bytes = self._min_bytes, 0
         self.ctx.emit(events.DerivedAnew(reason=WHY))
-        await self._tell_floor()
+        await self._send_floor()
         return True
 
     # ---- flushing ----

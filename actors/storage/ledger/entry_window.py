@@ -143,18 +143,18 @@ class DoubtedSource:
     doubt: Callable[[int, int, int], None]
 
     def record(self, index: int) -> IndexRecord:
-        with self._telling(index, index, 0):
+        with self._reporting(index, index, 0):
             return self.source.record(index)
 
     def read(self, index: int, end_index: int, bytes_max: int) -> bytes:
-        with self._telling(index, end_index, bytes_max):
+        with self._reporting(index, end_index, bytes_max):
             return self.source.read(index, end_index, bytes_max)
 
     def forget(self) -> None:
         self.source.forget()
 
     @contextmanager
-    def _telling(self, index: int, end_index: int, bytes_max: int) -> Iterator[None]:
+    def _reporting(self, index: int, end_index: int, bytes_max: int) -> Iterator[None]:
         try:
             yield
         except (FileGone, StorageError, OSError):

@@ -201,9 +201,9 @@ class Cleaner:
             self._by_write = False
         self.is_full = self.rules.is_full(self._used)
         if self.is_full:
-            self._tell(self.full_text())
+            self._report(self.full_text())
         elif not self._by_write:
-            self._tell("")
+            self._report("")
         self._say_stands_still(self._why_old_files_stay())
 
     def no_room(self, error: NoRoom) -> str:
@@ -218,21 +218,21 @@ class Cleaner:
                 f": expired files go at any hour above {rules.used_max:.0%},"
                 f" others above {rules.used_forcibly:.0%}"
             )
-        self._tell(reason)
+        self._report(reason)
         return reason
 
     def wrote(self) -> None:
         """Note that a write found room."""
         if self._by_write:
             self._by_write = False
-            self._tell(self.full_text() if self.is_full else "")
+            self._report(self.full_text() if self.is_full else "")
 
     def full_text(self) -> str:
         """For people: why appends are refused."""
         most = f"more than {self.rules.used_full:.0%} full"
         return f"{NO_ROOM}the disk of {self.root} is {most} ({self._used:.0%})"
 
-    def _tell(self, reason: str) -> None:
+    def _report(self, reason: str) -> None:
         if self.emit is None or bool(reason) == bool(self.lacks):
             return
         self.lacks = reason

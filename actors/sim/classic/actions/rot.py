@@ -96,11 +96,11 @@ class RotRepaired(Action[FaultRunner]):
 async def _found(runner: FaultRunner, names: list[str]) -> None:
     """Wait until each node that runs says that it is damaged."""
     with trio.move_on_after(FOUND_S):
-        while not all(_is_told(runner, name) for name in names):  # noqa: ASYNC110 - virtual time
+        while not all(_is_known(runner, name) for name in names):  # noqa: ASYNC110 - virtual time
             await trio.sleep(TEND_LOOK_S)
 
 
-def _is_told(runner: FaultRunner, name: str) -> bool:
+def _is_known(runner: FaultRunner, name: str) -> bool:
     view = view_of(runner, name)
     return view is None or bool(view.damage)
 

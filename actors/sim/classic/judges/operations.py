@@ -1,10 +1,10 @@
 """What clients did to a classic group's log, for the judge of `linear`: fresh reads are strict, all
-others go on from what the same life of a node has shown.
+others go on from what the same incarnation of a node has shown.
 
 Times are positions in the history. An entry's index is that of its record's last byte, so that a
 log that is acknowledged up to the middle of a record does not show it. A node that is promoted then
 may cut that off, so such an end counts as that of the last whole record that anybody has seen by
-then. Of a batch its receipt tells where the last record ends; the others stand before that, in
+then. The receipt of a batch says where its last record ends; the others stand before that, in
 whatever position they are read.
 """
 
@@ -43,9 +43,9 @@ def client_operations(
     ]
     asked: dict[int, tuple[int, AppendAsked]] = {}
     answered: set[int] = set()
-    lives, ends = _Lives(group), [0]  # where records end, as far as anybody has seen
+    incarnations, ends = _Incarnations(group), [0]  # where records end, as far as anybody has seen
     for position, seen in enumerate(observations):
-        lives.see(position, seen)
+        incarnations.see(position, seen)
         match seen:
             case AppendAsked(operation=number):
                 asked[number] = position, seen
@@ -64,7 +64,7 @@ def client_operations(
             case RecordsRead(batch=batch):
                 for record in batch.records:
                     _note(ends, record.next_position)
-                yield _read(seen, position, lives, _kept_below(cuts, seen.asked), ends)
+                yield _read(seen, position, incarnations, _kept_below(cuts, seen.asked), ends)
             case _:
                 pass
     for number, (called, append) in asked.items():
@@ -106,11 +106,11 @@ def _note(ends: list[int], end: int) -> None:
 
 
 def _read(
-    seen: RecordsRead, position: int, lives: _Lives, below: float, ends: Sequence[int]
+    seen: RecordsRead, position: int, incarnations: _Incarnations, below: float, ends: Sequence[int]
 ) -> Operation:
     batch = seen.batch
     start = seen.start
-    if start < lives.begin:  # it may have been passed over what has expired
+    if start < incarnations.begin:  # it may have been passed over what has expired
         start = batch.records[0].position if batch.records else batch.next
     end = min(batch.acknowledged - batch.lag_bytes, below)
     end = ends[bisect_right(ends, end) - 1]
@@ -122,7 +122,7 @@ def _read(
     shown_to = max(start, min(batch.next, end))
     return Operation(
         client=seen.node,
-        action=ReadLog(start=start, fresh=seen.fresh, session=lives.of(seen)),
+        action=ReadLog(start=start, fresh=seen.fresh, session=incarnations.of(seen)),
         called=seen.asked,
         returned=position,
         result=Shown(entries=entries, next=shown_to, end=end),
@@ -130,8 +130,9 @@ def _read(
 
 
 @attrs.define
-class _Lives:
-    """Which reads come from one life of a node's readers: what they have shown is not taken back.
+class _Incarnations:
+    """Which reads come from one incarnation of a node's readers: what they have shown is not taken
+    back.
 
     Attributes:
         begin: logs may begin there, and not before: older files have expired.
@@ -154,7 +155,7 @@ class _Lives:
                 pass
 
     def of(self, seen: RecordsRead) -> str:
-        """The life that answered; "" if it may be one or the other."""
+        """The incarnation that answered; "" if it may be one or the next."""
         if seen.asked <= self._since.get(seen.node, -1):
             return ""
         return f"{seen.node}#{seen.boot}.{self._numbers.get(seen.node, 0)}"

@@ -129,7 +129,7 @@ class FurthestHolds:
     logs: LogBytes
     _losses: _Losses = attrs.field(init=False)
     _acknowledged: int = attrs.field(default=0, init=False)
-    _told: bool = attrs.field(default=False, init=False)
+    _reported: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._losses = _Losses(group=self.group, until_heard=False)
@@ -148,11 +148,16 @@ class FurthestHolds:
         """Those that lack something acknowledged must be fewer than what may be left over."""
         end = self._acknowledged
         tail = max(0, end - self.group.segment_bytes)
-        if self._told or self.group.sure_copies < 2 or not end or self._losses.damage(tail, end):
+        if (
+            self._reported
+            or self.group.sure_copies < 2
+            or not end
+            or self._losses.damage(tail, end)
+        ):
             return
         wanted = self.logs.written(self.logs.master, tail, end)
         if len(wanted) < end - tail:
-            return  # the master's own loss: other invariants tell
+            return  # the master's own loss: other invariants report it
         lacking = [
             name
             for name in self.group.counting_nodes
@@ -161,7 +166,7 @@ class FurthestHolds:
         ]
         left_min = len(self.group.counting_nodes) - (self.group.sure_copies - 1)
         if len(lacking) >= left_min:
-            self._told = True
+            self._reported = True
             yield (
                 f"acknowledged up to {end}, but {', '.join(lacking)} lack some of it: the loss of"
                 f" {self.group.sure_copies - 1} others would lose it"

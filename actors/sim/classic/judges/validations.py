@@ -100,7 +100,7 @@ def without_given_up(
     done: Iterable[ClientAppend], observations: Sequence[Observation]
 ) -> list[ClientAppend]:
     """Without what was acknowledged, not wholly below where a forced promotion opened later. Where
-    a client did not learn positions, nobody can tell what of it that is.
+    a client did not learn positions, it is unknown which of its records that are.
     """
     cuts = [
         (at, end) for at, seen in enumerate(observations) if (end := given_up(seen)) is not None

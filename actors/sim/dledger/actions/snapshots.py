@@ -182,8 +182,8 @@ class SnapshotRot(Action[LedgerRunner]):
 
 @attrs.define
 class _Moment:
-    """Tells whether a member that gets a snapshot has just come to a moment, as far as its events
-    and its machine say; at PIECE, whether it is about to. What a start loads is no install.
+    """Finds out whether a member that gets a snapshot has just come to a moment, as far as its
+    events and its machine say; at PIECE, whether it is about to. What a start loads is no install.
     """
 
     node: str

@@ -137,24 +137,24 @@ def ledger_invariants(chosen: Chosen) -> tuple[Invariant, ...]:
 
 @attrs.define(kw_only=True)
 class CommittedIndexMonotonic:
-    """In one life of a member the committed index rises. A handler that is started anew has only
-    what is stored, and may have heard of more.
+    """In one incarnation of a member the committed index rises. A handler that is started anew has
+    only what is stored, and may have heard of more.
     """
 
     group: DLedgerGroup
     _known: dict[str, tuple[int, int]] = attrs.field(factory=dict, init=False)
-    _lives: dict[str, tuple[int, int]] = attrs.field(factory=dict, init=False)  # by path
+    _incarnations: dict[str, tuple[int, int]] = attrs.field(factory=dict, init=False)  # by path
 
     def see(self, seen: Observation) -> Iterator[str]:
         match seen:
             case SimEvent(event=CommittedRose(index=index)) if is_of(self.group, seen):
                 boot, before = self._known.get(seen.node, (seen.boot, -1))
-                life = seen.boot, seen.incarnation
-                anew = self._lives.get(seen.path, (seen.boot, 1)) != life
+                incarnation = seen.boot, seen.incarnation
+                anew = self._incarnations.get(seen.path, (seen.boot, 1)) != incarnation
                 if boot == seen.boot and index <= before and not anew:
                     yield f"{seen.node}#{seen.boot} says {index} is committed after {before}"
                 self._known[seen.node] = seen.boot, index
-                self._lives[seen.path] = life
+                self._incarnations[seen.path] = incarnation
 
 
 @attrs.frozen
@@ -369,7 +369,7 @@ class CommittedNeverLost:
 
     chosen: Chosen
     _holders: Holders = attrs.field(init=False)
-    _told: bool = attrs.field(default=False, init=False)
+    _reported: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._holders = Holders(chosen=self.chosen)
@@ -384,12 +384,12 @@ class CommittedNeverLost:
                 yield from self._count()
 
     def _count(self) -> Iterator[str]:
-        if self._told or self.chosen.group.store == "memory":
+        if self._reported or self.chosen.group.store == "memory":
             return  # what a memory group holds ends with its processes
         end = self.chosen.end
         holding = self._holders.holding(end)
         if len(holding) < self.chosen.group.quorum:
-            self._told = True
+            self._reported = True
             yield f"all below {end} is committed, and lies on {', '.join(holding) or 'no disk'}"
 
 

@@ -112,8 +112,8 @@ def machine_invariants(
 
 @attrs.define(kw_only=True)
 class AppliedOnceInOrder:
-    """In one life of a member's machine the indexes that it is given rise, from what its snapshot
-    stands for on.
+    """In one incarnation of a member's machine the indexes that it is given rise, from what its
+    snapshot stands for on.
     """
 
     group: DLedgerGroup
@@ -140,7 +140,7 @@ class AppliedOnceInOrder:
 @attrs.define(kw_only=True)
 class MachineIsReplay:
     """After each batch, and each snapshot, a machine has all committed entries up to its last one,
-    and nothing else. A leader may tell its own machine that an entry is committed a moment before
+    and nothing else. A leader may give its own machine a committed entry a moment before
     it says so itself: that is judged then.
     """
 
@@ -165,8 +165,8 @@ class MachineIsReplay:
     def _judge_early(self, seen: SimEvent) -> Iterator[str]:
         early, self._early = self._early, []
         for each in early:
-            same_life = (seen.node, seen.boot) == (each.node, each.boot)
-            if same_life and seen.at_s > each.at_s and self.replay.at(each.last) is None:
+            same_boot = (seen.node, seen.boot) == (each.node, each.boot)
+            if same_boot and seen.at_s > each.at_s and self.replay.at(each.last) is None:
                 who = f"{each.node}#{each.boot}"
                 yield f"{who} had {each.last} at {each.at_s:.6f} s, and nobody calls it committed"
             else:
@@ -262,7 +262,7 @@ class GoneIsInSnapshot:
 
     chosen: Chosen
     logs: SimLedgers
-    _told: dict[str, int] = attrs.field(factory=dict, init=False)
+    _reported: dict[str, int] = attrs.field(factory=dict, init=False)
     _known: dict[str, Judged] = attrs.field(factory=dict, init=False)
 
     def see(self, seen: Observation) -> Iterator[str]:
@@ -284,8 +284,8 @@ class GoneIsInSnapshot:
             return
         known = self._known.setdefault(node, {})
         kept = durable_snapshots(self.logs.disk(node), self.logs.layout(node), known)
-        if max(kept, default=-1) < begin - 1 and self._told.get(node) != begin:
-            self._told[node] = begin
+        if max(kept, default=-1) < begin - 1 and self._reported.get(node) != begin:
+            self._reported[node] = begin
             yield f"{node}'s log begins at {begin}, and it has snapshots of {kept or 'nothing'}"
 
 

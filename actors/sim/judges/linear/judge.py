@@ -223,7 +223,7 @@ def _starts(
 
 
 def _values(operation: Operation) -> frozenset[Hashable]:
-    """What an operation is about, to tell which have to do with each other."""
+    """What an operation is about, to find those that concern each other."""
     action = operation.action
     asked = attrs.astuple(action) if attrs.has(type(action)) else ()  # type: ignore[arg-type]
     return frozenset((*asked, operation.result)) - {None, False, True}

@@ -49,7 +49,7 @@ class ReadLog:
         fresh: the answer has to know of everything acknowledged when it was asked. Without it any
             earlier state of the log may be shown, but only what was committed.
         session: reads of one session, one after the other, never go back: name whatever promises
-            that, a node's life for example. "": none does.
+            that, a node's incarnation for example. "": none does.
     """
 
     start: int

@@ -1,7 +1,7 @@
 """Small objects to search an order for: a register with compare-and-set, and a counter.
 
 Both are what a replicated state machine is in the simplest case: every command goes through the
-log, and its answer tells what the state was when its turn came.
+log, and its answer shows the state when its turn came.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ _NOT_ASKED: Final = object()
 
 
 def _finds(operation: Operation) -> tuple[Hashable, ...]:
-    """The value that was in the register, if the result tells."""
+    """The value that was in the register, if the result shows it."""
     if operation.returned is not None:
         match operation.action:
             case Read():

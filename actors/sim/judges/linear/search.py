@@ -11,7 +11,7 @@ them 2**n sets may have been taken. Three rules keep it small; each leaves an or
 - A position is dead if the same position was dead with fewer unknown operations taken: what is not
   taken can still be.
 - Of unknown operations that ask for the same, the one that was called first is taken first.
-- An unknown operation is not taken if it changes nothing, if no result can tell (`simplify`), or
+- An unknown operation is not taken if it changes nothing, if no result can show it (`simplify`), or
   if what comes next hides it (`hides`): leaving it out does as well.
 
 Two more keep the path straight: an operation that `only_looks` is taken as soon as it fits, and a
@@ -58,7 +58,7 @@ class Model(Protocol[S]):
     def simplify(self, operations: Sequence[Operation]) -> Sequence[Operation]:
         """Operations that have an order if and only if these have one.
 
-        Those may be made equal whose differences no result tells, and unknown ones be left out that
+        Those may be made equal whose differences no result shows, and unknown ones be left out that
         no result needs.
         """
 

@@ -201,11 +201,11 @@ class IndexCheck:
             self._findings.note(
                 f"index: {behind} entries of records behind the log's end: the next start cuts them"
             )
-        self._tell_damage()
+        self._report_damage()
         if self._repeats:
             self._findings.note(f"index: {self._repeats} entries stand there more than once")
 
-    def _tell_damage(self) -> None:
+    def _report_damage(self) -> None:
         """A node puts due entries in the place of those that are wrong, or there twice, as one is
         that says another record, and in a file that lost all; for others none is left.
         """

@@ -226,7 +226,7 @@ class QueueCheck:
         """
         self.close()
         self._log_end = log_end_bytes
-        self._tell_differences()
+        self._report_differences()
         queues = list_queues(self._disk, self.folder)
         for key in queues:
             known = self._ranges.get(key)
@@ -238,10 +238,10 @@ class QueueCheck:
                 f"consumequeue: {self._behind} units of records behind the log's end: the next "
                 "start cuts them"
             )
-        self._tell_sums()
+        self._report_sums()
         return len(queues)
 
-    def _tell_differences(self) -> None:
+    def _report_differences(self) -> None:
         gone, records = Summed(), 0
         for key, known in self._ranges.items():
             if known.differences:
@@ -259,7 +259,7 @@ class QueueCheck:
                 " brings them back when it derives all anew"
             )
 
-    def _tell_sums(self) -> None:
+    def _report_sums(self) -> None:
         if self._wrong.count:
             what = (
                 f"consumequeue: {self._wrong.count} units of {self._wrong_queues} queues are not"
