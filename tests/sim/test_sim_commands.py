@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,13 @@ from actors.sim.classic.judges.survival import POWER_LOSSES
 from actors.sim.classic.marks import EXPECTED
 from actors.sim.classic.plan import ClassicPlan
 from actors.sim.commands import command_line as command
-from actors.sim.commands.sweep import SENSIBLE_SEEDS, THOROUGH_SEEDS, failure_text, sweep
+from actors.sim.commands.sweep import (
+    SENSIBLE_SEEDS,
+    THOROUGH_SEEDS,
+    counts_text,
+    failure_text,
+    sweep,
+)
 from actors.sim.history import Violation
 from actors.sim.plan import Outcome
 from actors.sim.running import run_seed
@@ -217,3 +224,31 @@ def test_another_trio_is_refused_by_name(
     monkeypatch.setattr(command, "check_trio", lambda: check("0.99.0"))
     assert command.run_command_line(["run", "--seed", "1"]) == 2
     assert "0.99.0" in capsys.readouterr().err
+
+
+def test_ctrl_c_is_one_line_wherever_it_comes() -> None:
+    """An exception would be one of whichever simulated actor is at work."""
+    heeds = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
+    run = "from actors.sim.__main__ import main; main(['replay', '--seed', '3'])"
+    words = [sys.executable, "-c", f"{heeds} {run}"]
+    with subprocess.Popen(
+        words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as replay:
+        assert replay.stdout is not None
+        for _ in range(400):  # it is in the middle of its run
+            assert replay.stdout.readline()
+        replay.send_signal(signal.SIGINT)
+        _, err = replay.communicate()
+    assert (replay.returncode, err) == (130, "triolog: interrupted\n")
+
+
+def test_marks_are_named_where_they_are_asked_for() -> None:
+    counts = {"restarts": 2, "mark catch-up over files": 0, "mark fenced": 3, "fault kill": 2}
+    assert [line.split() for line in counts_text(counts).splitlines()] == [
+        ["restarts", "2"],
+        ["fault", "kill", "2"],
+        ["1", "of", "2", "marks", "passed", "(--verbose", "names", "them)"],
+    ]
+    shown = counts_text(counts, marks=True)
+    assert "mark catch-up over files" in shown
+    assert "--verbose" not in shown

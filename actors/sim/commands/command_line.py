@@ -15,10 +15,13 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from types import FrameType
 
 from actors.client.lines import open_missing_streams
 from actors.config.command_line import OutputFailed, Parser, complain, with_output
@@ -60,14 +63,37 @@ def _run_argv(argv: Sequence[str]) -> int:
         complain(f"triolog: {error}")
         return EXIT_USAGE
     try:
-        return int(args.command(args))
+        with _ending_at_once():
+            return int(args.command(args))
     except ConfigError as error:
         complain(f"triolog: {error}")
         return EXIT_USAGE
     except OSError as error:  # a simulation has no files; only printing can fail
         raise OutputFailed(error) from error
-    except KeyboardInterrupt:
-        return INTERRUPTED
+
+
+@contextmanager
+def _ending_at_once() -> Iterator[None]:
+    """Ctrl-C ends the process where it is: there is nothing to stop in order, and an exception
+    would be taken for one of whichever simulated actor is at work.
+    """
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, _end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    with suppress(OSError, RuntimeError):  # it may be writing just now
+        sys.stdout.flush()
+    if sys.stderr.isatty():
+        complain("")  # below what is shown of the progress
+    complain("triolog: interrupted")
+    os._exit(INTERRUPTED)
 
 
 def _parser() -> Parser:
@@ -95,6 +121,9 @@ def _parser() -> Parser:
     many.add_argument("--first", type=_whole, default=0, help="the first one (0)")
     many.set_defaults(command=_sweep)
     for each in commands.choices.values():
+        each.add_argument(
+            "--verbose", action="store_true", help="which marks in the code were passed, too"
+        )
         each.add_argument(
             "--mode", choices=tuple(PLANS), default=ClassicPlan.mode, help="what is simulated"
         )
@@ -126,7 +155,7 @@ def _plan(args: argparse.Namespace) -> Plan:
 
 
 def _run(args: argparse.Namespace) -> int:
-    return _report(run_plan(_plan(args)))
+    return _report(run_plan(_plan(args)), args)
 
 
 def _shrink(args: argparse.Namespace) -> int:
@@ -164,12 +193,12 @@ def _replay(args: argparse.Namespace) -> int:
     outcome = run_plan(plan, show)
     for failure in failures:
         raise failure
-    return _report(outcome)
+    return _report(outcome, args)
 
 
-def _report(outcome: Outcome) -> int:
+def _report(outcome: Outcome, args: argparse.Namespace) -> int:
     print(f"seed {outcome.plan.seed}: {outcome.virtual_s:.1f} virtual seconds")
-    print(counts_text(outcome.counts))
+    print(counts_text(outcome.counts, marks=args.verbose))
     print(f"steps {outcome.steps}, events {outcome.digest}")
     print(f"fingerprint {outcome.fingerprint}")
     if outcome.violations:
@@ -194,7 +223,7 @@ def _sweep(args: argparse.Namespace) -> int:
     result = sweep(map(str, seeds), on_run, run, PLANS[args.mode].expected)
     real_s = _now_s() - begin_s
     print(f"{result.seeds} seeds from {args.first} on, {len(result.failed)} failed; {versions()}")
-    print(counts_text(result.counts))
+    print(counts_text(result.counts, marks=args.verbose))
     print(
         f"{result.virtual_s:,.0f} virtual seconds in {real_s:.1f}:"
         f" {result.seeds / max(real_s, 0.001):.2f} seeds/s"

@@ -23,6 +23,8 @@ from actors.version import VERSION
 SENSIBLE_SEEDS: Final = 30
 """With fewer seeds than this, something may well not happen."""
 NAME_WIDTH: Final = 44
+MARK: Final = "mark "
+"""How the name of a count begins that is of a mark: a branch of the code that runs pass."""
 THOROUGH_SEEDS: Final = 200
 """So many have all that happens in one run of twenty, but for one such sweep of 28,000."""
 
@@ -108,12 +110,22 @@ def failure_text(outcome: Outcome) -> str:
     )
 
 
-def counts_text(counts: dict[str, int]) -> str:
-    """One line per thing that happened, then the marks, faults last."""
+def counts_text(counts: dict[str, int], *, marks: bool = False) -> str:
+    """One line per thing that happened, faults last.
+
+    Args:
+        marks: also each mark, whose names only the code explains; else how many were passed.
+    """
+    marked = [name for name in counts if name.startswith(MARK)]
     names = sorted(
-        counts, key=lambda name: (name.startswith("fault "), name.startswith("mark "), name)
+        (name for name in counts if marks or not name.startswith(MARK)),
+        key=lambda name: (name.startswith("fault "), name.startswith(MARK), name),
     )
-    return "\n".join(f"  {name:{NAME_WIDTH}} {counts[name]:>10,}" for name in names)
+    lines = [f"  {name:{NAME_WIDTH}} {counts[name]:>10,}" for name in names]
+    if marked and not marks:
+        passed = sum(counts[name] > 0 for name in marked)
+        lines.append(f"  {passed} of {len(marked)} marks passed (--verbose names them)")
+    return "\n".join(lines)
 
 
 def versions() -> str:
