@@ -5,7 +5,7 @@ Pure functions from configuration to text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import ip_address
 
 import attrs
@@ -116,14 +116,32 @@ def warnings(config: ClusterConfig) -> tuple[str, ...]:
             " secret, DATA_DIR/cluster.secret, which is the same on all machines; nothing there is"
             " encrypted: who sits between two machines sees it, and can change it"
         )
-    apart = [one for one in config.python_nodes if not ip_address(config.nodes[one]).is_loopback]
+    return (*_about_addresses(config), *lines)
+
+
+def _about_addresses(config: ClusterConfig) -> Iterator[str]:
+    """What keeps nodes apart comes first."""
+    is_local = {node: ip_address(each).is_loopback for node, each in config.nodes.items()}
+    local = [node for node, is_loopback in is_local.items() if is_loopback]
+    apart = [node for node in config.python_nodes if not is_local[node]]
     if config.api_port is None and len(apart) > 1:
-        shown = ", and a slave that cannot ask its master shows no records"
-        lines.append(
+        closed = [
+            group.name
+            for group in config.groups.values()
+            if group.election is None and sum(node in apart for node in group.members) > 1
+        ]
+        waits = f": there NO MASTER OF {', '.join(closed)} WILL TAKE APPENDS, and a slave that"
+        yield (
             "no api_port: nodes on different machines cannot ask each other"
-            f"{shown if any(one.election is None for one in config.groups.values()) else ''}"
+            + f"{waits} cannot ask its master shows no records" * bool(closed)
         )
-    return tuple(lines)
+    if local and len(local) < len(is_local):
+        others = ", ".join(node for node in is_local if node not in local)
+        is_reached = "is reached" if len(local) == 1 else "are reached"
+        yield (
+            f"{', '.join(local)} {is_reached} from one machine only, by loopback addresses, and"
+            f" {others} by others: members on other machines never find them"
+        )
 
 
 def render(

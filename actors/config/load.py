@@ -91,7 +91,7 @@ def _read(file: str) -> str:
     if len(data) > CONFIG_BYTES_MAX:
         raise ConfigError(f"{file}: expected at most {CONFIG_BYTES_MAX} bytes, found more")
     try:
-        return data.decode("utf-8")
+        return data.decode("utf-8-sig")  # some editors begin a file with a mark of its encoding
     except UnicodeDecodeError as error:
         raise ConfigError(f"{file}: expected UTF-8, found other bytes at {error.start}") from None
 

@@ -8,6 +8,7 @@ key.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from ipaddress import ip_address
 from itertools import combinations
 
 from actors.config.bounds import GROUPS_MAX, NODES_MAX
@@ -79,6 +80,21 @@ def _api_addresses(config: ClusterConfig) -> Iterator[Problem]:
             )
 
 
+def _families(config: ClusterConfig) -> Iterator[Problem]:
+    """A node listens on its own address alone, and connects from it."""
+    versions = {node: ip_address(address).version for node, address in config.nodes.items()}
+    first = next(iter(versions), "")
+    for node, version in versions.items():
+        if version != versions[first]:
+            yield Problem(
+                ("nodes", node),
+                f"an IPv{versions[first]} address, as {first} has",
+                describe(config.nodes[node]),
+                (("nodes", first),),
+            )
+            return
+
+
 def _groups(config: ClusterConfig) -> Iterator[Problem]:
     for group in config.groups.values():
         yield from kind_of(group).problems(group, config.nodes)
@@ -87,6 +103,7 @@ def _groups(config: ClusterConfig) -> Iterator[Problem]:
 _RULES: tuple[Callable[[ClusterConfig], Iterator[Problem]], ...] = (
     _sizes,
     _reserved,
+    _families,
     _groups,
     _ports,
     _api_addresses,

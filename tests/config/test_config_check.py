@@ -75,10 +75,24 @@ def test_machines_that_cannot_ask_each_other() -> None:
     here = load(EXAMPLE)
     apart = attrs.evolve(here, nodes={"n0": "192.0.2.1", "n1": "192.0.2.2", "n2": "192.0.2.3"})
     [line] = check.warnings(apart)
-    assert line.startswith("no api_port: ")
+    assert line == (
+        "no api_port: nodes on different machines cannot ask each other: there NO MASTER OF orders"
+        " WILL TAKE APPENDS, and a slave that cannot ask its master shows no records"
+    )
+    page = check.render(apart, {})
+    assert page.split("to know\n")[1].startswith(f"  {line}")
     assert check.warnings(here) == ()
     [line] = check.warnings(attrs.evolve(apart, api_port=9000))
     assert line.startswith("api_port: reads pass for any program at a member's address")
+
+
+def test_a_loopback_address_beside_others() -> None:
+    here = load(EXAMPLE)
+    mixed = attrs.evolve(here, nodes=here.nodes | {"n0": "192.0.2.1"}, api_port=9000)
+    assert check.warnings(mixed)[0] == (
+        "n1, n2 are reached from one machine only, by loopback addresses, and n0 by others:"
+        " members on other machines never find them"
+    )
 
 
 def test_no_slaves_where_no_group_has_any() -> None:

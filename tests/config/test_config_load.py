@@ -139,7 +139,14 @@ def test_java_members() -> None:
 
 
 def test_addresses_are_canonical() -> None:
-    assert loads(EXAMPLE.read_text().replace("127.0.0.3", "0:0::0001"), "f").nodes["n2"] == "::1"
+    text = EXAMPLE.read_text().replace("127.0.0.1", "::3").replace("127.0.0.2", "::2")
+    assert loads(text.replace("127.0.0.3", "0:0::0001"), "f").nodes["n2"] == "::1"
+
+
+def test_a_mark_of_the_encoding_is_no_key(tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    file.write_bytes(b"\xef\xbb\xbf" + EXAMPLE.read_bytes())
+    assert load(file).name == load(EXAMPLE).name
 
 
 def test_an_integer_is_a_number() -> None:

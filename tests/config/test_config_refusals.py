@@ -276,8 +276,16 @@ def test_two_nodes_on_one_address() -> None:
         "f.toml: key nodes.n2: expected another address than n1's: slaves are told apart by their "
         'addresses, found "127.0.0.3"'
     ]
-    spelled = NODES.replace("127.0.0.2", "::1").replace("127.0.0.3", "0:0::1")
+    spelled = NODES.replace("127.0.0.1", "::2").replace("127.0.0.2", "::1")
+    spelled = spelled.replace("127.0.0.3", "0:0::1")
     assert "another address" in lines(HEAD + spelled + GROUP)[0]
+
+
+def test_two_families_of_addresses() -> None:
+    """A node connects from its own address, and reaches none of the other family."""
+    assert lines(BASE.replace('"127.0.0.3"', '"::1"')) == [
+        'f.toml: key nodes.n2: expected an IPv4 address, as n0 has, found "::1"'
+    ]
 
 
 @pytest.mark.parametrize(
