@@ -29,6 +29,9 @@ R = TypeVar("R")
 STATUS_TIMEOUT_S: Final = 5.0
 # How often a stop looks whether the slaves have caught up: nobody waits for it but the stop.
 DRAIN_LOOK_S: Final = 0.02
+DRAIN_STANDS_S: Final = 3.0
+"""A stop waits so long for peers that take nothing meanwhile: one that hangs, or whose machine has
+gone, is connected until housekeeping ends that."""
 
 
 class Node:
@@ -214,11 +217,18 @@ class Node:
             part.end_appends()
 
     async def drain(self) -> None:
-        """End appends, then wait until every connected peer has what it lacks."""
+        """End appends, then wait until every connected peer has what it lacks, or takes nothing of
+        it for DRAIN_STANDS_S.
+        """
         self.end_appends()
         with self._drain_scope:
             for part in self._parts.values():
+                moved_s = trio.current_time()
                 while waits := await part.unsent():
+                    now_s = trio.current_time()
+                    moved_s = moved_s if waits == self.drains_for else now_s
+                    if now_s >= moved_s + DRAIN_STANDS_S:
+                        break
                     self.drains_for = waits
                     await trio.sleep(DRAIN_LOOK_S)
         self.drains_for = ""

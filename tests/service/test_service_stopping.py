@@ -9,6 +9,7 @@ from service_kit import ledger_alone
 
 from actors.config import ClusterConfig
 from actors.errors import Closed
+from actors.node.node import DRAIN_STANDS_S
 from actors.sim.cluster import SimCluster, classic_config
 
 pytest_plugins = ["actors.sim.plugin"]
@@ -56,3 +57,14 @@ async def test_who_leads_says_that_a_majority_lacks_something(cluster: SimCluste
         nursery.start_soon(node.drain)
         await trio.sleep(DRAIN_S / 4)
         assert node.drains_for == f"a majority lacks 1 entries of {LEDGER}"
+
+
+async def test_who_takes_nothing_is_not_waited_for_long(cluster: SimCluster) -> None:
+    """It hangs, or its machine has gone, and its connection stands until housekeeping ends that."""
+    node = cluster.node("n0")
+    node.config = attrs.evolve(node.config, drain_timeout_s=60.0)
+    cluster.world.network.cut_both("n0", "n1")
+    await cluster.log(GROUP).append([b"n1 does not get it"])
+    begun_s = trio.current_time()
+    await node.drain()
+    assert trio.current_time() - begun_s == pytest.approx(DRAIN_STANDS_S, abs=0.5)
