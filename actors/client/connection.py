@@ -317,10 +317,12 @@ async def _try(
 ) -> AsyncIterator[Client]:
     """Try once to connect; arguments and errors are those of `connect`."""
     where = _address(target)
+    own = ""
     failure: Exception | None = None
     with trio.CancelScope(deadline=trio.current_time() + timeout_s) as opening:
         try:
             stream = await _dial(network or TcpNetwork(), where)
+            own = stream.local.host
             async with frame_socket.connect(stream) as frames:
                 client = await _greet(frames, name, where, identity)
                 opening.deadline = float("inf")
@@ -335,18 +337,26 @@ async def _try(
                         client.requests.end("it was closed on this side")
                         nursery.cancel_scope.cancel()
         except (SocketClosed, RemoteProtocolError, trio.BrokenResourceError) as error:
-            raise _not_welcome(where, error) from error
+            raise _not_welcome(where, own, error) from error
     if failure is not None:
         raise failure
     if opening.cancelled_caught:
         raise TimeoutError(f"{where}: no answer within {timeout_s:g} s{_other_ports(where)}")
 
 
-def _not_welcome(where: Address, error: Exception) -> ConnectionError:
+def _not_welcome(where: Address, own: str, error: Exception) -> ConnectionError:
+    """Args: own: this end's host."""
     if isinstance(error, SocketClosed) and error.code == frame_socket.TRY_AGAIN_LATER:
         return NoSlot(f"{where}: {error.said or error}")
     if isinstance(error, SocketClosed) and error.unopened:  # what a node does that is full, too
-        return NoSlot(f"{where}: {error}{_other_ports(where)}", confirmed=False)
+        text = f"{where}: {error}{_other_ports(where)}"
+        if where.port:
+            text = (
+                f"{where}: the connection was closed unheard: refused by address, as the node's"
+                f" cluster file names no node at {own}, or too many connect at once"
+                f"{_other_ports(where)}"
+            )
+        return NoSlot(text, confirmed=False)
     if isinstance(error, SocketClosed) and error.code == frame_socket.GOING_AWAY:
         return ConnectionError(f"{where}: the node ended the connection: {error}")
     return ConnectionError(f"{where}: not a node's API socket{_other_ports(where)}: {error}")

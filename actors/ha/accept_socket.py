@@ -85,5 +85,7 @@ class AcceptSocket(Accepting):
                 )
             )
         await self.connection_state.tell(
-            connection_state.Refused(unknown_count=refused, full_count=full)
+            connection_state.Refused(
+                unknown_count=refused, full_count=full, host=self._acceptance.refused_host
+            )
         )

@@ -76,10 +76,15 @@ class Ended:
 
 @attrs.frozen(kw_only=True)
 class Refused:
-    """How many connections were closed at once since the listener started, by reason."""
+    """How many connections were closed at once since the listener started, by reason.
+
+    Attributes:
+        host: the last unknown address; "": none came.
+    """
 
     unknown_count: int
     full_count: int
+    host: str = ""
 
 
 @attrs.frozen(kw_only=True)
@@ -125,6 +130,7 @@ class HaStatus:
         connections_count: how many connections are open, with those that have not reported.
         refused_count, full_count: how many connections were closed at once, because of an unknown
             address, or because there were too many.
+        refused_host: the last unknown address; "": none came.
         client: on a slave, its own side; None until its client has started.
         asked_s: the Trio time of the answer, to turn the client's times into ages.
     """
@@ -140,6 +146,7 @@ class HaStatus:
     full_count: int
     client: ClientChanged | None
     asked_s: float
+    refused_host: str = ""
 
 
 @attrs.frozen(kw_only=True)
@@ -262,6 +269,7 @@ class ConnectionState(Actor[Message]):
             connections_count=self._table.connection_count,
             refused_count=self._refused.unknown_count,
             full_count=self._refused.full_count,
+            refused_host=self._refused.host,
             client=self._client,
             asked_s=now_s,
         )

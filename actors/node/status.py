@@ -17,6 +17,7 @@ from actors.config.classic_guarantees import can_be_asked, others_of
 from actors.config.kinds import kind_of
 from actors.dledger.core.election_effects import RoleChanged
 from actors.dledger.core.member_state import Role as LedgerRole
+from actors.dledger.election.joining import IS_NEW
 from actors.dledger.leader_status import LeaderStatus
 from actors.dledger.weaker import weaker_text
 from actors.group_status import (
@@ -36,7 +37,7 @@ from actors.ha.core.role_effects import PASSING, Role, RoleState, RoleView
 from actors.ha.core.slave_table import SHOWN_REFUSALS, SlaveStatus
 from actors.ha.core.states import OFFSET_REFUSALS, HAConnectionState
 from actors.log_types import GroupState, Offsets
-from actors.node.ledger_peers import ANSWERS, JOINS, Known
+from actors.node.ledger_peers import ANSWERS, JOINS, SILENT, Known
 from actors.runtime import TreeNode
 from actors.storage.files.room import NO_ROOM
 
@@ -101,7 +102,7 @@ def classic_status(
         diverged=role.state is RoleState.DIVERGED or (client is not None and client.diverged),
         troubles=tuple(filter(None, ("" if is_usual else f"{role.state.value}: {reason}", damage))),
         remarks=tuple(_classic_remarks(details)) if leads else (),
-        others=_refused_text(details["refused_count"]),
+        others=_refused_text(details["refused_count"], "" if ha is None else ha.refused_host),
         findings={kind: text for kind, text in findings.items() if text},
         details=details,
     )
@@ -143,8 +144,10 @@ def _classic_remarks(details: Mapping[str, Any]) -> Iterator[str]:
         yield f"fresh reads confirmed by {of}"
 
 
-def _refused_text(count: int) -> tuple[str, ...]:
-    return (f"refused, from addresses that are no slave's: {count}",) if count else ()
+def _refused_text(count: int, host: str) -> tuple[str, ...]:
+    last = f", the last {host}" if host else ""
+    text = f"refused by address, as the cluster file names no slave there: {count}{last}"
+    return (text,) if count else ()
 
 
 def _why_refused(role: RoleView, link: Link | None) -> str:
@@ -234,7 +237,7 @@ def ledger_status(
     closed = "takes no appends yet" if leads and not role_status.is_open else ""
     refusal = f"takes no entries: {known.refusal}" if known.refusal else ""
     is_candidate = role is None or role.role is LedgerRole.CANDIDATE
-    lacks = without_majority(len(group.members), known) if is_candidate else ""
+    lacks = _why_not_elected(group, known) if is_candidate else ""
     non_members = tuple(non_members)
     return GroupStatus(
         **_said_of(group, offsets, counts),
@@ -265,6 +268,14 @@ def ledger_status(
             "weaker": dict(role_status.weaker),
         },
     )
+
+
+def _why_not_elected(group: DLedgerGroup, known: Known) -> str:
+    lacks = without_majority(len(group.members), known)
+    silent = [peer.node for peer in known.peers if peer.state == SILENT]
+    if not (lacks and silent and known.joining.startswith(IS_NEW)):
+        return lacks
+    return f"waits for the first start of {', '.join(silent)}, if its group is new: {lacks}"
 
 
 _JOIN: Final = {True: "is new or lacks its log", False: "are new or lack their logs"}

@@ -94,6 +94,7 @@ async def test_a_stranger_is_closed_and_counted(autojump_clock: object) -> None:
     async with node("n0", cluster()) as kit:
         assert await kit.turned_away("stranger")
         assert (await kit.status()).refused_count == 1
+        assert (await kit.status()).refused_host == STRANGER
         refused = kit.of(events.HAConnectionRefused)[0]
         assert refused.address.startswith(STRANGER)
         assert (refused.reason, refused.count) == ("unknown address", 1)

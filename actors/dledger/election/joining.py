@@ -7,6 +7,7 @@ elect a leader that lacks an acknowledged entry.
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 import attrs
 
@@ -16,9 +17,13 @@ from actors.log_types import Membership
 from actors.storage.ledger.member_opening import MemberNote
 
 _LOGGER = logging.getLogger("triolog.dledger")
+IS_NEW: Final = "is new"
+"""How the words about a member of a new group begin, or about one that was added."""
 _REASONS = {
     Membership.FULL: "",
-    Membership.NEW: "is new: its vote counts only with all others', until it holds a leader's log",
+    Membership.NEW: (
+        f"{IS_NEW}: its vote counts only with all others', until it holds a leader's log"
+    ),
     Membership.FORGOT: (
         "lacks its group's log: its vote counts only with all others', until it holds a leader's"
     ),

@@ -22,17 +22,20 @@ class Acceptance:
         slaves: by address (its host part), the slave's name.
         refused_count: connections closed because their address is no slave's.
         full_count: connections closed because too many were open.
+        refused_host: the last address that is no slave's; "": none came.
     """
 
     slaves: Mapping[str, str]
     refused_count: int = 0
     full_count: int = 0
+    refused_host: str = ""
 
     def admit(self, host: str) -> str | None:
         """The slave with this address; None if the connection has to be closed."""
         slave = self.slaves.get(host)
         if slave is None:
             self.refused_count += 1
+            self.refused_host = host
         return slave
 
     def full(self) -> None:

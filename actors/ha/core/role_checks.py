@@ -118,6 +118,9 @@ def why_asking(
     if record.forgot:
         empty.insert(0, node)
     text = f"has not heard {', '.join(silent)}"
+    if len(empty) == len(heard) + 1 and not record.history:
+        waits = "waits for their first start, if the group is new, or for what they know of it"
+        return f"{text}: {waits} ({', '.join(empty)} began empty, or lost bytes)"
     if empty:
         who = ", ".join(empty)
         text += f", and {who} cannot know what was acknowledged (began empty, or lost bytes)"
