@@ -97,9 +97,10 @@ def status_lines(status: dict[str, Any]) -> list[str]:
         return [*lines, "no groups"]
     for terms in dict.fromkeys(own.terms for own in groups.values()):
         alike = {name: own for name, own in groups.items() if own.terms == terms}
-        lines += ["", *_table(_group_row(name, own) for name, own in alike.items())]
+        unit = f"in {terms.unit}"
+        lines += ["", *_table((_group_row(name, own) for name, own in alike.items()), unit)]
         peers = [_peer_row(name, own, peer) for name, own in alike.items() for peer in own.peers]
-        lines += ["", *_table(peers)] if peers else []
+        lines += ["", *_table(peers, unit)] if peers else []
     for name, own in groups.items():
         if own.link is not None:
             lost = own.link.error and not own.link.is_up
@@ -137,12 +138,14 @@ def _peer_row(name: str, own: GroupStatus, peer: Peer) -> dict[str, str]:
     }
 
 
-def _table(rows: Iterable[dict[str, str]]) -> list[str]:
-    """Aligned, without columns that have nothing in any row."""
+def _table(rows: Iterable[dict[str, str]], unit: str) -> list[str]:
+    """Aligned, without columns that have nothing in any row. Args: unit: of positions and lags, as
+    the first heading.
+    """
     listed = list(rows)
     shown = [title for title in listed[0] if any(row[title] for row in listed)]
     cells = ([row[title] or "-" for title in shown] for row in listed)
-    return columns([shown, *cells], left=3)
+    return columns([[unit, *shown[1:]], *cells], left=3)
 
 
 def _odd(own: GroupStatus) -> list[str]:

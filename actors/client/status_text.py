@@ -12,13 +12,13 @@ def role_text(own: GroupStatus) -> str:
 
 
 def extent_text(own: GroupStatus) -> str:
-    """`0 to 900, synced to 890, committed to 880`."""
+    """`0 to 900 entries, synced to 890, committed to 880`."""
     if is_empty(own):
         return "empty"
     ends = (("synced", own.synced), (own.terms.acknowledged, own.acknowledged))
     return ", ".join(
         (
-            f"{first_text(own)} to {own.terms.shown(own.written)}",
+            f"{first_text(own)} to {own.terms.shown(own.written)} {own.terms.unit}",
             *(_up_to(own, f"{word} to", word, end) for word, end in ends),
         )
     )

@@ -13,17 +13,19 @@ import trio
 from actors.client.slot_retries import NoSlot, pauses_of
 from actors.cluster.differences import differences
 from actors.cluster.explain import EXIT_FAILED, EXIT_OK, flat
+from actors.cluster.headlines import headlines
 from actors.cluster.links import LOST, Connect, NodeApi
+from actors.cluster.starts import STARTING
 from actors.cluster.terminal import node_lines
-from actors.cluster.view import NodeView, node_view
+from actors.cluster.view import ClusterView, NodeView, node_view
 from actors.config import ClusterConfig
 from actors.errors import ConfigError
 from actors.group_status import group_statuses
 from actors.readable import readable_values
 
 REST_S = 2.0
-"""`status` waits so long for other nodes once one has answered: the way there and this machine are
-well then, so who is silent beyond that hangs, or is far busier than the others.
+"""Other nodes are waited for so long once one has answered: the way there and this machine are well
+then, so who is silent beyond that hangs, or is far busier than the others.
 """
 GONE_LOOK_S = 0.1
 """Pause between two looks at a node that starts or stops."""
@@ -138,19 +140,51 @@ async def status(
         begun = {node: how for node, pid in held.items() if pid and (how := starts(node, pid))}
         away = {node: _away(node, found[node], held[node], ended, starts) for node in failed}
         return Answer(json.dumps(said | {"away": away, "ended": ends, "starting": begun}), code)
-    lines = [f"cluster {config.name}", *(f"  {line}" for line in differ)]
+    away = {node: _away(node, found[node], holder(node), ended, starts) for node in failed}
+    view = _view_of(config, found)
+    starting = [node for node, how in away.items() if how.startswith(STARTING)]
+    lines = [
+        f"cluster {config.name}",
+        *headlines(config, view, starting),
+        *(f"  {line}" for line in differ),
+    ]
     for node, answer in found.items():
         if node in failed:
-            lines.append(f"  {node}: {_away(node, answer, holder(node), ended, starts)}")
+            lines.append(f"  {node}: {away[node]}")
             continue
-        lines += [f"  {line}" for line in node_lines(answer[2], trees=trees)]
+        refused = _refused_by_leaders(view, node)
+        lines += [f"  {line}" for line in node_lines(answer[2], trees=trees, refused=refused)]
     return Answer("\n".join(lines), code)
+
+
+def _view_of(config: ClusterConfig, found: dict[str, Any]) -> ClusterView:
+    """Who answered, with what it said, and who did not."""
+    nodes = tuple(
+        NodeView(node=node, state="away", groups={}, tree=None)
+        if isinstance(answer, BaseException)
+        else answer[2]
+        for node, answer in found.items()
+    )
+    return ClusterView(cluster=config.name, at_s=0.0, phase="", nodes=nodes, feeds=())
+
+
+def _refused_by_leaders(view: ClusterView, node: str) -> dict[str, str]:
+    """By group, why its leader gives this node nothing, as the leader says."""
+    found = {}
+    for group in view.groups:
+        current = view.leader_of(group)
+        for peer in () if current is None else current[1].peers:
+            if peer.node == node and peer.refused:
+                found[group] = peer.reason
+    return found
 
 
 def _away(node: str, answer: Any, pid: int | None, ended: Ended, starts: Starts) -> str:
     """What is known of one that did not answer."""
     if _has_no_slot(answer):
         return f"runs, but cannot be asked ({answer})"
+    if pid is None and isinstance(answer, NoSlot):  # somebody took the connection
+        return f"no answer ({answer})"
     if pid is None:
         how = ended(node)
         return f"not running, {how}" if how else f"not running ({answer})"
@@ -214,18 +248,21 @@ async def _once_started(
     ask: Callable[[str, NodeApi], Awaitable[Any]],
     holder: Holder,
 ) -> dict[str, Any]:
-    """As `_each`; who has its data open and does not answer is asked again, within the same time:
-    those that hang are waited for once, whatever they do with a connection.
+    """As `_each`; a node that has its data open and takes no connection is asked again, within the
+    same time. One that takes it and is silent hangs, and is waited for once.
     """
     until_s = trio.current_time() + config.answer_timeout_s
-    found = await _each(config, nodes, connect, ask)
+    found = await _each(config, nodes, connect, ask, rest_s=REST_S)
     with trio.move_on_at(until_s):
-        while late := tuple(
-            node for node in nodes if _is_gone(found[node]) and holder(node) is not None
-        ):
+        while late := tuple(node for node in nodes if _starts(found[node], holder(node))):
             await trio.sleep(GONE_LOOK_S)
             found |= await _each(config, late, connect, ask)
     return found
+
+
+def _starts(answer: Any, process: int | None) -> bool:
+    """Whether it may answer soon. Args: process: who has its data open."""
+    return _is_gone(answer) and not isinstance(answer, TimeoutError) and process is not None
 
 
 async def _stop_one(config: ClusterConfig, node: str, connect: Connect, holder: Holder) -> bool:

@@ -11,7 +11,9 @@ import trio
 
 from actors.client.race import Race, open_race
 from actors.client.slot_retries import NoSlot
+from actors.cluster.in_use import data_holder
 from actors.cluster.links import LOST
+from actors.cluster.starts import starts_how
 from actors.config import ClusterConfig
 from actors.errors import ConfigError, TriologError
 
@@ -35,7 +37,7 @@ async def first_of(
     """The first member that opens, within `answer_timeout_s`.
 
     Raises (on entry): ConfigError: none runs, which is known at once. NoAnswer: none has answered
-        in time, with what each said or did instead.
+        in time, with what each said or did instead; or one is starting.
     """
     async with race as members:
         found = await first_within(members, config.answer_timeout_s)
@@ -43,14 +45,30 @@ async def first_of(
             silent = f"does not answer within {config.answer_timeout_s:g} s"
             reasons = {name: members.reasons.get(name, TimeoutError()) for name in members.names}
             if all(map(_is_not_there, reasons.values())):
-                text = f"{config.path}: expected a running member of {group}, found none"
-                raise ConfigError(text)
+                expected = f"expected a running member of {group}, found none"
+                raise not_there(config, members.names, expected)
             said = [
                 f"{name} {silent}" if isinstance(reason, HANGS) else str(reason)
                 for name, reason in reasons.items()
             ]
             raise NoAnswer(f"{group}: {'; '.join(said)}; nothing was done")
         yield found
+
+
+def not_there(config: ClusterConfig, nodes: tuple[str, ...], expected: str) -> TriologError:
+    """What to raise where none of these nodes can be reached: a start that goes on is no mistake.
+
+    Args:
+        expected: what was expected and found, for a mistake of the user's.
+    """
+    begin = {node: pid for node in nodes if (pid := data_holder(config, node)) is not None}
+    said = [
+        f"{node}: {starts_how(config, node, pid) or 'no answer'} (process {pid})"
+        for node, pid in begin.items()
+    ]
+    if not said:
+        return ConfigError(f"{config.path}: {expected}")
+    return NoAnswer(f"{'; '.join(said)}; nothing was done: `status` says when it runs")
 
 
 def open_members(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from signal import SIGINT
 from typing import Protocol, TypeAlias
 
@@ -21,12 +21,13 @@ from actors.cluster.explain import EXIT_FAILED, EXIT_USAGE, explain
 from actors.cluster.feed import Feed
 from actors.cluster.links import ANSWERING, Links
 from actors.cluster.summary import GroupSummary, Summary, findings, group_summary
-from actors.cluster.view import ClusterView, NodeView, newest_leader
+from actors.cluster.view import ClusterView, NodeView, clock, newest_leader
 from actors.config import ClusterConfig
 from actors.config.command_line import stop_signals
 from actors.config.kind import Terms
 from actors.config.kinds import kind_of
 from actors.group_status import FENCED, REFUSED
+from actors.own_process import as_typed
 from actors.readable import readable
 
 ANSWERS_EXTRA_S = 2.0
@@ -40,6 +41,8 @@ WAIT_NOTED_S = 1.0
 LAST_LOOK_S = 2.0
 DRAIN_LOOK_S = 0.05
 NOTES_MAX = 100
+NOTE_SHOWN_S = 60.0
+"""How long a view shows a note; what lasts is seen in the states."""
 INTERRUPTED, TERMINATED = "interrupted", "terminated"
 BY_SIGNAL = (INTERRUPTED, TERMINATED)
 
@@ -141,20 +144,21 @@ class Run:
     _waits_until_s: float = 0.0
     _child_code: int = EXIT_FAILED
     _failures: list[str] = attrs.field(factory=list)
-    _notes: deque[str] = attrs.field(factory=lambda: deque(maxlen=NOTES_MAX))
+    _notes: deque[tuple[float, str]] = attrs.field(factory=lambda: deque(maxlen=NOTES_MAX))
     _stop: trio.Event = attrs.field(factory=trio.Event)
     _fed: trio.Event = attrs.field(factory=trio.Event)
     _opening: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     _before_stop: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     _hurry_scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     _started_s: float = 0.0
+    _at_s: float = 0.0
     _starting: tuple[str, ...] = ()  # who was not up yet when a signal came
     _last_view: ClusterView | None = None
 
     def note(self, line: str) -> None:
         """Keep a line for people."""
-        line = readable(line)
-        self._notes.append(line)
+        line = readable(as_typed(line))
+        self._notes.append((self.at_s, line))
         self.on_note(line)
 
     def stop(self, reason: str, *, asked: bool = False) -> None:
@@ -185,15 +189,24 @@ class Run:
         if self._backend is not None:
             self._backend.hurry()
 
+    @property
+    def at_s(self) -> float:
+        """Seconds since the start; 0 before it, and where a thread asks, those of the last look."""
+        with suppress(RuntimeError):  # Trio's time is that of a run
+            self._at_s = trio.current_time() - self._started_s
+        return self._at_s
+
     def view(self) -> ClusterView:
         """What is known now."""
+        at_s = self.at_s
+        newest = tuple((when, line) for when, line in self._notes if when > at_s - NOTE_SHOWN_S)
         return ClusterView(
             cluster=self.config.name,
-            at_s=trio.current_time() - self._started_s,
+            at_s=at_s,
             phase=self._phase,
             nodes=self.links.views(),
             feeds=tuple(feed.view() for feed in self._feeds),
-            notes=tuple(self._notes),
+            notes=tuple(f"{clock(when)} {line}" for when, line in newest),
         )
 
     async def run(self, open_backend: OpenBackend) -> Summary:

@@ -26,13 +26,14 @@ from actors.cluster.master_finder import MasterFinder
 from actors.cluster.painter import Painter
 from actors.cluster.run import Feeding, OpenBackend, Reader, Run
 from actors.cluster.terminal import frame, plain_lines
-from actors.cluster.view import ClusterView, RateMeter, Rates
+from actors.cluster.view import ClusterView, RateMeter, Rates, clock
 from actors.config import ClusterConfig, Group
-from actors.config.command_line import complain, say
+from actors.config.command_line import complain, folded, say, tell, width_of
 from actors.config.kinds import guarantee_of
 from actors.env.local_disk import LocalDisk
 from actors.env.protocols import Disk
 from actors.errors import ConfigError
+from actors.own_process import as_typed
 from actors.storage.node.identity import read_identity
 
 LIVE_LOOK_S = 0.5
@@ -74,8 +75,10 @@ def run_session(
     for line in found.failures:
         complain(line)
     if not child:
-        text = summaries.as_json(found) if arguments.json else summaries.as_text(found)
-        say(text)
+        if arguments.json:
+            say(summaries.as_json(found))
+        else:
+            tell(summaries.as_text(found))
     elif found.failures:
         return found.child_code
     return EXIT_FAILED if found.failures else EXIT_OK
@@ -90,13 +93,15 @@ class _Display:
         self._run = run
         self._promises = promises(config)
         self._meter = RateMeter()
+        self._reasons: dict[str, str] = {}
         shown_on = sys.stderr if quiet else sys.stdout
         self._painter = Painter(shown_on.fileno(), live=live)
+        self._width = 0 if live else width_of(shown_on.fileno())
         self._handler: logging.Handler = _NoteHandler(run.note)
         if live:
             run.look, run.look_s = self._live, LIVE_LOOK_S
         else:
-            run.on_note = self._show
+            run.on_note = self._show if quiet else self._note
             endless = arguments.feed is None and arguments.for_s is None
             if arguments.json and endless:  # the views show it otherwise
                 run.on_ready = lambda node: run.note(ready_line(config, node))
@@ -114,10 +119,14 @@ class _Display:
         self._painter.close()
 
     def _show(self, text: str) -> None:
-        self._painter.show(lambda: text)
+        shown = as_typed(text)
+        self._painter.show(lambda: folded(shown, self._width))
+
+    def _note(self, line: str) -> None:
+        self._show(f"{clock(self._run.at_s)} {line}")
 
     def _plain(self, view: ClusterView) -> None:
-        lines = plain_lines(view, self._meter.rates(view))
+        lines = plain_lines(view, self._meter.rates(view), self._reasons)
         if lines:
             self._show("\n".join(lines))
 

@@ -8,10 +8,14 @@ has no such boot.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from actors.config import ClusterConfig
 from actors.env.local_disk import LocalDisk
 from actors.env.real import now_ms
+
+STARTING: Final = "starting"
+"""How `starts_how` begins of a node whose start goes on."""
 
 
 def starts_how(
@@ -56,7 +60,9 @@ def starts_how(
     left = [group for group in first.event.groups if f"/{node}/{group}" not in ready]
     so_far_s = max(0, clock_ms() - first.ts_us // 1000) / 1000
     opens = f", opens {left[0]}" if left else ""
-    return f"starting for {so_far_s:.0f} s{opens}{f', waits: {lacks}: make room' if lacks else ''}"
+    return (
+        f"{STARTING} for {so_far_s:.0f} s{opens}{f', waits: {lacks}: make room' if lacks else ''}"
+    )
 
 
 def _without_room(config: ClusterConfig, node: str) -> str:

@@ -105,6 +105,7 @@ class GroupSummary:
         terms: of the group's mode.
         leader: who leads in the newest epoch that some node knows of; "": nobody, as far as they
             know.
+        gone: who led in it, and does not answer any more; "": nobody did.
         epoch: in which it does; -1: nobody does.
         is_said: only others say so.
         members: of those that this run has.
@@ -126,6 +127,7 @@ class GroupSummary:
     leader: str
     epoch: int
     is_said: bool
+    gone: str = ""
     members: tuple[MemberEnd, ...]
     appended: int
     acknowledged: int
@@ -165,7 +167,7 @@ class GroupSummary:
         when = "" if math.isinf(usual_s) else f", {before_end(usual_s)}"
         return [
             f"  {self.group}: {self._run_text()}",
-            f"    {leads_text(self.leader, self.terms, self.epoch, is_said=self.is_said)}{when}",
+            f"    {self._leads_text()}{when}",
             *(f"    {member.words(usual_s)}" for member in self.members),
             *(f"    {name}: did not answer" for name in self.unanswered),
             *(
@@ -174,6 +176,12 @@ class GroupSummary:
                 for name, text in found.items()
             ),
         ]
+
+    def _leads_text(self) -> str:
+        if self.gone:
+            led = f"{self.gone} led{self.terms.by(self.epoch)}"
+            return f"no {self.terms.leader}: {led} and does not answer"
+        return leads_text(self.leader, self.terms, self.epoch, is_said=self.is_said)
 
     def _run_text(self) -> str:
         if not self.fed:
@@ -251,15 +259,17 @@ def group_summary(
     heard = {member.node for member in ends}
     feeds = [feed for feed in view.feeds if feed.group == group]
     leader, epoch, is_said = view.leader_in(group)
+    gone = leader if leader in nodes and is_gone(nodes[leader]) else ""
     kinds = dict.fromkeys(
         (*FINDINGS, *(kind for own in view.of(group).values() for kind in own.findings))
     )
     return GroupSummary(
         group=group,
         terms=terms,
-        leader=leader,
+        leader="" if gone else leader,
         epoch=epoch,
         is_said=is_said,
+        gone=gone,
         members=ends,
         appended=_sum(feeds, "sent_count"),
         acknowledged=_sum(feeds, "acknowledged_count"),

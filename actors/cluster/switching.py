@@ -18,9 +18,16 @@ from actors.client.slot_retries import NoSlot, with_slot
 from actors.cluster.commands import Answer
 from actors.cluster.explain import EXIT_FAILED, EXIT_OK
 from actors.cluster.links import LOST, Connect, NodeApi
-from actors.cluster.reaching import AGAIN_S, HANGS, NoAnswer, first_of, open_members
+from actors.cluster.reaching import (
+    AGAIN_S,
+    HANGS,
+    NoAnswer,
+    first_of,
+    not_there,
+    open_members,
+)
 from actors.config import ClusterConfig
-from actors.errors import ConfigError, NodeStopped, OutcomeUnknown
+from actors.errors import NodeStopped, OutcomeUnknown
 from actors.group_status import FOLLOWING, group_statuses
 from actors.readable import readable_values
 
@@ -89,14 +96,13 @@ async def open_node(config: ClusterConfig, node: str, connect: Connect) -> Async
 
     Raises:
         ConfigError: it does not run.
-        NoAnswer: it hangs.
+        NoAnswer: it hangs, or is starting.
         NoSlot: it takes no more clients now.
     """
     if not await _runs(config, node, connect):
-        raise ConfigError(
-            f"{config.path}: expected node {node} to run, found nobody there; start it, and if it"
-            f" ends at once, `storage check {shlex.quote(config.node_dir(node))}` says why"
-        )
+        look = f"`storage check {shlex.quote(config.node_dir(node))}`"
+        expected = f"expected node {node} to run, found nobody there; start it, and if it ends at"
+        raise not_there(config, (node,), f"{expected} once, {look} says why")
     enter = partial(connect, node)
     async with with_slot(enter, config.answer_timeout_s, node) as api:
         yield api

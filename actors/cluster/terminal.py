@@ -6,7 +6,7 @@ Pure functions; `painter.py` has the thread that writes.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final, TypeAlias
 
 import attrs
@@ -25,9 +25,11 @@ from actors.client.status_text import (
     state_text,
 )
 from actors.cluster.summary import leads_text
-from actors.cluster.view import ClusterView, FeedView, NodeView, Rates, TreeView
+from actors.cluster.view import ClusterView, FeedView, NodeView, Rates, TreeView, clock, is_gone
+from actors.config.command_line import folded
 from actors.config.kind import Terms
 from actors.group_status import DAMAGED, MENDED, STANDS_STILL, GroupStatus, Peer
+from actors.own_process import as_typed
 from actors.readable import size
 
 TREE_COLUMN_CHARS = 24
@@ -46,12 +48,14 @@ STYLES: Final[Mapping[str, str]] = {
     "away": "bold red",
 }
 """The colours of a node's states."""
-STATE_WIDE_CHARS, STATE_NARROW_CHARS = 40, 24
-"""Words give way to numbers."""
+STATE_CHARS_MIN = 12
+"""Words give way to numbers, down to so many characters."""
 _LETTERS = "KMGT"
 NOTES_SHOWN = 5
 PROMISES_WHOLE = 2
 """With more of them, each gets one line, cut at the edge."""
+HIGH_LINES = 30
+"""On a lower terminal too: what is wrong comes before what is promised."""
 
 
 def frame(
@@ -68,12 +72,13 @@ def frame(
     Args:
         promises: what the groups guarantee, one line each; shown under the head.
     """
-    parts: list[RenderableType] = [_head(view, width >= WIDE_CHARS)]
-    whole = len(promises) <= PROMISES_WHOLE
-    parts += [Text(each, "dim") if whole else line(each, "dim") for each in promises]
-    parts += _tables(view, rates, width >= WIDE_CHARS)
-    parts += [line(_feed_text(feed)) for feed in view.feeds]
-    parts += [line(note, "yellow") for note in view.notes[-NOTES_SHOWN:]]
+    parts: list[RenderableType] = [_head(view, width)]
+    whole = len(promises) <= PROMISES_WHOLE and height >= HIGH_LINES
+    parts += [Text(each, "dim") if whole else line(each, width, "dim") for each in promises]
+    tables, cut = _tables(view, rates, width)
+    parts += [*tables, *(Text(folded(f"  {each}", width), "yellow") for each in cut)]
+    parts += [line(_feed_text(feed), width) for feed in view.feeds]
+    parts += [line(note, width, "yellow") for note in view.notes[-NOTES_SHOWN:]]
     parts.append(_trees(view, width))
     console = Console(
         file=io.StringIO(),
@@ -93,26 +98,32 @@ def frame(
     return "\n".join(lines)
 
 
-def _head(view: ClusterView, wide: bool) -> Text:
-    text = line("")
+def _head(view: ClusterView, width: int) -> Text:
+    text = Text(no_wrap=True, overflow="ellipsis")
     text.append(f"triolog {view.cluster}", style="bold")
     text.append(f"  {view.phase} {clock(view.at_s)}  ")
     for node in view.nodes:
         again = f" x{node.process_restarts}" if node.process_restarts else ""
         text.append(f" {node.node} {node.state}{again} ", style=STYLES.get(node.state, ""))
-    if wide:
+    if width >= WIDE_CHARS:
         hint = "Ctrl-C again hurries" if view.phase == "stopping" else "Ctrl-C stops in order"
         text.append(f"  {hint}", style="dim")
-    return text
+    return _cut(text, width)
 
 
-def _tables(view: ClusterView, rates: Mapping[str, Rates], wide: bool) -> list[Table]:
-    """One for each kind of group, as their positions are no like numbers."""
+def _tables(
+    view: ClusterView, rates: Mapping[str, Rates], width: int
+) -> tuple[list[Table], list[str]]:
+    """One for each kind of group, as their positions are no like numbers; and whole, what of their
+    states had no room in them.
+    """
     kinds: dict[Terms, list[str]] = {}
     for group in view.groups:
         said = next(iter(view.of(group).values()), None)
         kinds.setdefault(Terms() if said is None else said.terms, []).append(group)
-    return [_table(view, terms, groups, rates, wide) for terms, groups in kinds.items()]
+    cut: list[str] = []
+    tables = [_table(view, terms, groups, rates, width, cut) for terms, groups in kinds.items()]
+    return tables, cut
 
 
 _LEFT = ("group", "node", "role")
@@ -121,13 +132,19 @@ _SHORT = {"acknowledged": "acked"}
 
 
 def _table(
-    view: ClusterView, terms: Terms, groups: list[str], rates: Mapping[str, Rates], wide: bool
+    view: ClusterView,
+    terms: Terms,
+    groups: list[str],
+    rates: Mapping[str, Rates],
+    width: int,
+    cut: list[str],
 ) -> Table:
     """A row for each member, as far as they are known.
 
     The epoch is shown once there is one, and MB/s where the log counts bytes; `lag` is what whoever
-    leads knows.
+    leads knows. The first heading says what positions and lags count.
     """
+    wide = width >= WIDE_CHARS
     gap = 2 if wide else 1
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, gap, 0, 0))
     rows = [row for group in groups for row in _rows(view, group, rates, wide)]
@@ -139,14 +156,22 @@ def _table(
     )
     ends = ["first", "written", "synced"] if wide else ["written"]
     shown = [*_LEFT, *epoch, *ends, terms.acknowledged, "lag", "rec/s", *["MB/s"] * in_bytes]
+    heads = {**_SHORT, "group": f"in {terms.unit}"}
+    used = 0
     for name in shown:
         justify: JustifyMethod = "left" if name in _LEFT else "right"
-        table.add_column(_SHORT.get(name, name), justify=justify, no_wrap=True)
-    state_chars = STATE_WIDE_CHARS if wide else STATE_NARROW_CHARS
-    if in_bytes:
-        state_chars -= sum(len(name) + gap for name in epoch)
+        head = heads.get(name, name)
+        table.add_column(head, justify=justify, no_wrap=True)
+        used += gap + max(len(head), *(len(str(row.get(name, ""))) for row in rows))
+    state_chars = max(STATE_CHARS_MIN, width - used - gap)
     table.add_column("state", no_wrap=True, max_width=state_chars)
+    group = ""
     for row in rows:
+        group, state = str(row.get("group", "")) or group, row["state"]
+        if isinstance(state, Text):
+            row["state"] = _cut(state, state_chars)
+            if row["state"] is not state:
+                cut.append(f"{group} {row['node']}: {state.plain}")
         table.add_row(*(row.get(name, "") for name in (*shown, "state")))
     return table
 
@@ -155,9 +180,12 @@ _Row: TypeAlias = dict[str, RenderableType]
 
 
 def _rows(view: ClusterView, group: str, rates: Mapping[str, Rates], wide: bool) -> Iterator[_Row]:
-    """Whoever leads first; cells by their column's name."""
+    """Whoever leads first; cells by their column's name. What a leader that does not answer has
+    said of others is past.
+    """
     found, speed = view.leader_of(group), rates.get(group, Rates())
-    lead = None if found is None else found[1]
+    away = {node.node for node in view.nodes if is_gone(node)}
+    lead = None if found is None or found[0] in away else found[1]
     peers = {} if lead is None else {peer.node: peer for peer in lead.peers}
     members = [node for node in view.nodes if group in node.groups]
     for number, node in enumerate(
@@ -174,13 +202,13 @@ def _rows(view: ClusterView, group: str, rates: Mapping[str, Rates], wide: bool)
             "synced": position(own.terms, own.synced, wide),
             own.terms.acknowledged: position(own.terms, own.acknowledged, wide),
             **_known(peer, wide),
-            "state": _state(node, own, lead, peer),
+            "state": _state(node, own, lead, peer, away),
         }
         if own.leads and node.state != "away":  # it may have been replaced since
             row["rec/s"], row["MB/s"] = f"{speed.records_per_s:.0f}", _mb(speed.bytes_per_s)
         yield row
     for peer in peers.values():
-        yield {"node": peer.node, **_known(peer, wide), "state": line(state_text(peer))}
+        yield {"node": peer.node, **_known(peer, wide), "state": Text(state_text(peer))}
 
 
 def _known(peer: Peer | None, wide: bool) -> _Row:
@@ -197,22 +225,35 @@ def _mb(bytes_per_s: float) -> str:
 
 
 def _state(
-    node: NodeView, own: GroupStatus, lead: GroupStatus | None, peer: Peer | None
+    node: NodeView,
+    own: GroupStatus,
+    lead: GroupStatus | None,
+    peer: Peer | None,
+    away: Collection[str],
 ) -> RenderableType:
-    """What the node says of itself comes first, then what the leader says of it."""
+    """What the node says of itself comes first, then what the leader says of it.
+
+    Args:
+        lead, peer: what an answering leader says of the group and of this node; None: nothing.
+        away: the nodes that do not answer.
+    """
     if node.state != "running" or (own.leads and not own.troubles):
-        return line(node.state, STYLES.get(node.state, ""))
+        return Text(node.state, STYLES.get(node.state, ""))
     if own.troubles:
-        return line(own.troubles[0], "red" if DAMAGED in own.findings else "yellow")
+        return Text(as_typed(own.troubles[0]), "red" if DAMAGED in own.findings else "yellow")
+    if own.leader in away:
+        return Text(f"its {own.terms.leader} {own.leader} is away", "yellow")
+    if peer is not None and peer.refused:
+        return Text(state_text(peer), "yellow")
     if lead is None or peer is None or not peer.is_well:
         if own.link is not None and not own.link.is_up:
-            return line(own.link.error or own.link.state)
+            return Text(own.link.error or own.link.state)
         if peer is not None:
-            return line(state_text(peer))
+            return Text(state_text(peer))
     elif (bar := _progress(lead, peer)) is not None:
         return bar
     state = f": {peer.state}" if peer is not None and peer.state else ""
-    return line(f"follows {own.leader}{state}" if own.leader else "knows no leader")
+    return Text(f"follows {own.leader}{state}" if own.leader else "knows no leader")
 
 
 def _progress(lead: GroupStatus, peer: Peer) -> RenderableType | None:
@@ -242,11 +283,12 @@ def _trees(view: ClusterView, width: int) -> RenderableType:
     if not trees:
         return Text("")
     if width // len(trees) < TREE_COLUMN_CHARS:
-        return Group(*trees)
+        return Group(*(_cut_lines(tree, width) for tree in trees))
+    chars = width // len(trees) - 2
     grid = Table.grid(padding=(0, 2))
     for _ in trees:
-        grid.add_column(no_wrap=True, overflow="ellipsis", width=width // len(trees) - 2)
-    grid.add_row(*trees)
+        grid.add_column(no_wrap=True, width=chars)
+    grid.add_row(*(_cut_lines(tree, chars) for tree in trees))
     return grid
 
 
@@ -280,45 +322,64 @@ def _tree_line(text: Text, tree: TreeView, lead: str, name: str) -> None:
         text.append(f" {tree.state}", style="red")
 
 
-def plain_lines(view: ClusterView, rates: Mapping[str, Rates]) -> list[str]:
-    """The view as one line per group, for logs and pipes."""
-    lines = []
+def plain_lines(
+    view: ClusterView, rates: Mapping[str, Rates], shown: dict[str, str] | None = None
+) -> list[str]:
+    """The view as one line per group, for logs and pipes.
+
+    Args:
+        shown: by group, why nobody leads, as it was said last: a reason is said once, and the next
+            when it is another. It is kept up to date.
+    """
+    lines, shown = list[str](), {} if shown is None else shown
     for group in view.groups:
         speed, said = rates.get(group, Rates()), view.of(group)
-        words = [f"{clock(view.at_s)} {group}:", *_plain_text(view, group)]
-        words.append(f"{speed.records_per_s:.0f} records/s")
+        words, reason = _plain_text(view, group)
+        if reason and shown.get(group) != reason:
+            words[0] = f"{words[0].removesuffix(';')}: {reason};"
+        shown[group] = reason
+        words = [f"{clock(view.at_s)} {group}:", *words, f"{speed.records_per_s:.0f} records/s"]
         if all(own.terms.unit == "bytes" for own in said.values()):
             words.append(f"{_mb(speed.bytes_per_s)} MB/s")
         lines.append(" ".join(words))
     return lines
 
 
-def _plain_text(view: ClusterView, group: str) -> list[str]:
+def _plain_text(view: ClusterView, group: str) -> tuple[list[str], str]:
+    """What is known of it, and where no leader answers why not; "": one does, or nobody says."""
     found, said = view.leader_of(group), view.of(group)
-    if found is not None:
+    away = {node.node for node in view.nodes if is_gone(node)}
+    if found is not None and found[0] not in away:
         node, own = found
         peers = (f"{peer_text(own, peer)};" for peer in own.peers)
-        return [f"{node} {role_text(own)} {end_text(own)};", *peers]
+        return [f"{node} {role_text(own)} {end_text(own)};", *peers], ""
+    answer = {node: own for node, own in said.items() if node not in away}
+    ends = [f"{node} {end_text(own)};" for node, own in answer.items()]
     leader, epoch, is_said = view.leader_in(group)
-    if not leader:
-        lacks = (
-            f"{node}: {'; '.join(own.troubles)};" for node, own in said.items() if own.troubles
-        )
-        return ["nobody leads;", *lacks]
-    terms = next(iter(said.values())).terms
-    ends = (f"{node} {end_text(own)};" for node, own in said.items())
-    return [f"{leads_text(leader, terms, epoch, is_said=is_said)};", *ends]
+    terms = next((own.terms for own in said.values()), Terms())
+    if leader and leader not in away:
+        return [f"{leads_text(leader, terms, epoch, is_said=is_said)};", *ends], ""
+    lacks = [f"{node}: {'; '.join(own.troubles)}" for node, own in answer.items() if own.troubles]
+    if leader:
+        lacks.insert(0, f"{leader} does not answer")
+    return [f"no {terms.leader} answers;", *ends], ", ".join(lacks)
 
 
-def node_lines(node: NodeView, *, trees: bool = False) -> list[str]:
+def node_lines(
+    node: NodeView, *, trees: bool = False, refused: Mapping[str, str] | None = None
+) -> list[str]:
     """One node for `status`: a line for it, lines for its groups, and what is odd in its tree.
 
     Args:
         trees: all of its tree instead.
+        refused: by group, why its leader refuses this node, as the leader says. The node hears
+            of it as a connection that ends.
     """
     lines = [f"{node.node}: {node.state}"]
     for name, own in node.groups.items():
-        words = (role_text(own), extent_text(own), *own.remarks, *_link_text(own))
+        why = (refused or {}).get(name)
+        link = _link_text(own) if why is None else [f"refused by {own.leader}: {why}"]
+        words = (role_text(own), extent_text(own), *own.remarks, *link)
         lines.append(f"  {name}: {', '.join(words)}")
         lines += [f"    {peer_text(own, peer)}" for peer in own.peers]
         lines += [f"    {words}" for words in (*own.others, *_found_text(node.node, own))]
@@ -355,15 +416,27 @@ def _odd_parts(tree: TreeView) -> list[str]:
     return found
 
 
-def line(words: str, style: str = "") -> Text:
+def line(words: str, chars: int, style: str = "") -> Text:
     """Never more than one line; cut at the edge."""
-    return Text(words, style=style, no_wrap=True, overflow="ellipsis")
+    return _cut(Text(words, style=style, no_wrap=True, overflow="ellipsis"), chars)
 
 
-def clock(seconds: float) -> str:
-    """`0:01:12`."""
-    whole = int(seconds)
-    return f"{whole // 3600:d}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+def _cut(text: Text, chars: int) -> Text:
+    """The same text if it is no longer than that, else its first words, with a sign that there is
+    more. Only a word that is longer than all the room is cut itself.
+    """
+    if text.cell_len <= chars:
+        return text
+    end = text.plain.rfind(" ", 0, chars)
+    shorter = text[: end if end > 0 else chars - 1]
+    shorter.rstrip()
+    shorter.append("…")
+    shorter.no_wrap = True
+    return shorter
+
+
+def _cut_lines(text: Text, chars: int) -> Text:
+    return Text("\n").join(_cut(each, chars) for each in text.split("\n"))
 
 
 def position(terms: Terms, end: int | None, wide: bool) -> str:

@@ -172,6 +172,12 @@ def is_gone(node: NodeView) -> bool:
     return node.state == "away"
 
 
+def clock(seconds: float) -> str:
+    """`0:01:12`."""
+    whole = int(seconds)
+    return f"{whole // 3600:d}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+
+
 def leads(answer: Mapping[str, Any], group: str) -> GroupStatus:
     """What the node of this status answer says of a group that it leads.
 

@@ -1,5 +1,6 @@
 """What the commands print: tables for people, JSON for machines."""
 
+# ruff: noqa: E501 - tables are compared as they are
 from __future__ import annotations
 
 import base64
@@ -149,13 +150,13 @@ def test_status_table() -> None:
     assert lines(orders=ORDERS, bills=BILLS) == [
         "node n0 of demo, running, boot 3",
         "",
-        "group   role    master  first  written  synced  acknowledged  copies  durability",
-        "orders  master  n0          0     5000    4000          3000       2      synced",
-        "bills   slave   -           0        7       7             7       2     written",
+        "in bytes  role    master  first  written  synced  acknowledged  copies  durability",
+        "orders    master  n0          0     5000    4000          3000       2      synced",
+        "bills     slave   -           0        7       7             7       2     written",
         "",
-        "group   slave  state                        matched   lag  MB/s",
-        "orders  n1     in sync                         4000  1000  1.50",
-        "orders  j2     not connected, written only        -     -  0.00",
+        "in bytes  slave  state                        matched   lag  MB/s",
+        "orders    n1     in sync                         4000  1000  1.50",
+        "orders    j2     not connected, written only        -     -  0.00",
         "",
         "bills follows -: ready, last error: refused",
     ]
@@ -173,7 +174,7 @@ def test_status_table() -> None:
 def test_by_which_promotion_a_master_is_one_and_why_it_takes_no_appends() -> None:
     fenced = attrs.evolve(ORDERS, epoch=2, troubles=("fenced: n1 has more",), peers=())
     found = lines(orders=fenced)
-    assert found[2].split()[:4] == ["group", "role", "master", "promotion"]
+    assert found[2].split()[:5] == ["in", "bytes", "role", "master", "promotion"]
     assert found[3].split()[:4] == ["orders", "master", "n0", "2"]
     assert found[-2:] == ["", "orders: fenced: n1 has more"]
 
@@ -282,13 +283,13 @@ def test_status_of_dledger_groups() -> None:
     assert found == [
         "node n0 of demo, running, boot 3",
         "",
-        "group   role       leader  term  first  written  synced  committed  copies  durability",
-        "ledger  leader     n0         3      0      900     890        880       2      synced",
-        "other   candidate  -          3      0      900     890        880       2      synced",
+        "in entries  role       leader  term  first  written  synced  committed  copies  durability",
+        "ledger      leader     n0         3      0      900     890        880       2      synced",
+        "other       candidate  -          3      0      900     890        880       2      synced",
         "",
-        "group   peer  state      matched  lag",
-        "ledger  n1    appending      885   15",
-        "ledger  n2    silent           -    -",
+        "in entries  peer  state      matched  lag",
+        "ledger      n1    appending      885   15",
+        "ledger      n2    silent           -    -",
         "",
         "ledger: n2: no route",
     ]
@@ -321,6 +322,6 @@ def test_a_leader_that_is_named_is_not_named_twice() -> None:
 def test_an_empty_ledger_says_so() -> None:
     empty = attrs.evolve(ALONE, epoch=-1, first=-1, written=0, synced=0, acknowledged=0)
     assert lines(ledger=empty)[2:] == [
-        "group   role       leader  first  written  synced  committed  copies  durability",
-        "ledger  candidate  -           -    empty       -          -       2      synced",
+        "in entries  role       leader  first  written  synced  committed  copies  durability",
+        "ledger      candidate  -           -    empty       -          -       2      synced",
     ]

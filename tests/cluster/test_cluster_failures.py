@@ -136,7 +136,7 @@ async def test_the_others_go_on_without_a_node_that_ran(
         found = await started(nursery, run, world)
         world.lose("n1", "its log is damaged")
         await trio.sleep(1)
-        assert run.view().notes[-1] == "n1: its log is damaged, not started again"
+        assert run.view().notes[-1] == "0:00:00 n1: its log is damaged, not started again"
     assert found[0].reason == "stopped by --for 20s"
     assert found[0].failures == ("triolog: n1: its log is damaged",)
 

@@ -23,6 +23,7 @@ from actors.errors import NotMaster, OutcomeUnknown
 from actors.group_status import FINDINGS
 
 NAMES = ("n0", "n1", "n2")
+# ruff: noqa: E501
 RATES = {"ledger": Rates(records_per_s=2000.4)}
 
 
@@ -94,10 +95,10 @@ def test_followers_are_waited_for_until_they_have_all() -> None:
 
 PICTURE = """\
 triolog demo  running 0:00:12   n0 running  n1 running  n2 running   Ctrl-C stops in order
-group   node  role       term  first  written  synced  committed  lag  rec/s  state
-ledger  n0    leader        3      0      900     890        880        2000  running
-        n1    follower      3      0      885     890        880   15         follows n0: appending
-        n2    candidate     3      0      100      95         90    -         knows no leader
+in entries  node  role       term  first  written  synced  committed  lag  rec/s  state
+ledger      n0    leader        3      0      900     890        880        2000  running
+            n1    follower      3      0      885     890        880   15         follows n0: appending
+            n2    candidate     3      0      100      95         90    -         knows no leader
 feed ledger from README.md: 5000 acknowledged, 100 in flight, 0 unknown, feeding"""
 
 
@@ -113,7 +114,7 @@ def test_the_live_view() -> None:
 
 def test_a_narrow_view_has_fewer_columns() -> None:
     lines = picture(width=80)
-    assert lines[1] == "group  node role      term written committed lag rec/s state"
+    assert lines[1] == "in entries node role      term written committed lag rec/s state"
     assert max(map(len, lines)) <= 80
 
 
@@ -143,7 +144,7 @@ def test_what_a_leader_knows_of_its_peers_is_shown() -> None:
     ]
     assert node_lines(attrs.evolve(behind, tree=None))[1] == (
         "  ledger: follower of n0 in term 3, takes no entries: entry 9 does not fit,"
-        " 0 to 885, synced to 890, committed to 880"
+        " 0 to 885 entries, synced to 890, committed to 880"
     )
     full = member("n1", follower(unsaved_vote="cannot save its vote"))
     assert "cannot save" in node_lines(full)[1]
@@ -193,9 +194,9 @@ def test_both_kinds_have_tables_of_their_own() -> None:
     assert view.groups == ("orders", "ledger")
     text = frame(view, RATES, (), width=120, height=50, colour=False)
     assert [line.split()[:4] for line in text.split("\n")[1:5]] == [
-        ["group", "node", "role", "first"],
+        ["in", "bytes", "node", "role"],
         ["orders", "n0", "master", "0"],
-        ["group", "node", "role", "term"],
+        ["in", "entries", "node", "role"],
         ["ledger", "n0", "leader", "3"],
     ]
 
@@ -210,7 +211,9 @@ def test_plain_lines() -> None:
         "0:00:12 ledger: n0 is said to lead in term 3; n1 at 885 committed 880; 0 records/s"
     ]
     nobody = members(member("n1", follower(role="candidate", leader="")))
-    assert plain_lines(nobody, {}) == ["0:00:12 ledger: nobody leads; 0 records/s"]
+    assert plain_lines(nobody, {}) == [
+        "0:00:12 ledger: no leader answers; n1 at 885 committed 880; 0 records/s"
+    ]
 
 
 def test_who_came_from_another_address_is_in_the_status() -> None:
@@ -223,17 +226,17 @@ def test_node_lines() -> None:
     assert found == [
         [
             "n0: running",
-            "  ledger: leader in term 3, 0 to 900, synced to 890, committed to 880",
+            "  ledger: leader in term 3, 0 to 900 entries, synced to 890, committed to 880",
             "    n1 at 885 behind 15",
             "    n2 not reached yet",
         ],
         [
             "n1: running",
-            "  ledger: follower of n0 in term 3, 0 to 885, synced to 890, committed to 880",
+            "  ledger: follower of n0 in term 3, 0 to 885 entries, synced to 890, committed to 880",
         ],
         [
             "n2: running",
-            "  ledger: candidate in term 3, 0 to 100, synced to 95, committed to 90",
+            "  ledger: candidate in term 3, 0 to 100 entries, synced to 95, committed to 90",
         ],
     ]
 
@@ -247,7 +250,7 @@ def test_an_empty_log_says_so() -> None:
     behind = [{"node": "n1", "matched_index": -1}]
     first = leader(begin_index=0, written_index=0, synced_index=-1, committed_index=-1)
     assert node_lines(attrs.evolve(member("n0", first | {"peers": behind}), tree=None))[1:] == [
-        "  ledger: leader in term 3, 0 to 0, nothing synced, nothing committed",
+        "  ledger: leader in term 3, 0 to 0 entries, nothing synced, nothing committed",
         "    n1 not reached yet",
     ]
     elsewhere = members(member("n1", follower(**EMPTY)))
@@ -327,8 +330,8 @@ def test_the_summary_for_people() -> None:
         " stored), 244.1 KiB, 2500 records/s"
         ", 0 with unknown outcome, 0 restarts",
         "    n0 leads in term 3",
-        "    n0 leader: 0 to 900, synced to 890, committed to 880",
-        "    n1 follower: 0 to 885, synced to 890, committed to 880, behind by 15 entries",
+        "    n0 leader: 0 to 900 entries, synced to 890, committed to 880",
+        "    n1 follower: 0 to 885 entries, synced to 890, committed to 880, behind by 15 entries",
         "    n3: did not answer",
     ]
     elsewhere = group_summary(

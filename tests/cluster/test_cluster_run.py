@@ -13,7 +13,7 @@ from cluster_world import CONFIG, NODES, MemoryRecord, World, feeding, make, sta
 from status_samples import said
 
 from actors.cluster.links import Links
-from actors.cluster.run import START_WAIT_S, Feeding, lacking
+from actors.cluster.run import NOTE_SHOWN_S, START_WAIT_S, Feeding, lacking
 from actors.cluster.summary import as_text
 from actors.cluster.view import ClusterView, NodeView
 from actors.errors import ConfigError
@@ -33,7 +33,7 @@ async def test_runs_for_a_time(autojump_clock: trio.abc.Clock, world: World) -> 
     assert world.log == ["end appends", "closing", "closed"]
     assert views[0].phase == "starting"
     assert views[-2].phase == "running"
-    assert views[-1].notes == ("opened",)
+    assert views[1].notes == ("0:00:00 opened",)
     [group] = summary.groups
     assert [member.own.written for member in group.members] == [70_000_000] * 3
     assert summary.failures == ()
@@ -183,6 +183,20 @@ async def test_mistake_of_the_user_is_raised(autojump_clock: trio.abc.Clock, wor
     world.fails_at_s, world.error = 5.0, ConfigError("f: key x")
     with pytest.RaisesGroup(ConfigError, flatten_subgroups=True):
         await make(world).run(world.open)
+
+
+async def test_a_note_has_its_time_and_leaves(autojump_clock: trio.abc.Clock, world: World) -> None:
+    run = make(world)
+    async with trio.open_nursery() as nursery:
+        await started(nursery, run, world)
+        await trio.sleep(71.6)
+        run.note("n1: was killed")
+        assert run.view().notes == ("0:01:12 n1: was killed",)
+        await trio.sleep(NOTE_SHOWN_S - 1)
+        assert run.view().notes == ("0:01:12 n1: was killed",)
+        await trio.sleep(2)
+        assert run.view().notes == ()
+        run.stop("enough")
 
 
 async def test_drain_is_bounded(autojump_clock: trio.abc.Clock, world: World) -> None:

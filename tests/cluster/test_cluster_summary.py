@@ -100,8 +100,8 @@ def test_for_people() -> None:
         "  orders: 5000 of 5100 records acknowledged (100 were unanswered at the end, and may be"
         " stored), 244.1 KiB, 2500 records/s, 7 with unknown outcome sent again, 8 restarts",
         "    n0 leads",
-        "    n0 master: 0 to 70000000, synced to 70000000, acknowledged to 69999000",
-        "    n1 slave: 0 to 69999999, synced to 60000000, acknowledged to 69999000"
+        "    n0 master: 0 to 70000000 bytes, synced to 70000000, acknowledged to 69999000",
+        "    n1 slave: 0 to 69999999 bytes, synced to 60000000, acknowledged to 69999000"
         ", behind by 1 bytes",
         "    n2: did not answer",
     ]
@@ -152,6 +152,17 @@ def test_a_master_that_another_machine_runs() -> None:
     found = group_summary(timed, "orders", ("n0",), 2.0, 100.0)
     line = as_text(summary(groups=(found,))).split("\n")[2]
     assert line == "    n2 is said to lead by promotion 4, as of 1.0 s before the end"
+
+
+def test_a_master_that_does_not_answer_is_none() -> None:
+    """It was killed, and its slave still names it."""
+    killed = attrs.evolve(node("n0", master(promotion=3)), state="away")
+    view = cluster(nodes=(killed, node("n1", slave_group(promotion=3))))
+    found = group_summary(view, "orders", ("n0", "n1"), 2.0)
+    assert (found.leader, found.gone, found.epoch) == ("", "n0", 3)
+    text = as_text(summary(groups=(found,))).split("\n")
+    assert text[2] == "    no master: n0 led by promotion 3 and does not answer"
+    assert json.loads(as_json(summary(groups=(found,))))["groups"]["orders"]["master"] is None
 
 
 def test_who_was_master_is_not_once_a_slave_knows_of_another() -> None:

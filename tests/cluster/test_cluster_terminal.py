@@ -9,6 +9,7 @@ from actors.cluster.summary import findings
 from actors.cluster.terminal import frame, node_lines, plain_lines
 from actors.cluster.view import ClusterView, NodeView, RateMeter, Rates, tree_view
 from actors.group_status import DAMAGED, MENDED
+from actors.own_process import as_triolog, naming
 
 RATES = {"orders": Rates(bytes_per_s=410_000.0, records_per_s=2000.4)}
 
@@ -44,10 +45,10 @@ def trouble() -> ClusterView:
 STEADY = """\
 triolog demo  running 0:00:12   n0 running  n1 running  n2 running   Ctrl-C stops in order
 orders: safe
-group   node  role    first   written    synced     acked  lag  rec/s  MB/s  state
-orders  n0    master      0  70000000  70000000  69999000        2000  0.41  running
-        n1    slave       0  70000000  70000000  69999000    0         0.41  follows n0: in sync
-        n2    slave       0  70000000  70000000  69999000    0         0.41  follows n0: in sync
+in bytes  node  role    first   written    synced     acked  lag  rec/s  MB/s  state
+orders    n0    master      0  70000000  70000000  69999000        2000  0.41  running
+          n1    slave       0  70000000  70000000  69999000    0         0.41  follows n0: in sync
+          n2    slave       0  70000000  70000000  69999000    0         0.41  follows n0: in sync
 feed orders from README.md: 5000 acknowledged, 100 in flight, 0 unknown, feeding
 /n0                                     /n1                                     /n2
 ├─ event_log                            ├─ event_log                            ├─ event_log
@@ -60,10 +61,10 @@ feed orders from README.md: 5000 acknowledged, 100 in flight, 0 unknown, feeding
 TROUBLE = """\
 triolog demo  stopping 0:00:12   n0 running  n1 running  n2 away x1   Ctrl-C again hurries
 orders: safe
-group   node  role    first   written    synced     acked       lag  rec/s  MB/s  state
-orders  n0    master      0  70000000  70000000  69999000             2000  0.41  running
-        n1    slave       0  30000000  70000000  69999000  40000000         4.00  ━━━━       42 % 10 s
-        n2    slave       0  70000000  70000000  69999000         -         0.00  away
+in bytes  node  role    first   written    synced     acked       lag  rec/s  MB/s  state
+orders    n0    master      0  70000000  70000000  69999000             2000  0.41  running
+          n1    slave       0  30000000  70000000  69999000  40000000         4.00  ━━━━       42 % 10 s
+          n2    slave       0  70000000  70000000  69999000         -         0.00  away
 feed orders from README.md: 5000 acknowledged, 100 in flight, 0 unknown, feeding
 n2: was killed by SIGKILL, starting it again
 /n0                                     /n1                                     /n2
@@ -77,17 +78,17 @@ n2: was killed by SIGKILL, starting it again
 NARROW = """\
 triolog demo  stopping 0:00:12   n0 running  n1 running  n2 away x1
 orders: safe
-group  node role   written acked   lag rec/s MB/s state
-orders n0   master   66.8M 66.8M        2000 0.41 running
-       n1   slave    28.6M 66.8M 38.1M       4.00 ━━━━       42 % 10 s
-       n2   slave    66.8M 66.8M     -       0.00 away
+in bytes node role   written acked   lag rec/s MB/s state
+orders   n0   master   66.8M 66.8M        2000 0.41 running
+         n1   slave    28.6M 66.8M 38.1M       4.00 ━━━━       42 % 10 s
+         n2   slave    66.8M 66.8M     -       0.00 away
 feed orders from README.md: 5000 acknowledged, 100 in flight, 0 unknown, feeding
 n2: was killed by SIGKILL, starting it again
 /n0                       /n1                       /n2
 ├─ event_log              ├─ event_log              ├─ event_log
 ├─ orders                 ├─ orders                 ├─ orders
 │  └─ storage             │  └─ storage             │  └─ storage
-│     ├─ store [12, 40 …  │     ├─ store starting   │     ├─ store
+│     ├─ store [12, 40…   │     ├─ store starting   │     ├─ store
 │     └─ syncer           │     └─ syncer           │     └─ syncer
 └─ api                    └─ api                    └─ api"""
 
@@ -216,7 +217,7 @@ def test_node_lines() -> None:
     found = node_lines(trouble().nodes[0], trees=True)
     assert found[:5] == [
         "n0: running",
-        "  orders: master, 0 to 70000000, synced to 70000000, acknowledged to 69999000"
+        "  orders: master, 0 to 70000000 bytes, synced to 70000000, acknowledged to 69999000"
         ", fresh reads confirmed by 2 of 2 others",
         "    n1 at 30000000 behind 40000000",
         "    n2 not connected: the peer closed the connection",
@@ -231,7 +232,7 @@ def test_node_lines() -> None:
     two = node("n0", master(copies=2))
     assert node_lines(attrs.evolve(two, tree=None))[1].endswith("by 1 of 2 others")
     unknown = node_lines(attrs.evolve(node("n0", master(refused_count=3)), tree=None))
-    assert unknown[4:] == ["    refused, from addresses that are no slave's: 3"]
+    assert unknown[4:] == ["    refused by address, as the cluster file names no slave there: 3"]
 
 
 def test_what_became_of_a_promotion() -> None:
@@ -290,6 +291,61 @@ def test_status_says_what_was_found_and_needs_nobody() -> None:
     said = attrs.evolve(found.groups["orders"], findings=mended)
     found = attrs.evolve(found, groups={"orders": said})
     assert "    3 damaged units were mended" in node_lines(found)
+
+
+def test_what_is_too_long_is_said_below_and_breaks_no_word() -> None:
+    reason = "n1 goes on up to 9 where this log ends: `promote orders` makes the furthest master"
+    fenced = node("n0", master(part="fenced", reason=reason))
+    long = "0:00:04 n2: was killed by SIGKILL, and then the whole machine went down as it seems"
+    with naming("my.toml"), as_triolog():
+        lines = picture(cluster(nodes=(fenced,), notes=(long,)), width=80, height=24).split("\n")
+    assert lines[3].endswith(" fenced: n1 goes on up to 9…")
+    assert lines[6:8] == [
+        "  orders n0: fenced: n1 goes on up to 9 where this log ends:",
+        "      `triolog promote my.toml orders` makes the furthest master",
+    ]
+    assert (
+        lines[9] == "0:00:04 n2: was killed by SIGKILL, and then the whole machine went down as it…"
+    )
+    assert max(map(len, lines)) <= 80
+
+
+def test_slaves_of_a_master_that_is_away_are_not_in_sync() -> None:
+    """What it said of them was true while it answered."""
+    found = picture(cluster(nodes=(node("n0", master(), "away"), node("n1", slave_group()))))
+    assert "in sync" not in found
+    assert found.split("\n")[4].endswith("69999000                    its master n0 is away")
+
+
+def test_a_slave_that_needs_what_is_deleted_is_not_in_transfer() -> None:
+    """It hears of it as a connection that ends, and makes the next one."""
+    why = "the slave needs bytes that the master has deleted: 0, the oldest is 65536"
+    gone = slave("n1", ack_bytes=None, lag_bytes=None, state="SHUTDOWN", last_error=why)
+    closes = node("n1", slave_group(client={"last_error": "the peer closed the connection"}))
+    found = picture(cluster(nodes=(node("n0", master(slaves=[gone])), closes)))
+    assert f"orders n1: not connected: {why}" in found
+    [_, line, *_] = node_lines(closes, refused={"orders": why})
+    assert line.endswith(f", refused by n0: {why}")
+    assert "transfer" not in line
+
+
+def test_why_nobody_leads_is_said_once_per_change() -> None:
+    def lines(*nodes: NodeView) -> str:
+        [line] = plain_lines(cluster(nodes=nodes), RATES, shown)
+        return line
+
+    shown: dict[str, str] = {}
+    away, follows = node("n0", master(), "away"), node("n1", slave_group())
+    usual = "0:00:12 orders: no master answers; n1 at 70000000 acknowledged 69999000; "
+    first = usual.replace("answers;", "answers: n0 does not answer;")
+    assert lines(away, follows).startswith(first)
+    assert lines(away, follows).startswith(usual)
+    other = node("n1", slave_group(part="connecting", reason="it began empty"))
+    both = "answers: n0 does not answer, n1: connecting: it began empty;"
+    assert lines(away, other).startswith(usual.replace("answers;", both))
+    assert lines(away, other).startswith(usual)
+    assert lines(node("n0", master()), follows).startswith("0:00:12 orders: n0 master at ")
+    assert lines(away, follows).startswith(first)
 
 
 def test_rates() -> None:

@@ -19,7 +19,7 @@ def test_who_is_gone_leads_until_another_knows_of_a_later_term() -> None:
     assert view.leader_in("ledger") == ("n0", 3, True)  # one that answers still says so
     view = members(gone, campaigns)
     assert (view.leader_of("ledger"), view.named_leader_of("ledger")) == (None, None)
-    assert "nobody leads;" in plain_lines(view, {})[0]
+    assert "no leader answers;" in plain_lines(view, {})[0]
 
 
 def test_a_master_that_is_gone_stays_until_another_was_promoted() -> None:

@@ -31,7 +31,7 @@ async def test_view_status_and_summary(autojump_clock: object) -> None:
     view = ClusterView(cluster="demo", at_s=12.0, phase="running", nodes=nodes, feeds=())
     lines = frame(view, {}, (), width=120, height=9, colour=False).split("\n")
     assert [" ".join(line.split()) for line in lines[1:4]] == [
-        "group node role first written synced mirrored lag rec/s MB/s state",
+        "in bytes node role first written synced mirrored lag rec/s MB/s state",
         "pair n0 writer 0 14 14 14 0 0.00 running",
         "n1 copy 0 14 14 14 0 follows n0: mirrors",
     ]
@@ -40,21 +40,21 @@ async def test_view_status_and_summary(autojump_clock: object) -> None:
     ]
     assert node_lines(attrs.evolve(nodes[1], tree=None)) == [
         "n1: running",
-        "  pair: copy, 0 to 14, synced to 14, mirrored to 14",
+        "  pair: copy, 0 to 14 bytes, synced to 14, mirrored to 14",
     ]
     assert [" ".join(line.split()) for line in status_lines(said["n0"])[2:]] == [
-        "group role writer first written synced mirrored copies durability",
+        "in bytes role writer first written synced mirrored copies durability",
         "pair writer n0 0 14 14 14 2 synced",
         "",
-        "group copy state matched lag",
+        "in bytes copy state matched lag",
         "pair n1 mirrors 14 0",
     ]
     found = group_summary(view, GROUP, CONFIG.terms, NODES, 0.0)
     assert found.lines() == [
         "  pair: 0 restarts",
         "    n0 leads",
-        "    n0 writer: 0 to 14, synced to 14, mirrored to 14",
-        "    n1 copy: 0 to 14, synced to 14, mirrored to 14",
+        "    n0 writer: 0 to 14 bytes, synced to 14, mirrored to 14",
+        "    n1 copy: 0 to 14 bytes, synced to 14, mirrored to 14",
     ]
     assert (found.plain()["writer"], found.plain()["turn"]) == ("n0", 0)
     assert RateMeter().rates(view) == {GROUP: Rates()}

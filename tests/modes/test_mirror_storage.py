@@ -76,7 +76,8 @@ def test_check(node: pathlib.Path, alone: bool, capfd: pytest.CaptureFixture[str
     code, out, err = run(capfd, "check", path)
     assert (code, err) == (0, "")
     head, row = (line.split() for line in out.splitlines())
-    assert (head, row) == (["group", "result", "state", "lines"], ["pair", "good", "stopped", "2"])
+    assert head == ["in", "bytes", "result", "state", "lines"]
+    assert row == ["pair", "good", "stopped", "2"]
     log = path / ("lines" if alone else "groups/pair/lines")
     (log / f"{0:020d}").write_bytes(b"else" + bytes(FILE_BYTES - 4))
     code, out, err = run(capfd, "check", path, "--json")

@@ -88,7 +88,7 @@ def test_check_of_a_brokers_store(
     output, errors = said(capfd, "check", MASTER, "--index-slots", 50)
     assert errors == ""
     head, row = output.splitlines()
-    assert head.split()[:3] == ["group", "result", "state"]
+    assert head.split()[:4] == ["in", "bytes", "result", "state"]
     assert row.split() == [
         "master",
         "good",

@@ -39,6 +39,7 @@ from actors.config.command_line import (
     width_of,
     with_output,
 )
+from actors.config.kinds import KINDS as CONFIG_KINDS
 from actors.env.protocols import Disk, Env
 from actors.env.real import real_env
 from actors.errors import ConfigError, StorageError, TriologError
@@ -73,7 +74,8 @@ EXIT_MENDS = 3
 """Only of a check: all that it found the next start mends by itself."""
 PROGRESS_INTERVAL_S = 0.2
 MIB = 1 << 20
-HEAD = ("group", "result", "state")
+HEAD = ("result", "state")
+"""Behind the group, above which stands what the positions count."""
 T = TypeVar("T")
 
 
@@ -405,7 +407,8 @@ def check_lines(reports: Sequence[Report]) -> list[str]:
     lines: list[str] = []
     for of_mode in filter(None, by_key(reports).values()):
         rows = [(one.group, one.result, one.state, *one.row) for one in of_mode]
-        lines += columns([(*HEAD, *of_mode[0].columns), *rows], left=len(HEAD))
+        unit = f"in {CONFIG_KINDS[of_mode[0].mode].terms.unit}"
+        lines += columns([(unit, *HEAD, *of_mode[0].columns), *rows], left=len(HEAD) + 1)
     for report in reports:
         findings = report.findings
         for kind, found, count in (

@@ -1,0 +1,72 @@
+"""The first lines of `status`: for each group who takes its appends, or why they fail and what to
+do about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from actors.cluster.view import ClusterView
+from actors.config import ClusterConfig, Group
+from actors.config.kind import Terms
+from actors.config.kinds import kind_of
+from actors.group_status import GroupStatus
+
+
+def headlines(config: ClusterConfig, view: ClusterView, starting: Collection[str]) -> list[str]:
+    """One line for each group of which a node was asked.
+
+    Args:
+        view: the nodes that were asked; who did not answer is away.
+        starting: those of them that start just now.
+    """
+    asked = {node.node for node in view.nodes}
+    return [
+        f"{name}: {_headline(config, group, view, starting)}"
+        for name, group in config.groups.items()
+        if asked & set(group.members)
+    ]
+
+
+def _headline(
+    config: ClusterConfig, group: Group, view: ClusterView, starting: Collection[str]
+) -> str:
+    terms, found = kind_of(group).terms, view.leader_of(group.name)
+    named = view.named_leader_of(group.name)
+    if found is not None and (named is None or named.epoch <= found[1].epoch):
+        return _led(found[0], found[1])
+    if named is None:
+        return _without_leader(group, terms, view, starting)
+    leads = f"{named.leader} is {terms.leader}{terms.by(named.epoch)}"
+    if named.leader not in {node.node for node in view.nodes}:  # not asked, or a Java broker
+        return f"{leads}, as others say"
+    if named.leader in starting:
+        return f"no {terms.leader} yet: {named.leader} is starting"
+    then = "an election follows" if group.election is not None else f"`promote {group.name}`"
+    return f"no {terms.leader}, appends fail: {named.leader} does not answer; {then}"
+
+
+def _led(node: str, own: GroupStatus) -> str:
+    who = f"{node} is {own.terms.leader}{own.terms.by(own.epoch)}"
+    if not own.is_open:
+        return f"{who} and takes no appends: {'; '.join(own.troubles) or own.state or 'not open'}"
+    lacks = [peer.node for peer in own.peers if not (peer.is_well and peer.has_copy)]
+    copies = len(own.peers) + 1 - len(lacks)
+    if copies < own.copies:
+        return f"{who}, appends wait: {copies} of {own.copies} copies that they need"
+    hold = f"{copies} of {len(own.peers) + 1} nodes can hold copies"
+    without = f", not {', '.join(lacks)}" if lacks else ""
+    return f"{who} and takes appends, {hold}{without}"
+
+
+def _without_leader(
+    group: Group, terms: Terms, view: ClusterView, starting: Collection[str]
+) -> str:
+    said = view.of(group.name)
+    begins = [node for node in group.members if node in starting]
+    if begins and len(begins) + len(said) > len(group.members) // 2:
+        starts = "is" if len(begins) == 1 else "are"
+        return f"no {terms.leader} yet: {', '.join(begins)} {starts} starting"
+    lacks = [f"{node}: {own.troubles[0]}" for node, own in said.items() if own.troubles]
+    answers = f"{len(said) or 'none'} of its {len(group.members)} nodes answers"
+    return f"no {terms.leader}, appends fail: {'; '.join(lacks) or answers}"

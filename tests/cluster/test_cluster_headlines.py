@@ -1,0 +1,101 @@
+"""The first lines of `status`: who takes a group's appends, or why they fail and what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+from cluster_samples import cluster, master, node, slave, slave_group
+from cluster_world import CONFIG
+from ledger_samples import follower, leader, member
+
+from actors.cluster.headlines import headlines
+from actors.cluster.view import NodeView
+from actors.config import loads
+
+AWAY = NodeView(node="n0", state="away", groups={}, tree=None)
+LEDGER = loads(
+    """\
+version = 1
+name = "demo"
+data_dir = "var"
+[nodes]
+n0 = "127.0.0.1"
+n1 = "127.0.0.2"
+n2 = "127.0.0.3"
+[groups.ledger]
+mode = "dledger"
+members = ["n0", "n1", "n2"]
+port = 20911
+""",
+    "c.toml",
+)
+
+
+def line(config: Any, *nodes: NodeView, starting: tuple[str, ...] = ()) -> str:
+    [found] = headlines(config, cluster(nodes=nodes, feeds=()), starting)
+    return found
+
+
+def test_a_master_that_takes_appends() -> None:
+    whole = (node("n0", master(promotion=2)), node("n1", slave_group()), node("n2", slave_group()))
+    assert line(CONFIG, *whole) == (
+        "orders: n0 is master by promotion 2 and takes appends, 3 of 3 nodes can hold copies"
+    )
+    gone = slave("n2", ack_bytes=None, lag_bytes=None, state="SHUTDOWN")
+    assert line(CONFIG, node("n0", master(copies=2, slaves=[slave("n1"), gone]))) == (
+        "orders: n0 is master and takes appends, 2 of 3 nodes can hold copies, not n2"
+    )
+    both = [gone, {**gone, "node": "n1"}]
+    assert line(CONFIG, node("n0", master(copies=2, slaves=both))) == (
+        "orders: n0 is master, appends wait: 1 of 2 copies that they need"
+    )
+
+
+def test_a_master_that_takes_none_says_why() -> None:
+    closed = master(part="asking", reason="has not heard n1, n2: waits for their first start")
+    assert line(CONFIG, node("n0", closed)) == (
+        "orders: n0 is master and takes no appends: asking: has not heard n1, n2: waits for their"
+        " first start"
+    )
+
+
+def test_a_master_that_does_not_answer() -> None:
+    slaves = (node("n1", slave_group()), node("n2", slave_group()))
+    assert line(CONFIG, AWAY, *slaves) == (
+        "orders: no master, appends fail: n0 does not answer; `promote orders`"
+    )
+    assert line(CONFIG, AWAY, *slaves, starting=("n0",)) == (
+        "orders: no master yet: n0 is starting"
+    )
+    assert line(CONFIG, *slaves) == "orders: n0 is master, as others say"
+
+
+def test_nobody_answers() -> None:
+    nodes = [attrs.evolve(AWAY, node=name) for name in ("n0", "n1", "n2")]
+    assert line(CONFIG, *nodes) == ("orders: no master, appends fail: none of its 3 nodes answers")
+    assert line(CONFIG, *nodes, starting=("n0", "n1")) == (
+        "orders: no master yet: n0, n1 are starting"
+    )
+
+
+@pytest.mark.parametrize("named", ["n0", ""])
+def test_a_leader_that_does_not_answer(named: str) -> None:
+    found = line(LEDGER, AWAY, member("n1", follower(leader=named)))
+    assert found == (
+        "ledger: no leader, appends fail: n0 does not answer; an election follows"
+        if named
+        else "ledger: no leader, appends fail: 1 of its 3 nodes answers"
+    )
+
+
+def test_a_group_without_a_majority_says_what_it_lacks() -> None:
+    lacks = "waits for the first start of n0, n2, if its group is new"
+    alone = member("n1", follower(role="candidate", leader=""))
+    said = attrs.evolve(alone.groups["ledger"], troubles=(lacks,))
+    alone = attrs.evolve(alone, groups={"ledger": said})
+    found = line(LEDGER, AWAY, alone)
+    assert found == f"ledger: no leader, appends fail: n1: {lacks}"
+    led = line(LEDGER, member("n0", leader()), alone)
+    assert led.startswith("ledger: n0 is leader in term 3 and takes appends, ")
