@@ -284,7 +284,7 @@ def without_secret(config: ClusterConfig) -> str:
     """What a node's port does while its machine has no secret, and what to do."""
     return (
         f"no secret at {secret_path(config)} that this process may read: api_port takes only reads,"
-        " so no promotion reaches this node: put the cluster's there (README, Several machines)"
+        " so no promotion reaches this node: put the cluster's there (OPERATING.md, Setting up)"
     )
 
 

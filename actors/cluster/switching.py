@@ -228,6 +228,6 @@ def repaired_lines(found: Mapping[str, Any]) -> list[str]:
         lines.append(
             "  mend what a reason names (no room here, a silent node) and repair again; what no"
             " member has: put them back from a backup, or empty this node's group and let it copy,"
-            " a master's once another is promoted (README, Running it)"
+            " a master's once another is promoted (OPERATING.md, Something is wrong)"
         )
     return lines

@@ -39,7 +39,7 @@ def classic_guarantee(group: ClassicGroup) -> Guarantee:
 
 
 def classic_rows() -> tuple[Guarantee, ...]:
-    """The promises of every kind of classic group, for the README."""
+    """The promises of every kind of classic group, for `guarantees.md`."""
     rows = []
     for copies in (1, "n"):
         for durability in ("synced", "written"):

@@ -42,7 +42,7 @@ def ledger_guarantee(group: DLedgerGroup) -> Guarantee:
 
 
 def ledger_rows() -> tuple[Guarantee, ...]:
-    """The promises of every kind of DLedger group, for the README."""
+    """The promises of every kind of DLedger group, for `guarantees.md`."""
     sample = DLedgerGroup(name="ledger", members=("n0", "n1", "n2"))
     kinds = {
         'dledger, `durability = "synced"`': sample,

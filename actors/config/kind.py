@@ -74,7 +74,7 @@ class ConfigKind(Generic[G]):
         shares_port: its groups may have one port of a node in common.
         problems: what no single key can show, given all nodes' addresses by name.
         guarantee: what an answered append of a group means.
-        guarantees: the rows of the README's table: the promises of every kind of such group.
+        guarantees: the rows of `guarantees.md`: the promises of every kind of such group.
         fresh_read: who confirms a fresh read, as the rest of a sentence that begins "a fresh read".
         terms: what its groups' status calls things.
         rows: further lines about a group for `check`: subject and rest of the sentence.

@@ -2,9 +2,9 @@
 
 Each room that does something of its own for each mode has such a table; `actors.modes` lists them.
 
-What groups promise is printed at start and by `check`, and is the README's table (design section
-4). The words for one group and for the table come from the same functions, so that neither can
-promise more than the other.
+What groups promise is printed at start and by `check`, and is the table of `guarantees.md`.
+The words for one group and for the table come from the same functions, so that neither can promise
+more than the other.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def guarantee_of(group: Group) -> Guarantee:
 
 
 def table() -> tuple[Guarantee, ...]:
-    """The promises of every kind of group, for the README."""
+    """The promises of every kind of group, for `guarantees.md`."""
     return tuple(row for kind in KINDS.values() for row in kind.guarantees())
 
 
 def markdown() -> str:
-    """`table()` for the README, which a test compares with it."""
+    """`table()` for `guarantees.md`, which a test compares with it."""
     lines = [
         "| Group | An append returns when | Holds after | Judged by |",
         "|---|---|---|---|",

@@ -1,4 +1,4 @@
-"""What `check` prints, and the promises that it and the README make from one source."""
+"""What `check` prints, and the promises that it and `guarantees.md` make from one source."""
 
 from __future__ import annotations
 
@@ -172,11 +172,11 @@ def test_a_java_master_promises_by_itself() -> None:
     assert "synced bytes only" in promise.holds_after
 
 
-def test_readme_promises_the_same() -> None:
-    assert kinds.markdown() in (EXAMPLE.parents[1] / "README.md").read_text()
+def test_guarantees_md_promises_the_same() -> None:
+    assert kinds.markdown() in (EXAMPLE.parents[1] / "actors/config/guarantees.md").read_text()
 
 
-def test_readme_table_has_every_kind() -> None:
+def test_its_table_has_every_kind() -> None:
     rows = kinds.markdown().splitlines()
     assert rows[0] == "| Group | An append returns when | Holds after | Judged by |"
     assert len(rows) == 2 + 4 + 4 + 4

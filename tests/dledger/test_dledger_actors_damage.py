@@ -17,7 +17,7 @@ from actors.storage.layout import LedgerLayout
 BODIES = [b"%04d" % number * 500 for number in range(80)]
 """Three data files."""
 FIRST = f"{0:020d}"
-TO_DO = r"\(README, Running it: a DLedger member's data is lost or damaged\)"
+TO_DO = r"\(OPERATING.md, A lost disk\)"
 INDEX_TO_DO = r"\(stopped, remove the member's folder `index`: a start makes it again from `data`\)"
 
 

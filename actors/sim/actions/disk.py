@@ -1,4 +1,4 @@
-"""What can happen to a node's disk. What each must lead to is in design section 6 and README; the
+"""What can happen to a node's disk. What each must lead to is in OPERATING.md. The
 operator, played by `FaultRunner`, starts again what a disk error has ended, and mends or replaces
 what refuses to start.
 """

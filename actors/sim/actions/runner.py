@@ -259,7 +259,7 @@ class Runner:
         return False
 
     def _tend(self, name: str) -> None:
-        """A node refuses to start, rightly: mend it as README says."""
+        """A node refuses to start, rightly: mend it as OPERATING.md says."""
         self.repair(name)
 
     def _feel(self, name: str, what: str) -> None:

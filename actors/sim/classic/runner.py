@@ -109,7 +109,7 @@ class FaultRunner(Runner):
     # ---- inside ----
 
     def _tend(self, name: str) -> None:
-        """A node refuses to start, rightly: mend it as README says, one way or the other."""
+        """A node refuses to start, rightly: mend it as OPERATING.md says, one way or the other."""
         rng = self.cluster.world.rng(f"tend:{name}:{self.cluster.world.node(name).boots}")
         if name != self.master and rng.random() < 0.5 and self.atlas.may_refill(name):
             self.wipe(name)

@@ -360,7 +360,7 @@ def _refuse_damage(
     raise CorruptLog(
         f"{path}: byte {end % size} (offset {end}): {reason}, "
         f"but all below {mark} was synced once; nothing was changed, and `repair` asks nodes that"
-        " run (README, Running it)"
+        " run (OPERATING.md, Something is wrong)"
     )
 
 

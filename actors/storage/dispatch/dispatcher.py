@@ -615,7 +615,7 @@ def _wanted_bytes(stopped: Scanned, at_bytes: int, rest_bytes: int, folder: str)
             reason = stopped.reason or "nothing is written there"
             raise CorruptLog(
                 f"{folder}: offset {at_bytes}: {reason}; on a slave: its"
-                " master's log is not the one that it had copied (README, Running it)"
+                " master's log is not the one that it had copied (OPERATING.md, Something is wrong)"
             )
         case _:
             assert_never(stopped.stop)

@@ -40,11 +40,11 @@ from actors.storage.ledger.per_index import (
 from actors.storage.ledger.recovery import Found, OnHeads
 from actors.storage.ledger.settings import LedgerSettings
 from actors.storage.ledger.term_files import (
+    GUIDE,
     NO_VOTE,
     NO_VOTE_DO,
     NOTHING_LEFT,
     NOTHING_LEFT_DO,
-    README,
     REMOVE_THEN,
     LostVote,
     TermVote,
@@ -336,7 +336,7 @@ def open_files(
     except LostVote:
         raise  # It says itself what is to be done.
     except CorruptLog as error:
-        raise CorruptLog(f"{error} {README}") from None  # or it would be reported twice
+        raise CorruptLog(f"{error} {GUIDE}") from None  # or it would be reported twice
 
 
 def _open(
@@ -513,7 +513,7 @@ class _Opening:
                 found.reason or "nothing is written there",
                 end + 1,
                 said.committed_index,
-                README,
+                GUIDE,
             )
         if committed < max(begin, 0):
             committed = -1

@@ -27,7 +27,7 @@ from actors.storage.ledger.per_index import (
     sums_file_bytes,
 )
 from actors.storage.ledger.settings import LedgerSettings
-from actors.storage.ledger.term_files import README
+from actors.storage.ledger.term_files import GUIDE
 from actors.storage.log.commit_log import segment_path
 from actors.storage.log.log_reader import LogReader, OffsetGone
 from wire.dledger.entry import (
@@ -184,7 +184,7 @@ class EntryReader:
         try:
             data = self._data.read(record.pos, record.size, record.pos + record.size)
         except OffsetGone:
-            text = _missing(self._data, record.pos, record.index, README)
+            text = _missing(self._data, record.pos, record.index, GUIDE)
             raise FileGone(text) from None
         if self._is_whole(data, [record]):
             return
@@ -196,7 +196,7 @@ class EntryReader:
             found = ", ".join(f"{name} {has} for {want}" for name, has, want in said if has != want)
         else:
             found = "it is not what was written: its checksum is another"
-        raise CorruptLog(f"{where}: expected entry {record.index}, found {found} {README}")
+        raise CorruptLog(f"{where}: expected entry {record.index}, found {found} {GUIDE}")
 
     def _bad_record(self, index: int, record: IndexRecord) -> CorruptLog:
         where = _place(self._index, index * INDEX_BYTES)

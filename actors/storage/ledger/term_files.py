@@ -52,19 +52,19 @@ NEW_VOTE = (
 )
 """A vote that only this member knows of was for itself, and ended with its process; one for
 another is in no later term than that one's own."""
-README = "(README, Running it: a DLedger member's data is lost or damaged)"
+GUIDE = "(OPERATING.md, A lost disk)"
 NO_VOTE = "there is none, but the log holds entries"
 NO_VOTE_DO = (
     f"if this file alone was lost, {NEW_VOTE}; if the folder is a backup's, or has lost more, do"
     f" so with all else removed from it, for with its entries that may lose some: {UNTIL_THEN}; a"
-    f" whole group begins anew on backups without their `synced`, on every member {README}"
+    f" whole group begins anew on backups without their `synced`, on every member {GUIDE}"
 )
 """Nothing on the disk distinguishes these cases."""
 NOTHING_LEFT = "there is none, but identity.json says that this member has had one"
 NOTHING_LEFT_DO = (
     "write `voteLeader=` and `currTerm=N`, a line each, N above the term of every other member"
     f" (status), all of which have to run, and start: {UNTIL_THEN}. For a whole group that begins"
-    f" anew, N is 0 on every member {README}"
+    f" anew, N is 0 on every member {GUIDE}"
 )
 STRANGER = (
     "the cluster file names no such member, now or before a change: the file is another group's, or"

@@ -48,7 +48,7 @@ from actors.storage.layout import StoreLayout
 from actors.storage.node import event_files
 from wire.api.frames import NUMBER_MAX, POSITION_MAX
 
-README = "(README, Running it: another member)"
+GUIDE = "(OPERATING.md, Another member)"
 
 
 @attrs.frozen(kw_only=True)
@@ -114,7 +114,7 @@ def _problems(group: DLedgerGroup, was: LedgerShape, source: str, identity: str)
         found.append(
             f"{key}.members: expected {', '.join(was.members)}, {began}, found"
             f" {', '.join(group.members)}: with two lists of members acknowledged entries are lost."
-            f" Put it back; {_meant(group, was)} {README}"
+            f" Put it back; {_meant(group, was)} {GUIDE}"
         )
     if was.store != group.store:
         found.append(

@@ -55,7 +55,7 @@ def test_a_lost_beginning_refuses_the_start(clean: bool, files: int) -> None:
         assert str(refused.value).startswith(
             f"{FIRST}: the file is missing, with which the log began; {first} is the first now;"
         )
-        assert "(README, Running it: a DLedger member's data" in str(refused.value)
+        assert "(OPERATING.md, A lost disk" in str(refused.value)
     disk.unlink(LAYOUT.synced)
     again = opened(disk)
     assert (again.begin_index, again.end_index) == (4 * files, 11)

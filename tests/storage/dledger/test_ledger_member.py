@@ -92,5 +92,5 @@ def test_files_of_another_size_name_the_key_of_a_dledger_group(changed: str, now
 def test_a_truncation_that_nobody_can_read_refuses_the_start() -> None:
     disk = stopped(ordered=True)
     disk.open(LAYOUT.truncating, "x").pwrite(b"x" * 1024, 0)
-    with pytest.raises(CorruptLog, match=r"truncating: it cannot be read, .* \(README, Running"):
+    with pytest.raises(CorruptLog, match=r"truncating: it cannot be read, .* \(OPERATING.md, "):
         opened(disk)

@@ -79,7 +79,7 @@ def test_a_log_that_vanished_refuses_the_start() -> None:
     ledger.append_as_leader([b"a"], 1)
     ledger.close(ordered=True)
     disk.rmtree(LAYOUT.commit_log)
-    with pytest.raises(CorruptLog, match=r"all below 49 was synced once \(README, Running"):
+    with pytest.raises(CorruptLog, match=r"all below 49 was synced once \(OPERATING.md, "):
         opened(disk)
 
 

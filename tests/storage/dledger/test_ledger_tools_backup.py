@@ -137,7 +137,7 @@ def test_no_member_starts_on_a_copy() -> None:
         "may lose some",
         "its vote counts only with all others'",
         "a whole group begins anew on backups without their `synced`, on every member",
-        "README, Running it: a DLedger member's data is lost or damaged",
+        "OPERATING.md, A lost disk",
     ):
         assert words in told
 

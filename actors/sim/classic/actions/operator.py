@@ -48,9 +48,9 @@ async def promoted(
 
 
 async def keep_tending(runner: FaultRunner) -> None:
-    """The operator who does what README says, wherever a node says that it waits for that, and who
-    starts whoever has died: one whose disk had failed may need long for its stop, and be down only
-    after all was mended.
+    """The operator, who does what OPERATING.md says wherever a node waits for that, and starts what
+    has died: a node whose disk had failed may need long for its stop, and be down only after all
+    was mended.
     """
     damaged_since: dict[str, float] = {}
     while True:

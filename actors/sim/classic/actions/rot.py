@@ -1,5 +1,5 @@
-"""Bytes that change on a disk: in a log, where an operator mends them with `repair` as README says,
-and in what derives from it, which its node has to notice and to mend itself.
+"""Bytes that change on a disk: in a log, where an operator mends them with `repair`, and in what
+derives from it, which its node has to notice and to mend itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An operator who mends what has changed on a member's disk with `repair`, as README says."""
+"""An operator who mends what has changed on a member's disk with `repair`, as OPERATING.md says."""
 
 from __future__ import annotations
 

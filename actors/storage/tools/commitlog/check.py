@@ -43,7 +43,7 @@ PAGE_BYTES = 4096
 PLACE_AT, PLACE_BYTES = 28, 8
 """Where a record says its own physical offset."""
 
-REPAIR = "`repair` mends it once the node answers; if it ends its start, see README, Running it"
+REPAIR = "`repair` mends it once the node answers; if it ends its start, see OPERATING.md"
 """Of a running node, which may still be at its start: nobody but itself knows."""
 NOTHING = -1
 EVERYTHING = 1 << 62
