@@ -10,7 +10,7 @@ SECONDS ?= 60
 BENCH ?= mailbox api catchup appends async memory
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check sim replay shrink mutations fuzz bench compare audit kills interop diagrams clean
+.PHONY: help run test check sim replay shrink mutations fuzz bench compare audit kills interop diagrams dist clean
 
 help:
 	@echo "make run       three nodes, a feed of real lines, a live view; Ctrl-C stops in order"
@@ -25,6 +25,7 @@ help:
 	@echo "make compare   classic beside DLedger, one load, one script of faults: ARGS='--parts sim'"
 	@echo "make audit     three nodes, killed again and again; then Spark judges and reports: SECONDS=60"
 	@echo "make kills     three nodes under kills, full disks, wipes and promotions, judged: SECONDS=600"
+	@echo "make dist      sdist and wheel in dist/, each tried in a clean environment"
 	@echo "make diagrams  rooms and connection states as Mermaid pictures, drawn from the code"
 	@echo "make interop   only the tests beside real brokers and members (Maven, Java 17): PEER_VERSION=5.4.0"
 
@@ -58,6 +59,9 @@ interop: $(VENV)/.test
 
 diagrams: $(VENV)/.test
 	@$(BIN)/python tests/diagrams.py
+
+dist: $(VENV)/.run
+	@$(BIN)/python tests/dist.py
 
 clean:
 	rm -rf $(VENV) var build dist *.egg-info
