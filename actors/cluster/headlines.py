@@ -36,7 +36,8 @@ def _headline(
     if found is not None and (named is None or named.epoch <= found[1].epoch):
         return _led(found[0], found[1])
     if named is None:
-        return _without_leader(group, terms, view, starting)
+        ours = [node for node in group.members if node in config.python_nodes]
+        return _without_leader(ours, group.name, terms, view, starting)
     leads = f"{named.leader} is {terms.leader}{terms.by(named.epoch)}"
     if named.leader not in {node.node for node in view.nodes}:  # not asked, or a Java broker
         return f"{leads}, as others say"
@@ -60,13 +61,16 @@ def _led(node: str, own: GroupStatus) -> str:
 
 
 def _without_leader(
-    group: Group, terms: Terms, view: ClusterView, starting: Collection[str]
+    ours: list[str], group: str, terms: Terms, view: ClusterView, starting: Collection[str]
 ) -> str:
-    said = view.of(group.name)
-    begins = [node for node in group.members if node in starting]
-    if begins and len(begins) + len(said) > len(group.members) // 2:
+    """Where no node that answers names a leader. Args: ours: the members that can be asked."""
+    said, asked = view.of(group), [node.node for node in view.nodes if node.node in ours]
+    begins = [node for node in asked if node in starting]
+    if begins and len(begins) + len(said) > len(ours) // 2:
         starts = "is" if len(begins) == 1 else "are"
         return f"no {terms.leader} yet: {', '.join(begins)} {starts} starting"
+    if len(asked) < len(ours) and not said:
+        return f"who is {terms.leader} is not known: {', '.join(asked)} does not answer"
     lacks = [f"{node}: {own.troubles[0]}" for node, own in said.items() if own.troubles]
-    answers = f"{len(said) or 'none'} of its {len(group.members)} nodes answers"
+    answers = f"{len(said) or 'none'} of its {len(ours)} nodes answers"
     return f"no {terms.leader}, appends fail: {'; '.join(lacks) or answers}"

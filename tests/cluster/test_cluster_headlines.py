@@ -75,6 +75,7 @@ def test_a_master_that_does_not_answer() -> None:
 def test_nobody_answers() -> None:
     nodes = [attrs.evolve(AWAY, node=name) for name in ("n0", "n1", "n2")]
     assert line(CONFIG, *nodes) == ("orders: no master, appends fail: none of its 3 nodes answers")
+    assert line(CONFIG, nodes[1]) == "orders: who is master is not known: n1 does not answer"
     assert line(CONFIG, *nodes, starting=("n0", "n1")) == (
         "orders: no master yet: n0, n1 are starting"
     )
