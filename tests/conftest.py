@@ -26,9 +26,10 @@ from hypothesis import settings
 from actors.collector import YOUNG_MAX
 from actors.sim import scheduler
 
-# Here, because the measurements' tests may come first and import them too.
+# Here, because tests of another room may come first and import them too.
 pytest.register_assert_rewrite(
-    "interop_checks", "interop_ledger", "interop_ledger_wire", "interop_logs", "interop_nodes"
+    "actors.sim.plugin",
+    *("interop_checks", "interop_ledger", "interop_ledger_wire", "interop_logs", "interop_nodes"),
 )
 
 settings.register_profile("no_deadline", parent=settings.default, deadline=None)

@@ -66,3 +66,15 @@ def test_workers_take_whole_units(tmp_path: Path) -> None:
     others = {worker for worker, *_, test in ran if not test.startswith(work_units.JAVA)}
     assert len(java) == len(others) == 1
     assert java != others
+
+
+@pytest.mark.real_io
+@pytest.mark.parametrize(
+    "rooms", [("service", "switching", "scripts"), ("sim", "modes", "service"), ("bench", "interop")]
+)
+def test_any_selection_of_rooms_is_collected(rooms: tuple[str, ...]) -> None:
+    """What one room imports is not in another one's way."""
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-q", "--collect-only"]
+    command += [f"tests/{room}" for room in rooms]
+    run = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout[-2000:]

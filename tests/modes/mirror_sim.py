@@ -31,7 +31,7 @@ from actors.sim.history import (
 from actors.sim.judges.liveness import of_any_node
 from actors.sim.machines import NotConverged, sim_config
 from actors.sim.marks import Tally
-from actors.sim.plan import FAULTS_S, Expected, Plan, Stage, Tell, draw_disk, draw_network
+from actors.sim.plan import FAULTS_S, Expected, Observe, Plan, Stage, draw_disk, draw_network
 from actors.sim.workload import WorkloadOptions
 from actors.sim.world import World
 from actors.storage.log.commit_log import segment_path
@@ -116,10 +116,10 @@ class MirrorStage(Stage):
 
     machines: SimCluster
 
-    def __init__(self, plan: MirrorPlan, world: World, tell: Tell) -> None:
+    def __init__(self, plan: MirrorPlan, world: World, observe: Observe) -> None:
         self.machines, self.tally = SimCluster(world, plan.config), Tally()
         judges = (MirroredBeforeAnswered(self.machines), *of_any_node())
-        self.history = History(judges, tell)
+        self.history = History(judges, observe)
         world.on_event.append(self.history.add)
         self.faults = MirrorRunner(cluster=self.machines, history=self.history, actions=ACTIONS)
         self.loads = (MirrorLoad(self.machines, self.history, world.rng("load")),)
