@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 EVENTS_LOOK_S = 0.5
 """Between looks for the first events."""
+SHORT_BYTES = 16 << 20
+"""Of event files on the disk, half a million events: up to that much `Profile.SHORT` is quicker."""
 STEPS = ("bronze", "silver", "gold", "audit", "report", "compact", "watch")
 
 
@@ -73,14 +75,15 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--json",
         action="store_true",
-        help="watch: findings as JSON lines; report: verdicts and summary as JSON, and what is "
-        "being done to stderr",
+        help="watch: findings as JSON lines; audit: verdicts as JSON; report: verdicts and summary "
+        "as JSON; of the last two, what is being done to stderr",
     )
     parser.add_argument(
         "--profile",
         choices=[each.value for each in Profile],
         default=Profile.LOCAL.value,
-        help="where Spark runs: local (default), or cluster, as spark-submit or SPARK_REMOTE say",
+        help="where Spark runs: local (default; short where there are few events), or cluster, as "
+        "spark-submit or SPARK_REMOTE say",
     )
     add_options(parser)
     asked = parser.parse_args(argv)
@@ -89,8 +92,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
             parser.error(f"{name}: an empty name")
     if asked.tables and asked.step != "report":
         parser.error("--tables is for the step `report`")
-    if asked.json and asked.step not in ("report", "watch"):
-        parser.error("--json is for the steps `report` and `watch`")
+    if asked.json and asked.step not in ("audit", "report", "watch"):
+        parser.error("--json is for the steps `audit`, `report` and `watch`")
     for name in given_options(asked):
         if asked.step != "watch":
             parser.error(f"{name} is for the step `watch`")
@@ -168,12 +171,12 @@ def _with_spark(data: Location, out: Location, asked: argparse.Namespace) -> int
     try:
         try:
             (_tell_aside if asked.json else _tell)(f"{asked.step}: starting Spark")
-            spark = open_session(Profile(asked.profile))
+            spark = open_session(_profile(asked, data))
             if asked.step == "report":
                 return _report(spark, data, out, asked)
             if asked.step == "watch":
                 return _watch(spark, data, out, asked)
-            return _tables_only(spark, data, out, asked.step)
+            return _tables_only(spark, data, out, asked)
         except (PySparkException, Py4JError, ConnectionRefusedError, ConnectionResetError) as error:
             check_asked(error)
             line = line_of_failure(error)
@@ -189,22 +192,39 @@ def _with_spark(data: Location, out: Location, asked: argparse.Namespace) -> int
                 close_session(spark, at_once=is_cut_off)
 
 
-def _tables_only(spark: SparkSession, data: Location, out: Location, step: str) -> int:
-    from actors.pipeline import steps
-    from actors.pipeline.verdicts import line_of_all
+def _profile(asked: argparse.Namespace, data: Location) -> Profile:
+    """As asked; for few events, and not a stream of them, a Java that warms up sooner."""
+    from actors.pipeline.alarms.event_logs import published
+    from actors.pipeline.locations import event_folders
 
+    profile = Profile(asked.profile)
+    if profile is not Profile.LOCAL or asked.step == "watch":
+        return profile
+    files = (file for folder in event_folders(data) for file in published(folder))
+    return Profile.SHORT if sum(file.stamp[0] for file in files) <= SHORT_BYTES else profile
+
+
+def _tables_only(
+    spark: SparkSession, data: Location, out: Location, asked: argparse.Namespace
+) -> int:
+    from actors.pipeline import steps
+    from actors.pipeline.verdicts import as_dict, line_of_all
+
+    step, tell = asked.step, _tell_aside if asked.json else _tell
     if step == "compact":
-        steps.run_compact(spark, out, _tell)
+        steps.run_compact(spark, out, tell)
         return 0
-    steps.run_bronze(spark, data, out, _tell)
+    steps.run_bronze(spark, data, out, tell)
     if step in ("silver", "gold", "audit"):
-        steps.run_silver(spark, out, _tell)
+        steps.run_silver(spark, out, tell)
     if step in ("gold", "audit"):
-        steps.run_gold(spark, out, _tell)
+        steps.run_gold(spark, out, tell)
     if step != "audit":
         return 0
-    found = steps.run_audit(spark, data, out, _tell)
-    _tell(f"audit: {line_of_all(found)}")
+    found = steps.run_audit(spark, data, out, tell)
+    tell(f"audit: {line_of_all(found)}")
+    if asked.json:
+        _print(json.dumps({"failed": bool(found.failures), **as_dict(found)}, indent=2))
     return 1 if found.failures else 0
 
 

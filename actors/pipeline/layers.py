@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Annotated
 
 import msgspec
+import pyarrow.dataset
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -32,13 +33,13 @@ def publish(
     layer: Location,
     tables: Mapping[str, DataFrame],
     partitions: Mapping[str, str] | None = None,
-    told: Callable[[str], None] = lambda _: None,
+    written: Callable[[str], None] = lambda _: None,
 ) -> Location:
     """Write the tables as the next version and make it the current one; returns its folder.
 
     Args:
         partitions: a table's column whose values get folders of their own.
-        told: called with each table's name once it is written.
+        written: called with each table's name once it is written.
     """
     now = _current(layer)
     folder = layer / f"version={now + 1:06d}"
@@ -48,7 +49,7 @@ def publish(
         if column is not None:
             writer = writer.partitionBy(column)
         writer.parquet(str(folder / name))
-        told(name)
+        written(name)
     (layer / NOTE).write_json({"version": now + 1})
     for name in layer.children():
         found = _VERSION.fullmatch(name)
@@ -70,6 +71,12 @@ def read(spark: SparkSession, table: Location, schema: StructType | None = None)
     """A table of a version, by its own schema or by `schema`: what it lacks is null then."""
     reader = spark.read if schema is None else spark.read.schema(schema)
     return reader.parquet(table.for_readers())
+
+
+def count_rows(table: Location) -> int:
+    """The rows of a table, by the notes that its files have of them: without a job."""
+    system, path = table.system()
+    return int(pyarrow.dataset.dataset(path, filesystem=system, format="parquet").count_rows())
 
 
 def _current(layer: Location) -> int:

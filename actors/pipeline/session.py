@@ -4,6 +4,7 @@
 |---|---|---|
 | test | the test suite: starts fast, computes little | two cores of this machine |
 | local | the commands | all cores of this machine |
+| short | the same over few events, as a command chooses by itself | likewise |
 | cluster | spark-submit, or Connect by SPARK_REMOTE | as those say; sets what results rely on |
 
 What runs on a session is the same in each: no job knows its profile.
@@ -52,7 +53,7 @@ RESULTS: Final = {
 _AUTHENTICATE: Final = "spark.authenticate"
 _MAKES_SECRETS: Final = re.compile(r"local(\[[^\]]*\])?|k8s://.*")
 """Masters for which Spark makes a secret for each application by itself. A standalone one has one
-secret for all, which is the operator's; YARN's shuffle service has to be told of it, too."""
+secret for all, which is the operator's; YARN's shuffle service has to know it, too."""
 _JAVA: Final = "spark.driver.extraJavaOptions"
 _HERE: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -71,6 +72,12 @@ no bars in the terminal, no task for each folder that is
 listed (by default there are as many as folders). No user waits for an answer within milliseconds: a
 collector that stops all is a tenth of the processor time cheaper than Java's usual one (silver)."""
 
+_SHORT: Final = {
+    "spark.sql.adaptive.enabled": "false",
+    _JAVA: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+"""Some minutes of work at most: Java's second compiler takes more processor time than it saves, and
+a plan that is made anew behind each shuffle is a job for each."""
 _TEST: Final = {
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.memory": "1g",
@@ -96,6 +103,7 @@ _started: Final[list[tuple[SparkSession, JavaGroup]]] = []
 class Profile(StrEnum):
     TEST = "test"
     LOCAL = "local"
+    SHORT = "short"
     CLUSTER = "cluster"
 
 
@@ -275,7 +283,7 @@ def _options(profile: Profile, scratch: Path | None, more: Mapping[str, str]) ->
     found = {
         **RESULTS,
         **_HERE,
-        **(_TEST if profile is Profile.TEST else {}),
+        **{Profile.TEST: _TEST, Profile.SHORT: _SHORT}.get(profile, {}),
         "spark.local.dir": str(folder),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }

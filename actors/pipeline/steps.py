@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import attrs
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
@@ -137,10 +138,9 @@ def run_gold(spark: SparkSession, out: Location, tell: Tell) -> None:
         took = f"{stopwatch_s() - began_s:.1f} s"
         tell(f"gold: {next(done)} of {len(TABLES)} tables, {name}, after {took}")
 
-    folder = layers.publish(out / "gold", tables, told=tell_table)
+    folder = layers.publish(out / "gold", tables, written=tell_table)
     for name in TABLES:
-        count = layers.read(spark, folder / name).count()
-        tell(f"gold: {name}: {counted(count, 'row')}")
+        tell(f"gold: {name}: {counted(layers.count_rows(folder / name), 'row')}")
     tell(f"gold: written to {folder}")
 
 
@@ -212,17 +212,24 @@ def run_watch(
 def run_report(
     spark: SparkSession, data: Location, out: Location, report: Location, tell: Tell
 ) -> Facts:
-    """All steps, the verdicts, then the page; returns what it shows. Raises: PipelineError."""
+    """All steps and the page, first without the verdicts, which take the longest; returns what it
+    shows in the end. Raises: PipelineError.
+    """
     from actors.pipeline.report.gather import gather
     from actors.pipeline.report.page import page
+    from actors.pipeline.report.pictures import pictures
 
     run_bronze(spark, data, out, tell)
     run_silver(spark, out, tell)
     run_gold(spark, out, tell)
-    found = run_audit(spark, data, out, tell)
-    facts = gather(spark, data, out, found, tell)
+    facts = gather(spark, data, out, tell)
     tell("report: drawing")
-    content = page(facts).encode()
+    drawn = pictures(facts)
+    report.write_bytes(page(facts, drawn).encode())
+    tell(f"report: written to {report}, without the verdicts, which follow")
+    found = run_audit(spark, data, out, tell)
+    facts = attrs.evolve(facts, verdicts=found, is_judged=True)
+    content = page(facts, drawn).encode()
     report.write_bytes(content)
     tell(f"report: written to {report}, {len(content):,} bytes")
     return facts

@@ -57,7 +57,7 @@ class CheckedLog:
 
     Attributes:
         records: how many, of `size_bytes` in all.
-        first, last: places of the first record and of the last one: offsets, or a DLedger
+        first, last: positions of the first record and of the last one: offsets, or a DLedger
             group's indexes.
     """
 
@@ -148,8 +148,14 @@ def word_for(findings: int, rows: int) -> Word:
 def write(out: Location, verdicts: Verdicts) -> Location:
     """Replace the file; returns its place. Readers find the old one or the new one."""
     place = out / FILE
-    place.write_json(msgspec.to_builtins(verdicts))
+    place.write_json(as_dict(verdicts))
     return place
+
+
+def as_dict(verdicts: Verdicts) -> dict[str, Any]:
+    """As the file has them; see the module."""
+    found: dict[str, Any] = msgspec.to_builtins(verdicts)
+    return found
 
 
 def forget(out: Location) -> None:

@@ -22,6 +22,7 @@ from actors.pipeline import clock, command_line, layers, steps
 from actors.pipeline.__main__ import main
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.locations import Location, event_pattern, held
+from actors.pipeline.session import Profile
 
 __all__ = ["shared"]
 
@@ -122,6 +123,26 @@ def test_mistakes_are_one_line_without_java(
     assert printed.err.startswith(f"pipeline: {data}: ")
     assert words in printed.err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "limit", "profile"),
+    [
+        (["report"], 5, Profile.SHORT),
+        (["report"], 4, Profile.LOCAL),
+        (["watch"], 5, Profile.LOCAL),
+        (["audit", "--profile", "cluster"], 5, Profile.CLUSTER),
+    ],
+)
+def test_few_events_are_for_a_java_that_warms_up_sooner(
+    words: list[str], limit: int, profile: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "n0/events/v=1/dt=2026-01-31/node=n0"
+    folder.mkdir(parents=True)
+    (folder / "000001-000000000001.jsonl.gz").write_text("12345")
+    monkeypatch.setattr(command_line, "SHORT_BYTES", limit)
+    asked = command_line.parse([*words, str(tmp_path), "-o", "out"])
+    assert command_line._profile(asked, Location(str(tmp_path))) is profile
 
 
 def test_a_colon_in_the_path_is_one_line_and_a_link_without_one_helps(

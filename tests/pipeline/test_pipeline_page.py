@@ -85,11 +85,16 @@ def test_every_reference_has_one_target(good: str) -> None:
     assert {"audits", "timeline", "lag"} <= aimed
 
 
-def test_verdicts_come_first_and_the_worst_of_them(good: str) -> None:
+def test_what_audits_found_comes_first_and_what_held_is_folded_behind_the_pictures(
+    good: str,
+) -> None:
     names = ["acknowledged_survives", "nothing_dropped", "one_leader_per_term", "snapshots_rise"]
     places = [good.index(f" {name}<") for name in names]
     assert places == sorted(places)
-    assert places[-1] < good.index("<svg")
+    assert places[1] < good.index("<svg") < good.rindex("</svg>") < places[2]
+    folds = [good.rindex("<details", 0, place) for place in places[2:]]
+    assert good.startswith("<details><summary>✓ 1 held, 1,234 rows looked at<", folds[0])
+    assert good.startswith("<details><summary>– 1 not applicable<", folds[1])
     assert "✗ 1 violated, ! 1 warning, ✓ 1 held, – 1 not applicable" in good
     assert good.count(">1 of 1 finding<") == 1, "a title is not said twice"
     assert "No snapshot was saved." in good
@@ -332,12 +337,12 @@ def test_a_real_outage_is_not_lost_among_pauses_and_silences() -> None:
 def test_the_course_of_a_run_is_said_before_any_picture() -> None:
     counts = OutageCount(outages=2, pauses=1, silences=9, worst_us=6_240_000)
     ends = ProcessCounts(nodes=("n0",), boots=1500, killed=1400, gave_up=1, unended=1402)
-    said = "1,400 of 1,500 processes killed, 1 gave up; 2 outages, 1 short pause, "
-    said += "the longest wait 6.2 s"
+    said = "1,400 of 1,500 processes killed, 1 gave up"
     made = page(facts(processes=ends, all_outages={"": counts, "orders": OutageCount()}))
-    assert made.index(said) < made.index("<main>")
+    stood = "Writes stood still 2 times for 1 s or longer, 1 time for less, the longest 6.2 s."
+    assert made.index(stood) < made.index(said) < made.index("<main>")
     quiet = facts(processes=ProcessCounts(nodes=("n0",), boots=1), all_outages={})
-    assert cells.course(quiet) == "none of 1 process killed; 0 outages, 0 short pauses"
+    assert cells.course(quiet) == "none of 1 process killed"
     assert cells.course(facts(processes=ProcessCounts())) == "", (
         "without a process there is nothing to say"
     )

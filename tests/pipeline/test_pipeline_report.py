@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,11 @@ from logs_kit import Day
 from pyspark.sql import SparkSession
 
 from actors.events import node
-from actors.pipeline import command_line, steps
+from actors.pipeline import command_line, layers, silver, steps
 from actors.pipeline.__main__ import main
+from actors.pipeline.audits import judging
 from actors.pipeline.locations import Location
-from actors.pipeline.report import gather
+from actors.pipeline.report import gather, unknown
 from actors.pipeline.report.gather import shown_boots
 from actors.pipeline.report.time_axis import Stretch, time_axis
 from actors.pipeline.verdicts import Verdicts
@@ -69,8 +71,32 @@ def test_a_day_becomes_a_page(
         "it was killed",
     ):
         assert text in made
+    lines = printed.err.splitlines()
     for step in ("bronze: ", "gold: ", "audit: ", "report: drawing", "report: written to"):
-        assert any(line.startswith(step) for line in printed.err.splitlines())
+        assert any(line.startswith(step) for line in lines)
+    early = lines.index(f"report: written to {page}, without the verdicts, which follow")
+    assert early < next(n for n, line in enumerate(lines) if line.startswith("audit: "))
+
+
+def test_verdicts_are_for_programs_too(
+    shared: None,
+    day: Day,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Standard output is the JSON, and what is being done is beside it."""
+    kept = ("logs", "leaders")
+    audits = tuple(each for each in judging.AUDITS if any(w in each.name for w in kept))
+    monkeypatch.setattr(judging.run, "__defaults__", (lambda _: None, audits))
+    code = main(["audit", str(day.folder), "-o", str(tmp_path / "out"), "--json"])
+    printed = capsys.readouterr()
+    said = json.loads(printed.out)
+    assert (code, said["failed"]) == (0, False)
+    assert [each["name"] for each in said["audits"]] == [each.name for each in audits]
+    written = json.loads((tmp_path / "out" / "audit" / "verdicts.json").read_text())
+    assert {**said, "failed": None} == {**written, "failed": None}
+    assert any(line.startswith("audit: held") for line in printed.err.splitlines())
 
 
 def failing(run_audit: Any) -> Any:
@@ -82,6 +108,36 @@ def failing(run_audit: Any) -> Any:
         return attrs.evolve(found, audits=(first, *found.audits[1:]))
 
     return run
+
+
+def test_where_a_leaders_events_are_missing_nothing_reads_0(
+    spark: SparkSession, day: Day, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its followers' events are here, and say whom they followed, and when."""
+    leader = next(
+        told.node
+        for events in day.events.values()
+        for told in events
+        if told.kind == "RoleChanged" and told.event.role == "LEADER"
+    )
+    monkeypatch.setattr(unknown, "GRACE_US", 100_000)
+    data, out = tmp_path / "data", Location(str(tmp_path / "out"))
+    for name in set(day.events) - {leader}:
+        shutil.copytree(day.folder / name, data / name)
+    steps.run_bronze(spark, Location(str(data)), out, lambda _: None)
+    steps.run_silver(spark, out, lambda _: None)
+    steps.run_gold(spark, out, lambda _: None)
+    facts = gather.gather(spark, Location(str(data)), out, lambda _: None)
+    times = facts.unknown["ledger"]
+    assert sum(end - begin for begin, end in times) > 1_000_000
+    curves = [each for each in (*facts.throughput, *facts.lag) if each.group == "ledger"]
+    assert curves
+    for curve in curves:
+        assert not [us for us, _ in curve.points if any(a < us < b for a, b in times)]
+    assert not facts.is_judged
+    rest = layers.read(spark, layers.current(out / "silver") / "events", silver.SCHEMA)
+    others = sorted(set(day.events) - {leader})
+    assert set(others) & set(gather.named_by_others(rest)), "by name, and not by address"
 
 
 def test_a_clock_that_jumps_within_a_boot_is_cut_out(spark: SparkSession) -> None:

@@ -57,7 +57,7 @@ def test_no_other_user_gives_java_objects(spark: SparkSession) -> None:
     assert spark.range(9).repartition(3).count() == 9
 
 
-@pytest.mark.parametrize("profile", [Profile.LOCAL, Profile.TEST])
+@pytest.mark.parametrize("profile", [Profile.LOCAL, Profile.SHORT, Profile.TEST])
 def test_who_starts_spark_here_authenticates(profile: Profile, tmp_path: Path) -> None:
     assert _options(profile, tmp_path, {})["spark.authenticate"] == "true"
 
@@ -147,7 +147,7 @@ def test_what_connect_needs_beside_is_named(monkeypatch: pytest.MonkeyPatch) -> 
         session_module.open_session(Profile.CLUSTER)
 
 
-@pytest.mark.parametrize("profile", [Profile.LOCAL, Profile.TEST])
+@pytest.mark.parametrize("profile", [Profile.LOCAL, Profile.SHORT, Profile.TEST])
 def test_connect_is_not_for_who_starts_spark_here(
     profile: Profile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,7 +184,7 @@ def test_an_address_that_names_no_server_is_a_mistake(
     assert str(caught.value) == f"SPARK_REMOTE: {error}"
 
 
-@pytest.mark.parametrize("profile", [Profile.LOCAL, Profile.TEST])
+@pytest.mark.parametrize("profile", [Profile.LOCAL, Profile.SHORT, Profile.TEST])
 def test_what_another_spark_has_set_does_not_count_here(
     profile: Profile, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,8 @@
 | unit | string | "bytes" of a classic group, "entries" of a DLedger group |
 | seen_by | string | classic: the master, whose clock and knowledge this is; DLedger: the follower |
 
-Seconds without any event have no row, so a clock that jumps by years costs nothing.
+Seconds without any event have no row, so a clock that jumps by years costs nothing. Nor have those
+before a master's events tell how much is written, as where its event log begins late.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def lag(events: DataFrame) -> DataFrame:
 
 
 def classic_lag(events: DataFrame) -> DataFrame:
-    """What a master had written and a slave had not acknowledged: both told by the master."""
+    """What a master had written and a slave had not acknowledged: both as the master says."""
     written = _written(events)
     acked = (
         view(events, "SlaveAcked")
@@ -48,30 +49,31 @@ def classic_lag(events: DataFrame) -> DataFrame:
     )
     so_far = Window.partitionBy(*_KEY, "slave").orderBy("seq")
     behind = fn.last("written", True).over(so_far) - fn.last("acked", True).over(so_far)
-    return both.select(
+    known = both.withColumn("behind", behind).where("behind is not null")
+    return known.select(
         "group",
         fn.col("slave").alias("follower"),
         "second",
-        fn.greatest(fn.coalesce(behind, fn.lit(0)), fn.lit(0)).alias("lag"),
+        fn.greatest("behind", fn.lit(0)).alias("lag"),
         fn.lit("bytes").alias("unit"),
         fn.col("node").alias("seen_by"),
     )
 
 
 def ledger_lag(events: DataFrame) -> DataFrame:
-    """How much lower a member's committed index was than the highest that any had told by then.
+    """How much lower a member's committed index was than the highest of all members by then.
 
     Members' clocks are compared here, to a second.
     """
-    told = (
+    rose = (
         view(events, "CommittedRose")
         .groupBy("group", "node", _second())
         .agg(fn.max("index").alias("own"))
     )
-    best = told.groupBy("group", "second").agg(fn.max("own").alias("best"))
-    members = told.groupBy("group", "node").agg(fn.min("second").alias("since"))
+    best = rose.groupBy("group", "second").agg(fn.max("own").alias("best"))
+    members = rose.groupBy("group", "node").agg(fn.min("second").alias("since"))
     grid = best.join(members, "group", "inner").where("second >= since")
-    both = grid.join(told, ["group", "node", "second"], "left")
+    both = grid.join(rose, ["group", "node", "second"], "left")
     own = Window.partitionBy("group", "node").orderBy("second")
     behind = fn.max("best").over(own) - fn.max("own").over(own)
     return both.select(

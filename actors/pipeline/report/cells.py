@@ -74,16 +74,13 @@ def outcome(verdicts: Verdicts) -> str:
 
 
 def course(facts: Facts) -> str:
-    """What went wrong in one line: processes that ended badly, and what callers saw of it."""
-    counts, waits = facts.processes, facts.all_outages.get("", OutageCount())
+    """How processes ended, in one line."""
+    counts = facts.processes
     if not counts.boots:
         return ""
     gave_up = f", {counts.gave_up:,} gave up" if counts.gave_up else ""
     killed = f"{counts.killed:,}" if counts.killed else "none"
-    ends = f"{killed} of {counted(counts.boots, 'process', 'processes')} killed"
-    longest = f", the longest wait {waits.worst_us / 1e6:,.1f} s" if waits.worst_us else ""
-    calls = f"{counted(waits.outages, 'outage')}, {counted(waits.pauses, 'short pause')}"
-    return f"{ends}{gave_up}; {calls}{longest}"
+    return f"{killed} of {counted(counts.boots, 'process', 'processes')} killed{gave_up}"
 
 
 def worst(verdicts: Verdicts) -> str:
@@ -159,9 +156,9 @@ def followers(lines: Iterable[Line]) -> list[Row]:
 
 def rates(facts: Facts) -> list[Row]:
     """Each group's throughput; what it acknowledged is what lies inside of the pictures."""
-    active_s = facts.axis.active_s if facts.axis else 0.0
     found: list[Row] = []
     for each in facts.throughput:
+        active_s = _known_s(facts, each.group)
         total = sum(value or 0.0 for _, value in each.points) * facts.bucket_s
         found.append(
             {
@@ -173,6 +170,14 @@ def rates(facts: Facts) -> list[Row]:
             }
         )
     return found
+
+
+def _known_s(facts: Facts, group: str) -> float:
+    """Seconds of the time that is drawn of which something is known in this group."""
+    if facts.axis is None:
+        return 0.0
+    unknown = (facts.axis.spans(*each) for each in facts.unknown.get(group, ()))
+    return facts.axis.active_s - sum(b - a for spans in unknown for a, b in spans)
 
 
 def waits(groups: Iterable[Waits]) -> list[Row]:

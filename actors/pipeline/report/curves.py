@@ -97,8 +97,8 @@ def followed(
     for key, known in sorted(points.items()):
         since = min(known)
         breaks = {each.from_us: None for each in led.get(key[:2], ()) if each.from_us > since}
-        told = sorted({**breaks, **after[key], **known}.items())
-        found.append(Line(group=key[0], name=key[1], unit=key[2], points=tuple(told)))
+        steps = sorted({**breaks, **after[key], **known}.items())
+        found.append(Line(group=key[0], name=key[1], unit=key[2], points=tuple(steps)))
     return tuple(found)
 
 
@@ -162,8 +162,8 @@ def waits_by_time(latency: DataFrame, axis: TimeAxis, width_s: int) -> tuple[Lin
 def interrupted(line: Line, width_s: int) -> Line:
     """A curve that holds no longer than its buckets: where nothing was written, nobody waited."""
     ends = {us + width_s * US: None for us, _ in line.points}
-    told = sorted({**ends, **dict(line.points)}.items())
-    return Line(group=line.group, name=line.name, unit=line.unit, points=tuple(told))
+    steps = sorted({**ends, **dict(line.points)}.items())
+    return Line(group=line.group, name=line.name, unit=line.unit, points=tuple(steps))
 
 
 def _lines(points: Iterable[tuple[str, str, str, int, float]]) -> tuple[Line, ...]:
@@ -172,6 +172,6 @@ def _lines(points: Iterable[tuple[str, str, str, int, float]]) -> tuple[Line, ..
     for group, name, unit, second, value in sorted(points):
         found.setdefault((group, name, unit), []).append((second * US, float(value)))
     return tuple(
-        Line(group=group, name=name, unit=unit, points=tuple(told))
-        for (group, name, unit), told in found.items()
+        Line(group=group, name=name, unit=unit, points=tuple(values))
+        for (group, name, unit), values in found.items()
     )

@@ -2,7 +2,7 @@
 
 A picture is drawn twice, for a screen and for a telephone, in units of CSS pixels. Its colours are
 names (`INK`, `SERIES`) that matplotlib takes for colours; `svg` makes the page's variables of them,
-so one picture is light or dark as the page is. Nothing is told by colour alone: curves differ in
+so one picture is light or dark as the page is. Nothing is shown by colour alone: curves differ in
 dashes, roles in height.
 """
 
@@ -56,6 +56,8 @@ LABEL_MAX: Final = 24
 SAYS_MAX: Final = 1000
 TICKS_APART_PX: Final = 78
 LEGEND_ROW_PX: Final = 18
+LEGEND_ROWS_MIN: Final = 3
+"""For which there is always room on a telephone."""
 LEGEND_KEY_PX: Final = 46
 LETTER_PX: Final = 6.5
 LEFT_PX: Final = 64
@@ -124,9 +126,17 @@ class Sheet:
     def is_narrow(self) -> bool:
         return self.width_px < WIDE_PX
 
-    def rows(self, heights_px: Sequence[float]) -> list[Axes]:
-        """Panels below each other, the heights of their insides given, with room for labels."""
-        over, under, left, right = (76 if self.is_narrow else 40), 24, LEFT_PX, RIGHT_PX
+    def rows(
+        self, heights_px: Sequence[float], legends: Sequence[Sequence[Artist]] = ()
+    ) -> list[Axes]:
+        """Panels below each other, the heights of their insides given, with room for labels.
+
+        Args:
+            legends: the keys of each legend that there will be; on a telephone a legend has rows.
+        """
+        keys = max((self._legend_rows(each) for each in legends), default=LEGEND_ROWS_MIN)
+        rows_px = LEGEND_ROW_PX * max(keys, LEGEND_ROWS_MIN)
+        over, under, left, right = (22 + rows_px if self.is_narrow else 40), 24, LEFT_PX, RIGHT_PX
         height = sum(heights_px) + (over + under) * len(heights_px) + 26
         self.figure.set_size_inches(self.width_px / _DPI, height / _DPI)
         found, top = [], height
@@ -156,20 +166,24 @@ class Sheet:
 
     def legend(self, panel: Axes, keys: Sequence[Artist]) -> int:
         """Above a panel, beside its title or below that; returns its rows."""
-        longest_px = max(LEGEND_KEY_PX + LETTER_PX * len(str(each.get_label())) for each in keys)
-        room_px = self.width_px - LEFT_PX
-        columns = max(1, min(len(keys), int(room_px // longest_px)))
+        rows = self._legend_rows(keys)
         panel.legend(
             handles=list(keys),
             loc="lower left" if self.is_narrow else "lower right",
             bbox_to_anchor=(-0.15, 1.0) if self.is_narrow else (1.0, 1.0),
-            ncols=columns,
+            ncols=-(-len(keys) // rows),
             borderaxespad=0.2,
             borderpad=0.1,
             handlelength=2.4,
             columnspacing=1.2,
             labelspacing=0.3,
         )
+        return rows
+
+    def _legend_rows(self, keys: Sequence[Artist]) -> int:
+        longest_px = max(LEGEND_KEY_PX + LETTER_PX * len(str(each.get_label())) for each in keys)
+        room_px = self.width_px - LEFT_PX
+        columns = max(1, min(len(keys), int(room_px // longest_px)))
         return -(-len(keys) // columns)
 
     def tip(self, text: str) -> str:

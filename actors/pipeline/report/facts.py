@@ -192,6 +192,20 @@ class Table:
 
 
 @attrs.frozen(kw_only=True)
+class MissingLog:
+    """A node of which events are missing, though others name it: see `unknown`.
+
+    Attributes:
+        before_us: its log begins there; None: nothing is missing before.
+        after_us: its log ends there; None: nothing is missing behind.
+    """
+
+    node: str
+    before_us: int | None = None
+    after_us: int | None = None
+
+
+@attrs.frozen(kw_only=True)
 class Facts:
     """Everything on a page.
 
@@ -207,6 +221,9 @@ class Facts:
         outages: see OUTAGES_MAX.
         all_outages: of all groups, "" as the group, and of each that has pictures.
         hidden: what was left out, a sentence for each list or picture that was cut.
+        unknown: by group, from when to when nothing is known of it, in microseconds since 1970.
+        missing: nodes of which events are missing.
+        is_judged: False of a page that comes before the verdicts.
     """
 
     data: str
@@ -228,6 +245,9 @@ class Facts:
     tables: tuple[Table, ...] = ()
     all_outages: Mapping[str, OutageCount] = attrs.field(factory=dict)
     hidden: tuple[str, ...] = ()
+    unknown: Mapping[str, tuple[tuple[int, int], ...]] = attrs.field(factory=dict)
+    missing: tuple[MissingLog, ...] = ()
+    is_judged: bool = True
 
     @property
     def groups(self) -> tuple[str, ...]:

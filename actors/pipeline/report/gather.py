@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from actors.pipeline import layers, silver
+from actors.pipeline.clock import now_us
 from actors.pipeline.gold.tables import TABLES
 from actors.pipeline.locations import Location
 from actors.pipeline.report import curves
@@ -35,7 +36,8 @@ from actors.pipeline.report.facts import (
     Table,
     process_counts,
 )
-from actors.pipeline.report.time_axis import Stretch, TimeAxis, time_axis
+from actors.pipeline.report.time_axis import Stretch, TimeAxis, joined, time_axis
+from actors.pipeline.report.unknown import masked, missing_logs, unknown_times
 from actors.pipeline.verdicts import Verdicts
 
 Tell = Callable[[str], None]
@@ -60,19 +62,19 @@ _TABLES = {
 """Gold tables that are shown as such: by what they are ordered, then what is shown."""
 
 
-def gather(
-    spark: SparkSession, data: Location, out: Location, verdicts: Verdicts, tell: Tell
-) -> Facts:
-    """Everything for a page. Raises: PipelineError without silver or gold."""
+def gather(spark: SparkSession, data: Location, out: Location, tell: Tell) -> Facts:
+    """Everything for a page but the verdicts. Raises: PipelineError without silver or gold."""
     events = layers.read(spark, layers.current(out / "silver") / "events", silver.SCHEMA)
     folder = layers.current(out / "gold")
     gold = {name: layers.read(spark, folder / name) for name in TABLES}
     tell("report: which time to show")
     boots, active, is_cut = shown_boots(events)
+    missing = () if is_cut else missing_logs(boots, named_by_others(events))
     empty = Facts(
         data=str(data),
         tables_at=str(out),
-        verdicts=verdicts,
+        verdicts=Verdicts(made_at_us=now_us(), audits=()),
+        is_judged=False,
         events=sum(each.events for each in boots),
     )
     if not active:
@@ -85,8 +87,30 @@ def gather(
         boots=boots[-BOOTS_MAX:],
         processes=process_counts(boots),
         hidden=_hidden_processes(process_counts(boots), is_cut),
+        missing=missing,
     )
-    return _with_curves(_with_tables(shown, gold, tell), axis, gold, tell)
+    known = None if is_cut else boots
+    return _with_curves(_with_tables(shown, gold, tell), axis, gold, known, tell)
+
+
+def named_by_others(events: DataFrame) -> dict[str, tuple[int, int]]:
+    """By node: when others named it first and last, in microseconds since 1970 by their clocks."""
+    kind = fn.col("kind")
+    naming = (
+        events.where(kind.isin("SlaveAcked", "SlaveVerified", "CommittedRose"))
+        .groupBy("node", "slave", "master", "holders")
+        .agg(fn.min("ts_us").alias("first_us"), fn.max("ts_us").alias("last_us"))
+    )
+    nobody = fn.array().cast("array<string>")
+    names = fn.concat(fn.array("slave", "master"), fn.coalesce("holders", nobody))
+    found = (
+        naming.withColumn("name", fn.explode(fn.array_compact(names)))
+        .where("name != node")
+        .groupBy("name")
+        .agg(fn.min("first_us"), fn.max("last_us"))
+        .collect()
+    )
+    return {row[0]: (row[1], row[2]) for row in found}
 
 
 def _hidden_processes(processes: ProcessCounts, is_cut: bool) -> tuple[str, ...]:
@@ -113,7 +137,14 @@ def _with_tables(facts: Facts, gold: dict[str, DataFrame], tell: Tell) -> Facts:
     return attrs.evolve(facts, outages=outages(gold["outages"]), tables=tables)
 
 
-def _with_curves(facts: Facts, axis: TimeAxis, gold: dict[str, DataFrame], tell: Tell) -> Facts:
+def _with_curves(
+    facts: Facts,
+    axis: TimeAxis,
+    gold: dict[str, DataFrame],
+    boots: Sequence[Boot] | None,
+    tell: Tell,
+) -> Facts:
+    """Args: boots: all of them; None: some are left out, so what is unknown cannot be said."""
     tell("report: roles and terms")
     busy = busiest(gold["roles"])
     groups = busy.names
@@ -139,6 +170,7 @@ def _with_curves(facts: Facts, axis: TimeAxis, gold: dict[str, DataFrame], tell:
     width_s = axis.bucket_s(BUCKETS_MAX)
     tell("report: throughput, lag")
     lag, without = curves.lag(of_these["lag"], axis, width_s, spans)
+    unknown = {} if boots is None else unknown_times(spans, boots)
     hidden += [
         f"The lag of {count} more followers of {group} is missing." for group, count in without
     ]
@@ -149,8 +181,9 @@ def _with_curves(facts: Facts, axis: TimeAxis, gold: dict[str, DataFrame], tell:
         roles=spans,
         roles_count=busy.spans,
         led=busy.led,
-        lag=lag,
-        throughput=throughput,
+        lag=tuple(masked(line, unknown.get(line.group, ())) for line in lag),
+        throughput=tuple(masked(line, unknown.get(line.group, ())) for line in throughput),
+        unknown=unknown,
         waits=curves.waits(of_these["latency"]),
         waits_by_time=curves.waits_by_time(of_these["latency"], axis, width_s),
         all_outages=counts,
@@ -159,7 +192,7 @@ def _with_curves(facts: Facts, axis: TimeAxis, gold: dict[str, DataFrame], tell:
 
 
 def shown_boots(events: DataFrame) -> tuple[tuple[Boot, ...], list[Stretch], bool]:
-    """The boots, by their first moment, and the stretches of time in which each told anything.
+    """The boots, by their first moment, and the stretches of time in which each has events.
 
     The third is true if there were more hours of nodes than HOURS_MAX.
     """
@@ -184,7 +217,7 @@ def shown_boots(events: DataFrame) -> tuple[tuple[Boot, ...], list[Stretch], boo
     for (node, boot), each in groupby(by_boot, key=lambda row: (row["node"], row["boot"])):
         rows = list(each)
         parts = [Stretch(row["first_us"], row["last_us"], row["events"]) for row in rows]
-        active += _told_in(parts)
+        active += joined(parts, IDLE_IN_BOOT_US)
         boots.append(
             Boot(
                 node=node,
@@ -200,18 +233,6 @@ def shown_boots(events: DataFrame) -> tuple[tuple[Boot, ...], list[Stretch], boo
             )
         )
     return tuple(sorted(boots, key=lambda each: (each.first_us, each.node))), active, is_cut
-
-
-def _told_in(parts: Sequence[Stretch]) -> list[Stretch]:
-    """The hours of one boot -> stretches."""
-    found: list[Stretch] = []
-    for part in parts:
-        if found and part.first_us - found[-1].last_us <= IDLE_IN_BOOT_US:
-            before = found.pop()
-            last = max(part.last_us, before.last_us)
-            part = Stretch(before.first_us, last, before.events + part.events)
-        found.append(part)
-    return found
 
 
 @attrs.frozen(kw_only=True)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
+from itertools import groupby
 from typing import Any, get_args
 
 import attrs
 
 from actors.pipeline.report import cells
+from actors.pipeline.report.answer import answer
 from actors.pipeline.report.drawing import Picture
 from actors.pipeline.report.facts import ROWS_MAX, Facts, OutageCount, Table, Wait
 from actors.pipeline.report.html import Html, element, joined
@@ -21,19 +23,25 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """A browser that knows it loads nothing and runs nothing, whatever an event log may hold."""
 SPANS_SHOWN_MAX = 200
 _ABOUT = {
+    "found": "What audits found",
     "timeline": "Roles and terms",
     "throughput": "Throughput and outages",
     "lag": "Lag",
     "latency": "Latency",
     "restarts": "Restarts",
     "more": "Pressure and bytes sent again",
+    "audits": "Audits",
     "notes": "How to read this",
 }
 
 
-def page(facts: Facts) -> str:
-    """The whole file."""
-    drawn = {each.name: each for each in pictures(facts)}
+def page(facts: Facts, drawn: Sequence[Picture] | None = None) -> str:
+    """The whole file.
+
+    Args:
+        drawn: the pictures; None: they are drawn here.
+    """
+    shown_as = {each.name: each for each in (pictures(facts) if drawn is None else drawn)}
     style = files("actors.pipeline.report").joinpath("style.css").read_text()
     title = f"Replication of {cells.name_of(facts.data)}"
     head = element(
@@ -45,19 +53,19 @@ def page(facts: Facts) -> str:
         element("title", title),
         element("style", Html(style)),
     )
-    sections = _sections(facts, drawn)
-    links = [("audits", "Audits"), *((name, _ABOUT[name]) for name in sections)]
+    sections = {**_found(facts), **_sections(facts, shown_as)}
+    links = [(name, _ABOUT[name]) for name in sections]
     body = element(
         "body",
         element("a", "To the verdicts", class_="skip", href="#audits"),
         _header(facts, title, links),
-        element("main", _audits(facts), *sections.values()),
+        element("main", *sections.values()),
     )
     return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"
 
 
 def _header(facts: Facts, title: str, links: Sequence[tuple[str, str]]) -> Html:
-    made = shown(facts.verdicts.made_at_us)
+    made = f"{'judged' if facts.is_judged else 'seen'} {shown(facts.verdicts.made_at_us)}"
     processes = facts.processes
     count = (
         f"{counted(facts.events, 'event')} of {counted(processes.boots, 'boot')} "
@@ -72,25 +80,54 @@ def _header(facts: Facts, title: str, links: Sequence[tuple[str, str]]) -> Html:
         "header",
         element("h1", title),
         element("p", element("code", facts.data), class_="faint"),
-        element("p", f"{count}{when}; judged {made} UTC", class_="faint"),
-        element(
-            "p", cells.outcome(facts.verdicts), class_=f"sum {cells.worst(facts.verdicts)}".strip()
-        ),
+        element("p", f"{count}{when}; {made} UTC", class_="faint"),
+        _answer(facts),
         element("p", cells.course(facts)),
+        element(
+            "p",
+            cells.outcome(facts.verdicts) if facts.is_judged else "The verdicts follow.",
+            class_=f"sum {cells.worst(facts.verdicts)}".strip(),
+        ),
         element("nav", element("ul", *items), aria_label="Sections"),
     )
 
 
+def _answer(facts: Facts) -> Html:
+    said = [element("p", each.text, class_=each.kind or False) for each in answer(facts)]
+    return element("div", *said, class_="answer")
+
+
 def _section(name: str, *inside: Html | str) -> Html:
-    title = element("h2", _ABOUT.get(name, "Audits"), id=f"{name}-head")
+    title = element("h2", _ABOUT[name], id=f"{name}-head")
     return element("section", title, *inside, id=name, aria_labelledby=f"{name}-head")
 
 
+def _found(facts: Facts) -> dict[str, Html]:
+    """The audits that found something, before all pictures; none if there are none."""
+    found = [each for each in facts.verdicts.audits if each.verdict == "violated"]
+    found.sort(key=cells.how_bad)
+    return {"found": _section("found", *map(_audit, found))} if found else {}
+
+
 def _audits(facts: Facts) -> Html:
-    if not facts.verdicts.audits:
-        return _section("audits", element("p", "No audit was made."))
-    worst_first = sorted(facts.verdicts.audits, key=cells.how_bad)
-    return _section("audits", *(_audit(each) for each in worst_first))
+    """All audits in a table, and those that found nothing, folded."""
+    audits = sorted(facts.verdicts.audits, key=cells.how_bad)
+    if not audits:
+        return element("p", "No audit was made." if facts.is_judged else "The verdicts follow.")
+    parts: list[Html] = []
+    for kind, each in groupby(audits, cells.kind_of):
+        found = list(each)
+        sign, word, _ = cells.said(found[0])
+        if kind in ("held", "not_applicable"):
+            rows = sum(verdict.checked.rows for verdict in found)
+            looked = f", {counted(rows, 'row')} looked at" if rows else ""
+            parts.append(_folded(f"{sign} {len(found)} {word}{looked}", joined(map(_audit, found))))
+        else:
+            names = ", ".join(verdict.name for verdict in found)
+            parts.append(
+                element("p", f"{sign} {len(found)} {word}: ", element("a", names, href="#found"))
+            )
+    return joined(parts)
 
 
 def _audit(verdict: Verdict) -> Html:
@@ -108,11 +145,11 @@ def _audit(verdict: Verdict) -> Html:
         parts.append(_open(title, _rows(title, verdict.witnesses, cells.plain, is_titled=True)))
     if verdict.checked.ranges:
         ranges = verdict.checked.ranges[:ROWS_MAX]
-        told = [attrs.asdict(each) for each in ranges]
+        shown_ranges = [attrs.asdict(each) for each in ranges]
         title = (
             f"what was looked at, {len(ranges)} of {counted(len(verdict.checked.ranges), 'boot')}"
         )
-        parts.append(_folded(title, _rows(title, told, cells.plain, is_titled=True)))
+        parts.append(_folded(title, _rows(title, shown_ranges, cells.plain, is_titled=True)))
     return element("article", *parts, class_=f"audit {kind}")
 
 
@@ -122,8 +159,8 @@ def _sections(facts: Facts, drawn: Mapping[str, Picture]) -> dict[str, Html]:
     roles = f"{len(spans):,} of {counted(facts.roles_count, 'interval')}"
     rates = f"each group's rates; highest is the mean of its best {facts.bucket_s:,} s"
     curves = {
-        name: _folded(title, _rows(title, told, cells.cell, is_titled=True))
-        for name, title, told in (
+        name: _folded(title, _rows(title, rows, cells.cell, is_titled=True))
+        for name, title, rows in (
             ("timeline", roles, cells.roles(spans)),
             ("lag", "each follower's worst lag and last one", cells.followers(facts.lag)),
             ("throughput", rates, cells.rates(facts)),
@@ -147,10 +184,11 @@ def _sections(facts: Facts, drawn: Mapping[str, Picture]) -> dict[str, Html]:
             _table(tables, "pressure", "Where more came than was worked off"),
             _table(tables, "resent", "Bytes that each slave received, and again"),
         ],
+        "audits": [_audits(facts)],
         "notes": [element("ul", *(element("li", each) for each in cells.notes(facts)))],
     }
     if facts.axis is None:
-        inside = {"notes": inside["notes"]}
+        inside = {name: inside[name] for name in ("audits", "notes")}
     return {name: _section(name, *parts) for name, parts in inside.items()}
 
 

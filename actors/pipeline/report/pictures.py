@@ -35,15 +35,18 @@ def throughput(facts: Facts) -> Picture | None:
     if axis is None or not facts.throughput:
         return None
 
+    shown = (*_OUTAGE_KEYS, *[_UNKNOWN_KEY] * bool(facts.unknown))
+
     def draw(sheet: Sheet) -> None:
-        panels = sheet.rows([PANEL_PX] * len(facts.throughput))
+        panels = sheet.rows([PANEL_PX] * len(facts.throughput), [shown])
         for panel, line in zip(panels, facts.throughput, strict=True):
             _curve(panel, axis, line, 0)
-            keys = sheet.legend(panel, _OUTAGE_KEYS) if panel is panels[0] else 0
+            keys = sheet.legend(panel, shown) if panel is panels[0] else 0
             sheet.numbers(panel, f"{drawing.name(line.group)}: {line.unit}/s", keys)
             for outage in facts.outages:
                 if outage.group == line.group:
                     _shade(sheet, panel, axis, outage)
+            _hatch(sheet, panel, axis, facts.unknown.get(line.group, ()))
             sheet.over_time(panel, axis, labelled=panel is panels[-1])
 
     says = "; ".join(
@@ -78,19 +81,44 @@ def _shade(sheet: Sheet, panel: Axes, axis: TimeAxis, outage: Outage) -> None:
         panel.axvspan(begin, max(end, begin + least), gid=gid, **looks)
 
 
+_UNKNOWN: dict[str, Any] = {
+    "fill": False,
+    "edgecolor": drawing.FAINT,
+    "hatch": "\\\\..",
+    "linewidth": 0,
+}
+_UNKNOWN_KEY = Patch(**{**_UNKNOWN, "linewidth": 1}, label="unknown: events are missing")
+
+
+def _hatch(sheet: Sheet, panel: Axes, axis: TimeAxis, unknown: Iterable[tuple[int, int]]) -> None:
+    """Mark times of which nothing is known, so that no gap of a curve is taken for a 0."""
+    for first_us, last_us in unknown:
+        gid = sheet.tip("unknown: the events of whoever led then are missing")
+        for begin, end in axis.spans(first_us, last_us):
+            panel.axvspan(begin, end, gid=gid, **_UNKNOWN)
+
+
 def lag(facts: Facts) -> Picture | None:
     """How far behind each follower was, by group."""
     axis = facts.axis
     if axis is None or not facts.lag:
         return None
     groups = [(group, list(lines)) for group, lines in groupby(facts.lag, lambda each: each.group)]
+    keys_of = {
+        group: [
+            *_keys(drawing.name(line.name) for line in lines),
+            *[_UNKNOWN_KEY] * bool(facts.unknown.get(group)),
+        ]
+        for group, lines in groups
+    }
 
     def draw(sheet: Sheet) -> None:
-        panels = sheet.rows([PANEL_PX] * len(groups))
+        panels = sheet.rows([PANEL_PX] * len(groups), list(keys_of.values()))
         for panel, (group, lines) in zip(panels, groups, strict=True):
             for number, line in enumerate(lines):
                 _curve(panel, axis, line, number)
-            keys = sheet.legend(panel, _keys(drawing.name(line.name) for line in lines))
+            _hatch(sheet, panel, axis, facts.unknown.get(group, ()))
+            keys = sheet.legend(panel, keys_of[group])
             sheet.numbers(panel, f"{drawing.name(group)}: {lines[0].unit} behind", keys)
             sheet.over_time(panel, axis, labelled=panel is panels[-1])
 

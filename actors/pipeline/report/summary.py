@@ -8,19 +8,24 @@
 | verdicts | as in `audit/verdicts.json`, see `actors.pipeline.verdicts` |
 | summary | the numbers: see below |
 
+`answer`: the sentences with which the page begins, as {text, kind}; kind is a verdict's, or "".
+
 `summary`: events; events_outside, of the time that is drawn; nodes; boots; killed and gave_up, of
 these; first_us, last_us; groups, of those that have pictures: see `_group`; hidden, a sentence for
-each list, here or on the page, that was cut.
+each list, here or on the page, that was cut; incomplete, of which node which events are missing;
+unknown, by group from when to when (microseconds since 1970) nothing is known of it.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-import msgspec
+import attrs
 
 from actors.pipeline.report import cells
+from actors.pipeline.report.answer import answer, incomplete
 from actors.pipeline.report.facts import Facts, OutageCount
+from actors.pipeline.verdicts import as_dict
 
 VERSION: Final = 1
 
@@ -34,7 +39,8 @@ def summary(facts: Facts, report: str) -> dict[str, Any]:
         "tables": facts.tables_at,
         "report": report,
         "failed": bool(facts.verdicts.failures),
-        "verdicts": msgspec.to_builtins(facts.verdicts),
+        "verdicts": as_dict(facts.verdicts),
+        "answer": [attrs.asdict(each) for each in answer(facts)],
         "summary": {
             "events": facts.events,
             "events_outside": facts.outside,
@@ -45,6 +51,8 @@ def summary(facts: Facts, report: str) -> dict[str, Any]:
             "first_us": axis.stretches[0].first_us if axis else None,
             "last_us": axis.stretches[-1].last_us if axis else None,
             "hidden": list(facts.hidden),
+            "incomplete": incomplete(facts),
+            "unknown": {group: [list(each) for each in t] for group, t in facts.unknown.items()},
             "groups": {group: _group(facts, group) for group in facts.groups},
         },
     }

@@ -140,11 +140,11 @@ def time_axis(active: Iterable[Stretch]) -> tuple[TimeAxis, int]:
         active: in any order, overlapping or not; at least one.
     """
     parts = sorted(_whole_seconds(each) for each in active)
-    joined = _joined(parts, IDLE_MIN_S * US)
-    active_us = sum(each.last_us - each.first_us for each in joined)
-    joined = _joined(joined, max(IDLE_MIN_S * US, int(active_us * IDLE_SHARE)))
-    kept = sorted(sorted(joined, key=lambda each: -each.events)[:STRETCHES_MAX])
-    outside = sum(each.events for each in joined) - sum(each.events for each in kept)
+    found = joined(parts, IDLE_MIN_S * US)
+    active_us = sum(each.last_us - each.first_us for each in found)
+    found = joined(found, max(IDLE_MIN_S * US, int(active_us * IDLE_SHARE)))
+    kept = sorted(sorted(found, key=lambda each: -each.events)[:STRETCHES_MAX])
+    outside = sum(each.events for each in found) - sum(each.events for each in kept)
     return TimeAxis(tuple(kept)), outside
 
 
@@ -153,7 +153,7 @@ def _whole_seconds(stretch: Stretch) -> Stretch:
     return Stretch(first, max(last, first + US), stretch.events)
 
 
-def _joined(parts: Sequence[Stretch], idle_us: int) -> list[Stretch]:
+def joined(parts: Sequence[Stretch], idle_us: int) -> list[Stretch]:
     """Neighbours with no more than `idle_us` between them become one."""
     found: list[Stretch] = []
     for each in parts:
