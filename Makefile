@@ -26,7 +26,7 @@ help:
 	@echo "make audit     three nodes, killed again and again; then Spark judges and reports: SECONDS=60"
 	@echo "make kills     three nodes under kills, full disks, wipes and promotions, judged: SECONDS=600"
 	@echo "make dist      sdist and wheel in dist/, each tried in a clean environment"
-	@echo "make diagrams  rooms and connection states as Mermaid pictures, drawn from the code"
+	@echo "make diagrams  rooms and states as Mermaid pictures, drawn from the code"
 	@echo "make interop   only the tests beside real brokers and members (Maven, Java 17): PEER_VERSION=5.4.0"
 
 # Two stamps: who only runs the cluster needs no test tools.

@@ -6,11 +6,15 @@ import; `test_layering.py` refuses those that go up.
 
 from __future__ import annotations
 
+import enum
 import sys
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from test_layering import LEVELS, MODULES, imported, room_of
 
+from actors.dledger.core.member_state import ROLE_TRANSITIONS, Role
+from actors.dledger.core.push_effects import DISPATCHER_TRANSITIONS, DispatcherState
 from actors.ha.core.states import (
     MASTER_TRANSITIONS,
     SLAVE_TRANSITIONS,
@@ -18,7 +22,6 @@ from actors.ha.core.states import (
     Trigger,
 )
 
-Transitions = Mapping[HAConnectionState, Mapping[Trigger, HAConnectionState]]
 COMMAND = "__main__"
 
 
@@ -63,23 +66,47 @@ def rooms_picture() -> Iterator[str]:
     yield from (f"  {_node(upper)} --> {_node(lower)}" for upper, lower in drawn)
 
 
-def states_picture(table: Transitions) -> Iterator[str]:
-    """One connection's states, as the table has them."""
+def states_picture(first: enum.Enum, table: Mapping[Any, Mapping[Any, str]]) -> Iterator[str]:
+    """States as a table has them: by state, those that may follow and what leads there."""
     yield "stateDiagram-v2"
-    yield f"  [*] --> {HAConnectionState.READY.name}"
+    yield f"  [*] --> {first.name}"
     for state, following in table.items():
         if not following:
             yield f"  {state.name} --> [*]"
-        for trigger, after in following.items():
-            yield f"  {state.name} --> {after.name}: {trigger.value}"
+        for after, why in following.items():
+            yield f"  {state.name} --> {after.name}: {why}"
+
+
+def by_trigger(
+    table: Mapping[HAConnectionState, Mapping[Trigger, HAConnectionState]],
+) -> dict[HAConnectionState, dict[HAConnectionState, str]]:
+    """One connection's table, in the shape of the others."""
+    return {
+        state: {
+            after: " or ".join(each.value for each, to in following.items() if to is after)
+            for after in following.values()
+        }
+        for state, following in table.items()
+    }
 
 
 def document() -> str:
     """All pictures as Markdown."""
     parts = (
         ("Rooms, and what each needs directly", rooms_picture()),
-        ("A connection, seen by the slave", states_picture(SLAVE_TRANSITIONS)),
-        ("A connection, seen by the master", states_picture(MASTER_TRANSITIONS)),
+        (
+            "A connection, seen by the slave",
+            states_picture(HAConnectionState.READY, by_trigger(SLAVE_TRANSITIONS)),
+        ),
+        (
+            "A connection, seen by the master",
+            states_picture(HAConnectionState.READY, by_trigger(MASTER_TRANSITIONS)),
+        ),
+        ("A DLedger member's role", states_picture(Role.CANDIDATE, ROLE_TRANSITIONS)),
+        (
+            "What a DLedger leader does with one peer",
+            states_picture(DispatcherState.COMPARE, DISPATCHER_TRANSITIONS),
+        ),
     )
     return "\n".join(
         f"## {title}\n\n```mermaid\n" + "\n".join(lines) + "\n```\n" for title, lines in parts

@@ -1,9 +1,11 @@
 """The drawn pictures show what the code has."""
 
 import diagrams
+from diagrams import by_trigger
 from test_layering import LEVELS
 
-from actors.ha.core.states import SLAVE_TRANSITIONS
+from actors.dledger.core.member_state import ROLE_TRANSITIONS, Role
+from actors.ha.core.states import MASTER_TRANSITIONS, SLAVE_TRANSITIONS, HAConnectionState
 
 
 def test_edges_that_others_imply_are_left_out() -> None:
@@ -19,6 +21,13 @@ def test_every_arrow_between_rooms_goes_down() -> None:
 
 
 def test_every_transition_is_drawn() -> None:
-    drawn = list(diagrams.states_picture(SLAVE_TRANSITIONS))
+    drawn = list(diagrams.states_picture(HAConnectionState.READY, by_trigger(SLAVE_TRANSITIONS)))
     assert "  TRANSFER --> READY: connection lost" in drawn
+    assert "  SHUTDOWN --> [*]" in drawn
     assert sum(": " in line for line in drawn) == sum(map(len, SLAVE_TRANSITIONS.values()))
+    master = list(diagrams.states_picture(HAConnectionState.READY, by_trigger(MASTER_TRANSITIONS)))
+    assert "  TRANSFER --> SHUTDOWN: connection lost or stopped" in master
+    roles = list(diagrams.states_picture(Role.CANDIDATE, ROLE_TRANSITIONS))
+    assert roles[:2] == ["stateDiagram-v2", "  [*] --> CANDIDATE"]
+    assert sum(": " in line for line in roles) == sum(map(len, ROLE_TRANSITIONS.values()))
+    assert "  CANDIDATE --> LEADER: a quorum of votes" in diagrams.document()

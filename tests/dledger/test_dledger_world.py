@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
 import pytest
 from broken_core import older_terms_by_counting
 from core_member import Member
 from core_run import converge, run_seed
 from core_world import Faults, World
 
-from actors.dledger.core.member_state import Role
+from actors.dledger.core.dispatch import Dispatch
+from actors.dledger.core.member_state import ROLE_TRANSITIONS, Role
+from actors.dledger.core.push_effects import DISPATCHER_TRANSITIONS, DispatcherState
+from actors.dledger.core.roles import Roles
 from actors.dledger.core.settings import PushSettings
 
 SEEDS = 40
+UNDRAWN = {
+    ("FOLLOWER", "FOLLOWER"),
+    ("LEADER", "LEADER"),
+    ("COMPARE", "INSTALL_SNAPSHOT"),
+    ("INSTALL_SNAPSHOT", "TRUNCATE"),
+    ("INSTALL_SNAPSHOT", "COMPARE"),
+}
+"""No actors crash here, and no group has a state machine: `test_dledger_sessions` and
+`test_dledger_dispatch_install` take these."""
 SEEN = (
     "LEADER",
     "commits",
@@ -30,7 +45,9 @@ SEEN = (
 """What happens somewhere in these seeds; otherwise they show little."""
 
 
-def test_drawn_groups_keep_every_promise_and_converge() -> None:
+def test_drawn_groups_keep_every_promise_and_converge(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And take all transitions that the tables of states list, but those of UNDRAWN."""
+    taken = transitions_taken(monkeypatch)
     total: dict[str, int] = {}
     for seed in range(SEEDS):
         try:
@@ -42,6 +59,58 @@ def test_drawn_groups_keep_every_promise_and_converge() -> None:
             total[what] = total.get(what, 0) + count
     assert {what for what in SEEN if not total.get(what)} == set()
     assert total["done"] > 50 * SEEDS
+    assert taken == listed() - UNDRAWN
+
+
+Pairs: TypeAlias = set[tuple[str, str]]
+"""Transitions: the name of a state, and of the next. As numbers those of two tables are equal."""
+
+
+def listed() -> Pairs:
+    """All that the tables allow."""
+    tables: tuple[Mapping[Any, Mapping[Any, str]], ...] = (
+        ROLE_TRANSITIONS,
+        DISPATCHER_TRANSITIONS,
+    )
+    return {
+        (state.name, after.name)
+        for table in tables
+        for state, following in table.items()
+        for after in following
+    }
+
+
+def transitions_taken(patch: pytest.MonkeyPatch) -> Pairs:
+    """A set that each transition is put into from now on."""
+    taken: Pairs = set()
+    change, enter = Dispatch._change, Roles._enter
+
+    def changed(self: Dispatch, state: DispatcherState, detail: str, **words: bool) -> None:
+        taken.add((self.state.name, state.name))
+        change(self, state, detail, **words)
+
+    def entered(self: Roles, role: Role, leader: str) -> None:
+        taken.add((self.state.role.name, role.name))
+        enter(self, role, leader)
+
+    patch.setattr(Dispatch, "_change", changed)
+    patch.setattr(Roles, "_enter", entered)
+    return taken
+
+
+def test_a_transition_that_no_table_lists_is_refused() -> None:
+    world = quiet()
+    member = next(m for m in world.members.values() if m.election.state.role is Role.FOLLOWER)
+    with pytest.raises(AssertionError, match="FOLLOWER to LEADER"):
+        member.election._enter(Role.LEADER, member.name)
+    assert member.election.state.role is Role.FOLLOWER
+    leader = world.leader
+    assert leader is not None
+    dispatch = next(iter(leader.dispatches.values()))
+    assert dispatch.state is DispatcherState.APPEND
+    with pytest.raises(AssertionError, match="APPEND to TRUNCATE"):
+        dispatch._change(DispatcherState.TRUNCATE, "")
+    assert dispatch.state is DispatcherState.APPEND
 
 
 def test_a_seed_says_everything() -> None:

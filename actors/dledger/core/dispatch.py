@@ -36,6 +36,7 @@ from actors.dledger.core.compare import Found, Search
 from actors.dledger.core.patience import TAKES_NO_SNAPSHOT, Patience
 from actors.dledger.core.push_answers import misfit, said
 from actors.dledger.core.push_effects import (
+    DISPATCHER_TRANSITIONS,
     DispatchEffects,
     DispatcherState,
     LedgerSizes,
@@ -323,6 +324,7 @@ class Dispatch:
     # ---- states ----
 
     def _change(self, state: DispatcherState, detail: str, *, emits: bool = True) -> None:
+        assert state in DISPATCHER_TRANSITIONS[self.state], f"{self.state.name} to {state.name}"
         self.state, self._phase = state, self._number
         self._window.clear()
         self._probe, self._search, self._resends = None, None, 0
@@ -376,8 +378,9 @@ class Dispatch:
     def _send_probe(self, now_s: float) -> None:
         search = self._search
         if search is None or not self._begin <= search.at <= self._end:
+            if self.state is DispatcherState.TRUNCATE:
+                self._to_compare("the entry to truncate to has expired")
             search = self._search = Search(at=self._end, by_one=self.search_by_one)
-            self.state = DispatcherState.COMPARE  # what was to be truncated to has expired
         type_ = PushType.COMPARE
         if self.state is DispatcherState.TRUNCATE:
             type_ = PushType.TRUNCATE

@@ -12,6 +12,7 @@ Differs from upstream:
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from typing import Final
 
 import attrs
@@ -37,6 +38,25 @@ class Role(enum.IntEnum):
     CANDIDATE = 0
     LEADER = 1
     FOLLOWER = 2
+
+
+_FORGOTTEN: Final = "an actor of the member has forgotten the session"
+ROLE_TRANSITIONS: Final[Mapping[Role, Mapping[Role, str]]] = {
+    Role.CANDIDATE: {
+        Role.CANDIDATE: "a larger term",
+        Role.FOLLOWER: "a heartbeat of the term's leader",
+        Role.LEADER: "a quorum of votes",
+    },
+    Role.FOLLOWER: {
+        Role.CANDIDATE: "no heartbeat in time, a larger term, or asked to take over",
+        Role.FOLLOWER: _FORGOTTEN,
+    },
+    Role.LEADER: {
+        Role.CANDIDATE: "no quorum in time, a larger term, no room, or handed over",
+        Role.LEADER: _FORGOTTEN,
+    },
+}
+"""By role: the role of each session that may follow, and what leads there."""
 
 
 @attrs.frozen(kw_only=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Final, Protocol
 
 import attrs
 
@@ -17,6 +18,28 @@ class DispatcherState(enum.IntEnum):
     TRUNCATE = 1
     APPEND = 2
     INSTALL_SNAPSHOT = 3
+
+
+_S = DispatcherState
+
+DISPATCHER_TRANSITIONS: Final[Mapping[DispatcherState, Mapping[DispatcherState, str]]] = {
+    _S.COMPARE: {
+        _S.COMPARE: "no answer, or none that decides",
+        _S.TRUNCATE: "the logs part behind a common entry",
+        _S.APPEND: "the peer's log is a beginning of the leader's",
+        _S.INSTALL_SNAPSHOT: "nothing in common, and entry 0 is gone",
+    },
+    _S.TRUNCATE: {
+        _S.APPEND: "the peer has cut its log",
+        _S.COMPARE: "refused, no answer, or the entry has expired",
+    },
+    _S.APPEND: {_S.COMPARE: "refused, no answer, entries lost or expired, a new session"},
+    _S.INSTALL_SNAPSHOT: {
+        _S.TRUNCATE: "the peer has the snapshot",
+        _S.COMPARE: "it could not be sent, or a new session",
+    },
+}
+"""By state: each state that may follow it, and what leads there."""
 
 
 class LedgerSizes(Protocol):

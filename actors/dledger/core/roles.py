@@ -21,7 +21,13 @@ from actors.dledger.core.election_effects import (
 )
 from actors.dledger.core.heartbeats import HeartbeatRound
 from actors.dledger.core.leader_proof import LeaderProof, Proven
-from actors.dledger.core.member_state import TERM_MAX, MemberState, Role, SavedVote
+from actors.dledger.core.member_state import (
+    ROLE_TRANSITIONS,
+    TERM_MAX,
+    MemberState,
+    Role,
+    SavedVote,
+)
 from actors.dledger.core.preferred import PreferredPauses
 from actors.dledger.core.settings import (
     BEHIND_PAUSE_S,
@@ -174,7 +180,6 @@ class Roles:
     def to_leader(self) -> None:
         """Lead in the present term, in which a quorum voted for this member."""
         state = self.state
-        assert state.role is Role.CANDIDATE
         assert state.end_final
         self.round, self.raise_term, self.heard = None, False, PeersHeard()
         self.counts_from_now()  # no member has a longer log
@@ -198,6 +203,7 @@ class Roles:
 
     def _enter(self, role: Role, leader: str) -> None:
         state = self.state
+        assert role in ROLE_TRANSITIONS[state.role], f"{state.role.name} to {role.name}"
         state.role, state.leader = role, leader
         state.session += 1
         self.draft.proven += self.proof.lost()
