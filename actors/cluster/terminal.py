@@ -6,7 +6,7 @@ Pure functions; `painter.py` has the thread that writes.
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias
 
 import attrs
@@ -25,7 +25,7 @@ from actors.client.status_text import (
     state_text,
 )
 from actors.cluster.summary import leads_text
-from actors.cluster.view import ClusterView, FeedView, NodeView, Rates, TreeView, clock, is_gone
+from actors.cluster.view import ClusterView, FeedView, NodeView, Rates, TreeView, clock
 from actors.config.command_line import folded
 from actors.config.kind import Terms
 from actors.group_status import DAMAGED, MENDED, STANDS_STILL, GroupStatus, Peer
@@ -183,8 +183,7 @@ def _rows(view: ClusterView, group: str, rates: Mapping[str, Rates], wide: bool)
     """Whoever leads first; cells by their column's name. What a leader that does not answer has
     said of others is past.
     """
-    found, speed = view.leader_of(group), rates.get(group, Rates())
-    away = {node.node for node in view.nodes if is_gone(node)}
+    found, speed, away = view.leader_of(group), rates.get(group, Rates()), _away(view)
     lead = None if found is None or found[0] in away else found[1]
     peers = {} if lead is None else {peer.node: peer for peer in lead.peers}
     members = [node for node in view.nodes if group in node.groups]
@@ -229,20 +228,20 @@ def _state(
     own: GroupStatus,
     lead: GroupStatus | None,
     peer: Peer | None,
-    away: Collection[str],
+    away: Mapping[str, str],
 ) -> RenderableType:
     """What the node says of itself comes first, then what the leader says of it.
 
     Args:
         lead, peer: what an answering leader says of the group and of this node; None: nothing.
-        away: the nodes that do not answer.
+        away: see `_away`.
     """
     if node.state != "running" or (own.leads and not own.troubles):
         return Text(node.state, STYLES.get(node.state, ""))
     if own.troubles:
         return Text(as_typed(own.troubles[0]), "red" if DAMAGED in own.findings else "yellow")
     if own.leader in away:
-        return Text(f"its {own.terms.leader} {own.leader} is away", "yellow")
+        return Text(f"its {own.terms.leader} {own.leader} {away[own.leader]}", "yellow")
     if peer is not None and peer.refused:
         return Text(state_text(peer), "yellow")
     if lead is None or peer is None or not peer.is_well:
@@ -254,6 +253,12 @@ def _state(
         return bar
     state = f": {peer.state}" if peer is not None and peer.state else ""
     return Text(f"follows {own.leader}{state}" if own.leader else "knows no leader")
+
+
+def _away(view: ClusterView) -> dict[str, str]:
+    """The nodes that do not answer, with what is said of them."""
+    words = {"away": "does not answer", "starting": "is starting"}
+    return {node.node: words[node.state] for node in view.nodes if node.state in words}
 
 
 def _progress(lead: GroupStatus, peer: Peer) -> RenderableType | None:
@@ -347,8 +352,7 @@ def plain_lines(
 
 def _plain_text(view: ClusterView, group: str) -> tuple[list[str], str]:
     """What is known of it, and where no leader answers why not; "": one does, or nobody says."""
-    found, said = view.leader_of(group), view.of(group)
-    away = {node.node for node in view.nodes if is_gone(node)}
+    found, said, away = view.leader_of(group), view.of(group), _away(view)
     if found is not None and found[0] not in away:
         node, own = found
         peers = (f"{peer_text(own, peer)};" for peer in own.peers)
@@ -361,7 +365,7 @@ def _plain_text(view: ClusterView, group: str) -> tuple[list[str], str]:
         return [f"{leads_text(leader, terms, epoch, is_said=is_said)};", *ends], ""
     lacks = [f"{node}: {'; '.join(own.troubles)}" for node, own in answer.items() if own.troubles]
     if leader:
-        lacks.insert(0, f"{leader} does not answer")
+        lacks.insert(0, f"{leader} {away[leader]}")
     return [f"no {terms.leader} answers;", *ends], ", ".join(lacks)
 
 

@@ -314,7 +314,9 @@ def test_slaves_of_a_master_that_is_away_are_not_in_sync() -> None:
     """What it said of them was true while it answered."""
     found = picture(cluster(nodes=(node("n0", master(), "away"), node("n1", slave_group()))))
     assert "in sync" not in found
-    assert found.split("\n")[4].endswith("69999000                    its master n0 is away")
+    assert found.split("\n")[4].endswith(
+        "69999000                    its master n0 does not answer"
+    )
 
 
 def test_a_slave_that_needs_what_is_deleted_is_not_in_transfer() -> None:
@@ -344,6 +346,9 @@ def test_why_nobody_leads_is_said_once_per_change() -> None:
     both = "answers: n0 does not answer, n1: connecting: it began empty;"
     assert lines(away, other).startswith(usual.replace("answers;", both))
     assert lines(away, other).startswith(usual)
+    starts = NodeView(node="n0", state="starting", groups={}, tree=None)
+    first_start = usual.replace("answers;", "answers: n0 is starting;")
+    assert lines(starts, follows).startswith(first_start)
     assert lines(node("n0", master()), follows).startswith("0:00:12 orders: n0 master at ")
     assert lines(away, follows).startswith(first)
 
