@@ -1,8 +1,8 @@
 """`run`: nodes up, feed on, view on, until a reason to stop; then down in order, with a summary.
 
 Order of a stop: no more appends from the feed, its last answers, no more appends from anybody, what
-slaves and followers lack (at most `drain_timeout_s`), a last look for the summary, then the nodes,
-masters first.
+slaves and followers lack (at most `drain_timeout_s`, and DRAIN_STANDS_S while they take nothing), a
+last look for the summary, then the nodes, masters first.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from actors.config import ClusterConfig
 from actors.config.command_line import stop_signals
 from actors.config.kind import Terms
 from actors.config.kinds import kind_of
+from actors.config.model import DRAIN_STANDS_S
 from actors.group_status import FENCED, REFUSED
 from actors.own_process import as_typed
 from actors.readable import readable
@@ -40,6 +41,8 @@ WAIT_NOTED_S = 1.0
 """When an ordered stop that somebody asked for says whom it waits for."""
 LAST_LOOK_S = 2.0
 DRAIN_LOOK_S = 0.05
+NO_ANSWER = "does not answer"
+"""What is said of a node of the run that may have crashed, and be back any moment."""
 NOTES_MAX = 100
 NOTE_SHOWN_S = 60.0
 """How long a view shows a note; what lasts is seen in the states."""
@@ -88,7 +91,7 @@ def lacking(
 
 def lacks(lag: int | None, unit: str, group: str) -> str:
     """What it lacks, as text for people. Args: lag: in `unit`; None: it does not answer."""
-    return f"does not answer in {group}" if lag is None else f"lacks {lag} {unit} of {group}"
+    return f"{NO_ANSWER} in {group}" if lag is None else f"lacks {lag} {unit} of {group}"
 
 
 @attrs.frozen
@@ -380,7 +383,14 @@ class Run:
         self._waits_until_s = trio.current_time() + self.config.drain_timeout_s
         with trio.move_on_at(self._waits_until_s):
             await self.links.look_again(LAST_LOOK_S)
-            while lacking(self.links.views(), self._members(), backend.expected):
+            before: tuple[str, ...] = ()
+            moved_s = trio.current_time()
+            while waits := lacking(self.links.views(), self._members(), backend.expected):
+                now_s = trio.current_time()
+                if waits != before or any(NO_ANSWER in line for line in waits):
+                    before, moved_s = waits, now_s
+                elif now_s >= moved_s + DRAIN_STANDS_S:
+                    break
                 await trio.sleep(DRAIN_LOOK_S)
                 await self.links.look_again(LAST_LOOK_S)
         await self.links.look_again(LAST_LOOK_S)

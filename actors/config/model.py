@@ -23,6 +23,10 @@ from actors.config.group import Group
 EventsPolicy: TypeAlias = Literal["drop", "stop"]
 
 FORMAT_VERSION = 1
+DRAIN_STANDS_S = 3.0
+"""An ordered stop waits so long for peers that take nothing meanwhile: one that hangs, or whose
+machine has gone, stays connected until housekeeping ends that.
+"""
 
 
 def _mapping(values: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -95,8 +99,8 @@ class ClusterConfig:
         answer_timeout_s: how long one node waits for another's answer, and `promote`, `resync`,
             `status` and `stop` for a node's, before it counts as silent. A promotion that replaces
             a hanging master waits for that.
-        drain_timeout_s: how long an ordered stop sends connected slaves what they lack, and how
-            long a hand-over may take.
+        drain_timeout_s: how long an ordered stop sends connected slaves what they lack, as long
+            as they take it (DRAIN_STANDS_S), and how long a hand-over may take.
         stop_timeout_s: how long a node's tree may then take to stop; what still runs is killed.
         events: the event log's settings.
         demo: the example's feed.

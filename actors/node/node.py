@@ -13,6 +13,7 @@ import trio
 from actors.api.failures import RequestRefused
 from actors.api.handle import AppendOutcome, EventSubscription, NodeIdentity
 from actors.config import ClusterConfig, stated
+from actors.config.model import DRAIN_STANDS_S
 from actors.errors import UnknownName
 from actors.events.sink import EventSink
 from actors.log import Log
@@ -29,9 +30,6 @@ R = TypeVar("R")
 STATUS_TIMEOUT_S: Final = 5.0
 # How often a stop looks whether the slaves have caught up: nobody waits for it but the stop.
 DRAIN_LOOK_S: Final = 0.02
-DRAIN_STANDS_S: Final = 3.0
-"""A stop waits so long for peers that take nothing meanwhile: one that hangs, or whose machine has
-gone, is connected until housekeeping ends that."""
 
 
 class Node:

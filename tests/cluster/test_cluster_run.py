@@ -16,6 +16,7 @@ from actors.cluster.links import Links
 from actors.cluster.run import NOTE_SHOWN_S, START_WAIT_S, Feeding, lacking
 from actors.cluster.summary import as_text
 from actors.cluster.view import ClusterView, NodeView
+from actors.config.model import DRAIN_STANDS_S
 from actors.errors import ConfigError
 
 
@@ -88,7 +89,7 @@ async def test_an_ordered_stop_says_whom_it_waits_for(
         await trio.sleep(0.2)
         waits = "stopping: n1 lacks 5 bytes of orders; waits 9 s more at most"
         assert notes[1:] == [f"{waits}, a second signal ends it now"]
-    assert found[0].seconds == pytest.approx(0.5 + CONFIG.drain_timeout_s, abs=0.1)
+    assert found[0].seconds == pytest.approx(0.5 + DRAIN_STANDS_S, abs=0.1)
     assert len(notes) == 2
 
 
@@ -200,9 +201,22 @@ async def test_a_note_has_its_time_and_leaves(autojump_clock: trio.abc.Clock, wo
 
 
 async def test_drain_is_bounded(autojump_clock: trio.abc.Clock, world: World) -> None:
+    """Also for a slave that takes a little again and again, and never has all."""
+    run = make(world, for_s=1.0)
+    async with trio.open_nursery() as nursery:
+        found = await started(nursery, run, world)
+        for lag in range(100, 50, -1):
+            world.nodes["n0"].group = master(slaves=[slave("n1", lag_bytes=lag)])
+            await trio.sleep(1)
+    assert found[0].seconds == pytest.approx(1 + CONFIG.drain_timeout_s, abs=0.5)
+
+
+async def test_a_slave_that_takes_nothing_is_not_waited_for_long(
+    autojump_clock: trio.abc.Clock, world: World
+) -> None:
     world.nodes["n0"].group = master(slaves=[slave("n1", lag_bytes=5)])
     summary = await make(world, for_s=1.0).run(world.open)
-    assert summary.seconds == pytest.approx(1 + CONFIG.drain_timeout_s, abs=0.5)
+    assert summary.seconds == pytest.approx(1 + DRAIN_STANDS_S, abs=0.5)
 
 
 async def test_drain_waits_for_connected_slaves(
@@ -213,9 +227,11 @@ async def test_drain_waits_for_connected_slaves(
     run = make(world, for_s=1.0)
     async with trio.open_nursery() as nursery:
         found = await started(nursery, run, world)
-        await trio.sleep(4)
+        await trio.sleep(2.5)
+        world.nodes["n0"].group = master(slaves=[slave("n1", lag_bytes=3), away])
+        await trio.sleep(2.5)
         world.nodes["n0"].group = master(slaves=[slave("n1"), away])
-    assert found[0].seconds == pytest.approx(4.5, abs=1)
+    assert found[0].seconds == pytest.approx(5.5, abs=0.5)
 
 
 async def test_fed_to_the_end(autojump_clock: trio.abc.Clock, world: World) -> None:

@@ -8,8 +8,8 @@ import trio
 from service_kit import ledger_alone
 
 from actors.config import ClusterConfig
+from actors.config.model import DRAIN_STANDS_S
 from actors.errors import Closed
-from actors.node.node import DRAIN_STANDS_S
 from actors.sim.cluster import SimCluster, classic_config
 
 pytest_plugins = ["actors.sim.plugin"]
