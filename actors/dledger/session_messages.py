@@ -30,8 +30,8 @@ class Resting:
 
 
 @attrs.frozen(kw_only=True)
-class Following:
-    """This member follows `leader`, and its whole log is stored (on the disk, if synced).
+class _Working:
+    """The whole log of a member that follows or leads is stored (on the disk, if synced).
 
     Attributes:
         begin, end, end_term: the first and the last entry of the own log, and the last one's term;
@@ -41,7 +41,6 @@ class Following:
 
     session: int
     term: int
-    leader: str
     begin: int
     end: int
     end_term: int
@@ -49,21 +48,15 @@ class Following:
 
 
 @attrs.frozen(kw_only=True)
-class Leading:
-    """This member leads, and its whole log is stored (on the disk, if synced).
+class Following(_Working):
+    """This member follows `leader`."""
 
-    Attributes:
-        begin, end, end_term: the first and the last entry of the own log, and the last one's term;
-            -1 if it is empty.
-        committed: the committed index as far as known; -1 for none.
-    """
+    leader: str
 
-    session: int
-    term: int
-    begin: int
-    end: int
-    end_term: int
-    committed: int
+
+@attrs.frozen(kw_only=True)
+class Leading(_Working):
+    """This member leads."""
 
 
 @attrs.frozen(kw_only=True)

@@ -85,21 +85,14 @@ class SessionBroadcast:
             await ref.tell(change)
 
     def _change_of(self, role: RoleChanged, log: LedgerGrew) -> SessionChange:
+        work = {
+            "session": role.session,
+            "term": role.term,
+            "begin": log.begin_index,
+            "end": log.end_index,
+            "end_term": log.end_term,
+            "committed": log.committed_index,
+        }
         if role.role is Role.LEADER:
-            return Leading(
-                session=role.session,
-                term=role.term,
-                begin=log.begin_index,
-                end=log.end_index,
-                end_term=log.end_term,
-                committed=log.committed_index,
-            )
-        return Following(
-            session=role.session,
-            term=role.term,
-            leader=role.leader,
-            begin=log.begin_index,
-            end=log.end_index,
-            end_term=log.end_term,
-            committed=log.committed_index,
-        )
+            return Leading(**work)
+        return Following(leader=role.leader, **work)
