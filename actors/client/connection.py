@@ -338,6 +338,10 @@ async def _try(
                         nursery.cancel_scope.cancel()
         except (SocketClosed, RemoteProtocolError, trio.BrokenResourceError) as error:
             raise _not_welcome(where, own, error) from error
+        except (ConnectionResetError, BrokenPipeError) as error:
+            if not where.port:
+                raise
+            raise ConnectionError(_refused_text(where, own)) from error
     if failure is not None:
         raise failure
     if opening.cancelled_caught:
@@ -349,17 +353,21 @@ def _not_welcome(where: Address, own: str, error: Exception) -> ConnectionError:
     if isinstance(error, SocketClosed) and error.code == frame_socket.TRY_AGAIN_LATER:
         return NoSlot(f"{where}: {error.said or error}")
     if isinstance(error, SocketClosed) and error.unopened:  # what a node does that is full, too
-        text = f"{where}: {error}{_other_ports(where)}"
-        if where.port:
-            text = (
-                f"{where}: the connection was closed unheard: refused by address, as the node's"
-                f" cluster file names no node at {own}, or too many connect at once"
-                f"{_other_ports(where)}"
-            )
+        text = _refused_text(where, own) if where.port else f"{where}: {error}"
         return NoSlot(text, confirmed=False)
+    if where.port and str(error) == frame_socket.NODE_GONE:
+        return ConnectionError(_refused_text(where, own))
     if isinstance(error, SocketClosed) and error.code == frame_socket.GOING_AWAY:
         return ConnectionError(f"{where}: the node ended the connection: {error}")
     return ConnectionError(f"{where}: not a node's API socket{_other_ports(where)}: {error}")
+
+
+def _refused_text(where: Address, own: str) -> str:
+    """Of a port that ends a connection before it has said anything. Args: own: this end's host."""
+    return (
+        f"{where}: the connection was closed at once: refused by address, as the node's cluster"
+        f" file names no node at {own}, or too many connect at once{_other_ports(where)}"
+    )
 
 
 def _other_ports(where: Address) -> str:

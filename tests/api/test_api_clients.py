@@ -17,6 +17,7 @@ from trio.testing import MockClock
 from actors.api import frame_socket
 from actors.api.frame_socket import SocketClosed
 from actors.api.limits import ApiLimits
+from actors.client.connection import connect
 from actors.events.client import APIConnectionClosed
 from actors.sim.network import NetworkOptions
 from wire.api import frames
@@ -141,6 +142,15 @@ async def test_only_members_may_come_over_tcp(autojump_clock: MockClock) -> None
                 assert not allowed
         (refused,) = served.events("APIConnectionRefused")
         assert refused.reason == "unknown address"
+
+
+async def test_who_comes_from_another_address_reads_that(autojump_clock: MockClock) -> None:
+    """It was a peer that went away, or a port that is none of a node."""
+    async with serving() as served:
+        words = "closed at once: refused by address, as the node's cluster file names no node at "
+        with pytest.raises(ConnectionError, match=words):
+            async with connect((NODE, PORT), network=served.stranger, wait_s=0.0):
+                raise AssertionError("not reached")
 
 
 # Bad clients.
