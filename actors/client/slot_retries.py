@@ -47,9 +47,11 @@ class Pauses:
 
     seed: str
     _most_s: float = PAUSE_FIRST_S
-    _rng: random.Random = attrs.field(
-        default=attrs.Factory(lambda pauses: random.Random(pauses.seed), takes_self=True)
-    )
+    _rng: random.Random = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        # A path may have bytes that the locale has no characters for.
+        self._rng = random.Random(self.seed.encode("utf-8", "surrogateescape"))
 
     def next_s(self) -> float:
         """Seconds."""

@@ -57,9 +57,12 @@ def loads(text: str, path: str) -> ClusterConfig:
         found += _semantic_problems_of_the_rest(table, found)
     else:
         found = semantics.problems(config) + _names_in_another_encoding(config)
+    if not found:
+        config = _absolute(config, path)
+        found = _names_in_no_encoding(config)
     if found:
         raise ConfigError(tuple(problem.line(path) for problem in found))
-    return _absolute(config, path)
+    return config
 
 
 def validate(config: ClusterConfig) -> None:
@@ -106,12 +109,25 @@ def _names_in_another_encoding(config: ClusterConfig) -> list[Problem]:
     names: dict[KeyPath, str] = {("data_dir",): config.data_dir}
     if config.demo.feed is not None:
         names["demo", "feed", "file"] = config.demo.feed.file
-    expected = f"a name in ASCII while the locale's encoding is {encoding} (or set LC_ALL=C.UTF-8)"
     return [
-        Problem(key, expected, describe(name))
+        Problem(key, _in_ascii(), describe(name))
         for key, name in names.items()
         if encoding != "utf-8" and not name.isascii()
     ]
+
+
+def _in_ascii() -> str:
+    encoding = sys.getfilesystemencoding()
+    return f"a name in ASCII while the locale's encoding is {encoding} (or set LC_ALL=C.UTF-8)"
+
+
+def _names_in_no_encoding(config: ClusterConfig) -> list[Problem]:
+    """A folder whose bytes this process has no characters for: nodes could not write of it."""
+    try:
+        config.data_dir.encode()
+    except UnicodeEncodeError:
+        return [Problem(("data_dir",), _in_ascii(), describe(config.data_dir))]
+    return []
 
 
 def _printable(file: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import attrs
@@ -147,6 +149,35 @@ def test_a_mark_of_the_encoding_is_no_key(tmp_path: Path) -> None:
     file = tmp_path / "c.toml"
     file.write_bytes(b"\xef\xbb\xbf" + EXAMPLE.read_bytes())
     assert load(file).name == load(EXAMPLE).name
+
+
+@pytest.mark.real_io
+def test_a_folder_that_the_locale_has_no_characters_for_is_one_line(tmp_path: Path) -> None:
+    """Its nodes could not name it in their events."""
+    folder = tmp_path / "t\N{LATIN SMALL LETTER U WITH DIAERESIS}"
+    folder.mkdir()
+    file = folder / "c.toml"
+    file.write_text(re.sub("data_dir = .*", 'data_dir = "var"', EXAMPLE.read_text()))
+    env = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run(
+        [sys.executable, "-m", "actors.cli", "check", str(file)],
+        env=env,
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+    )
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    assert b"key data_dir: expected a name in ASCII while the locale's encoding is ascii" in line
+    assert b"(or set LC_ALL=C.UTF-8)" in line
+    assert (
+        subprocess.run(
+            [sys.executable, "-m", "actors.cli", "check", str(file)],
+            env={**env, "LC_ALL": "C.UTF-8"},
+            cwd=Path(__file__).parents[2],
+            capture_output=True,
+        ).returncode
+        == 0
+    )
 
 
 def test_an_integer_is_a_number() -> None:
