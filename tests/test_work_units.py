@@ -70,7 +70,8 @@ def test_workers_take_whole_units(tmp_path: Path) -> None:
 
 @pytest.mark.real_io
 @pytest.mark.parametrize(
-    "rooms", [("service", "switching", "scripts"), ("sim", "modes", "service"), ("bench", "interop")]
+    "rooms",
+    [("service", "switching", "scripts"), ("sim", "modes", "service"), ("bench", "interop")],
 )
 def test_any_selection_of_rooms_is_collected(rooms: tuple[str, ...]) -> None:
     """What one room imports is not in another one's way."""

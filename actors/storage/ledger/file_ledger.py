@@ -195,6 +195,7 @@ class FileLedger(LedgerStore):
         self.next_index = self.end_index + 1
         self.committed_index, self._synced_bytes = opened.committed_index, opened.log.written_bytes
         self._sync: SyncWork | None = None
+        self._goes_on_bytes = 0  # where the first entry of a log that began anew is to lie
         self._risky = self._mark_dirty = self._is_synced = False
         self._guard = DiskGuard(layout.root, env.disk)
         self._changing, self._reading = self._guard.changing, self._guard.reading
@@ -207,7 +208,7 @@ class FileLedger(LedgerStore):
 
     @property
     def end_bytes(self) -> int:
-        return self._log.written_bytes
+        return max(self._log.written_bytes, self._goes_on_bytes)
 
     def opening_events(self) -> tuple[object, ...]:
         return self.opened.events()
@@ -220,9 +221,9 @@ class FileLedger(LedgerStore):
             raise LogFull(self._cleaner.full_text())
         self._is_synced = False
         with self._changing("the append"):
-            if self.end_index < 0 and batch.runs[0][0] != self._log.written_bytes:
-                self._log.restart_at(batch.runs[0][0])  # A log's first file begins with an entry.
             try:
+                if self.end_index < 0:
+                    self._begin_at(batch.runs[0][0])
                 self._log.reserve(batch.end_bytes)
                 self._index.reserve(batch.records)
                 self._sums.reserve(batch.sums)
@@ -236,6 +237,7 @@ class FileLedger(LedgerStore):
             self._index.append(batch.records)
             self._sums.append(batch.sums)
         self._cleaner.wrote()
+        self._goes_on_bytes = 0
         if self.end_index < 0:
             self.begin_index = batch.first_index
         self.end_index, self.end_term, self.next_index = (
@@ -279,7 +281,8 @@ class FileLedger(LedgerStore):
 
     def _drop_all(self, index: int, pos_bytes: int) -> None:
         """The mark first; then the files from the last to the first, so that a crash in between
-        leaves a beginning of the log; then what fills the new first file up to the next entry.
+        leaves a beginning of the log; then what fills the new first file up to the next entry. On a
+        full disk the next entry brings that with it, once there is room for both.
         """
         assert self._sync is None, "no sync may be under way"
         head_bytes = pos_bytes % self._log.segment_bytes
@@ -292,10 +295,24 @@ class FileLedger(LedgerStore):
             self._log.restart_at(pos_bytes - head_bytes)
             self._index.restart_at(index)
             self._sums.restart_at(index)
-            if head_bytes:
-                self._log.fill(head_bytes)
+            self._goes_on_bytes = pos_bytes
+            with suppress(NoRoom):
+                self._begin_at(pos_bytes)
         self.begin_index = self.end_index = self.end_term = self.synced_index = NONE
         self.next_index, self._synced_bytes = index, 0
+
+    def _begin_at(self, pos_bytes: int) -> None:
+        """Have the first entry of an empty log lie there: what is before it in its file is filled.
+
+        Raises: NoRoom: nothing was written; another OSError.
+        """
+        if self._log.written_bytes == pos_bytes:
+            return
+        head_bytes = pos_bytes % self._log.segment_bytes
+        self._log.restart_at(pos_bytes - head_bytes)
+        if head_bytes:
+            self._log.reserve(pos_bytes)
+            self._log.fill(head_bytes)
 
     def _keep_aside(self, end_bytes: int) -> Generator[None, None, None]:
         assert self._sync is None, "no sync may be under way"

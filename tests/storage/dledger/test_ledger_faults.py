@@ -103,6 +103,23 @@ def test_a_failed_write_ends_the_use_and_a_start_finds_what_was_synced(
     assert again.vote == TermVote(1, "n0")
 
 
+def test_a_log_that_goes_on_elsewhere_on_a_full_disk_waits_with_its_first_bytes() -> None:
+    """All of it has left by then. What stands before its first entry in that file comes with it."""
+    disk = sim_disk()
+    ledger = filled(disk)
+    index, pos = ledger.next_index + 100, 30 * FILE + 500
+    disk.faults.fail("prepare", errno.ENOSPC, path_part="data/", times=2)
+    finish(ledger.restart_at(index, pos))
+    assert (ledger.end_index, ledger.next_index, ledger.end_bytes) == (-1, index, pos)
+    entries = chain([b"on"], term=2, index=index, pos=pos)
+    with pytest.raises(LogFull):
+        ledger.append_as_follower(entries)
+    assert (ledger.end_index, ledger.end_bytes) == (-1, pos)
+    ledger.append_as_follower(entries)
+    assert model(ledger) == [(index, 2, b"on")]
+    sync(ledger, disk)
+
+
 def test_a_disk_that_is_full_takes_no_entries() -> None:
     """As it was at the last look; expiry makes room when it may."""
     disk = SimDisk(sim_disk()._rng, DiskOptions(capacity_bytes=40 * 4096))
