@@ -1,4 +1,4 @@
-"""`make audit` before it starts anything: what it is told, and the folder that it takes."""
+"""`make audit` before it starts anything: what it is sent, and the folder that it takes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import audit
 import pytest
 
 
-def told(monkeypatch: pytest.MonkeyPatch, *words: str) -> None:
+def reported(monkeypatch: pytest.MonkeyPatch, *words: str) -> None:
     monkeypatch.setattr(sys, "argv", ["audit.py", *words])
     audit.arguments()
 
@@ -24,7 +24,7 @@ def test_a_folder_with_somebody_s_files_is_refused(
     (tmp_path / "data" / "mine").write_text("mine")
     (tmp_path / "cluster.toml").write_text("mine, too")
     with pytest.raises(SystemExit) as ended:
-        told(monkeypatch, "--folder", str(tmp_path))
+        reported(monkeypatch, "--folder", str(tmp_path))
     assert ended.value.code == 2
     assert "not those of an earlier run" in capsys.readouterr().err
     assert (tmp_path / "data" / "mine").exists()
@@ -48,7 +48,7 @@ def test_a_run_that_says_nothing_is_refused(
     words: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        told(monkeypatch, "--folder", str(tmp_path), *words)
+        reported(monkeypatch, "--folder", str(tmp_path), *words)
     assert ended.value.code == 2
 
 
@@ -97,7 +97,7 @@ def test_a_report_that_never_comes_is_one_line(
 def test_only_the_cluster_itself_can_be_late_to_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What else is waited for in vain is told as what it is; nothing is left running."""
+    """What else is waited for in vain is reported as what it is; nothing is left running."""
     waits = "import time; time.sleep(600)"
     start = subprocess.Popen
     monkeypatch.setattr(

@@ -53,7 +53,7 @@ _CLASSIC: dict[int, str] = {
     23: "topics are deleted and added again with every synchronisation",
     24: "deleted topics stay on the slave",
     25: "a cut record at the slave's end is an error in its log",
-    26: "a failed sync is told as success",
+    26: "a failed sync is reported as success",
     27: "readers see what is not replicated",
     28: "the client spins",
     29: "a little latency costs most of the throughput",

@@ -10,7 +10,7 @@ from typing import TypeAlias, assert_never
 
 import attrs
 
-from actors.api.credentials import Gate
+from actors.api.credentials import ConnectionGate
 from actors.api.slots import Slots
 from actors.env.protocols import Listener, Network, Stream
 from actors.errors import ConfigError
@@ -45,7 +45,7 @@ class TcpEndpoint:
     host: str
     port: int
     allowed: tuple[str, ...]
-    gate: Callable[[], Gate]
+    gate: Callable[[], ConnectionGate]
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
@@ -68,7 +68,7 @@ class AcceptSocket(Accepting):
     network: Network
     endpoint: Endpoint
     slots: Slots
-    make_child: Callable[[Stream, str, Gate | None], ChildSpec]
+    make_child: Callable[[Stream, str, ConnectionGate | None], ChildSpec]
     next_connection: Callable[[], int]
 
     async def listen(self) -> Listener:

@@ -29,7 +29,7 @@ class Budget:
 
 
 @attrs.define(eq=False)
-class Reading:
+class ReadShare:
     """What one connection holds of `received`.
 
     Attributes:

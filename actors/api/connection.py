@@ -19,9 +19,9 @@ import trio
 
 from actors.api import answers, convert, failures, frame_socket, subscription
 from actors.api.answers import Slow
-from actors.api.budget import Answering, Budget, Reading
+from actors.api.budget import Answering, Budget, ReadShare
 from actors.api.convert import BatchForm
-from actors.api.credentials import READS_ONLY, WHOLLY_TRUSTED, Admission, Gate
+from actors.api.credentials import READS_ONLY, WHOLLY_TRUSTED, Admission, ConnectionGate
 from actors.api.failures import RequestRefused
 from actors.api.frame_socket import FrameSocket, SocketClosed
 from actors.api.handle import AppendOutcome, NodeHandle
@@ -131,10 +131,10 @@ class Connection(Actor[_Inbox]):
     _limits: ApiLimits
     _budget: Budget
     _slots: Slots
-    _gate: Gate | None  # of the node's port; None: it came over the socket file
+    _gate: ConnectionGate | None  # of the node's port; None: it came over the socket file
     _admission: Admission = attrs.field(init=False)
     _slot: Slot = attrs.field(init=False)
-    _reading: Reading = attrs.field(init=False)
+    _reading: ReadShare = attrs.field(init=False)
     _answering: Answering = attrs.field(init=False)
     _socket: FrameSocket | None = None
     _client: str | None = None
@@ -148,7 +148,7 @@ class Connection(Actor[_Inbox]):
     _filled: bool = False  # whether _OutboxFilled is on its way
 
     def __attrs_post_init__(self) -> None:
-        self._reading = Reading(self._budget.received, self._limits.send_timeout_s)
+        self._reading = ReadShare(self._budget.received, self._limits.send_timeout_s)
         self._answering = Answering(self._budget.read)
         self._in_flight = InFlight(self._limits, self._reading)
         self._outbox = Outbox(self._encoded, self._in_flight.release, self._answering.end)

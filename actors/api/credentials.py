@@ -91,14 +91,14 @@ class Credentials:
         self._last.text = text
         return secret
 
-    def gate(self, node: str, hosts: frozenset[str]) -> Gate:
+    def gate(self, node: str, hosts: frozenset[str]) -> ConnectionGate:
         """For one connection to `node`, which the members know by `hosts`."""
         challenge = self.secret_store.fresh(CHALLENGE_BYTES)
-        return Gate(credentials=self, node=node, hosts=hosts, challenge=challenge)
+        return ConnectionGate(credentials=self, node=node, hosts=hosts, challenge=challenge)
 
 
 @attrs.frozen
-class Identity:
+class ExpectedNode:
     """The node that is expected at a port.
 
     Attributes:
@@ -110,7 +110,7 @@ class Identity:
     credentials: Credentials
 
 
-def greet(hello: frames.Hello, expected: Identity | None, challenge: bytes) -> Greeting:
+def greet(hello: frames.Hello, expected: ExpectedNode | None, challenge: bytes) -> Greeting:
     """Make a hello that proves what can be proved.
 
     Args:
@@ -194,7 +194,7 @@ READS_ONLY: Final = (
 
 
 @attrs.frozen(kw_only=True)
-class Gate:
+class ConnectionGate:
     """What a node demands of one connection at its port.
 
     Web browsers let any page connect anywhere, and say in Origin which page it is: no program does.

@@ -17,7 +17,7 @@ import trio
 import trio_websocket
 import wsproto.events
 
-from actors.api.credentials import LOCAL_HOST, Gate
+from actors.api.credentials import LOCAL_HOST, ConnectionGate
 from actors.env.protocols import Address, Stream
 from wire.api.frames import FRAME_BYTES_MAX
 from wire.api.proof import CHALLENGE_HEADER, challenge_of
@@ -165,7 +165,7 @@ def host_of(request: object) -> str:
 
 @asynccontextmanager
 async def accept(
-    stream: Stream, before_read: BeforeRead | None = None, gate: Gate | None = None
+    stream: Stream, before_read: BeforeRead | None = None, gate: ConnectionGate | None = None
 ) -> AsyncIterator[FrameSocket]:
     """Serve one WebSocket on an accepted stream; the stream is closed at the end.
 

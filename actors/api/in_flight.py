@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import trio
 
-from actors.api.budget import Reading
+from actors.api.budget import ReadShare
 from actors.api.limits import ApiLimits
 
 
@@ -18,7 +18,7 @@ class InFlight:
     """
 
     _limits: ApiLimits
-    _reading: Reading
+    _reading: ReadShare
     _taken: dict[int, int] = attrs.field(factory=dict)  # request -> bytes of its frame
     _taken_bytes: int = 0
     _unread: int = 0

@@ -21,7 +21,7 @@ import trio
 from actors.api.accept_socket import AcceptSocket, Endpoint, TcpEndpoint, UnixEndpoint
 from actors.api.budget import Budget
 from actors.api.connection import Connection
-from actors.api.credentials import Credentials, Gate, MemberNetwork
+from actors.api.credentials import ConnectionGate, Credentials, MemberNetwork
 from actors.api.handle import NodeHandle
 from actors.api.limits import ApiLimits, limits_of
 from actors.api.slots import Slots
@@ -98,7 +98,7 @@ def api_spec(
     budget, slots = Budget.of(limits), Slots(limits, members or {}, trio.current_time)
     numbers = itertools.count(1)
 
-    def make_child(stream: Stream, name: str, gate: Gate | None) -> ChildSpec:
+    def make_child(stream: Stream, name: str, gate: ConnectionGate | None) -> ChildSpec:
         return ChildSpec(
             name=name,
             start=lambda: Connection(

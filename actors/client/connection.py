@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import trio
 
 from actors.api import convert, frame_socket
-from actors.api.credentials import Identity, greet
+from actors.api.credentials import ExpectedNode, greet
 from actors.api.failures import RequestRefused, to_error
 from actors.api.frame_socket import FrameSocket, SocketClosed
 from actors.api.handle import AppendOutcome, NodeIdentity
@@ -276,7 +276,7 @@ async def connect(
     network: Network | None = None,
     timeout_s: float = CONNECT_TIMEOUT_S,
     wait_s: float | None = None,
-    identity: Identity | None = None,
+    identity: ExpectedNode | None = None,
 ) -> AsyncIterator[Client]:
     """Connect to a node for the length of an `async with` block.
 
@@ -313,7 +313,7 @@ async def _try(
     name: str,
     network: Network | None,
     timeout_s: float,
-    identity: Identity | None,
+    identity: ExpectedNode | None,
 ) -> AsyncIterator[Client]:
     """Try once to connect; arguments and errors are those of `connect`."""
     where = _address(target)
@@ -392,7 +392,7 @@ async def _dial(network: Network, where: Address) -> Stream:
 
 
 async def _greet(
-    frames: FrameSocket, name: str, where: Address, identity: Identity | None
+    frames: FrameSocket, name: str, where: Address, identity: ExpectedNode | None
 ) -> Client:
     """Say hello. Raises: RequestRefused, SocketClosed, RemoteProtocolError."""
     hello = api.Hello(id=0, version=api.PROTOCOL_VERSION, name=name)

@@ -16,7 +16,7 @@ from functools import partial
 import attrs
 import trio
 
-from actors.api.credentials import Credentials, Identity
+from actors.api.credentials import Credentials, ExpectedNode
 from actors.api.socket_file import api_socket_path
 from actors.client.arguments import TARGETS
 from actors.client.connection import CONNECT_TIMEOUT_S, Client, connect
@@ -134,7 +134,7 @@ class Endpoint:
     """
 
     address: Address
-    identity: Identity | None = None
+    identity: ExpectedNode | None = None
 
 
 def endpoints(
@@ -144,7 +144,7 @@ def endpoints(
     found = [Endpoint(Address(api_socket_path(config.node_dir(node)), 0))]
     if config.api_port is not None:
         address = Address(config.nodes[node], config.api_port)
-        identity = Identity(node, Credentials.of(config, secret_store or LocalSecretStore()))
+        identity = ExpectedNode(node, Credentials.of(config, secret_store or LocalSecretStore()))
         found.append(Endpoint(address, identity))
     return tuple(found)
 

@@ -13,7 +13,7 @@ import attrs
 
 from actors.config import bounds
 from actors.config.bounds import INTERVAL, PORT, EachWithin
-from actors.config.group import Durability, LargestFile, Role, StoreType
+from actors.config.group import ConfiguredRole, Durability, LargestFile, StoreType
 from actors.config.members import MasterNode, SlaveNode, master_node, slave_nodes
 from wire.files.message_record import RECORD_BYTES_MAX, RECORD_OVERHEAD_MAX
 
@@ -21,8 +21,8 @@ AckPolicyName: TypeAlias = Literal["copies", "4.x", "5.x"]
 
 MIB = 1 << 20
 MESSAGE_BYTES_DEFAULT = 4 * MIB
-_MASTER: Final = Role(name="master", listens=True, appends=True, receives=False)
-_SLAVE: Final = Role(name="slave", listens=False, appends=False, receives=True)
+_MASTER: Final = ConfiguredRole(name="master", listens=True, appends=True, receives=False)
+_SLAVE: Final = ConfiguredRole(name="slave", listens=False, appends=False, receives=True)
 
 
 def _default_copies(group: Any) -> int:
@@ -236,7 +236,7 @@ class ClassicGroup:
         """A segment of the commit log."""
         return LargestFile(key="segment_bytes", size_bytes=self.segment_bytes)
 
-    def role_of(self, node: str) -> Role:
+    def role_of(self, node: str) -> ConfiguredRole:
         """Master or slave by the cluster file: only a master listens, for slaves."""
         return _MASTER if node == self.master else _SLAVE
 

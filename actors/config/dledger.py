@@ -13,7 +13,7 @@ import attrs
 
 from actors.config import bounds
 from actors.config.bounds import INTERVAL, PORT, EachWithin, Within
-from actors.config.group import Durability, Election, LargestFile, Role, StoreType
+from actors.config.group import ConfiguredRole, Durability, ElectionTimes, LargestFile, StoreType
 from actors.config.members import MemberNode, member_nodes
 from wire.dledger.entry import (
     BLANK_BYTES,
@@ -26,7 +26,7 @@ from wire.dledger.entry import (
 
 MIB = 1 << 20
 TermEntry: TypeAlias = Literal["empty", "none"]
-_MEMBER: Final = Role(name="member", listens=True, appends=True, receives=True)
+_MEMBER: Final = ConfiguredRole(name="member", listens=True, appends=True, receives=True)
 
 
 @attrs.frozen(kw_only=True)
@@ -223,9 +223,9 @@ class DLedgerGroup:
         return self.opens_term_with != "empty"
 
     @property
-    def election(self) -> Election:
+    def election(self) -> ElectionTimes:
         """Members elect a leader once they have missed so many heartbeats."""
-        return Election(
+        return ElectionTimes(
             missed_after_s=self.heartbeat_interval_s * self.heartbeat_leaks,
             campaign_max_s=self.vote_interval_max_s,
         )
@@ -237,7 +237,7 @@ class DLedgerGroup:
             return None
         return LargestFile(key="data_file_bytes", size_bytes=self.data_file_bytes)
 
-    def role_of(self, node: str) -> Role:
+    def role_of(self, node: str) -> ConfiguredRole:
         """All members are alike."""
         return _MEMBER
 

@@ -12,7 +12,7 @@ StoreType: TypeAlias = Literal["file", "memory"]
 
 
 @attrs.frozen(kw_only=True)
-class Role:
+class ConfiguredRole:
     """What a node is in a group by the cluster file alone.
 
     Attributes:
@@ -29,7 +29,7 @@ class Role:
 
 
 @attrs.frozen(kw_only=True)
-class Election:
+class ElectionTimes:
     """How long members that elect who leads them may be without one.
 
     Attributes:
@@ -105,9 +105,9 @@ class Group(AttrsInstance, Protocol):
     @property
     def takes_empty(self) -> bool: ...
     @property
-    def election(self) -> Election | None: ...
+    def election(self) -> ElectionTimes | None: ...
     @property
     def largest_file(self) -> LargestFile | None: ...
 
-    def role_of(self, node: str) -> Role:
+    def role_of(self, node: str) -> ConfiguredRole:
         """What one of `members` is."""

@@ -12,7 +12,7 @@ import attrs
 import trio
 
 from actors.api import frame_socket
-from actors.api.credentials import Identity, MemberNetwork, greet
+from actors.api.credentials import ExpectedNode, MemberNetwork, greet
 from actors.api.failures import to_error
 from actors.api.frame_socket import FrameSocket, SocketClosed
 from actors.api.slots import member_name
@@ -115,7 +115,7 @@ async def member_session(
             hello = api.Hello(id=0, version=api.VERSION_MIN, name=member_name(node))
             greeting = None
             if address.address.port:
-                greeting = greet(hello, Identity(member, network.credentials), frames.challenge)
+                greeting = greet(hello, ExpectedNode(member, network.credentials), frames.challenge)
             await frames.send(api.encode(hello if greeting is None else greeting.hello))
             welcome = api.decode_answer(await frames.receive())
             if isinstance(welcome, api.Failed):

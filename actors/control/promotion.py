@@ -29,7 +29,7 @@ import trio
 from actors.api.failures import RequestRefused
 from actors.control.member_session import LOST, lost_text
 from actors.errors import OutcomeUnknown, TriologError
-from actors.ha.core.promotion import Plan, Refusal, Wish, decide, handed_over
+from actors.ha.core.promotion import PromotionPlan, PromotionRefusal, Wish, decide, handed_over
 from actors.log_types import Claim, GroupState
 from wire.api import frames
 
@@ -89,7 +89,7 @@ class Coordinator:
         """
         states, silent = await self._ask(self.wish.members)
         plan = decide(self.wish, states, silent)
-        if isinstance(plan, Refusal):
+        if isinstance(plan, PromotionRefusal):
             raise _refused(plan)
         states = {node: state for node, state in states.items() if node not in plan.strays}
         claim = Claim(
@@ -115,7 +115,7 @@ class Coordinator:
             raise failed
         return await self._finish(plan, states, silent)
 
-    async def _switch(self, plan: Plan, claim: Claim, members: tuple[str, ...]) -> None:
+    async def _switch(self, plan: PromotionPlan, claim: Claim, members: tuple[str, ...]) -> None:
         """Steps 2 to 4, and of step 5 the record at the chosen member."""
         await self._claim(plan, claim, members)
         if plan.hand_over:
@@ -156,7 +156,7 @@ class Coordinator:
         ordered = {node: found[node] for node in nodes if node in found}
         return ordered, {node: lost[node] for node in nodes if node in lost}
 
-    async def _claim(self, plan: Plan, claim: Claim, members: tuple[str, ...]) -> None:
+    async def _claim(self, plan: PromotionPlan, claim: Claim, members: tuple[str, ...]) -> None:
         needed = (*plan.fence, plan.chosen)
         for node in members:
             self._asked.append(node)  # a member that is lost while it is asked may hold it, too
@@ -181,7 +181,7 @@ class Coordinator:
                 tuple(self._claimed), lambda node: self.asks.fence(node, again, on=True), RENEW_S
             )
 
-    async def _confirm(self, plan: Plan, claim: Claim) -> None:
+    async def _confirm(self, plan: PromotionPlan, claim: Claim) -> None:
         kept = attrs.evolve(claim, kept=True)
         needed = tuple(dict.fromkeys((*plan.fence, plan.chosen)))
         _, lost = await self._each(needed, lambda node: self.asks.fence(node, kept, on=True))
@@ -189,7 +189,7 @@ class Coordinator:
             text = f"{node} was lost: {lost_text(error)}; nothing was done"
             raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
 
-    async def _hand_over(self, plan: Plan) -> None:
+    async def _hand_over(self, plan: PromotionPlan) -> None:
         """Wait until the chosen member has all that the old master has.
 
         It may lose its connection for GONE_S, no longer.
@@ -224,7 +224,7 @@ class Coordinator:
             f" {why}; {plan.old} goes on as master",
         )
 
-    async def _record_at_chosen(self, plan: Plan) -> None:
+    async def _record_at_chosen(self, plan: PromotionPlan) -> None:
         # After a hand-over that loses nothing, what the members hold is checked all the same: the
         # old master may have come back in between, without its fence.
         force = self.wish.force and not (plan.hand_over and not plan.losses)
@@ -239,7 +239,7 @@ class Coordinator:
                 f" master; while it cannot run, type `promote {self.wish.group}`"
             ) from error
 
-    async def _take_back(self, plan: Plan, claim: Claim) -> None:
+    async def _take_back(self, plan: PromotionPlan, claim: Claim) -> None:
         """Take the claim back, so that the master takes appends again, even if it was cancelled.
 
         Members that it does not fence are hardly waited for: there a claim ends by itself.
@@ -253,7 +253,7 @@ class Coordinator:
                 )
 
     async def _finish(
-        self, plan: Plan, states: dict[str, GroupState], silent: dict[str, str]
+        self, plan: PromotionPlan, states: dict[str, GroupState], silent: dict[str, str]
     ) -> dict[str, Any]:
         """Record it at the other members that answered, and wait until the new master is open.
 
@@ -286,7 +286,7 @@ class Coordinator:
         now, lost = await self._ask(tuple(states))
         return _answer(plan, opened, now, silent | lost)
 
-    async def _see_open(self, plan: Plan) -> GroupState | str:
+    async def _see_open(self, plan: PromotionPlan) -> GroupState | str:
         """The chosen member's state once it is open by this promotion, or acts by a newer one.
 
         After OPEN_TIMEOUT_S it is a text instead: why the member is not open.
@@ -307,7 +307,7 @@ class Coordinator:
         return why
 
 
-def _lost_in_hand_over(plan: Plan, node: str, state: GroupState | None) -> RequestRefused:
+def _lost_in_hand_over(plan: PromotionPlan, node: str, state: GroupState | None) -> RequestRefused:
     what = f"has not answered for {GONE_S:g} s"
     if state is not None:
         what = f"has had no connection to {plan.old} for {GONE_S:g} s ({state.state})"
@@ -315,7 +315,7 @@ def _lost_in_hand_over(plan: Plan, node: str, state: GroupState | None) -> Reque
     return RequestRefused(frames.ERROR_NOT_AVAILABLE, f"{node} {what}; {then}")
 
 
-def _refused(found: Refusal) -> RequestRefused:
+def _refused(found: PromotionRefusal) -> RequestRefused:
     text = "; ".join(found.reasons)
     if found.by_force:
         text += " (--force does it all the same)"
@@ -323,7 +323,7 @@ def _refused(found: Refusal) -> RequestRefused:
 
 
 def _answer(
-    plan: Plan, opened: GroupState, states: dict[str, GroupState], silent: dict[str, str]
+    plan: PromotionPlan, opened: GroupState, states: dict[str, GroupState], silent: dict[str, str]
 ) -> dict[str, Any]:
     members: dict[str, Any] = {
         node: {

@@ -202,7 +202,7 @@ class ReadSocket(Actor[_Inbox]):
             )
         )
 
-    async def _refuse(self, refused: report_progress.Refusal) -> None:
+    async def _refuse(self, refused: report_progress.RefusedReport) -> None:
         self.ctx.emit(
             events.HAReportRefused(
                 slave=self._slave,

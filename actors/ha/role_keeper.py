@@ -24,7 +24,7 @@ from actors.events import roles as events
 from actors.ha import group_transfer
 from actors.ha.core.extent import LogExtent
 from actors.ha.core.freshness import FRESH_READS_MAX, FreshReads, Refused
-from actors.ha.core.role_effects import Effects, Gate, Role, RoleState, Verdict
+from actors.ha.core.role_effects import AppendGate, Effects, Role, RoleState, Verdict
 from actors.ha.core.role_rules import RoleRules
 from actors.ha.role_messages import (
     AskFresh,
@@ -263,7 +263,7 @@ class RoleKeeper(Actor[_Inbox]):
         if effects.gate is not None and effects.gate.open:
             await self.transfer_ref.tell(group_transfer.Opened())
 
-    async def _set_gate(self, gate: Gate) -> None:
+    async def _set_gate(self, gate: AppendGate) -> None:
         closed = None
         if not gate.open:
             is_master = gate.master == self.rules.node

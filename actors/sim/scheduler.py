@@ -245,7 +245,7 @@ class _Steering(random.Random):
 
 
 @attrs.define(eq=False)
-class Alarm:
+class VirtualAlarm:
     """Calls `ring` at a virtual time, as Trio would cancel a scope: a scope for each wait of a task
     that waits for ever longer costs several times as much, most of it for the cancellation.
 

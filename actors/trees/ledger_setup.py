@@ -109,11 +109,11 @@ class LedgerSetup:
     def address_of(self, node: str) -> str:
         return self.config.nodes[node]
 
-    def files(self) -> reader.EntryReader | None:
+    def files(self) -> reader.LedgerReader | None:
         """A reader of this member's files, one for each owner; None: it has none."""
         if self.group.store == "memory":
             return None
-        return reader.EntryReader.of(self.env.disk, self.layout, ledger_settings(self.group))
+        return reader.LedgerReader.of(self.env.disk, self.layout, ledger_settings(self.group))
 
     def source(self) -> EntrySource:
         """The same, or one of its memory; what it cannot read, it has the store look at."""

@@ -38,17 +38,17 @@ class Reader(Actor[pull_service.Message]):
 class Keeper(Actor[MemberReported]):
     """Stands where the group's role keeper would."""
 
-    told: list[MemberReported]
+    received: list[MemberReported]
 
     async def handle(self, message: MemberReported) -> None:
-        self.told.append(message)
+        self.received.append(message)
 
 
 @attrs.define
 class Slave:
     got: list[object]
     sink: EventSink
-    told: list[MemberReported] = attrs.Factory(list)
+    received: list[MemberReported] = attrs.Factory(list)
     role_status: RoleStatus = attrs.field(init=False)
     link: ActorRef[AskMember] = attrs.field(init=False)
     links: MemberLinks = attrs.field(init=False)
@@ -89,7 +89,9 @@ async def slave(
     )
     links = ChildSpec(name="links", start=SupervisorSpec(children=(link,)))
     api = ChildSpec(name="api", start=SupervisorSpec(children=(links,)))
-    keepers = tuple(ChildSpec(name=each, start=lambda: Keeper(told=found.told)) for each in names)
+    keepers = tuple(
+        ChildSpec(name=each, start=lambda: Keeper(received=found.received)) for each in names
+    )
     roles = ChildSpec(name="roles", start=SupervisorSpec(children=keepers))
     reader = ChildSpec(name="pull_service", start=lambda: Reader(got=found.got))
     readers = SupervisorSpec(children=(reader,))

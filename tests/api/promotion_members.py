@@ -1,4 +1,4 @@
-"""A promotion over members in memory that do as they are told."""
+"""A promotion over members in memory that do as they are asked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GONE = ConnectionRefusedError("connection refused")
 
 @attrs.define
 class Group:
-    """Members that do as they are told.
+    """Members that do as they are asked.
 
     Attributes:
         gone: those that do not answer.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from actors.api.credentials import Credentials, Identity
+from actors.api.credentials import Credentials, ExpectedNode
 from actors.sim.world import SimSecretStore
 
 SECRET_PATH = "/data/cluster.secret"
@@ -17,9 +17,9 @@ def credentials(secret: bytes | None = SECRET, seed: int = 5) -> Credentials:
     return Credentials("demo", SECRET_PATH, SimSecretStore(random.Random(seed), files))
 
 
-def identity(secret: bytes | None = SECRET, node: str = "n0") -> Identity:
+def identity(secret: bytes | None = SECRET, node: str = "n0") -> ExpectedNode:
     """Who a client expects at a port, and what it can prove there."""
-    return Identity(node, credentials(secret, seed=6))
+    return ExpectedNode(node, credentials(secret, seed=6))
 
 
 N0 = identity()

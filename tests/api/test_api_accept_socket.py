@@ -10,7 +10,7 @@ import attrs
 import trio
 
 from actors.api.accept_socket import AcceptSocket, UnixEndpoint
-from actors.api.credentials import Gate
+from actors.api.credentials import ConnectionGate
 from actors.api.limits import ApiLimits
 from actors.api.slots import Slots
 from actors.env import Stream
@@ -33,7 +33,7 @@ async def test_a_flood_waits_in_the_backlog(autojump_clock: object) -> None:
     """Each accepted stream costs a descriptor, and the stores need some too."""
     names: list[str] = []
 
-    def never_started(stream: Stream, name: str, gate: Gate | None) -> ChildSpec:
+    def never_started(stream: Stream, name: str, gate: ConnectionGate | None) -> ChildSpec:
         names.append(name)
         return ChildSpec(name=name, start=SupervisorSpec())
 

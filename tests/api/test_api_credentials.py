@@ -23,7 +23,7 @@ from trio.testing import MockClock
 from actors.api import frame_socket
 from actors.api.credentials import (
     Credentials,
-    Identity,
+    ExpectedNode,
     MemberNetwork,
     Unproven,
     greet,
@@ -67,7 +67,7 @@ READS: tuple[api.Request, ...] = (
 
 @asynccontextmanager
 async def at_port(
-    served: Served, who: Identity | None, *, name: str = "member n1"
+    served: Served, who: ExpectedNode | None, *, name: str = "member n1"
 ) -> AsyncIterator[tuple[BareClient, api.Answer]]:
     """A connection from a member's address, and the answer to its hello."""
     async with frame_socket.connect(await served.member.connect(NODE, PORT)) as socket:
@@ -89,7 +89,7 @@ def test_every_request_is_a_read_or_a_change() -> None:
     "who", [None, identity(OTHER), identity(None)], ids=["old", "wrong secret", "no secret"]
 )
 async def test_who_has_not_the_secret_only_reads(
-    who: Identity | None, autojump_clock: MockClock
+    who: ExpectedNode | None, autojump_clock: MockClock
 ) -> None:
     node = MemoryNode(stored=[b"x"] * 3, acknowledged=300)
     async with serving(node) as served:
@@ -229,7 +229,7 @@ async def test_a_client_says_why_it_was_refused(autojump_clock: MockClock) -> No
 
 
 @asynccontextmanager
-async def client_at(served: Served, who: Identity | None) -> AsyncIterator[Client]:
+async def client_at(served: Served, who: ExpectedNode | None) -> AsyncIterator[Client]:
     async with connect((NODE, PORT), network=served.member, identity=who) as client:
         yield client
 
@@ -244,7 +244,7 @@ async def client_at(served: Served, who: Identity | None) -> AsyncIterator[Clien
     ids=["HOST:PORT", "none", "another"],
 )
 async def test_a_client_gives_nothing_to_who_has_not_proved_itself(
-    who: Identity | None, words: str, autojump_clock: MockClock
+    who: ExpectedNode | None, words: str, autojump_clock: MockClock
 ) -> None:
     """Who has taken a node's address would say that it is acknowledged."""
     async with serving(MemoryNode(stored=[b"x"], acknowledged=100)) as served:
@@ -276,7 +276,7 @@ async def test_a_member_with_the_secret_believes_nobody_without(
     async with serving(MemoryNode(acknowledged=100), secret=secret) as served:
         async with slave(served) as found:
             await trio.sleep(5)
-            assert (found.got, found.told, found.events()) == ([], [], ["MasterLinkLost"])
+            assert (found.got, found.received, found.events()) == ([], [], ["MasterLinkLost"])
             with pytest.raises(Unproven, match="n0 has not proved that it is of cluster demo"):
                 await found.links.group_state("n0", "orders")
 
@@ -378,7 +378,7 @@ def test_a_secret_that_others_may_read_stops_the_start(
     with pytest.raises(ConfigError, match="only its owner may read"):
         prepare(config, LocalSecretStore())
     known = Credentials("demo", str(path), LocalSecretStore())
-    assert [known.secret() for _ in range(3)] == [None] * 3  # told once, whoever connects
+    assert [known.secret() for _ in range(3)] == [None] * 3  # reported once, whoever connects
     (line,) = caplog.messages
     assert line.endswith("only reads pass at api_port meanwhile")
     mode = path.stat().st_mode

@@ -23,10 +23,10 @@ def test_every_error_of_an_append_crosses(cls: type[TriologError]) -> None:
         error = cls("text")
     for frame in (failed(7, error), append_failed(7, error)):
         assert frame.id == 7
-        told = to_error(frame)
-        assert type(told) is cls
-        assert str(told) == "text"
-        assert vars(told) == vars(error)
+        reported = to_error(frame)
+        assert type(reported) is cls
+        assert str(reported) == "text"
+        assert vars(reported) == vars(error)
 
 
 @pytest.mark.parametrize("base", [errors.TooLarge, errors.ReplicationTimeout])
@@ -40,9 +40,9 @@ def test_a_class_that_the_other_side_does_not_know_crosses_as_its_base(
 
 
 def test_a_refusal_keeps_its_name() -> None:
-    told = to_error(failed(1, RequestRefused("NotAvailable", "later")))
-    assert isinstance(told, RequestRefused)
-    assert (told.error, str(told)) == ("NotAvailable", "later")
+    reported = to_error(failed(1, RequestRefused("NotAvailable", "later")))
+    assert isinstance(reported, RequestRefused)
+    assert (reported.error, str(reported)) == ("NotAvailable", "later")
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), errors.StorageError("x"), TriologError("x")])

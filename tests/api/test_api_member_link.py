@@ -55,7 +55,7 @@ async def test_a_slave_learns_what_it_may_show(autojump_clock: MockClock) -> Non
         assert opened.client == "member n1"
 
 
-async def test_a_link_comes_back_and_tells_its_loss_once(autojump_clock: MockClock) -> None:
+async def test_a_link_comes_back_and_shows_its_loss_once(autojump_clock: MockClock) -> None:
     node = MemoryNode(stored=[b"x"] * 9, acknowledged=100)
     async with serving(node) as served, slave(served) as found:
         await trio.sleep(1)
@@ -102,7 +102,7 @@ async def test_a_silent_master_is_noticed(autojump_clock: MockClock) -> None:
     ],
     ids=["wrong port", "no socket", "unknown group", "another node"],
 )
-async def test_a_wrong_door_is_tried_again_and_told_once(
+async def test_a_wrong_endpoint_is_tried_again_and_reported_once(
     address: MemberAddress, group: str, master: str, autojump_clock: MockClock
 ) -> None:
     async with serving() as served, slave(served, address, group, master) as found:
@@ -120,7 +120,7 @@ async def test_a_wrong_door_is_tried_again_and_told_once(
     ],
     ids=["another cluster", "another node"],
 )
-async def test_a_foreign_master_is_refused_and_told_also_after_other_failures(
+async def test_a_foreign_master_is_refused_and_reported_also_after_other_failures(
     address: MemberAddress,
     master: str,
     words: str,
@@ -216,8 +216,8 @@ async def test_two_nodes_find_each_other(api_port: int | None, autojump_clock: M
         api_tree = master.tree().find("/n0/api")
         assert api_tree is not None
         names = [each.path.rpartition("/")[2] for each in api_tree.children]
-        doors = ["unix_socket", *(["tcp_socket"] if api_port else [])]
-        assert names == ["connections", "links", *doors]
+        listeners = ["unix_socket", *(["tcp_socket"] if api_port else [])]
+        assert names == ["connections", "links", *listeners]
 
 
 async def test_the_link_and_feeds_of_many_groups_leave_clients_their_room(

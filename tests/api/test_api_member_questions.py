@@ -198,11 +198,13 @@ async def test_questions_that_change_something_are_bounded_too(autojump_clock: M
             await trio.sleep_forever()
 
     async with serving(Slow()) as served, slave(served) as found, trio.open_nursery() as nursery:
-        told: list[Any] = []
+        outcomes: list[Any] = []
         for _ in range(QUESTIONS_MAX + 1):
-            nursery.start_soon(outcome, lambda: found.links.ask("n0", RECORD, frames.Group), told)
+            nursery.start_soon(
+                outcome, lambda: found.links.ask("n0", RECORD, frames.Group), outcomes
+            )
         await trio.sleep(1)
-        (error,) = told
+        (error,) = outcomes
         assert isinstance(error, Overloaded)
         nursery.cancel_scope.cancel()
 
@@ -263,7 +265,7 @@ async def test_a_member_watches_more_than_a_client_may(autojump_clock: MockClock
     async with serving(node, limits=limits, members=members) as served:
         async with slave(served, group="g0", more=names[1:]) as found:
             await trio.sleep(1)
-            assert len(found.told) == len(names)
+            assert len(found.received) == len(names)
             assert found.acknowledged() == [300] * len(names)
 
 

@@ -14,17 +14,17 @@ from actors.ha.role_messages import MemberReported
 from actors.storage.commitlog import pull_service
 
 
-async def test_what_a_member_is_is_told_at_once_and_when_it_changes(
+async def test_what_a_member_is_is_reported_at_once_and_when_it_changes(
     autojump_clock: MockClock,
 ) -> None:
     node = MemoryNode()
     async with serving(node) as served, slave(served) as found:
         await trio.sleep(1)
-        assert found.told == [MemberReported(member="n0", state=STATE)]
+        assert found.received == [MemberReported(member="n0", state=STATE)]
         node.state = attrs.evolve(STATE, state="fenced", reason="n1 is ahead")
         node.stir()
         await trio.sleep(1)
-        assert found.told[1:] == [MemberReported(member="n0", state=node.state)]
+        assert found.received[1:] == [MemberReported(member="n0", state=node.state)]
 
 
 async def test_a_question_has_an_answer_of_its_own(autojump_clock: MockClock) -> None:
@@ -34,7 +34,7 @@ async def test_a_question_has_an_answer_of_its_own(autojump_clock: MockClock) ->
         for number in (7, 8):
             await found.link.tell(AskMember(group="orders", number=number))
         await trio.sleep(1)
-        assert [told.asked for told in found.told] == [0, 6, 7, 8]
+        assert [each.asked for each in found.received] == [0, 6, 7, 8]
 
 
 async def test_a_slave_that_is_not_known_to_fit_shows_nothing_new(
@@ -68,7 +68,7 @@ async def test_the_offsets_of_the_master_alone_are_watched(autojump_clock: MockC
         node.state = attrs.evolve(STATE, state="following")
         node.stir()
         await trio.sleep(1)
-        assert found.told[-1].state.state == "following", "but it is still a member"
+        assert found.received[-1].state.state == "following", "but it is still a member"
         found.role_status.publish(FOLLOWS, is_open=False)
         await trio.sleep(1)
         assert found.acknowledged()[-1] == 300

@@ -33,7 +33,9 @@ JUNK = (
     UPGRADE + b"\xf7\x01\x02",
 )
 PROBES = 20 * 4 * 3 * len(JUNK)
-"""Each junk from each door, heard out and not, twenty times. 10,000 real ones: `tests/service`."""
+"""Each junk from each listener, read to its end and not, twenty times. 10,000 real ones are in
+`tests/service`.
+"""
 
 
 def below(tree: TreeNode) -> Iterator[TreeNode]:

@@ -74,7 +74,7 @@ async def test_a_member_that_is_lost_while_it_is_claimed(
         assert (answer["master"], answer["handed_over"]) == ("n1", True)
 
 
-async def test_what_cannot_be_confirmed_is_not_told(autojump_clock: trio.abc.Clock) -> None:
+async def test_what_cannot_be_confirmed_is_not_reported(autojump_clock: trio.abc.Clock) -> None:
     """The master has taken appends since: its coordinator was not heard for too long."""
     found = group(master(120), slave("n1", 120), slave("n2", 120))
 

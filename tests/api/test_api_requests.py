@@ -136,7 +136,7 @@ async def test_a_member_asks_for_and_changes_a_node_s_part(
     ]
 
 
-async def test_welcome_tells_the_node_and_its_limits(autojump_clock: MockClock) -> None:
+async def test_welcome_shows_the_node_and_its_limits(autojump_clock: MockClock) -> None:
     limits = ApiLimits(in_flight_requests=5, in_flight_bytes=1000)
     async with serving(limits=limits) as served, bare_client(served, hello=False) as client:
         welcome = await client.ask(frames.Hello(id=9, version=77, name="test"))

@@ -102,8 +102,8 @@ async def test_who_says_nothing_makes_way(autojump_clock: MockClock) -> None:
         assert "APIConnectionRefused" not in served.kinds()
 
 
-async def test_who_makes_way_is_told_to_come_again(autojump_clock: MockClock) -> None:
-    """It was told that the node goes away before, as if there were no node."""
+async def test_who_makes_way_is_asked_to_come_again(autojump_clock: MockClock) -> None:
+    """It learned that the node goes away before, as if there were no node."""
     async with serving(members=MEMBERS) as served:
         with pytest.raises(SocketClosed) as caught:
             async with bare_client(served, hello=False) as silent:

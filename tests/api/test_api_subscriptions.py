@@ -127,7 +127,7 @@ async def test_a_tail_over_more_than_a_frame_loses_nothing(
         assert len(got) == 8
 
 
-async def test_offsets_are_told_at_once_and_as_they_change(autojump_clock: MockClock) -> None:
+async def test_offsets_are_reported_at_once_and_as_they_change(autojump_clock: MockClock) -> None:
     node = filled(1)
     async with serving(node) as served, bare_client(served) as client:
         first = await client.ask(frames.WatchOffsets(id=1, group="orders"))
@@ -144,7 +144,7 @@ async def test_offsets_are_told_at_once_and_as_they_change(autojump_clock: MockC
         assert await client.ask(frames.Cancel(id=1)) == frames.Ended(id=1)
 
 
-async def test_events_are_told_within_their_credit(autojump_clock: MockClock) -> None:
+async def test_events_are_reported_within_their_credit(autojump_clock: MockClock) -> None:
     node = MemoryNode()
     async with serving(node) as served, bare_client(served) as client:
         await client.send(frames.TailEvents(id=1, credit_lines=10))

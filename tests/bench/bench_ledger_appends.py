@@ -63,10 +63,10 @@ def rows_of(found: dict[str, Group], size: int = ENTRY_BYTES) -> dict[str, Row]:
     ours = found["ours"]
     assert isinstance(ours, OurGroup)
     rows: dict[str, Row] = {}
-    for name, door in (("ours", ours.inside), ("ours, client", ours.over_api)):
+    for name, interface in (("ours", ours.inside), ("ours, client", ours.over_api)):
         inside = name == "ours"
-        rows[name] = Row("ours", tasks_or_producer(door, size), lambda _: True, inside)
-        rows[f"{name}, pipelined"] = Row("ours", producer(door, size), pipelined, inside)
+        rows[name] = Row("ours", tasks_or_producer(interface, size), lambda _: True, inside)
+        rows[f"{name}, pipelined"] = Row("ours", producer(interface, size), pipelined, inside)
     rows["ours, wire"] = Row("ours", over_wire(ours, size), counted, inside=False)
     for name, group in found.items():
         if name == "ours":
@@ -87,20 +87,22 @@ def inside_java(group: JavaGroup, size: int) -> Callable[[Shape, float], Figure]
     return lambda shape, seconds: group.inside(int(shape), seconds, size)
 
 
-def producer(door: Callable[..., Figure], size: int) -> Callable[[Shape, float], Figure]:
+def producer(interface: Callable[..., Figure], size: int) -> Callable[[Shape, float], Figure]:
     """One task; so many is the room of its appender."""
-    return lambda shape, seconds: door(
+    return lambda shape, seconds: interface(
         "producer", seconds=seconds, size=size, outstanding=None if shape == PRODUCER else shape
     )
 
 
-def tasks_or_producer(door: Callable[..., Figure], size: int) -> Callable[[Shape, float], Figure]:
-    one = producer(door, size)
+def tasks_or_producer(
+    interface: Callable[..., Figure], size: int
+) -> Callable[[Shape, float], Figure]:
+    one = producer(interface, size)
 
     def run(shape: Shape, seconds: float) -> Figure:
         if shape == PRODUCER:
             return one(shape, seconds)
-        return door("tasks", count=shape, batch=1, seconds=seconds, size=size)
+        return interface("tasks", count=shape, batch=1, seconds=seconds, size=size)
 
     return run
 

@@ -61,7 +61,7 @@ class Acked:
 
 @attrs.define(eq=False)
 class Load:
-    """Clients that append until they are told to stop.
+    """Clients that append until they are asked to stop.
 
     Args:
         names: the nodes.

@@ -22,7 +22,7 @@ from bench_ledger_rivals import RIVALS, RivalGroup
 from interop_processes import PeerFailed, Processes
 
 Call = tuple[str, str, int | str | None, float]
-"""Group, door, outstanding, seconds."""
+"""Group, interface, outstanding, seconds."""
 calls: list[Call] = []
 FAKE_NODE = """\
 import sys
@@ -118,7 +118,7 @@ def appends(found: dict[str, Any], how: str = "synced") -> Appends:
 # ---- who has a turn ----
 
 
-def test_each_row_is_loaded_through_its_own_door(found: dict[str, Any]) -> None:
+def test_each_row_is_loaded_through_its_own_interface(found: dict[str, Any]) -> None:
     for row in rows_of(found).values():
         if row.shapes(128):
             row.run(128, 1.0)
@@ -154,8 +154,8 @@ def test_who_takes_part_in_which_table(found: dict[str, Any]) -> None:
         1024: everyone | deep,
         PRODUCER: {"ours", "ours, client"},
     }
-    for door in ("ours", "ours, client"):
-        rows[door].run(PRODUCER, 1.0)
+    for interface in ("ours", "ours, client"):
+        rows[interface].run(PRODUCER, 1.0)
     assert [call[1:3] for call in calls] == [("inside producer", None), ("api producer", None)]
 
 

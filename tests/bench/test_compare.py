@@ -187,7 +187,7 @@ def test_killed_leaders_rejoin() -> None:
 
 
 def test_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its parts are called with what it was told, and a bad run is its exit code."""
+    """Its parts are called with what it was sent, and a bad run is its exit code."""
     asked: list[str] = []
 
     def fake(found: Audit, name: str, seed: str, faults: object) -> Run:

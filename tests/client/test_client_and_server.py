@@ -27,7 +27,7 @@ async def both(
             yield served, client
 
 
-async def test_by_either_door(autojump_clock: trio.testing.MockClock) -> None:
+async def test_by_either_socket(autojump_clock: trio.testing.MockClock) -> None:
     async with serving() as served:
         async with connect(
             (NODE, PORT), identity=N0, network=served.member, name="other"

@@ -117,7 +117,7 @@ async def test_append_and_read_back(tmp_path: Path) -> None:
     assert node.stored[-3:] == [b"a", b"", b"b"]
 
 
-async def test_read_from_a_node_that_was_told_nothing(tmp_path: Path) -> None:
+async def test_read_from_a_node_that_got_nothing(tmp_path: Path) -> None:
     """A slave that has not reached its master holds records and may show none: not "no records"."""
     node = MemoryNode(stored=[b"a", b"b"], acknowledged=0, held_end=0)
     async with served_at(tmp_path, node) as at:
@@ -263,10 +263,10 @@ async def test_appends_that_fail(
     async with served_at(tmp_path, Failing(failure=failure)) as at:
         code, out, error = await at.run(f"{at.file}:n0", "append", "--json", stdin=stdin)
     assert code == 1
-    told = error.splitlines()
-    if len(told) > len(lines):  # the third line had not been sent
-        assert told.pop() == "triolog: not stored: 1 line"
-    for line, printed in zip(lines, told, strict=True):
+    reported = error.splitlines()
+    if len(reported) > len(lines):  # the third line had not been sent
+        assert reported.pop() == "triolog: not stored: 1 line"
+    for line, printed in zip(lines, reported, strict=True):
         assert printed.startswith("triolog: ")
         assert re.sub("[23] lines", "1 line", line) in re.sub("[23] lines", "1 line", printed)
     summary = json.loads(out)

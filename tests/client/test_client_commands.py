@@ -41,12 +41,12 @@ class Output:
 async def both(
     node: MemoryNode | None = None, *, limits: ApiLimits | None = None
 ) -> AsyncIterator[tuple[Served, GroupBackend]]:
-    """A node, and the door of one that was named: no other is looked for."""
+    """A node, and the backend of one that was named: no other is looked for."""
     async with serving(node, limits=limits) as served:
         async with connect(SOCKET, network=served.host) as client:
             only = MemberFinder.only(client, "orders")
-            async with open_backend(only, only) as door:
-                yield served, door
+            async with open_backend(only, only) as backend:
+                yield served, backend
 
 
 def holding(count: int) -> MemoryNode:
@@ -72,9 +72,9 @@ async def test_read(
     autojump_clock: trio.testing.MockClock, start: int, count: int | None, expected: range
 ) -> None:
     out = Output()
-    async with both(holding(1000)) as (served, door):
+    async with both(holding(1000)) as (served, backend):
         last = await reading.read(
-            door, "orders", out.write, start=start, count=count, fresh=False, json=False
+            backend, "orders", out.write, start=start, count=count, fresh=False, json=False
         )
         assert served.node.reads == (1 if count != 5000 else 2)
     assert out.data == b"".join(b"%d\n" % number for number in expected)
@@ -87,8 +87,10 @@ async def test_read_shows_only_what_is_acknowledged(
     node = holding(3)
     node.acknowledged = 200
     out = Output()
-    async with both(node) as (_, door):
-        await reading.read(door, "orders", out.write, start=0, count=None, fresh=False, json=False)
+    async with both(node) as (_, backend):
+        await reading.read(
+            backend, "orders", out.write, start=0, count=None, fresh=False, json=False
+        )
     assert out.data == b"0\n1\n"
 
 
@@ -104,17 +106,17 @@ async def test_read_ends_at_what_was_acknowledged_when_it_began(
         node.acknowledged += 5_000_000
         await out.write(data)
 
-    async with both(node) as (served, door):
-        await reading.read(door, "orders", write, start=0, count=None, fresh=False, json=False)
+    async with both(node) as (served, backend):
+        await reading.read(backend, "orders", write, start=0, count=None, fresh=False, json=False)
         assert served.node.reads == 1
     assert out.data == b"".join(b"%d\n" % number for number in range(500))
 
 
 async def test_read_from_where_no_record_begins(autojump_clock: trio.testing.MockClock) -> None:
-    async with both(holding(3)) as (_, door):
+    async with both(holding(3)) as (_, backend):
         with pytest.raises(RequestRefused, match="no record begins at 5"):
             await reading.read(
-                door, "orders", Output().write, start=5, count=None, fresh=False, json=False
+                backend, "orders", Output().write, start=5, count=None, fresh=False, json=False
             )
 
 
@@ -122,10 +124,12 @@ async def test_tail_prints_what_comes_and_lets_a_slow_terminal_be(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     out = Output(pause_s=100.0)  # longer than any time-out of the node's for a client's stream
-    async with both(holding(2)) as (_, door), trio.open_nursery() as nursery:
-        nursery.start_soon(partial(reading.tail, door, "orders", out.write, start=100, json=False))
+    async with both(holding(2)) as (_, backend), trio.open_nursery() as nursery:
+        nursery.start_soon(
+            partial(reading.tail, backend, "orders", out.write, start=100, json=False)
+        )
         for number in range(2, 20):
-            await door.append("orders", (b"%d" % number,))
+            await backend.append("orders", (b"%d" % number,))
             await trio.sleep(10)
         await trio.sleep(5000)
         nursery.cancel_scope.cancel()
@@ -133,11 +137,11 @@ async def test_tail_prints_what_comes_and_lets_a_slow_terminal_be(
 
 
 async def test_tail_ends_with_the_connection(autojump_clock: trio.testing.MockClock) -> None:
-    async with both() as (served, door):
+    async with both() as (served, backend):
         with pytest.RaisesGroup(pytest.RaisesExc(Closed)):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(
-                    partial(reading.tail, door, "orders", Output().write, start=None, json=False)
+                    partial(reading.tail, backend, "orders", Output().write, start=None, json=False)
                 )
                 await trio.sleep(1)
                 await served.system.stop()

@@ -31,7 +31,7 @@ from wire.api import frames
 # Connecting.
 
 
-async def test_welcome_tells_who_the_node_is(autojump_clock: trio.testing.MockClock) -> None:
+async def test_welcome_shows_who_the_node_is(autojump_clock: trio.testing.MockClock) -> None:
     async with client_of(sleep_for_ever) as client:
         assert (client.identity.cluster, client.identity.node) == ("demo", "n0")
         assert (client.identity.boot, client.identity.groups) == (3, ("orders", "bills"))

@@ -75,7 +75,7 @@ async def test_offsets_that_differ(autojump_clock: trio.testing.MockClock) -> No
         (frames.Ended(id=1), Closed),
     ],
 )
-async def test_a_watch_that_ends_is_told_and_begun_anew(
+async def test_a_watch_that_ends_is_reported_and_begun_anew(
     autojump_clock: trio.testing.MockClock, word: frames.Answer, expected: type[Exception]
 ) -> None:
     async def script(node: ScriptedNode) -> None:

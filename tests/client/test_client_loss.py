@@ -54,7 +54,7 @@ async def test_appends_under_way_are_in_doubt_and_waiting_ones_are_not(
                 await client.submit("orders", (b"x",), sent.append)
             nursery.start_soon(submit_fifth, client)
         assert kinds(sent) == ["NodeStopped"] * 4
-        assert waiting == []  # it was raised, so it is not told again
+        assert waiting == []  # it was raised, so it is not raised again
         with pytest.raises(Closed, match="the connection to n0 has ended: connection lost"):
             await client.append("orders", (b"x",))
 
@@ -129,13 +129,13 @@ async def test_an_answer_that_nobody_asked_for_ends_the_connection(
         await node.send(answer)
         await take_all(node)
 
-    told: list[str] = []
+    reported: list[str] = []
 
     async def listening(node: ScriptedNode) -> None:
         try:
             await script(node)
         except SocketClosed as error:
-            told.append(error.reason)
+            reported.append(error.reason)
             raise
 
     async with client_of(listening) as client:
@@ -144,7 +144,7 @@ async def test_an_answer_that_nobody_asked_for_ends_the_connection(
         with pytest.raises(Closed, match="does not keep to the protocol"):
             await client.status()
         await trio.sleep(1)
-    assert "code 1002" in told[0]
+    assert "code 1002" in reported[0]
 
 
 async def test_an_unreadable_frame_ends_the_connection(
@@ -212,7 +212,7 @@ async def test_nothing_is_probed_that_owes_nothing(autojump_clock: trio.testing.
             assert (await client.append("orders", (b"x",))).count == 1
 
 
-async def test_a_node_that_lives_may_take_its_time(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_node_that_runs_may_take_its_time(autojump_clock: trio.testing.MockClock) -> None:
     async def script(node: ScriptedNode) -> None:
         request = await node.next()
         await trio.sleep(500)

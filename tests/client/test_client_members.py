@@ -159,22 +159,22 @@ async def test_a_leader_is_waited_for(autojump_clock: trio.testing.MockClock) ->
     assert not members.heed("n1", NotStored("what no other node mends"))
 
 
-async def test_the_only_one_that_answers_is_told_of_once(
+async def test_the_only_one_that_answers_is_reported_once(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """It runs, and refuses each request, for it knows no leader either."""
     notes: list[str] = []
     group = Group({"n2": (None, 0)})
     members = group.members(5.0, notes.append)
-    for _ in range(2):  # what is lost later is told of anew
+    for _ in range(2):  # what is lost later is reported anew
         for _ in range(4):
             async with members.member() as client:
                 assert client.identity.node == "n2"
             assert members.heed("n2", NotMaster("no leader is known"))
         async with members.member():
             members.well()
-    told = ["a: no leader is known; looks for the next leader, for 5 s", "a: goes on with n2"]
-    assert notes == told * 2
+    reported = ["a: no leader is known; looks for the next leader, for 5 s", "a: goes on with n2"]
+    assert notes == reported * 2
 
 
 async def test_nobody_runs_is_said_at_once(autojump_clock: trio.testing.MockClock) -> None:

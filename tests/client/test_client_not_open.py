@@ -27,7 +27,7 @@ from actors.log_types import Batch
         ({"mode": "dledger", "role": "candidate", "term": 1}, 0, ""),
     ],
 )
-def test_a_group_that_is_not_open_is_told(
+def test_a_group_that_is_not_open_is_reported(
     own: dict[str, Any], acknowledged: int, said: str
 ) -> None:
     last = Batch(records=(), next=0, acknowledged=acknowledged, end=100, lag_bytes=0)

@@ -30,7 +30,7 @@ AFTER_1_S = partial(trio.sleep, 1)
 
 
 @attrs.define
-class Doors:
+class Endpoints:
     """What happens at each, and what did."""
 
     ways: dict[str, Opening]
@@ -55,56 +55,56 @@ class Doors:
 
 
 async def test_nobody_waits_behind_one_that_hangs(autojump_clock: trio.testing.MockClock) -> None:
-    doors = Doors({"n0": trio.sleep_forever, "n1": trio.sleep_forever, "n2": at_once})
-    async with doors.race() as race:
+    endpoints = Endpoints({"n0": trio.sleep_forever, "n1": trio.sleep_forever, "n2": at_once})
+    async with endpoints.race() as race:
         assert await race.first() == "n2"
-        assert doors.tried == [("n0", 0.0), ("n1", STAGGER_S), ("n2", 2 * STAGGER_S)]
+        assert endpoints.tried == [("n0", 0.0), ("n1", STAGGER_S), ("n2", 2 * STAGGER_S)]
         assert trio.current_time() == 2 * STAGGER_S
         await trio.testing.wait_all_tasks_blocked()
-        assert sorted(doors.left) == ["n0", "n1"]
-    assert doors.left[-1] == "n2"
+        assert sorted(endpoints.left) == ["n0", "n1"]
+    assert endpoints.left[-1] == "n2"
 
 
 async def test_who_answers_in_time_is_alone(autojump_clock: trio.testing.MockClock) -> None:
-    doors = Doors({"n0": partial(trio.sleep, STAGGER_S / 2), "n1": at_once})
-    async with doors.race() as race:
+    endpoints = Endpoints({"n0": partial(trio.sleep, STAGGER_S / 2), "n1": at_once})
+    async with endpoints.race() as race:
         assert await race.first() == "n0"
         await trio.sleep(10)
         assert await race.first() == "n0"  # it stays
-    assert doors.tried == [("n0", 0.0)]
-    assert doors.left == ["n0"]
+    assert endpoints.tried == [("n0", 0.0)]
+    assert endpoints.left == ["n0"]
 
 
 async def test_who_fails_hands_on_at_once(autojump_clock: trio.testing.MockClock) -> None:
-    doors = Doors({"n0": refuse, "n1": refuse, "n2": at_once})
-    async with doors.race() as race:
+    endpoints = Endpoints({"n0": refuse, "n1": refuse, "n2": at_once})
+    async with endpoints.race() as race:
         assert await race.first() == "n2"
-    assert doors.tried == [("n0", 0.0), ("n1", 0.0), ("n2", 0.0)]
+    assert endpoints.tried == [("n0", 0.0), ("n1", 0.0), ("n2", 0.0)]
     assert trio.current_time() == 0.0
 
 
 async def test_the_one_that_is_named_is_next(autojump_clock: trio.testing.MockClock) -> None:
-    doors = Doors({"n0": trio.sleep_forever, "n1": at_once, "n2": at_once})
+    endpoints = Endpoints({"n0": trio.sleep_forever, "n1": at_once, "n2": at_once})
 
     async def say() -> None:
         race.say("n0", "n2 does", preferred="n2")
         await trio.sleep_forever()
 
-    doors.ways["n0"] = say
-    async with doors.race() as race:
+    endpoints.ways["n0"] = say
+    async with endpoints.race() as race:
         assert await race.first() == "n2"
-    assert [name for name, _ in doors.tried] == ["n0", "n2"]
+    assert [name for name, _ in endpoints.tried] == ["n0", "n2"]
 
 
 async def test_nobody_opens(autojump_clock: trio.testing.MockClock) -> None:
-    doors = Doors({"n0": refuse, "n1": AFTER_1_S})
+    endpoints = Endpoints({"n0": refuse, "n1": AFTER_1_S})
 
     async def late() -> None:
         await trio.sleep(1)
         raise ConnectionResetError("gone")
 
-    doors.ways["n1"] = late
-    async with doors.race() as race:
+    endpoints.ways["n1"] = late
+    async with endpoints.race() as race:
         assert await race.first() is None
         assert {name: str(reason) for name, reason in race.reasons.items()} == {
             "n0": "nobody listens",
@@ -116,38 +116,38 @@ async def test_nobody_opens(autojump_clock: trio.testing.MockClock) -> None:
 async def test_they_are_tried_again_until_the_time_is_over(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    doors = Doors({"n0": refuse, "n1": refuse})
-    async with doors.race(again_s=0.5) as race:
+    endpoints = Endpoints({"n0": refuse, "n1": refuse})
+    async with endpoints.race(again_s=0.5) as race:
         assert await race.first() is None
         assert trio.current_time() == 0.0
         assert await race.first(until_s=2.2) is None
         assert trio.current_time() == pytest.approx(2.2)
-        assert len(doors.tried) == 2 * 5
-        doors.ways["n1"] = at_once
+        assert len(endpoints.tried) == 2 * 5
+        endpoints.ways["n1"] = at_once
         assert await race.first(until_s=4.0) == "n1"
     assert trio.current_time() == pytest.approx(2.5)
 
 
 async def test_one_that_opens_too_late_is_left(autojump_clock: trio.testing.MockClock) -> None:
-    doors = Doors({"n0": AFTER_1_S, "n1": partial(trio.sleep, 1 - STAGGER_S)})
-    async with doors.race() as race:
+    endpoints = Endpoints({"n0": AFTER_1_S, "n1": partial(trio.sleep, 1 - STAGGER_S)})
+    async with endpoints.race() as race:
         found = await race.first()
         await trio.testing.wait_all_tasks_blocked()
-        assert doors.left == [name for name in doors.ways if name != found]
-    assert sorted(doors.left) == ["n0", "n1"]
+        assert endpoints.left == [name for name in endpoints.ways if name != found]
+    assert sorted(endpoints.left) == ["n0", "n1"]
 
 
 async def test_what_fails_in_the_block_comes_out_as_it_is(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    doors = Doors({"n0": at_once})
+    endpoints = Endpoints({"n0": at_once})
     with pytest.raises(ConnectionResetError, match=r"^mine$"):
-        async with doors.race() as race:
+        async with endpoints.race() as race:
             await race.first()
             raise ConnectionResetError("mine")
-    assert doors.left == ["n0"]
+    assert endpoints.left == ["n0"]
     with pytest.raises(ConnectionResetError, match=r"^mine$"):
-        async with Doors({"n0": trio.sleep_forever}).race() as race:
+        async with Endpoints({"n0": trio.sleep_forever}).race() as race:
             with trio.move_on_after(1):
                 await race.first()
             raise ConnectionResetError("mine")
@@ -158,11 +158,11 @@ async def test_a_failure_that_does_not_pass(autojump_clock: trio.testing.MockClo
         await trio.sleep(1)
         raise ValueError("no such version")
 
-    doors = Doors({"n0": fail, "n1": trio.sleep_forever, "n2": refuse})
-    async with doors.race() as race:
+    endpoints = Endpoints({"n0": fail, "n1": trio.sleep_forever, "n2": refuse})
+    async with endpoints.race() as race:
         with pytest.raises(ValueError, match="no such version"):
             await race.first(until_s=math.inf)
-    assert sorted(doors.left) == ["n0", "n1", "n2"]
+    assert sorted(endpoints.left) == ["n0", "n1", "n2"]
 
 
 async def test_what_fails_while_it_is_left_is_nobodys(

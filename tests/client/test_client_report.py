@@ -299,13 +299,13 @@ def test_status_of_dledger_groups() -> None:
 
 
 def test_what_is_not_as_it_should_be_is_said() -> None:
-    told = attrs.evolve(
+    reported = attrs.evolve(
         ALONE,
         troubles=("takes no entries: entry 9 does not fit", "0 of 2 others answer, 1 is needed"),
         peers=(Peer(node="n1", state="silent", is_well=False, reason="gone"),),
         others=("turned away 10.9.9.9: the cluster file names no member at that address",),
     )
-    assert lines(ledger=told)[-5:] == [
+    assert lines(ledger=reported)[-5:] == [
         "",
         "ledger: takes no entries: entry 9 does not fit",
         "ledger: 0 of 2 others answer, 1 is needed",

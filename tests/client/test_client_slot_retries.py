@@ -92,7 +92,7 @@ def test_no_two_wait_alike() -> None:
 
 
 async def test_a_crowd_gets_in(autojump_clock: trio.testing.MockClock) -> None:
-    """Whoever of it is turned away comes again; at once it was told so, and left."""
+    """Whoever of it is turned away comes again; at once it learned so, and left."""
     crowd, greeted = 4 * UNOWNED_MAX, 0
     async with serving(limits=ApiLimits(clients=crowd)) as served, trio.open_nursery() as nursery:
 

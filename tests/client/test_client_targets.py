@@ -186,7 +186,7 @@ async def test_the_port_is_tried_when_there_is_no_socket(
             assert repr(client) == f"<Client of n0 at {NODE}:{PORT}>"
 
 
-async def test_every_door_that_was_tried_is_named(
+async def test_every_endpoint_that_was_tried_is_named(
     autojump_clock: trio.testing.MockClock, tmp_path: Path
 ) -> None:
     config = cluster(str(tmp_path), groups={"orders": ("n0", "n1")}, api_port=PORT + 1)

@@ -119,7 +119,7 @@ def _ledger(facts: dict[str, Any]) -> GroupStatus:
 
 
 def _peer(row: dict[str, Any], written: int) -> Peer:
-    """One of which nothing else is told takes what it gets."""
+    """One of which nothing else is known takes what it gets."""
     matched, state = row["matched_index"], row.get("state", "appending")
     lag = row.get("lag", max(0, written - matched) if matched >= 0 else None)
     return Peer(

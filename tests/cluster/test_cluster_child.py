@@ -56,7 +56,7 @@ def test_child_of_somebody_else_refuses() -> None:
     assert found.stdout.startswith("--child-of: expected the parent's process id")
 
 
-def test_prctl_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prctl_that_fails_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child, "PR_SET_PDEATHSIG", -1)
     with pytest.raises(OSError, match="Invalid argument"):
         child.die_with_parent(os.getppid())

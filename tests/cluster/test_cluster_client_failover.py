@@ -83,15 +83,15 @@ def test_append_goes_on_and_counts_what_is_in_doubt(
 ) -> None:
     lead(cluster)
     with talk(cluster, "append", "--json") as append:
-        told, reader = collect(append.stderr)
+        reported, reader = collect(append.stderr)
         give(append, range(LINES // 2))
         wait_for(lambda: max(committed(cluster)) > 0)
         given = LINES // 2
-        while not any("looks for the next leader, for 11.5 s" in line for line in told):
+        while not any("looks for the next leader, for 11.5 s" in line for line in reported):
             os.kill(pid_of(run, lead(cluster)), signal.SIGKILL)
             give(append, range(given, given + 1))  # at the latest it finds that out
             given += 1
-            wait_for(lambda: told)
+            wait_for(lambda: reported)
         give(append, range(given, LINES))  # none of these was on its way to the killed one
         assert append.stdin is not None
         assert append.stdout is not None
@@ -99,8 +99,8 @@ def test_append_goes_on_and_counts_what_is_in_doubt(
         found = json.loads(append.stdout.read())
         append.wait(timeout=WAIT_S)
         reader.join(timeout=WAIT_S)
-    assert found["error"] is None, told
-    assert any("ledger: goes on with " in line for line in told)
+    assert found["error"] is None, reported
+    assert any("ledger: goes on with " in line for line in reported)
     assert (found["lines"], found["acknowledged"] + found["in_doubt"]) == (LINES, LINES)
     assert append.returncode == (1 if found["in_doubt"] else 0)
     wait_for(lambda: len(now := committed(cluster)) == len(NODES) and len(set(now)) == 1)
@@ -158,7 +158,7 @@ def test_tail_goes_on_at_its_position(
     killed = {first, "n0"}  # n0 is the one that is read from, unless it answers late
     with talk(cluster, "tail", "--start", "0", "--wait", str(WAIT_S)) as tail:
         printed, reader = collect(tail.stdout)
-        told, notes = collect(tail.stderr)
+        reported, notes = collect(tail.stderr)
         doubtful = append_all(cluster, path, capfd)
         wait_for(lambda: len(printed) >= LINES)
         for number, nodes in enumerate((killed, {*NODES} - killed), 1):
@@ -168,7 +168,7 @@ def test_tail_goes_on_at_its_position(
             doubtful += append_all(cluster, path, capfd)
             lines += part
             wait_for(lambda: part[-1] in printed)  # noqa: B023
-            if any("ledger: goes on with " in line for line in told):
+            if any("ledger: goes on with " in line for line in reported):
                 break
         stored = same_logs(cluster)
         wait_for(lambda: len(printed) >= len(stored))
@@ -179,4 +179,4 @@ def test_tail_goes_on_at_its_position(
     assert printed == stored
     assert list(dict.fromkeys(printed)) == lines
     assert len(printed) - len(lines) <= doubtful
-    assert any("ledger: goes on with " in line for line in told), told
+    assert any("ledger: goes on with " in line for line in reported), reported

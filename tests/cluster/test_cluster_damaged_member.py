@@ -92,8 +92,8 @@ def test_it_is_not_started_again(
     run.send_signal(signal.SIGTERM)
     out, _ = run.communicate(timeout=60)
     assert run.returncode == 1
-    told = [line for line in errors.read_text().splitlines() if place in line]
-    assert [line.split(place)[0] for line in told] == [f"{damaged}: ", f"triolog: {damaged}: "]
+    reported = [line for line in errors.read_text().splitlines() if place in line]
+    assert [line.split(place)[0] for line in reported] == [f"{damaged}: ", f"triolog: {damaged}: "]
     found = json.loads(out)
     assert found["groups"]["orders"]["restarts"] == 0
     assert len(found["failures"]) == 1

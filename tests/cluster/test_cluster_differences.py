@@ -47,8 +47,8 @@ def answer(found: ClusterConfig, node: str) -> dict[str, Any]:
     return {"settings": {group.name: stated(group) for group in found.groups_of(node)}}
 
 
-def told(**others: ClusterConfig) -> list[str]:
-    """What is told of three nodes of which these have other files."""
+def reported(**others: ClusterConfig) -> list[str]:
+    """What is reported of three nodes of which these have other files."""
     answers = {node: answer(others.get(node, config()), node) for node in NAMES}
     return lines(differences(config(), answers))
 
@@ -58,11 +58,11 @@ def lines(found: list[Difference]) -> list[str]:
 
 
 def test_equal_files_have_no_differences() -> None:
-    assert told() == []
+    assert reported() == []
     reordered = config(('["n0", "n1", "n2"]', '["n2", "n0", "n1"]'))
-    assert told(n1=reordered) == []
+    assert reported(n1=reordered) == []
     said_defaults = config(('mode = "dledger"', 'mode = "dledger"\nheartbeat_leaks = 3'))
-    assert told(n2=said_defaults) == []
+    assert reported(n2=said_defaults) == []
 
 
 @pytest.mark.parametrize(
@@ -92,12 +92,12 @@ def test_equal_files_have_no_differences() -> None:
     ],
 )
 def test_what_differs_is_named_with_who_says_what(before: str, after: str, line: str) -> None:
-    assert told(n2=config((before, after))) == [line]
+    assert reported(n2=config((before, after))) == [line]
 
 
-def test_a_group_that_a_file_leaves_out_is_told() -> None:
+def test_a_group_that_a_file_leaves_out_is_reported() -> None:
     without = config(('members = ["n0", "n1", "n2"]', 'members = ["n0", "n1"]'))
-    assert told(n2=without) == [
+    assert reported(n2=without) == [
         f"groups.ledger {DIFFERS} there in n0, n1, /c.toml; missing in n2 {APART}"
     ]
     answers = {node: answer(config(), node) for node in NAMES}
@@ -137,7 +137,7 @@ class Api:
         return {"path": "/n0", "kind": "", "state": "running", "children": []}
 
 
-async def test_status_tells_them_first(autojump_clock: object) -> None:
+async def test_status_shows_them_first(autojump_clock: object) -> None:
     odd = config(("copies = 2", "copies = 3"))
     apis = {node: Api(answer(odd if node == "n1" else config(), node)) for node in NAMES}
     ask = partial(commands.status, config(), NAMES, apis.__getitem__, {}.get)  # type: ignore[arg-type]

@@ -84,7 +84,7 @@ def test_failures_are_named_with_their_causes() -> None:
     )
 
 
-def test_an_error_of_the_system_that_ours_repeats_is_told_once() -> None:
+def test_an_error_of_the_system_that_ours_repeats_is_reported_once() -> None:
     cause = OSError(errno.EIO, "Input/output error", "/d/0")
     ours = StorageError(f"/d: the append failed: {cause}")
     ours.__cause__ = cause
@@ -143,7 +143,7 @@ def test_directory_of_a_node_is_the_key_data_dir() -> None:
         ([RuntimeError("a bug")], EXIT_FAILED),
     ],
 )
-def test_what_a_node_s_process_tells_its_parent(errors: list[Exception], code: int) -> None:
+def test_what_a_node_s_process_shows_its_parent(errors: list[Exception], code: int) -> None:
     assert explain(ExceptionGroup("", errors)).child_code == code
 
 

@@ -24,7 +24,7 @@ def world() -> World:
 AHEAD = "the slave reported an offset above the master's end"
 
 
-async def test_slave_that_is_refused_is_a_failure_and_told_at_once(
+async def test_slave_that_is_refused_is_a_failure_and_reported_at_once(
     autojump_clock: trio.abc.Clock, world: World
 ) -> None:
     row = slave("n1", ack_bytes=None, lag_bytes=None, last_error=AHEAD)
@@ -37,7 +37,7 @@ async def test_slave_that_is_refused_is_a_failure_and_told_at_once(
     assert summary.groups[0].findings["refused"] == {"n1": AHEAD}
 
 
-async def test_a_master_that_waits_for_an_operator_is_told_once(
+async def test_a_master_that_waits_for_an_operator_is_reported_once(
     autojump_clock: trio.abc.Clock, world: World
 ) -> None:
     reason = "n2 fell silent: `promote orders` ends it"
@@ -152,7 +152,7 @@ async def test_time_ends_a_run_whose_node_never_answers(
     assert summary.seconds == pytest.approx(most_s, abs=1)
 
 
-async def test_damage_is_told_apart(autojump_clock: trio.abc.Clock, world: World) -> None:
+async def test_damage_is_distinguished(autojump_clock: trio.abc.Clock, world: World) -> None:
     """At the start and later: a restart would not find again what a read met."""
     world.fails_at_s = 5.0
     assert (await make(world).run(world.open)).child_code == EXIT_DAMAGED

@@ -1,4 +1,4 @@
-"""The feeder against a door in memory: every line until it is acknowledged, in virtual time."""
+"""The feeder against a api in memory: every line until it is acknowledged, in virtual time."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Record:
 
 
 @attrs.define
-class Door:
+class FakeApi:
     """Takes batches; a script says what becomes of each, by the number of the batch from 0.
 
     `hold` keeps answers back until `release`.
@@ -64,7 +64,7 @@ class Door:
     kept: list[Answer] = attrs.field(factory=list)
 
     @asynccontextmanager
-    async def connect(self) -> AsyncIterator[Door]:
+    async def connect(self) -> AsyncIterator[FakeApi]:
         if self.refuse_connections:
             self.refuse_connections -= 1
             raise ConnectionRefusedError("nobody listens")
@@ -124,14 +124,14 @@ def lines(count: int, start: int = 0) -> tuple[bytes, ...]:
 
 
 def make(
-    door: Door, record: Record, rate_per_s: int = 0, first_line: int = 0
+    api: FakeApi, record: Record, rate_per_s: int = 0, first_line: int = 0
 ) -> tuple[Feed, trio.MemorySendChannel[tuple[bytes, ...]]]:
     send, receive = trio.open_memory_channel[tuple[bytes, ...]](100)
     feed = Feed(
         group="g",
         source="s",
         lines=receive,
-        connect=door.connect,
+        connect=api.connect,
         record=record,  # type: ignore[arg-type]
         rate_per_s=rate_per_s,
         first_line=first_line,
@@ -139,9 +139,9 @@ def make(
     return feed, send
 
 
-async def fed(door: Door, chunks: list[tuple[bytes, ...]], **keys: int) -> tuple[Feed, Record]:
+async def fed(api: FakeApi, chunks: list[tuple[bytes, ...]], **keys: int) -> tuple[Feed, Record]:
     record = Record()
-    feed, send = make(door, record, **keys)
+    feed, send = make(api, record, **keys)
     for chunk in chunks:
         send.send_nowait(chunk)
     send.close()
@@ -150,30 +150,30 @@ async def fed(door: Door, chunks: list[tuple[bytes, ...]], **keys: int) -> tuple
 
 
 async def test_all_lines_in_order(autojump_clock: trio.abc.Clock) -> None:
-    door = Door()
-    feed, record = await fed(door, [lines(3), lines(4, 3)])
-    assert door.log == list(lines(7))
-    assert door.in_flight_max == 2  # pipelined
+    api = FakeApi()
+    feed, record = await fed(api, [lines(3), lines(4, 3)])
+    assert api.log == list(lines(7))
+    assert api.in_flight_max == 2  # pipelined
     view = feed.view()
     assert (view.sent_count, view.acknowledged_count, view.unknown_count) == (7, 7, 0)
     assert (view.acknowledged_bytes, view.in_flight_count, view.state) == (7, 0, "ended")
     assert sorted(record.noted) == [(0, 3), (3, 4)]
-    assert sorted(record.crcs) == sorted(map(digest, (door.log[:3], door.log[3:])))
+    assert sorted(record.crcs) == sorted(map(digest, (api.log[:3], api.log[3:])))
     assert record.ended
     assert record.closed
     assert feed.seconds == pytest.approx(0.1)
 
 
 async def test_no_lines(autojump_clock: trio.abc.Clock) -> None:
-    door = Door()
-    feed, record = await fed(door, [])
+    api = FakeApi()
+    feed, record = await fed(api, [])
     assert feed.view().sent_count == 0
     assert feed.seconds == 0.0
     assert record.ended
 
 
 async def test_goes_on_at_a_line(autojump_clock: trio.abc.Clock) -> None:
-    feed, record = await fed(Door(), [lines(2, 10)], first_line=10)
+    feed, record = await fed(FakeApi(), [lines(2, 10)], first_line=10)
     assert record.noted == [(10, 2)]
     assert feed.view().sent_count == 2
 
@@ -190,30 +190,30 @@ async def test_goes_on_at_a_line(autojump_clock: trio.abc.Clock) -> None:
 async def test_failed_batch_is_sent_again(
     autojump_clock: trio.abc.Clock, error: Exception, unknown: int, log: int
 ) -> None:
-    door = Door(script={1: error})
-    feed, record = await fed(door, [lines(3), lines(3, 3), lines(3, 6)])
-    assert sorted(door.log) == sorted(lines(9))
-    assert len(door.log) == log
+    api = FakeApi(script={1: error})
+    feed, record = await fed(api, [lines(3), lines(3, 3), lines(3, 6)])
+    assert sorted(api.log) == sorted(lines(9))
+    assert len(api.log) == log
     view = feed.view()
     assert (view.sent_count, view.acknowledged_count, view.unknown_count) == (9, 9, unknown)
     assert sorted(record.noted) == [(0, 3), (3, 3), (6, 3)]
-    assert door.connections == 2
+    assert api.connections == 2
 
 
 async def test_nothing_new_is_sent_after_a_failure_before_the_answers(
     autojump_clock: trio.abc.Clock,
 ) -> None:
-    door = Door(script={0: NotMaster("no")})
-    await fed(door, [lines(3), lines(3, 3)])
-    assert door.log == list(lines(6))  # still in order: the first was alone when it failed
+    api = FakeApi(script={0: NotMaster("no")})
+    await fed(api, [lines(3), lines(3, 3)])
+    assert api.log == list(lines(6))  # still in order: the first was alone when it failed
 
 
 async def test_connection_that_breaks_leaves_an_unknown_outcome(
     autojump_clock: trio.abc.Clock,
 ) -> None:
-    door = Door(script={0: "lost", 1: "break"})
-    feed, _ = await fed(door, [lines(2), lines(2, 2)])
-    assert door.log == [*lines(2), *lines(2), *lines(2, 2)]  # at least once
+    api = FakeApi(script={0: "lost", 1: "break"})
+    feed, _ = await fed(api, [lines(2), lines(2, 2)])
+    assert api.log == [*lines(2), *lines(2), *lines(2, 2)]  # at least once
     assert feed.view().unknown_count == 4
     assert feed.view().acknowledged_count == 4
 
@@ -221,19 +221,19 @@ async def test_connection_that_breaks_leaves_an_unknown_outcome(
 async def test_answer_that_comes_after_all_is_not_counted_twice(
     autojump_clock: trio.abc.Clock,
 ) -> None:
-    door = Door(script={0: "lost", 1: "break"})
-    feed, _ = await fed(door, [lines(2), lines(2, 2)])
+    api = FakeApi(script={0: "lost", 1: "break"})
+    feed, _ = await fed(api, [lines(2), lines(2, 2)])
     before = feed.view()
     receipt = Receipt(first=0, last=1, next=2, count=2, copies=2, durability="synced")
-    for late in door.kept:
+    for late in api.kept:
         late(receipt)
         late(OutcomeUnknown("?"))
     assert feed.view() == before
 
 
 async def test_retry_does_not_wait_for_the_next_line(autojump_clock: trio.abc.Clock) -> None:
-    door = Door(script={0: ReplicationTimeout("late")})
-    feed, send = make(door, Record())
+    api = FakeApi(script={0: ReplicationTimeout("late")})
+    feed, send = make(api, Record())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(feed.run)
         await send.send(lines(1))
@@ -245,8 +245,8 @@ async def test_retry_does_not_wait_for_the_next_line(autojump_clock: trio.abc.Cl
 async def test_stop_during_a_slow_append_ends_a_silent_feed(
     autojump_clock: trio.abc.Clock,
 ) -> None:
-    door = Door(submit_s=2.0)
-    feed, send = make(door, Record())
+    api = FakeApi(submit_s=2.0)
+    feed, send = make(api, Record())
     with trio.fail_after(10):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(feed.run)
@@ -257,49 +257,49 @@ async def test_stop_during_a_slow_append_ends_a_silent_feed(
 
 
 async def test_connects_again_until_it_works(autojump_clock: trio.abc.Clock) -> None:
-    door = Door(refuse_connections=4)
-    await fed(door, [lines(1)])
+    api = FakeApi(refuse_connections=4)
+    await fed(api, [lines(1)])
     pauses_s = (1 + 2 + 4 + 8) * feed_module.RETRY_S
     assert trio.current_time() == pytest.approx(pauses_s + 0.1 + 0.01, abs=0.05)
 
 
 async def test_line_that_can_never_be_taken_ends_the_feed(autojump_clock: trio.abc.Clock) -> None:
-    door = Door(script={0: TooLarge("too large")})
+    api = FakeApi(script={0: TooLarge("too large")})
     with pytest.RaisesGroup(TooLarge, flatten_subgroups=True):
-        await fed(door, [lines(1)])
+        await fed(api, [lines(1)])
 
 
 async def test_answer_that_is_our_bug_ends_the_feed(autojump_clock: trio.abc.Clock) -> None:
-    door = Door(script={0: RuntimeError("?")})
+    api = FakeApi(script={0: RuntimeError("?")})
     with pytest.RaisesGroup(RuntimeError, flatten_subgroups=True):
-        await fed(door, [lines(1)])
+        await fed(api, [lines(1)])
 
 
 async def test_rate(autojump_clock: trio.abc.Clock) -> None:
-    door = Door(delay_s=0.0)
-    await fed(door, [lines(1000), lines(1000, 1000)], rate_per_s=1000)
-    assert door.times_s[-1] - door.times_s[0] == pytest.approx(1.95, abs=0.01)
-    assert set(door.sizes) == {50}
+    api = FakeApi(delay_s=0.0)
+    await fed(api, [lines(1000), lines(1000, 1000)], rate_per_s=1000)
+    assert api.times_s[-1] - api.times_s[0] == pytest.approx(1.95, abs=0.01)
+    assert set(api.sizes) == {50}
 
 
 async def test_slow_rate_sends_single_lines(autojump_clock: trio.abc.Clock) -> None:
-    door = Door(delay_s=0.0)
-    await fed(door, [lines(3)], rate_per_s=2)
-    assert door.sizes == [1, 1, 1]
-    assert door.times_s[-1] - door.times_s[0] == pytest.approx(1.0)
+    api = FakeApi(delay_s=0.0)
+    await fed(api, [lines(3)], rate_per_s=2)
+    assert api.sizes == [1, 1, 1]
+    assert api.times_s[-1] - api.times_s[0] == pytest.approx(1.0)
 
 
 async def test_long_pause_is_not_made_up_for(autojump_clock: trio.abc.Clock) -> None:
-    door = Door(delay_s=0.0)
+    api = FakeApi(delay_s=0.0)
     record = Record()
-    feed, send = make(door, record, rate_per_s=100)
+    feed, send = make(api, record, rate_per_s=100)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(feed.run)
         await send.send(lines(100))
         await trio.sleep(60)
         await send.send(lines(1000))
         send.close()
-    late = [time for time in door.times_s if time >= 59]
+    late = [time for time in api.times_s if time >= 59]
     assert late[-1] - late[0] > 8.9 - feed_module.LATE_S_MAX
 
 
@@ -308,24 +308,24 @@ async def test_bytes_in_flight_are_bounded(
 ) -> None:
     cost = 3 * (1 + RECORD_COST_BYTES)
     monkeypatch.setattr(feed_module, "IN_FLIGHT_BYTES_MAX", 2 * cost)
-    door = Door()
-    await fed(door, [(b"x", b"y", b"z")] * 7)
-    assert door.in_flight_max == 2
-    assert len(door.log) == 21
+    api = FakeApi()
+    await fed(api, [(b"x", b"y", b"z")] * 7)
+    assert api.in_flight_max == 2
+    assert len(api.log) == 21
 
 
 async def test_batches_are_bounded_in_bytes(autojump_clock: trio.abc.Clock) -> None:
     big = b"x" * (BATCH_BYTES_MAX // 2)
-    door = Door()
-    await fed(door, [(big, big, b"a", big * 3, b"b")])
-    assert door.sizes == [1, 2, 1, 1]
-    assert door.log == [big, big, b"a", big * 3, b"b"]
+    api = FakeApi()
+    await fed(api, [(big, big, b"a", big * 3, b"b")])
+    assert api.sizes == [1, 2, 1, 1]
+    assert api.log == [big, big, b"a", big * 3, b"b"]
 
 
 async def test_stop_waits_for_answers_only(autojump_clock: trio.abc.Clock) -> None:
-    door = Door(delay_s=1.0)
+    api = FakeApi(delay_s=1.0)
     record = Record()
-    feed, send = make(door, record)
+    feed, send = make(api, record)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(feed.run)
         await send.send(lines(2))
@@ -339,7 +339,7 @@ async def test_stop_waits_for_answers_only(autojump_clock: trio.abc.Clock) -> No
 
 
 async def test_stop_while_it_waits_for_a_connection(autojump_clock: trio.abc.Clock) -> None:
-    feed, send = make(Door(refuse_connections=10**6), Record())
+    feed, send = make(FakeApi(refuse_connections=10**6), Record())
     send.send_nowait(lines(1))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(feed.run)
@@ -351,9 +351,9 @@ async def test_stop_while_it_waits_for_a_connection(autojump_clock: trio.abc.Clo
 
 
 async def test_stop_before_the_start(autojump_clock: trio.abc.Clock) -> None:
-    door = Door()
-    feed, send = make(door, Record())
+    api = FakeApi()
+    feed, send = make(api, Record())
     send.send_nowait(lines(1))
     feed.stop()
     await feed.run()
-    assert door.calls == 0
+    assert api.calls == 0

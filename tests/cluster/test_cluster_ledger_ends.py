@@ -52,7 +52,7 @@ def test_as_of_when_it_is_known_is_said_once_and_of_who_was_silent() -> None:
     assert ages == {"n0": 0.25, "n1": 0.5, "n2": 12.0}
 
 
-async def test_one_that_hangs_at_the_end_is_told_apart(autojump_clock: trio.abc.Clock) -> None:
+async def test_one_that_hangs_at_the_end_is_distinguished(autojump_clock: trio.abc.Clock) -> None:
     """It has not answered the last question, and nobody calls it gone so soon."""
     world = three_nodes()
     run = make(world, for_s=20.0)

@@ -10,7 +10,7 @@ import pytest
 import trio
 from cluster_kit import make_cluster
 from ledger_samples import follower, leader
-from test_cluster_feed import Door, Record
+from test_cluster_feed import FakeApi, Record
 from test_cluster_master_finder import Cluster, feeding, lines
 
 from actors.client.lines import open_source, read_lines
@@ -32,7 +32,7 @@ port = {port}
 
 @attrs.define
 class Members(Cluster):
-    """Two doors; `now` leads in term `promotion`."""
+    """Two apis; `now` leads in term `promotion`."""
 
     def status(self, name: str) -> dict[str, Any]:
         names = {"leader": self.now, "term": self.promotion, "members": ["n0", "n1"]}
@@ -42,7 +42,7 @@ class Members(Cluster):
 
 
 async def test_the_feed_goes_on_with_the_next_leader(autojump_clock: trio.abc.Clock) -> None:
-    members = Members({"n0": Door(), "n1": Door()})
+    members = Members({"n0": FakeApi(), "n1": FakeApi()})
     feed, record = feeding(members, 50)
 
     async def elect() -> None:
@@ -55,17 +55,17 @@ async def test_the_feed_goes_on_with_the_next_leader(autojump_clock: trio.abc.Cl
         nursery.start_soon(elect)
         nursery.start_soon(feed.run)
     assert set(members.tried) == {"n0", "n1"}
-    assert set(members.doors["n0"].log + members.doors["n1"].log) == set(lines(500))
+    assert set(members.apis["n0"].log + members.apis["n1"].log) == set(lines(500))
     assert sum(count for _, count in record.noted) == feed.view().acknowledged_count == 500
 
 
 async def test_lines_in_doubt_are_sent_again_and_counted(autojump_clock: trio.abc.Clock) -> None:
-    members = Members({"n0": Door({3: LeadershipLost("another leads")}), "n1": Door()})
+    members = Members({"n0": FakeApi({3: LeadershipLost("another leads")}), "n1": FakeApi()})
     feed, _ = feeding(members, 5)
     await feed.run()
     view = feed.view()
     assert (view.acknowledged_count, view.unknown_count) == (50, 5)
-    assert set(members.doors["n0"].log) == set(lines(50))
+    assert set(members.apis["n0"].log) == set(lines(50))
 
 
 async def fed(*chunks: tuple[bytes, ...], takes_empty: bool) -> list[bytes]:
@@ -73,17 +73,17 @@ async def fed(*chunks: tuple[bytes, ...], takes_empty: bool) -> list[bytes]:
     for chunk in chunks:
         send.send_nowait(chunk)
     send.close()
-    door = Door()
+    api = FakeApi()
     feed = Feed(
         group="g",
         source="s",
         lines=receive,
-        connect=door.connect,
+        connect=api.connect,
         record=Record(),  # type: ignore[arg-type]
         takes_empty=takes_empty,
     )
     await feed.run()
-    return door.log
+    return api.log
 
 
 async def test_empty_lines_are_passed_over(autojump_clock: trio.abc.Clock) -> None:

@@ -11,7 +11,7 @@ import pytest
 import trio
 from cluster_samples import master, node, slave_group
 from status_samples import said
-from test_cluster_feed import Door, Record, lines
+from test_cluster_feed import FakeApi, Record, lines
 
 from actors.cluster.feed import Feed
 from actors.cluster.master_finder import MasterFinder
@@ -116,9 +116,9 @@ def test_whoever_follows_the_newest_master_is_waited_for() -> None:
 
 @attrs.define
 class Cluster:
-    """Two doors; `now` is the master, by promotion `promotion`."""
+    """Two apis; `now` is the master, by promotion `promotion`."""
 
-    doors: dict[str, Door]
+    apis: dict[str, FakeApi]
     now: str = "n0"
     promotion: int = 0
     part: str = "open"
@@ -130,8 +130,8 @@ class Cluster:
         self.tried.append(name)
         if name == self.dead:
             raise ConnectionRefusedError("nobody listens")
-        async with self.doors[name].connect() as door:
-            yield Seen(self, name, door)
+        async with self.apis[name].connect() as api:
+            yield Seen(self, name, api)
 
     def status(self, name: str) -> dict[str, Any]:
         role = "master" if name == self.now else "slave"
@@ -141,11 +141,11 @@ class Cluster:
 
 @attrs.define
 class Seen:
-    """A door with its cluster's status."""
+    """A api with its cluster's status."""
 
     cluster: Cluster
     name: str
-    door: Door
+    api: FakeApi
 
     async def status(self) -> dict[str, Any]:
         await trio.lowlevel.checkpoint()
@@ -156,7 +156,7 @@ class Seen:
             raise trio.BrokenResourceError("it has gone")
         if self.name != self.cluster.now:
             raise NotMaster("a slave", hint=self.cluster.now)
-        await self.door.submit(*words)
+        await self.api.submit(*words)
 
 
 def feeding(
@@ -188,7 +188,7 @@ def feeding(
 
 
 async def test_the_feed_goes_on_with_the_next_master(autojump_clock: trio.abc.Clock) -> None:
-    cluster = Cluster({"n0": Door(), "n1": Door()})
+    cluster = Cluster({"n0": FakeApi(), "n1": FakeApi()})
     feed, record = feeding(cluster, 100)
 
     async def promote() -> None:
@@ -199,7 +199,7 @@ async def test_the_feed_goes_on_with_the_next_master(autojump_clock: trio.abc.Cl
         nursery.start_soon(promote)
         nursery.start_soon(feed.run)
     assert cluster.tried == ["n0", "n1"]
-    first, then = cluster.doors["n0"].log, cluster.doors["n1"].log
+    first, then = cluster.apis["n0"].log, cluster.apis["n1"].log
     assert first + then == list(lines(1000))  # nothing was fed twice
     assert sum(count for _, count in record.noted) == 1000
 
@@ -207,7 +207,7 @@ async def test_the_feed_goes_on_with_the_next_master(autojump_clock: trio.abc.Cl
 async def test_the_feed_goes_on_after_the_death_of_its_master(
     autojump_clock: trio.abc.Clock,
 ) -> None:
-    cluster = Cluster({"n0": Door(), "n1": Door()})
+    cluster = Cluster({"n0": FakeApi(), "n1": FakeApi()})
     feed, _ = feeding(cluster, 50)
 
     async def die() -> None:
@@ -220,7 +220,7 @@ async def test_the_feed_goes_on_after_the_death_of_its_master(
         nursery.start_soon(die)
         nursery.start_soon(feed.run)
     assert set(cluster.tried) == {"n0", "n1"}
-    assert set(cluster.doors["n0"].log + cluster.doors["n1"].log) == set(lines(500))
+    assert set(cluster.apis["n0"].log + cluster.apis["n1"].log) == set(lines(500))
     assert feed.view().acknowledged_count == 500
 
 
@@ -230,7 +230,7 @@ def seen(name: str, group: dict[str, Any]) -> NodeView:
 
 async def test_a_master_that_falls_silent_is_left(autojump_clock: trio.abc.Clock) -> None:
     """Its connection stands and nothing comes back; the links see the next master."""
-    cluster = Cluster({"n0": Door(script={3: "lost", 4: "lost"}), "n1": Door()})
+    cluster = Cluster({"n0": FakeApi(script={3: "lost", 4: "lost"}), "n1": FakeApi()})
     views = [seen("n0", master())]
     feed, record = feeding(cluster, 3, lambda: views)
 
@@ -247,13 +247,13 @@ async def test_a_master_that_falls_silent_is_left(autojump_clock: trio.abc.Clock
     assert cluster.tried == ["n0", "n1"]
     assert 64.5 <= trio.current_time() < 70.0
     assert sum(count for _, count in record.noted) == 30
-    assert cluster.doors["n1"].log == list(lines(10, 15))  # what was in doubt is there twice
+    assert cluster.apis["n1"].log == list(lines(10, 15))  # what was in doubt is there twice
 
 
 async def test_a_fenced_master_is_not_waited_for(autojump_clock: trio.abc.Clock) -> None:
     """What is in doubt is not sent to it; it is asked again, and whoever else says it is master."""
     lost = OutcomeUnknown("who knows")
-    cluster = Cluster({"n0": Door(script={0: lost, 1: lost}), "n1": Door()})
+    cluster = Cluster({"n0": FakeApi(script={0: lost, 1: lost}), "n1": FakeApi()})
     feed, _ = feeding(cluster, 1)
     cluster.part = "fenced"
 
@@ -265,4 +265,4 @@ async def test_a_fenced_master_is_not_waited_for(autojump_clock: trio.abc.Clock)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(promote)
         nursery.start_soon(feed.run)
-    assert cluster.doors["n1"].log == list(lines(10))
+    assert cluster.apis["n1"].log == list(lines(10))

@@ -94,7 +94,7 @@ def test_a_full_disk_takes_nothing_of_a_simulation(words: tuple[str, ...]) -> No
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_an_error_that_nobody_can_be_told_is_an_exit_code(room: str) -> None:
+def test_an_error_that_nobody_can_read_is_an_exit_code(room: str) -> None:
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-m", room, "nothing.toml", "--nonsense"]
         done = subprocess.run(

@@ -98,12 +98,12 @@ def test_terminal_that_is_gone_ends_the_thread() -> None:
 def test_screen_is_restored_when_a_picture_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    told: list[type[BaseException]] = []
-    monkeypatch.setattr(threading, "excepthook", lambda found: told.append(found.exc_type))
+    reported: list[type[BaseException]] = []
+    monkeypatch.setattr(threading, "excepthook", lambda found: reported.append(found.exc_type))
     reading, writing = os.pipe()
     shown = Painter(writing, live=True)
     shown.show(lambda: str(1 // 0))
     shown.close()
     os.close(writing)
     assert read_all(reading) == ENTER + LEAVE
-    assert told == [ZeroDivisionError]
+    assert reported == [ZeroDivisionError]

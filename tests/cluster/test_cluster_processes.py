@@ -51,7 +51,7 @@ def python(code: str) -> tuple[str, ...]:
 
 
 class Notes(list[str]):
-    """Collects what the watcher is told, and lets a test wait for it."""
+    """Collects what the watcher is sent, and lets a test wait for it."""
 
     _changed = trio.Event()
 
@@ -235,7 +235,7 @@ async def test_a_child_that_the_kernel_forgets_is_started_again(
     assert watcher.failed == {}  # n1 said that it stopped
 
 
-async def test_a_stop_that_fails_is_told(watcher: Watcher, notes: Notes) -> None:
+async def test_a_stop_that_fails_is_reported(watcher: Watcher, notes: Notes) -> None:
     dies = ORDERLY.replace(
         '    print("stopped"', '    os.kill(os.getpid(), 9)\n    print("stopped"'
     )
@@ -328,8 +328,10 @@ async def test_a_child_that_sigkill_does_not_end_holds_nobody_up(
         pid = watcher.pids["n0"]
     assert [each.pid for each in left] == [pid]
     kill(left[0])
-    (told,) = watcher.failed.values()
-    assert told.startswith(f"not stopped in order: process {pid} still runs 0.1 s after SIGKILL")
+    (reported,) = watcher.failed.values()
+    assert reported.startswith(
+        f"not stopped in order: process {pid} still runs 0.1 s after SIGKILL"
+    )
     assert watcher.pids == {}
 
 

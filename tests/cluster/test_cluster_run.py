@@ -40,7 +40,7 @@ async def test_runs_for_a_time(autojump_clock: trio.abc.Clock, world: World) -> 
     assert summary.failures == ()
 
 
-async def test_each_node_is_told_once(autojump_clock: trio.abc.Clock, world: World) -> None:
+async def test_each_node_is_reported_once(autojump_clock: trio.abc.Clock, world: World) -> None:
     ready: list[str] = []
     await make(world, for_s=30.0, on_ready=ready.append).run(world.open)
     assert sorted(ready) == ["n0", "n1", "n2"]

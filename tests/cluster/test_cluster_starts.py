@@ -158,7 +158,7 @@ async def test_status_and_stop_say_it(
 
 
 @pytest.mark.real_io
-async def test_a_node_tells_by_itself_that_it_starts(
+async def test_a_node_shows_by_itself_that_it_starts(
     config: ClusterConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The events of a real one, whose log takes its time."""

@@ -207,7 +207,7 @@ def test_who_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("fence", "state", "told"),
+    ("fence", "state", "reported"),
     [
         ("ABANDONED", "running", True),
         ("SLAVE_AHEAD", "running", True),
@@ -217,13 +217,15 @@ def test_who_is_refused(
         ("", "running", False),
     ],
 )
-def test_a_master_that_waits_for_an_operator_is_named(fence: str, state: str, told: bool) -> None:
+def test_a_master_that_waits_for_an_operator_is_named(
+    fence: str, state: str, reported: bool
+) -> None:
     reason = "n2 fell silent: `promote orders` ends it"
     found = node("n0", master(part="fenced", fence=fence, reason=reason), state)
     group = group_summary(cluster(nodes=(found,)), "orders", ("n0",), 2.0)
     text = as_text(summary(groups=(group,))).split("\n")
-    assert (f"    n0: takes no appends: {reason}" in text) is told
-    assert group.findings[FENCED] == ({"n0": reason} if told else {})
+    assert (f"    n0: takes no appends: {reason}" in text) is reported
+    assert group.findings[FENCED] == ({"n0": reason} if reported else {})
 
 
 def test_the_refused_are_named() -> None:
@@ -234,15 +236,15 @@ def test_the_refused_are_named() -> None:
     assert json.loads(as_json(found))["groups"]["orders"]["refused"] == {"n1": AHEAD}
 
 
-@pytest.mark.parametrize(("state", "told"), [("READY", True), ("TRANSFER", False)])
-def test_a_slave_whose_disk_is_full_is_named(state: str, told: bool) -> None:
+@pytest.mark.parametrize(("state", "reported"), [("READY", True), ("TRANSFER", False)])
+def test_a_slave_whose_disk_is_full_is_named(state: str, reported: bool) -> None:
     reason = "no room: the disk of /data is more than 90% full"
     client = {"state": state, "last_error": f"the local log refused the bytes: {reason}"}
     view = cluster(nodes=(node("n0", master()), node("n1", slave_group(client=client))))
     found = summary(groups=(group_summary(view, "orders", ("n0", "n1"), 0.0),))
-    assert (f"    n1: copies nothing: {reason}" in as_text(found).split("\n")) is told
+    assert (f"    n1: copies nothing: {reason}" in as_text(found).split("\n")) is reported
     without_room = json.loads(as_json(found))["groups"]["orders"]["without_room"]
-    assert without_room == ({"n1": reason} if told else {})
+    assert without_room == ({"n1": reason} if reported else {})
 
 
 def test_a_slave_whose_log_waits_for_room_to_open_is_named() -> None:

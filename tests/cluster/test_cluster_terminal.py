@@ -199,7 +199,7 @@ def test_plain_lines() -> None:
     ]
 
 
-def test_of_a_tree_only_what_is_odd_is_told() -> None:
+def test_of_a_tree_only_what_is_odd_is_reported() -> None:
     """A tree is fifty lines for each node; what restarted or does not run is a few."""
     whole, shown = (node_lines(trouble().nodes[0], trees=trees) for trees in (True, False))
     odd = [

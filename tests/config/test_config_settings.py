@@ -58,14 +58,14 @@ def test_changes() -> None:
 
 @pytest.mark.parametrize("key", ["copies", "in_sync_replicas", "min_in_sync_replicas"])
 @pytest.mark.parametrize(
-    ("old", "new", "told"), [(1, 2, True), (9, 10, True), (2, 1, False), (10, 9, False)]
+    ("old", "new", "reported"), [(1, 2, True), (9, 10, True), (2, 1, False), (10, 9, False)]
 )
 def test_a_larger_promise_is_none_for_what_was_answered_before(
-    key: str, old: int, new: int, told: bool
+    key: str, old: int, new: int, reported: bool
 ) -> None:
     key = f"groups.orders.{key}"
     (line,) = changes({key: str(old)}, {key: str(new)})
-    assert line == f"{key}: {old} becomes {new}" + (f": {UNTIL_THE_NEXT}" if told else "")
+    assert line == f"{key}: {old} becomes {new}" + (f": {UNTIL_THE_NEXT}" if reported else "")
 
 
 def test_other_settings_may_grow() -> None:

@@ -60,7 +60,7 @@ def read_beyond_committed(patch: Patch) -> None:
 
 
 def readers_know_too_much(patch: Patch) -> None:
-    """A reader takes one entry more for committed than it was told."""
+    """A reader takes one entry more for committed than it was sent."""
     real = entry_reader.EntryReader._offsets
 
     def offsets(self: Any) -> Any:
@@ -108,7 +108,7 @@ def leader_commits_what_it_finds(patch: Patch) -> None:
 
 
 def lost_is_answered(patch: Patch) -> None:
-    """Appends that wait when a leadership ends are told that they are done."""
+    """Appends that wait when a leadership ends learn that they are done."""
 
     def lose(self: Any, effects: Any) -> None:
         self._reads.fail(outcomes.not_leader(""))

@@ -215,7 +215,7 @@ def steps_past_what_may_be_shared(patch: Patch) -> None:
         step, at = self._step, self.at
         found = real(self, answer, begin, end)
         if self._differs == at and self._same is None and at - step < begin:
-            return compare.Found(index=begin, truncate=True)
+            return compare.CommonEntry(index=begin, truncate=True)
         return found
 
     patch.setattr(compare.Search, "judge", judge)

@@ -105,7 +105,7 @@ def machine_takes_what_is_written(patch: Patch) -> None:
 
 
 def results_of_the_entry_before(patch: Patch) -> None:
-    """Whoever appended an entry is told the result of the one before."""
+    """Whoever appended an entry gets the result of the one before."""
     real = append_waits.AppliedResults.add
 
     def add(self: Any, last: int, results: tuple[object, ...]) -> None:

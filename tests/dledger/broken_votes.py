@@ -33,7 +33,7 @@ def _judge_as(patch: Patch, **changes: object) -> None:
 
 
 def vote_not_persisted(patch: Patch) -> None:
-    """A vote is told and not remembered."""
+    """A vote is reported and not remembered."""
 
     def save(steps: roles.Roles, vote: SavedVote) -> None:
         if vote.term > steps.state.vote.term:

@@ -29,7 +29,7 @@ class Disk:
     Attributes:
         log: by index; what is below `begin` has expired.
         synced: so many of them, expired ones counted, are on the disk.
-        noted: what the member's vote is worth, as it was told last; None: it has not lived.
+        noted: what the member's vote is worth, as it was reported last; None: it has not run.
         lost: what it had vouched for is gone, and it has not got it again.
         forgot: its vote was lost once, too.
     """

@@ -11,7 +11,7 @@ import core_dialect
 from core_calls import ask_vote, beat, send_transfer
 from core_changes import Changes
 from core_disk import ENTRY_BYTES, Append
-from core_life import Life
+from core_process import Process
 
 from actors.dledger.core import quorum
 from actors.dledger.core.dispatch import Dispatch
@@ -31,7 +31,7 @@ from wire.dledger.rpc import PushEntryRequest
 
 
 @attrs.define(eq=False)
-class Member(Life):
+class Member(Process):
     """One member's actors, without actors."""
 
     election: Election = attrs.field(init=False)
@@ -53,7 +53,7 @@ class Member(Life):
 
     def start(self) -> None:
         world = self.world
-        self.life += 1
+        self.incarnation += 1
         self.up, self.session, self.holding = True, 0, False
         self.ticks.clear()
         state = MemberState(
@@ -188,7 +188,7 @@ class Member(Life):
                     ),
                 )
             if self.world.compat.term_entry != "none":
-                self.append(f"term{role.term}-{self.name}-{self.life}-{session}")
+                self.append(f"term{role.term}-{self.name}-{self.incarnation}-{session}")
         self.later(
             0.001, lambda: self.role_effects(self.election.fenced(self.world.now_s, session, end))
         )

@@ -134,7 +134,7 @@ class Group:
         await self.world.power_loss(name)
 
     def role(self, name: str) -> RoleChanged | None:
-        """The last that the member's present life has told."""
+        """The last that the member's present incarnation has reported."""
         boot = max((one.boot for one in self.seen if one.node == name), default=0)
         for one in reversed(self.seen):
             if one.node == name and one.boot == boot and isinstance(one.event, RoleChanged):

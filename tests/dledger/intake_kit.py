@@ -22,7 +22,7 @@ class Ledger:
     """By index; a log that was begun anew has no entries below.
 
     Attributes:
-        gone: entries below have expired, of which nobody has told yet.
+        gone: entries below have expired, which nobody has reported yet.
     """
 
     def __init__(self, log: tuple[Entry, ...]) -> None:

@@ -1,4 +1,4 @@
-"""A state machine in the hands of tests: it remembers what it was told, and breaks when told to."""
+"""A state machine for tests: it remembers what it was sent, and breaks when asked to."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Book:
     Attributes:
         bodies: the state.
         indexes: of the entries that this life of it was given.
-        roles: what it was told of leading, ("started" or "stopped", term).
+        roles: what it was sent of leading, ("started" or "stopped", term).
         loads: how often it was loaded.
         breaks: by method, called before anything is done.
         filler: bytes that a snapshot has besides.

@@ -29,7 +29,7 @@ RAISED_AT_START = """A member that starts with its own vote in the present term 
 for it may have led in this one; so the first heartbeat of the next term is followed."""
 OTHER_CLOCK = """The recorded node had just taken the term in its own campaign; ours hears of it by
 this request, and the next one gets the vote."""
-TERM_GATE = """A push of an older term changes nothing, and is told the present term."""
+TERM_GATE = """A push of an older term changes nothing, and gets the present term as its answer."""
 NOT_COMPARED = """Nothing was compared in this session, so nothing is known to equal the leader's
 log: the leader is asked to compare. Upstream commits by what it has, compared or not; and it keeps
 an append that does not fit until it is sent once more."""

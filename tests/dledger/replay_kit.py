@@ -71,7 +71,7 @@ class Story:
 
 @attrs.define(eq=False)
 class Replay:
-    """A story while it is told."""
+    """A story while it is written."""
 
     story: Story
     world: World
@@ -259,7 +259,7 @@ class Replay:
 
 
 @asynccontextmanager
-async def told(story: Story) -> AsyncIterator[Replay]:
+async def reported(story: Story) -> AsyncIterator[Replay]:
     """The story from its beginning to its end; the member still runs."""
     group = DLedgerGroup(
         name="g",

@@ -296,12 +296,12 @@ async def serving(
 
 @attrs.define
 class Caller(Actor[Answered]):
-    """Remembers what it is told, and when."""
+    """Remembers what it is sent, and when."""
 
     kit: PeerKit
 
     async def handle(self, message: Answered) -> None:
-        self.kit.told.append((self.ctx.now_s(), message))
+        self.kit.received.append((self.ctx.now_s(), message))
         self.kit.heard.set()
 
 
@@ -310,11 +310,11 @@ class PeerKit:
     """An RPCPeer of n1 that calls n0, whose part the test plays.
 
     Attributes:
-        told: what the caller was told, in order.
+        received: what the caller received, in order.
     """
 
     network: SimNetwork
-    told: list[tuple[float, Answered]] = attrs.field(factory=list)
+    received: list[tuple[float, Answered]] = attrs.field(factory=list)
     heard: trio.Event = attrs.field(factory=trio.Event)
     events: list[Any] = attrs.field(factory=list)
     system: System = attrs.field(init=False)
@@ -345,10 +345,10 @@ class PeerKit:
     async def answers(self, count: int) -> list[Answered]:
         """Wait until so many calls have ended."""
         with trio.fail_after(600):
-            while len(self.told) < count:
+            while len(self.received) < count:
                 self.heard = trio.Event()
                 await self.heard.wait()
-        return [answered for _, answered in self.told]
+        return [answered for _, answered in self.received]
 
 
 @asynccontextmanager

@@ -352,7 +352,7 @@ async def test_a_full_disk_is_415_over_the_wire(autojump_clock: object) -> None:
 
 
 @pytest.mark.checklist(7, of="dledger")
-async def test_a_vote_that_found_no_room_is_told_to_nobody(autojump_clock: object) -> None:
+async def test_a_vote_that_found_no_room_is_sent_to_nobody(autojump_clock: object) -> None:
     """A candidate's own vote, too: it leads once that is on the disk."""
     async with opened(1) as group:
         faults = group.world.node("n0").disk.faults  # as where a reserve is none

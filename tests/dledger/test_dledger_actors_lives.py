@@ -20,7 +20,7 @@ async def isolated(group: Group, name: str) -> None:
             group.world.network.cut_both(name, other)
 
 
-async def test_a_vote_for_an_earlier_life_of_a_candidate_does_not_count(
+async def test_a_vote_for_an_earlier_incarnation_of_a_candidate_does_not_count(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was for an older term: two could lead in the new one (ElectionSafety)."""
@@ -43,8 +43,8 @@ async def test_a_vote_for_an_earlier_life_of_a_candidate_does_not_count(
         for call in old:
             answer = VoteResponse(group="ledger", term=0, vote_result=VoteResult.ACCEPT)
             peer = call.request.remote_id or ""
-            told = Answered(peer=peer, token=call.token, response=answer)
-            await group.systems[leader].ref(path).tell(told)
+            reported = Answered(peer=peer, token=call.token, response=answer)
+            await group.systems[leader].ref(path).tell(reported)
         await trio.sleep(0.5)
         role = group.role(leader)
         assert role is not None

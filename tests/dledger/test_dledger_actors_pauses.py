@@ -68,13 +68,13 @@ async def test_a_member_that_stood_still_hears_what_waits_before_it_campaigns(
         await group.start("n0")
         leader = await Leader.of(group)
         await leader.followed()
-        told = group.events(RoleChanged)
+        reported = group.events(RoleChanged)
         await leader.beat()
         autojump_clock.jump(still_s)  # all of it is late now: the heartbeat, and the time-out
         await trio.sleep(LEAK_S - 1.0)
-        assert group.events(RoleChanged) == told, "its leader is there"
+        assert group.events(RoleChanged) == reported, "its leader is there"
         await trio.sleep(1.5)
-        assert [one.role for one in group.events(RoleChanged)[len(told) :]] == ["CANDIDATE"]
+        assert [one.role for one in group.events(RoleChanged)[len(reported) :]] == ["CANDIDATE"]
 
 
 async def test_a_member_that_stands_still_again_listens_again(
@@ -84,13 +84,13 @@ async def test_a_member_that_stands_still_again_listens_again(
         await group.start("n0")
         leader = await Leader.of(group)
         await leader.followed()
-        told = group.events(RoleChanged)
+        reported = group.events(RoleChanged)
         autojump_clock.jump(LEAK_S)
         await trio.sleep(0.02)  # it listens
         await leader.beat()
         autojump_clock.jump(30.0)
         await trio.sleep(1.0)
-        assert group.events(RoleChanged) == told
+        assert group.events(RoleChanged) == reported
 
 
 # ---- votes that find no room ----
@@ -160,9 +160,9 @@ async def test_a_candidate_whose_own_vote_finds_no_room_stands_still(
         refuse_votes(group)
         await trio.sleep(990.0)
         assert max(waiting) <= 3
-        (told,) = group.events(VoteUnsaved)
-        assert "room" in told.reason
-        words = f"cannot save its vote of term {told.term}: {told.reason}"
+        (reported,) = group.events(VoteUnsaved)
+        assert "room" in reported.reason
+        words = f"cannot save its vote of term {reported.term}: {reported.reason}"
         assert await unsaved(group) == words
         still = f"ledger: n0 {words}; until it can it takes no part in elections"
         assert [each for each in caplog.messages if "vote" in each] == [still]
@@ -172,8 +172,8 @@ async def test_a_candidate_whose_own_vote_finds_no_room_stands_still(
         await trio.sleep(10.0)
         assert await group.leader(within_s=10.0) in ("n0", "n1")
         assert await unsaved(group) == ""
-        assert group.events(VoteUnsaved)[1:] == [attrs.evolve(told, reason="")]
-        over = f"ledger: n0 has saved its vote of term {told.term}, and goes on"
+        assert group.events(VoteUnsaved)[1:] == [attrs.evolve(reported, reason="")]
+        over = f"ledger: n0 has saved its vote of term {reported.term}, and goes on"
         assert [each for each in caplog.messages if "vote" in each] == [still, over]
 
 
@@ -224,7 +224,7 @@ async def test_what_waits_for_a_vote_to_be_saved_has_a_bound(
         assert len(given) == 50 - len(busy)
         accepted = [one.term for one in given.values() if one.vote_result == VoteResult.ACCEPT]
         voted = [10 + number // 2 for number in sorted(given)] if raft_votes else [10, 10]
-        assert accepted == voted, "told once it is kept"
+        assert accepted == voted, "reported once it is kept"
         kept = await group.ref("n0", "store").ask(
             store_messages.MemberRecord,
             lambda reply_to: store_messages.GetMember(reply_to=reply_to),

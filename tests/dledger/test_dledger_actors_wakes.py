@@ -116,11 +116,11 @@ async def test_an_append_that_its_session_ends_for_is_answered_at_once(
 class Checker:
     """Stands for its ref."""
 
-    told: list[int] = attrs.field(factory=list)
+    received: list[int] = attrs.field(factory=list)
     deferred: list[int] = attrs.field(factory=list)
 
     async def tell(self, message: Matched) -> None:
-        self.told.append(message.index)
+        self.received.append(message.index)
 
     def defer(self, message: Matched, *, within_s: float) -> bool:
         assert 0.0 < within_s < 10.0
@@ -128,7 +128,7 @@ class Checker:
         return True
 
 
-async def test_a_peer_that_has_lost_entries_is_told_of_at_once() -> None:
+async def test_a_peer_that_has_lost_entries_is_reported_at_once() -> None:
     checker, status = Checker(), LeaderStatus()
     dispatcher: Any = SimpleNamespace(
         checker=checker,
@@ -148,7 +148,7 @@ async def test_a_peer_that_has_lost_entries_is_told_of_at_once() -> None:
     await matched(-1, 5)
     await matched(4, 5)
     await matched(6, 5)
-    assert (checker.told, checker.deferred) == ([4, -1, 6], [5, 4])
+    assert (checker.received, checker.deferred) == ([4, -1, 6], [5, 4])
 
 
 async def test_a_session_and_the_vote_that_it_begins_with_are_one_message(

@@ -31,7 +31,7 @@ def taken(chain: Chain, *sizes: int) -> tuple[list[Caller], list[Any]]:
     return callers, [(wait, (b"x" * size,)) for wait, size in zip(waits, sizes, strict=True)]
 
 
-def told(callers: list[Caller]) -> list[type[Exception] | None]:
+def reported(callers: list[Caller]) -> list[type[Exception] | None]:
     return [type(each.heard[0]) if each.heard else None for each in callers]
 
 
@@ -40,12 +40,12 @@ def test_what_is_behind_a_refused_one_of_its_chain_is_refused() -> None:
     callers, appends = taken(chain, 10, 2000, 10)
     others, more = taken(Chain(), 10)
     (found,) = groups([*appends, *more], room=9, bytes_left=10_000, body_bytes_max=1000)
-    assert told(callers) == [None, TooLarge, NotStored]
-    assert told(others) == [None]
+    assert reported(callers) == [None, TooLarge, NotStored]
+    assert reported(others) == [None]
     assert found.bodies == (b"x" * 10, b"x" * 10)
 
 
 def test_without_room_each_is_refused_for_that() -> None:
     (caller,), appends = taken(Chain(), 10)
     assert not list(groups(appends, room=0, bytes_left=10_000, body_bytes_max=1000))
-    assert told([caller]) == [Overloaded]
+    assert reported([caller]) == [Overloaded]

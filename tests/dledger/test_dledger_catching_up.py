@@ -82,7 +82,7 @@ def test_the_first_compare_names_all_that_the_leader_has() -> None:
     assert Pair(follower=Follower()).what_counts() == len(LOG)
 
 
-def test_a_search_that_the_life_before_has_answered_says_nothing() -> None:
+def test_a_search_that_the_incarnation_before_has_answered_says_nothing() -> None:
     """It had gone below what that life had vouched for."""
     pair = Pair()
     push = pair.until_below(SHARED - 1)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.dledger.core.compare import Found, Search
+from actors.dledger.core.compare import CommonEntry, Search
 from actors.dledger.core.push_effects import PushAnswer
 from wire.dledger.codes import ResponseCode as C
 
@@ -16,7 +16,7 @@ def answer(code: C, begin: int, end: int) -> PushAnswer:
 
 
 def judged(at: int, code: C, begin: int, end: int, *, own: tuple[int, int] = (10, 20)) -> object:
-    """What one answer comes to: a Found, or the next entry to compare."""
+    """What one answer comes to: a CommonEntry, or the next entry to compare."""
     search = Search(at=at)
     return search.judge(answer(code, begin, end), *own) or search.at
 
@@ -26,22 +26,22 @@ SAME, OTHER = C.SUCCESS, C.INCONSISTENT_STATE
 
 @pytest.mark.checklist(12, of="dledger")
 def test_row_1_the_same_end() -> None:
-    assert judged(20, SAME, 10, 20) == Found(index=20, truncate=False)
+    assert judged(20, SAME, 10, 20) == CommonEntry(index=20, truncate=False)
 
 
 @pytest.mark.checklist(12, of="dledger")
 def test_row_2_a_longer_follower_is_cut_at_what_was_compared() -> None:
-    assert judged(20, SAME, 10, 25) == Found(index=20, truncate=True)
+    assert judged(20, SAME, 10, 25) == CommonEntry(index=20, truncate=True)
 
 
 @pytest.mark.checklist(12, of="dledger")
 @pytest.mark.parametrize(("begin", "end"), [(0, 9), (21, 30), (-1, -1)])
 def test_row_3_no_overlap_begins_anew(begin: int, end: int) -> None:
-    assert judged(20, OTHER, begin, end) == Found(index=10, truncate=True)
+    assert judged(20, OTHER, begin, end) == CommonEntry(index=10, truncate=True)
 
 
 def test_row_4_below_the_follower() -> None:
-    assert judged(12, OTHER, 13, 30) == Found(index=10, truncate=True)
+    assert judged(12, OTHER, 13, 30) == CommonEntry(index=10, truncate=True)
 
 
 @pytest.mark.checklist(12, of="dledger")
@@ -56,12 +56,12 @@ def test_row_6_another_entry_steps_down() -> None:
 
 
 def test_row_7_below_the_leader() -> None:
-    assert judged(10, OTHER, 0, 30) == Found(index=10, truncate=True)
+    assert judged(10, OTHER, 0, 30) == CommonEntry(index=10, truncate=True)
 
 
 def search(
     own: list[int], peer: list[int], begin: int, *, by_one: bool = False
-) -> tuple[Found, int]:
+) -> tuple[CommonEntry, int]:
     """Between logs of terms that begin at 0, the leader's at `begin`; and the questions it took."""
     found, asked = Search(at=len(own) - 1, by_one=by_one), 0
     while True:
@@ -96,9 +96,9 @@ def test_the_search_finds_the_last_common_entry(
         common += 1
     found, _ = search(own, peer, begin, by_one=by_one)
     if common > begin:
-        assert found == Found(index=common - 1, truncate=len(peer) > common)
+        assert found == CommonEntry(index=common - 1, truncate=len(peer) > common)
     else:
-        assert found == Found(index=begin, truncate=True)
+        assert found == CommonEntry(index=begin, truncate=True)
 
 
 @pytest.mark.parametrize("common", [1, 500, 9_999])
@@ -106,6 +106,6 @@ def test_thousands_of_conflicting_entries_take_tens_of_questions(common: int) ->
     """Bug V12: upstream asks for each of them."""
     own, peer = [1] * common + [3] * (10_000 - common), [1] * common + [2] * (10_000 - common)
     found, asked = search(own, peer, 0)
-    assert found == Found(index=common - 1, truncate=True)
+    assert found == CommonEntry(index=common - 1, truncate=True)
     assert asked <= 30
     assert search(own[:200], [1] + [2] * 199, 0, by_one=True)[1] >= (199 if common == 1 else 1)

@@ -348,7 +348,7 @@ def test_an_answer_to_a_push_of_an_earlier_session_counts_for_nothing() -> None:
         assert (kit.state, kit.dispatch.matched) == (COMPARE, -1)
 
 
-def test_a_larger_term_is_told() -> None:
+def test_a_larger_term_is_reported() -> None:
     kit = Kit()
     effects = kit.answer(kit.one(P.COMPARE, 9), C.EXPIRED_TERM, term=8)
     assert effects.larger_term == 8

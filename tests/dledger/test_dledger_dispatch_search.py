@@ -98,25 +98,25 @@ NOT_YET = "answered NOT_FOLLOWER"
 
 
 def refused_for(kit: Kit, seconds: float) -> tuple[list[float], list[str]]:
-    """When a peer is asked that says so long that it does not follow, and what is told of it."""
+    """When a peer that does not follow for long is asked, and what is reported of it."""
     times: list[float] = []
-    told: list[str] = []
+    reported: list[str] = []
     end_s = kit.now_s + seconds
     while kit.now_s < end_s:
         kit.answer(kit.one(P.COMPARE, 9), C.NOT_FOLLOWER)
-        told += [event.detail for event in kit.last.events]  # type: ignore[attr-defined]
+        reported += [event.detail for event in kit.last.events]  # type: ignore[attr-defined]
         kit.tick()
         times.append(round(kit.now_s, 3))
-    return times, told
+    return times, reported
 
 
-def test_a_peer_that_follows_nobody_for_long_is_asked_less_often_and_told_of_once() -> None:
+def test_a_peer_that_follows_nobody_for_long_is_asked_less_often_and_reported_once() -> None:
     """Its disk takes no vote, or its log is being opened: each question carries a whole entry."""
     kit = Kit(follower_pause_s=0.02)
-    times, told = refused_for(kit, 2000.0)
+    times, reported = refused_for(kit, 2000.0)
     assert times[:7] == [0.02, 0.06, 0.14, 0.3, 0.62, 1.12, 1.62]
     assert max(b - a for a, b in itertools.pairwise(times)) == pytest.approx(0.5)
-    assert told == [NOT_YET]
+    assert reported == [NOT_YET]
 
 
 @pytest.mark.parametrize("code", [C.DISK_ERROR, None])
@@ -128,9 +128,9 @@ def test_after_another_answer_or_none_it_is_asked_soon_again(code: C | None) -> 
     kit.silence(push) if code is None else kit.answer(push, code)
     kit.tick()
     begin_s = kit.now_s
-    times, told = refused_for(kit, 0.05)
+    times, reported = refused_for(kit, 0.05)
     assert [round(each - begin_s, 3) for each in times] == [0.02, 0.06]
-    assert told == [NOT_YET]
+    assert reported == [NOT_YET]
 
 
 def test_after_it_has_compared_it_is_asked_soon_again() -> None:
@@ -150,9 +150,9 @@ def test_in_a_new_session_it_is_asked_soon_again() -> None:
     kit.take(P.COMPARE)
     kit.did(kit.dispatch.lead(kit.now_s, term=6, begin=0, end=9, committed=-1))
     begin_s = kit.now_s
-    times, told = refused_for(kit, 0.05)
+    times, reported = refused_for(kit, 0.05)
     assert [round(each - begin_s, 3) for each in times] == [0.02, 0.06]
-    assert told == [NOT_YET]
+    assert reported == [NOT_YET]
 
 
 def test_silence_is_a_refusal_after_three_seconds() -> None:

@@ -155,7 +155,7 @@ def test_a_larger_term_is_taken_in_the_middle_of_a_round() -> None:
     assert kit.state.role is Role.CANDIDATE
 
 
-def test_a_vote_is_on_the_disk_before_it_is_told_and_puts_the_own_campaign_off() -> None:
+def test_a_vote_is_on_the_disk_before_it_is_sent_and_puts_the_own_campaign_off() -> None:
     kit = Kit()
     kit.now_s = 0.29
     effects = kit.asked_by("n1", 5)
@@ -192,7 +192,7 @@ def test_quorums_of_votes(members: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("leader", "term", "heard", "code", "told"),
+    ("leader", "term", "heard", "code", "reported"),
     [
         ("n9", 9, Heard.NOTHING, C.UNKNOWN_MEMBER, 5),
         ("n0", 9, Heard.NOTHING, C.UNEXPECTED_MEMBER, 5),
@@ -201,9 +201,9 @@ def test_quorums_of_votes(members: int) -> None:
         ("n1", 6, Heard.RAISE, C.TERM_NOT_READY, -1),
     ],
 )
-def test_a_candidate_hears(leader: str, term: int, heard: Heard, code: C, told: int) -> None:
+def test_a_candidate_hears(leader: str, term: int, heard: Heard, code: C, reported: int) -> None:
     verdict = judge_heartbeat(Kit().state, leader, term)
-    assert (verdict.heard, verdict.code, verdict.term) == (heard, code, told)
+    assert (verdict.heard, verdict.code, verdict.term) == (heard, code, reported)
 
 
 def test_a_follower_and_a_leader_hear() -> None:

@@ -31,7 +31,7 @@ def test_an_older_term_changes_nothing(type_: P) -> None:
 
 
 @pytest.mark.parametrize("type_", TYPES)
-def test_a_larger_term_is_told_and_changes_nothing_here(type_: P) -> None:
+def test_a_larger_term_is_reported_and_changes_nothing_here(type_: P) -> None:
     kit = matched()
     token = kit.push(type_, *payload(type_), term=6, commit_index=9)
     assert kit.last.larger_term == 6
@@ -286,8 +286,8 @@ def test_truncate_to_what_is_not_held_begins_the_log_anew(index: int) -> None:
     kit.truncate(entry(index, 5))
     assert kit.changes == [(None, True, [index])]
     assert (kit.intake.begin, kit.intake.end, kit.intake.matched) == (index, index, index)
-    told = events.LedgerTruncated(session=1, index=0, end=9, next=index)
-    assert kit.last.events[0] == told
+    reported = events.LedgerTruncated(session=1, index=0, end=9, next=index)
+    assert kit.last.events[0] == reported
     kit.append(entry(index + 1))
     assert kit.changes[-1] == (None, False, [index + 1])
 
@@ -323,7 +323,7 @@ def test_a_sync_from_before_a_cut_says_nothing_of_what_took_its_place() -> None:
     assert kit.code(token) is C.SUCCESS
 
 
-def test_nobody_is_told_that_entries_are_held_which_leave() -> None:
+def test_nobody_is_notified_that_entries_are_held_which_leave() -> None:
     kit = matched()
     token = kit.append(entry(10, 4))
     kit.truncate(entry(9, 4))

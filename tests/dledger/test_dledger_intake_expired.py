@@ -36,27 +36,27 @@ def test_a_search_that_goes_on_where_it_stopped_long_ago_is_no_contradiction(beg
     goes_on(kit)
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_what_expires_during_a_search_is_no_contradiction(told: bool) -> None:
-    """`told`: the store has said so before the leader's request came."""
+@pytest.mark.parametrize("reported", [True, False])
+def test_what_expires_during_a_search_is_no_contradiction(reported: bool) -> None:
+    """`reported`: the store has said so before the leader's request came."""
     kit = Kit(*entries(0, 99, term=4), committed=99)
     assert kit.code(kit.compare(entry(20, 4))) is C.SUCCESS
     kit.ledger.gone = 60
-    if told:
+    if reported:
         kit.did(kit.intake.expired(60))
     assert kit.code(kit.compare(entry(40, 4))) is C.INCONSISTENT_STATE
     assert kit.code(kit.truncate(entry(40, 4))) is C.INCONSISTENT_STATE
     goes_on(kit)
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_an_append_of_what_has_expired_meanwhile_is_compared_for(told: bool) -> None:
+@pytest.mark.parametrize("reported", [True, False])
+def test_an_append_of_what_has_expired_meanwhile_is_compared_for(reported: bool) -> None:
     """A longer follower that was compared in the middle of its log."""
     kit = Kit(*entries(0, 99, term=4), committed=99)
     assert kit.code(kit.truncate(entry(40, 4))) is C.SUCCESS
     assert kit.code(kit.append(entry(41, 4))) is C.SUCCESS
     kit.ledger.gone = 60
-    if told:
+    if reported:
         kit.did(kit.intake.expired(60))
     assert kit.code(kit.append(entry(42, 4))) is C.INCONSISTENT_STATE
     goes_on(kit)

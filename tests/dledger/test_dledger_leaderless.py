@@ -35,8 +35,8 @@ def candidate() -> Leaderless:
 def test_a_store_that_takes_nothing_is_said_first(caplog: pytest.LogCaptureFixture) -> None:
     """All disks are full: the others answer, and elect nobody for long."""
     candidate().look(5.0 + LEADERLESS_S, [WELL, SILENT], joins=False, full="no room: a.data")
-    (told,) = caplog.messages
-    assert told.endswith("10 s: it takes no entries (no room: a.data); n1 does not answer")
+    (reported,) = caplog.messages
+    assert reported.endswith("10 s: it takes no entries (no room: a.data); n1 does not answer")
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ async def test_a_peer_that_ends_each_connection_without_a_word(
 
         async def turn_away() -> str:
             """One more call, whose connection ends at once; what the link says of it."""
-            count = len(kit.told)
+            count = len(kit.received)
             await trio.sleep(2)
             await kit.call("x")
             Client.of(await listener.accept()).stream.abort()
@@ -78,7 +78,7 @@ async def test_a_peer_that_ends_each_connection_without_a_word(
             assert await turn_away() == TURNED_AWAY
         assert caplog.messages == [f"g: n0 {TURNED_AWAY}"]
         await trio.sleep(2)
-        count = len(kit.told)
+        count = len(kit.received)
         await kit.call("x")
         client = Client.of(await listener.accept())
         number, _ = await client.next_request()
@@ -114,5 +114,5 @@ async def test_both_sides_say_that_a_member_is_not_named(
         f"ledger: {name} ends each connection at once: its cluster file may not name {away}"
         for name in own.members
     ]
-    told = [each for each in caplog.messages if "found no leader" not in each]
-    assert sorted(told) == sorted(there + here), "once in a minute each"
+    warnings = [each for each in caplog.messages if "found no leader" not in each]
+    assert sorted(warnings) == sorted(there + here), "once in a minute each"

@@ -136,7 +136,7 @@ def test_who_finds_a_leader_knows_no_more_who_joins(role: str, joins: bool) -> N
     assert (sign.joins, sign.silent, sign.heard_s) == (joins, False, 1.0)
 
 
-def test_a_refusal_is_told_once_and_again_when_it_was_over(
+def test_a_refusal_is_reported_once_and_again_when_it_was_over(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     found = signs()

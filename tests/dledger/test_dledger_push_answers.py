@@ -101,7 +101,7 @@ def foreign(kit: Kit, row: dict[str, object], *, bears: bool) -> None:
     kit.did(kit.dispatch.answered(kit.now_s, pushed, answer))
 
 
-def told(kit: Kit) -> list[PeerNotUnderstood]:
+def reported(kit: Kit) -> list[PeerNotUnderstood]:
     return [each for each in kit.last.events if isinstance(each, PeerNotUnderstood)]
 
 
@@ -117,7 +117,7 @@ def test_a_compare_that_asked_for_nothing_matches_nothing(bears: bool) -> None:
     foreign(kit, COMPARED, bears=bears)
     assert kit.last.matched is None
     assert (kit.state, kit.dispatch.matched) == (DispatcherState.COMPARE, -1)
-    (event,) = told(kit)
+    (event,) = reported(kit)
     assert event.reason == kit.dispatch.refusal
     assert event.said == "code SUCCESS, term 5, index -1, count 0, log 0 to 0"
     assert kit.last.deadline_s == kit.now_s + kit.dispatch.settings.foreign_pause_s
@@ -145,7 +145,7 @@ def test_a_peer_that_becomes_another_program_moves_nothing(row: dict[str, object
     assert (kit.last.matched, kit.dispatch.matched) == (None, 9)
     assert kit.state is DispatcherState.COMPARE
     assert kit.dispatch.refusal.startswith(SPEAKS_N if row is COMMITTED else READS_NOTHING)
-    assert len(told(kit)) == 1
+    assert len(reported(kit)) == 1
 
 
 def test_a_late_answer_is_not_judged() -> None:
@@ -253,8 +253,8 @@ async def test_a_follower_names_a_leader_that_it_cannot_read(
             answer = await group.call(follower, push(group, follower, leader, **fields))
             assert answer.code == C.UNEXPECTED_ARGUMENT
             assert await refusal_of(group, follower) == f"{leader}, its leader, {reason}"
-        told = [(each.peer, each.reason) for each in group.events(PeerNotUnderstood, follower)]
-        assert told == [
+        reported = [(each.peer, each.reason) for each in group.events(PeerNotUnderstood, follower)]
+        assert reported == [
             (leader, f"{leader}, its leader, {reason}") for reason in (SPEAKS_N, SENDS_NOTHING)
         ]
         assert any("cannot read what it is sent" in each.getMessage() for each in caplog.records)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import golden_dledger as golden
 import pytest
 from replay_differences import DIFFERENCES, Difference
-from replay_kit import Replay, Story, told
+from replay_kit import Replay, Story, reported
 from replay_rows import Answer, rows
 
 from wire.dledger.entry import Entry, new_entry
@@ -110,7 +110,7 @@ def wrong(answer: Answer) -> str | None:
 @pytest.mark.parametrize("name", STORIES)
 async def test_a_recorded_node_is_replaced(name: str, autojump_clock: object) -> None:
     story = STORIES[name]
-    async with told(story) as replay:
+    async with reported(story) as replay:
         assert [found for answer in replay.answers if (found := wrong(answer))] == []
         places = {answer.place for answer in replay.answers}
         assert len(places) == len(replay.answers) > 0

@@ -48,7 +48,7 @@ def end(index: int, term: int = 1) -> LedgerEnd:
 def test_a_synced_member_ends_where_its_disk_does() -> None:
     ends = StoredEnds(True, end(-1, -1))
     assert ends.grew(end(3), -1) == end(-1, -1)
-    assert ends.grew(end(9, 2), 2) == end(-1, -1), "the end at 2 was never told"
+    assert ends.grew(end(9, 2), 2) == end(-1, -1), "the end at 2 was never reported"
     assert ends.grew(end(9, 2), 3) == end(3)
     assert ends.grew(end(9, 2), 9) == end(9, 2)
     assert ends.grew(end(6), 6) == end(6), "a cut"

@@ -166,7 +166,7 @@ def test_a_term_that_no_elections_can_have_come_to_is_not_taken(
     kit.hear("n2", 100)
     assert (kit.state.term, kit.hear("n2", 100).events[0].leader) == (100, "n2")
     leap_by_a_push(kit, term)
-    assert len(kit.last.events) == (peer == "n1")  # each is told once
+    assert len(kit.last.events) == (peer == "n1")  # each is reported once
     assert kit.state.term == 100
 
 

@@ -114,7 +114,7 @@ def test_nobody_takes_over_whom_too_few_can_elect(
     assert (kit.election.look_for_preferred(kit.now_s, marks).hold_appends is True) is may
 
 
-def test_who_may_elect_the_transferee_is_asked_once_more_before_it_is_told() -> None:
+def test_who_may_elect_the_transferee_is_asked_once_more_before_its_request() -> None:
     """Since its last heartbeat a member may have come back on an empty disk."""
     kit = five(dead=("n2", "n3"))
     began = to_n1(kit, MARKS)
@@ -130,7 +130,7 @@ def test_who_may_elect_the_transferee_is_asked_once_more_before_it_is_told() -> 
 
 
 @pytest.mark.parametrize("is_held_first", [True, False])
-def test_the_transferee_is_told_once_the_log_rests_and_enough_follow(is_held_first: bool) -> None:
+def test_the_transferee_is_asked_once_the_log_rests_and_enough_follow(is_held_first: bool) -> None:
     kit = five(dead=("n2", "n3"))
     beats = to_n1(kit, MARKS).send_heartbeats
     assert beats is not None

@@ -72,7 +72,7 @@ async def test_no_crash_of_another_part_stops_the_machine(
 
 
 async def test_a_machine_hears_who_leads_after_each_crash(autojump_clock: Any) -> None:
-    """Whoever leads was told so for the present term, and nobody else believes it."""
+    """Whoever leads learned so for the present term, and nobody else believes it."""
     shelf = Shelf()
     async with opened(machine=shelf) as group:
         for what in ("entry_reader", "entry_pusher", "rpc_peers"):

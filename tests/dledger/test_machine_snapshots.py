@@ -77,7 +77,7 @@ async def test_a_member_starts_from_snapshot_and_log(autojump_clock: Any) -> Non
         (loaded,) = group.events(SnapshotLoaded, follower)
         assert loaded.index == newest
         lost = [each.message_type for each in group.events(DeadLettered, follower)]
-        assert not {"Applied", "MachineAt"} & set(lost), "told to parts that had yet to start"
+        assert not {"Applied", "MachineAt"} & set(lost), "sent to actors that had yet to start"
 
 
 @pytest.mark.parametrize("what", ["data", "snapshot_meta"])

@@ -273,7 +273,7 @@ async def test_who_waits_for_an_answer_does_not_make_way(
         await busy.answer_of(RequestCode.METADATA)
 
 
-async def test_the_door_closes_first_and_its_crash_ends_no_connection(
+async def test_the_listener_closes_first_and_its_crash_ends_no_connection(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving() as kit:

@@ -64,9 +64,9 @@ async def test_junk_becomes_no_connection_and_a_member_does(
         assert opened <= FREE_BURST + FREE_PER_S * seconds + 1
         assert opened > FREE_BURST, "the next ones after a while need not speak either"
         await trio.sleep(FIRST_WORD_S + 1)
-        told = {each.reason: each.count for each in kit.seen(RPCConnectionRefused)}
-        assert set(told) <= {MADE_WAY, NO_REQUEST}
-        assert told, "they are counted"
+        reported = {each.reason: each.count for each in kit.seen(RPCConnectionRefused)}
+        assert set(reported) <= {MADE_WAY, NO_REQUEST}
+        assert reported, "they are counted"
         assert len(kit.seen(RPCConnectionRefused)) < 30, "a storm is not one of events"
 
 
@@ -79,8 +79,8 @@ async def test_of_the_silent_ones_the_oldest_makes_way(autojump_clock: object) -
             with trio.move_on_after(0.05):
                 ended += await client.ended()
         assert ended > 10
-        told = [each.reason for each in kit.seen(RPCConnectionRefused)]
-        assert set(told) == {MADE_WAY}
+        reported = [each.reason for each in kit.seen(RPCConnectionRefused)]
+        assert set(reported) == {MADE_WAY}
         with trio.fail_after(1):
             await ask(kit)
         await last.ask(request(term=9))
@@ -125,14 +125,14 @@ class Visitor:
 
 
 async def test_who_has_spoken_makes_no_way_while_there_is_no_room(autojump_clock: object) -> None:
-    """All that wait of one address are bounded; each that is closed is told of."""
-    room, let_in, told = trio.Event(), [], []
+    """All that wait of one address are bounded; each that is closed is reported."""
+    room, let_in, reported = trio.Event(), [], []
 
     async def take(stream: Stream) -> None:
         let_in.append(stream)
 
     async def turn_away(stream: Stream, reason: str) -> None:
-        told.append(reason)
+        reported.append(reason)
 
     lobby = Lobby(room.wait, take, turn_away)
     lobby.is_free("n1")
@@ -145,7 +145,7 @@ async def test_who_has_spoken_makes_no_way_while_there_is_no_room(autojump_clock
         assert all(visitor.ended.is_set() for visitor in silent)
         assert not any(visitor.ended.is_set() for visitor in spoken[:WAITING_MAX])
         assert all(visitor.ended.is_set() for visitor in spoken[WAITING_MAX:])
-        assert told == [MADE_WAY] * 10 + [CROWDED] * 16
+        assert reported == [MADE_WAY] * 10 + [CROWDED] * 16
         room.set()
     assert len(let_in) == WAITING_MAX
 

@@ -44,7 +44,7 @@ async def accepted(listener: Listener) -> Client:
 
 def ended(kit: PeerKit) -> list[tuple[object, bool]]:
     """(token, whether there was a response) of the calls that have ended."""
-    return [(each.token, each.response is not None) for _, each in kit.told]
+    return [(each.token, each.response is not None) for _, each in kit.received]
 
 
 async def test_a_call_is_answered(autojump_clock: object) -> None:
@@ -78,7 +78,7 @@ async def test_answers_come_in_any_order_each_once(autojump_clock: object) -> No
             await client.put(answer_frame(numbers[token], PushEntryResponse(term=token)) * 2)
         answered = await kit.answers(5)
         await trio.sleep(10)
-        assert len(kit.told) == 5
+        assert len(kit.received) == 5
         assert [each.token for each in answered] == [3, 1, 4, 0, 2]
         terms = [each.response.term for each in answered if each.response is not None]
         assert terms == [3, 1, 4, 0, 2]
@@ -95,11 +95,11 @@ async def test_each_call_has_its_own_time(autojump_clock: object) -> None:
         numbers = [(await client.next_request())[0] for _ in range(3)]
         await trio.sleep_until(begun_s + 2.0)
         assert ended(kit) == [("short", False)]
-        assert kit.told[0][0] - begun_s == pytest.approx(1.0, abs=0.01)
+        assert kit.received[0][0] - begun_s == pytest.approx(1.0, abs=0.01)
         await client.put(answer_frame(numbers[1], OK), answer_frame(numbers[0], OK))
         await trio.sleep_until(begun_s + 10.0)
         assert ended(kit) == [("short", False), ("long", True), ("middle", False)]
-        assert kit.told[2][0] - begun_s == pytest.approx(3.0, abs=0.01)
+        assert kit.received[2][0] - begun_s == pytest.approx(3.0, abs=0.01)
         assert kit.seen(RPCAnswerRefused) == []
 
 
@@ -109,8 +109,8 @@ async def test_nobody_listens(autojump_clock: object) -> None:
         for token in range(400):
             await kit.call(token)
             await trio.sleep(0.01)
-        assert len(kit.told) == 400
-        assert not any(answered.response for _, answered in kit.told)
+        assert len(kit.received) == 400
+        assert not any(answered.response for _, answered in kit.received)
         lost = kit.seen(RPCPeerLost)
         assert [each.failures for each in lost] == [1, 2, 4]
         assert [each.pause_s for each in lost] == [0.1, 0.2, 0.8]
@@ -243,7 +243,7 @@ async def test_a_peer_that_closes_every_connection_is_left_alone(autojump_clock:
                 await trio.sleep(0.01)
             nursery.cancel_scope.cancel()
         assert len(connects) < 16
-        assert len(kit.told) == 1000
+        assert len(kit.received) == 1000
 
 
 async def test_an_idle_connection_is_closed_and_made_anew(autojump_clock: object) -> None:
@@ -260,8 +260,8 @@ async def test_an_idle_connection_is_closed_and_made_anew(autojump_clock: object
             answered_s = trio.current_time()
             assert await client.ended()
             assert trio.current_time() - answered_s == pytest.approx(IDLE_S, abs=0.1)
-        assert all(answered.response for _, answered in kit.told)
-        assert len(kit.told) == 4
+        assert all(answered.response for _, answered in kit.received)
+        assert len(kit.received) == 4
         assert [(each.failures, each.pause_s) for each in kit.seen(RPCPeerLost)] == [(0, 0.0)] * 2
 
 
@@ -287,10 +287,10 @@ async def test_a_peer_that_does_not_read(autojump_clock: object) -> None:
         for token in range(10):
             await kit.call(token, request(AppendEntryRequest, body=body), timeout_s=20)
             await trio.sleep(0.01)
-        at_once = len(kit.told)
+        at_once = len(kit.received)
         assert 0 < at_once < 5
         await kit.answers(10)
-        assert not any(answered.response for _, answered in kit.told)
+        assert not any(answered.response for _, answered in kit.received)
         assert kit.seen(RPCPeerLost) == []
         await trio.sleep(60)
         assert "has read nothing" in kit.seen(RPCPeerLost)[0].reason
@@ -321,7 +321,7 @@ async def test_a_slow_peer_gets_everything(autojump_clock: object) -> None:
     ],
     ids=["above a frame", "no text"],
 )
-async def test_what_cannot_be_sent_is_told(asked: object, autojump_clock: object) -> None:
+async def test_what_cannot_be_sent_is_reported(asked: object, autojump_clock: object) -> None:
     async with calling() as kit:
         listener = await kit.listen()
         assert isinstance(asked, InstallSnapshotRequest | HeartBeatRequest)

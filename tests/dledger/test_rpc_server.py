@@ -137,7 +137,7 @@ async def test_a_question_without_wish_for_an_answer_gets_none(autojump_clock: o
     ("group", "member", "code"),
     [("x", "n0", 400), ("g", "n9", 401), ("x", "n9", 401), ("g", None, 401), (None, "n0", 400)],
 )
-async def test_a_wrong_addressee_is_told_so(
+async def test_a_wrong_addressee_gets_that_answer(
     cls: type[Request], group: str | None, member: str | None, code: int, autojump_clock: object
 ) -> None:
     async with serving() as kit:

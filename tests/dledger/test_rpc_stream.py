@@ -61,9 +61,9 @@ class Halves:
         self.pieces.append(bytes(data))
 
 
-def over(halves: Halves, told: list[News], sent: list[int] | None = None) -> FrameStream:
+def over(halves: Halves, reported: list[News], sent: list[int] | None = None) -> FrameStream:
     async def tell(news: News) -> None:
-        told.append(news)
+        reported.append(news)
 
     return FrameStream(
         1,
@@ -76,10 +76,10 @@ def over(halves: Halves, told: list[News], sent: list[int] | None = None) -> Fra
 
 async def test_all_frames_of_one_receive_come_in_one_step(autojump_clock: object) -> None:
     data = b"".join(frame_of(request(), number) for number in range(1000))
-    told: list[News] = []
-    stream = over(Halves(coming=[data[:-10], data[-10:] + data]), told)
+    reported: list[News] = []
+    stream = over(Halves(coming=[data[:-10], data[-10:] + data]), reported)
     await stream.receive()
-    first, second, last = told
+    first, second, last = reported
     assert isinstance(first, Received)
     assert isinstance(second, Received)
     assert [len(each.frames) for each in (first, second)] == [999, 1001]
@@ -90,25 +90,25 @@ async def test_very_many_frames_of_one_receive_come_in_steps(autojump_clock: obj
     """Between two of them it may wait for room; a frame's size is known before it is read."""
     large = frame_of(request(group="x" * SMALL_BYTES * 4), 1)
     data = b"".join(frame_of(request(), number) for number in range(STEP_FRAMES * 2 + 5))
-    told: list[News] = []
+    reported: list[News] = []
     begun: list[int] = []
 
     async def before_read(begun_bytes: int) -> None:
         begun.append(begun_bytes)
 
     async def tell(news: News) -> None:
-        told.append(news)
+        reported.append(news)
 
     halves = Halves(coming=[data + large[:20], large[20:]])
     await FrameStream(1, halves, 0.0, tell, before_read=before_read).receive()  # type: ignore[arg-type]
-    counts = [len(each.frames) for each in told if isinstance(each, Received)]
+    counts = [len(each.frames) for each in reported if isinstance(each, Received)]
     assert counts == [STEP_FRAMES, STEP_FRAMES, 5, 1]
     assert begun == [0, 0, 0, len(large), 0]
 
 
 async def test_all_frames_of_a_flush_leave_in_one_piece(autojump_clock: object) -> None:
-    halves, told = Halves(), list[News]()
-    stream = over(halves, told)
+    halves, reported = Halves(), list[News]()
+    stream = over(halves, reported)
     for _ in range(3):
         for number in range(100):
             stream.put(b"%03d" % number)
@@ -130,8 +130,8 @@ async def test_large_frames_are_not_joined(autojump_clock: object) -> None:
 
 async def test_what_has_no_room_follows(autojump_clock: object) -> None:
     """In order, and what is put in meanwhile leaves behind it in one piece."""
-    halves, told, sent = Halves(room_bytes=4), list[News](), list[int]()
-    stream = over(halves, told, sent)
+    halves, reported, sent = Halves(room_bytes=4), list[News](), list[int]()
+    stream = over(halves, reported, sent)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(stream.send)
         await trio.sleep(1)
@@ -153,14 +153,14 @@ async def test_what_has_no_room_follows(autojump_clock: object) -> None:
         stream.put(b"five")
         stream.flush()
         assert halves.pieces[-1] == b"five"
-        assert told == []
+        assert reported == []
         nursery.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize("started", [True, False])
 async def test_a_failed_flush_is_news(started: bool, autojump_clock: object) -> None:
-    told = list[News]()
-    stream = over(Halves(breaks=True), told)
+    reported = list[News]()
+    stream = over(Halves(breaks=True), reported)
     async with trio.open_nursery() as nursery:
         if started:
             nursery.start_soon(stream.send)
@@ -170,17 +170,17 @@ async def test_a_failed_flush_is_news(started: bool, autojump_clock: object) -> 
         stream.flush()
         if not started:
             nursery.start_soon(stream.send)
-    assert told == [StreamEnded(number=1, reason="broken")]
+    assert reported == [StreamEnded(number=1, reason="broken")]
 
 
 async def test_a_peer_that_reads_nothing_is_news(autojump_clock: object) -> None:
-    told = list[News]()
-    stream = over(Halves(room_bytes=0), told)
+    reported = list[News]()
+    stream = over(Halves(room_bytes=0), reported)
     begun_s = trio.current_time()
     stream.put(b"one")
     stream.flush()
     await stream.send()
-    assert told == [StreamEnded(number=1, reason=DOES_NOT_READ)]
+    assert reported == [StreamEnded(number=1, reason=DOES_NOT_READ)]
     assert trio.current_time() - begun_s == pytest.approx(SEND_TIMEOUT_S)
 
 
@@ -191,10 +191,10 @@ async def test_an_abort_ends_both_feeders(waits: bool, autojump_clock: object) -
         listener = await network.open("n0").listen("127.0.0.1", 1)
         stream = await network.open("n1").connect("127.0.0.1", 1)
         accepted = await listener.accept()
-        told = list[News]()
+        reported = list[News]()
 
         async def tell(news: News) -> None:
-            told.append(news)
+            reported.append(news)
 
         frames = FrameStream(1, stream, 0.0, tell)
         nursery.start_soon(frames.receive)
@@ -206,7 +206,7 @@ async def test_an_abort_ends_both_feeders(waits: bool, autojump_clock: object) -
             await trio.sleep(1)
         frames.abort()
         await trio.sleep(1)
-        assert [type(news) for news in told] == [StreamEnded] * 2
+        assert [type(news) for news in reported] == [StreamEnded] * 2
         assert not nursery.child_tasks
         accepted.abort()
 

@@ -260,7 +260,7 @@ def test_a_folder_with_the_file_systems_own_is_emptied_and_stays(tmp_path: Path)
     assert [path.name for path in folder.iterdir()] == ["lost+found"]
 
 
-def test_a_folder_that_cannot_be_removed_is_told(
+def test_a_folder_that_cannot_be_removed_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(path: str) -> None:

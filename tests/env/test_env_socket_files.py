@@ -103,7 +103,7 @@ def served_by_nobody(path: Path) -> Iterator[None]:
 
 
 @AS_ROOT
-async def test_a_stranger_who_took_the_place_before_is_told_nothing() -> None:
+async def test_a_stranger_who_took_the_slot_before_gets_nothing() -> None:
     with tempfile.TemporaryDirectory(dir="/tmp") as shared:
         os.chmod(shared, 0o1777)
         path = Path(shared, "api.sock")

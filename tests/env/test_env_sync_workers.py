@@ -50,7 +50,7 @@ def opened(folder: Path, count: int) -> list[int]:
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> dict[int, int]:
     """What the kernel seems to answer instead of 0, by the number of the answer, from 1."""
-    told: dict[int, int] = {}
+    reported: dict[int, int] = {}
     call, count = KernelSync._call, 0
 
     def changed(self: KernelSync, number: int, *words: object) -> int:
@@ -59,11 +59,11 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> dict[int, int]:
         if number == GET_EVENTS:
             for each in range(result):
                 count += 1
-                self._answers[each].result = told.get(count, 0)
+                self._answers[each].result = reported.get(count, 0)
         return result
 
     monkeypatch.setattr(KernelSync, "_call", changed)
-    return told
+    return reported
 
 
 @pytest.mark.parametrize("kind", [KernelSync, ThreadSync])

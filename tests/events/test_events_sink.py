@@ -82,7 +82,7 @@ def test_policy_stop_says_that_an_event_found_no_room() -> None:
     assert woken == [True]
 
 
-def test_what_is_no_event_is_told_in_its_place() -> None:
+def test_what_is_no_event_is_reported_in_its_place() -> None:
     sink = make_sink()
     sink("/n0/x", 1, object())
     (_, refused) = take_all(sink)

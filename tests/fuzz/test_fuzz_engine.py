@@ -62,7 +62,7 @@ def test_what_runs_too_long_is_a_finding() -> None:
     assert isinstance(finding.error, TooMuchWork)
 
 
-def test_what_takes_too_much_memory_is_told() -> None:
+def test_what_takes_too_much_memory_is_reported() -> None:
     fuzzer = Fuzzer.of(target(hoarding, b"\5"), 0)
     fuzzer.start()
     with pytest.raises(AssertionError):

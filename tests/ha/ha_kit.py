@@ -172,7 +172,7 @@ class Readers(Actor[pull_service.Acknowledged]):
 class Kit:
     """One node: its log, its actors, and the network around it.
 
-    `told` and `verdicts` are of the role keeper's stand-in, if there is one.
+    `received` and `verdicts` are of the role keeper's stand-in, if there is one.
     """
 
     setup: GroupSetup
@@ -191,7 +191,7 @@ class Kit:
         factory=partial(Growth, store_messages.LogGrew)
     )
     shown: list[int] = attrs.field(factory=list)
-    told: list[Any] = attrs.field(factory=list)
+    received: list[Any] = attrs.field(factory=list)
     verdicts: list[role_messages.Verified] = attrs.field(factory=list)
     system: System = attrs.field(init=False)
 
@@ -384,7 +384,7 @@ async def kit_on(
             strategy=Strategy.REST_FOR_ONE,
             children=(ChildSpec(name="storage", start=storage), readers, checks, *children),
         )
-        keeper = ChildSpec(name="orders", start=lambda: KitKeeper(kit.told, kit.verdicts))
+        keeper = ChildSpec(name="orders", start=lambda: KitKeeper(kit.received, kit.verdicts))
         roles = ChildSpec(name="roles", start=SupervisorSpec(children=(keeper,)))
         group_child = ChildSpec(name="orders", start=orders)
         return SupervisorSpec(children=(*((roles,) if guarded else ()), group_child))

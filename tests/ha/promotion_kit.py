@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from actors.ha.core.promotion import Plan, Refusal
+from actors.ha.core.promotion import PromotionPlan, PromotionRefusal
 
 
-def planned(found: Plan | Refusal) -> Plan:
-    assert isinstance(found, Plan), found
+def planned(found: PromotionPlan | PromotionRefusal) -> PromotionPlan:
+    assert isinstance(found, PromotionPlan), found
     return found

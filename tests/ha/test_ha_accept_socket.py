@@ -37,12 +37,12 @@ def never_started(stream: Stream, slave: str, connection: int) -> ChildSpec:
 
 @attrs.define
 class Bench:
-    """An AcceptSocket among neighbours who answer nothing; `told` is what they heard."""
+    """An AcceptSocket among neighbours who answer nothing; `reported` is what they received."""
 
     system: System
     network: SimNetwork
     seen: list[Any]
-    told: list[Any]
+    reported: list[Any]
 
     async def connect(self) -> Peer:
         return Peer.of(await self.network.open("n1").connect("127.0.0.1", PORT))
@@ -54,7 +54,7 @@ class Bench:
 @asynccontextmanager
 async def accepting() -> AsyncIterator[Bench]:
     seen: list[Any] = []
-    told: list[Any] = []
+    reported: list[Any] = []
     async with trio.open_nursery() as nursery:
         network = SimNetwork(random.Random(1), NetworkOptions())
         await nursery.start(network.run)
@@ -77,7 +77,7 @@ async def accepting() -> AsyncIterator[Bench]:
 
             return SupervisorSpec(
                 children=(
-                    ChildSpec(name="silent", start=lambda: Silent(told)),
+                    ChildSpec(name="silent", start=lambda: Silent(reported)),
                     ChildSpec(name="accept_socket", start=accept_socket),
                 )
             )
@@ -86,7 +86,7 @@ async def accepting() -> AsyncIterator[Bench]:
             seen.append(event)
 
         async with open_system("n0", build, rng=random.Random(2), events=sink) as system:
-            yield Bench(system, network, seen, told)
+            yield Bench(system, network, seen, reported)
         nursery.cancel_scope.cancel()
 
 

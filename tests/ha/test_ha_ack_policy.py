@@ -262,8 +262,8 @@ async def test_a_node_with_4_x_says_slave_not_available_and_has_it(autojump_cloc
         assert isinstance(caught.value, ReplicationTimeout)
         assert (caught.value.status, caught.value.first) == ("SLAVE_NOT_AVAILABLE", end)
         assert await written(nodes) > end
-        [told] = of(world, events.SlaveNotAvailable)
-        assert (told.first_bytes, told.appends) == (end, 1)
+        [reported] = of(world, events.SlaveNotAvailable)
+        assert (reported.first_bytes, reported.appends) == (end, 1)
         await nodes.start("n1", "n2")
         await nodes.assert_logs_equal()
 

@@ -14,7 +14,7 @@ AGAIN = attrs.evolve(A, again=True)
 KEPT = attrs.evolve(A, kept=True)
 
 
-def test_the_second_is_refused_and_told_of_the_first() -> None:
+def test_the_second_is_refused_and_learns_of_the_first() -> None:
     claims = Claims()
     assert claims.take(A, 10.0) == ""
     assert claims.take(AGAIN, 12.0) == "", "its coordinator is at it"
@@ -97,7 +97,7 @@ def test_a_promotion_settles_what_was_claimed_up_to_it() -> None:
 
 
 def test_what_force_puts_aside_stays_open_beside_what_comes_after_it() -> None:
-    """Two chosen ones may have been told: each speaks for itself."""
+    """Two chosen ones may have recorded it: each answers for itself."""
     claims = Claims("n0")
     claims.take(A, 0.0)
     claims.take(KEPT, 0.1)

@@ -99,7 +99,7 @@ def test_an_impossible_report_is_refused_also_as_the_first(
     effects = progress.report(report, 1.0)
     assert effects.acked_bytes is None
     assert effects.start is None
-    assert effects.refused == report_progress.Refusal(
+    assert effects.refused == report_progress.RefusedReport(
         reason=reason, report_bytes=report, min_bytes=1000, max_bytes=2500
     )
     assert progress.report(1500, 1.1) == report_progress.NOTHING  # the connection is over
@@ -113,7 +113,7 @@ def test_a_later_report_above_what_was_sent_is_refused() -> None:
     assert progress.report(1200, 0.5).acked_bytes == 1200
     mark.raise_to(1500)
     assert progress.report(1500, 0.6).acked_bytes == 1500
-    assert progress.report(1501, 0.7).refused == report_progress.Refusal(
+    assert progress.report(1501, 0.7).refused == report_progress.RefusedReport(
         reason=Lost.REPORT_UNSENT, report_bytes=1501, min_bytes=1000, max_bytes=1500
     )
     assert progress.report(1500, 0.8) == report_progress.NOTHING  # the connection is over
@@ -293,16 +293,16 @@ def test_the_meter_shows_the_last_full_second() -> None:
     assert meter.last_second_bytes(9.0) == 0
 
 
-def test_unknown_addresses_are_counted_and_told_ever_more_rarely() -> None:
+def test_unknown_addresses_are_counted_and_reported_ever_more_rarely() -> None:
     acceptance = Acceptance({"127.0.0.2": "n1"})
     assert acceptance.admit("127.0.0.2") == "n1"
     assert not acceptance.worth_reporting
-    told = []
+    reported = []
     for count in range(1, 101):
         assert acceptance.admit("10.0.0.9") is None
         if acceptance.worth_reporting:
-            told.append(count)
-    assert told == [1, 2, 4, 8, 16, 32, 64]
+            reported.append(count)
+    assert reported == [1, 2, 4, 8, 16, 32, 64]
     acceptance.full()
     assert (acceptance.refused_count, acceptance.full_count) == (100, 1)
 

@@ -8,7 +8,7 @@ from group_states import R0, WISH, master, slave
 from promotion_kit import planned
 
 from actors.epochs import Epoch
-from actors.ha.core.promotion import Plan, Refusal, decide, handed_over
+from actors.ha.core.promotion import PromotionPlan, PromotionRefusal, decide, handed_over
 from actors.log_types import GroupState
 from wire.api.frames import NUMBER_MAX
 
@@ -19,14 +19,14 @@ def of(*states: GroupState) -> dict[str, GroupState]:
     return {each.node: each for each in states}
 
 
-def refused(found: Plan | Refusal) -> str:
-    assert isinstance(found, Refusal), found
+def refused(found: PromotionPlan | PromotionRefusal) -> str:
+    assert isinstance(found, PromotionRefusal), found
     return "; ".join(found.reasons)
 
 
 def test_the_furthest_slave_of_a_dead_master() -> None:
     found = planned(decide(WISH, of(slave("n1", 90), slave("n2", 100)), DEAD))
-    assert found == Plan(number=1, chosen="n2", old="n0", fence=(), hand_over=False)
+    assert found == PromotionPlan(number=1, chosen="n2", old="n0", fence=(), hand_over=False)
 
 
 def test_of_equals_the_first_of_the_file() -> None:
@@ -47,7 +47,7 @@ def test_one_that_is_not_the_furthest_only_by_force() -> None:
     states = of(slave("n1", 90), slave("n2", 100))
     found = decide(wish, states, DEAD)
     assert refused(found) == "n2 has 10 bytes that n1 does not have"
-    assert isinstance(found, Refusal)
+    assert isinstance(found, PromotionRefusal)
     assert found.by_force
     found = planned(decide(attrs.evolve(wish, force=True), states, DEAD))
     assert (found.chosen, found.losses) == ("n1", ("n2 has 10 bytes that n1 does not have",))
@@ -59,7 +59,7 @@ def test_one_without_room_only_by_force() -> None:
     wish = attrs.evolve(WISH, node="n1")
     found = decide(wish, of(master(100), full, slave("n2", 100)), {})
     assert refused(found) == "n1 would take no appends: no room: the disk is full"
-    assert isinstance(found, Refusal)
+    assert isinstance(found, PromotionRefusal)
     assert found.by_force
     states = of(master(100), full, slave("n2", 100))
     assert planned(decide(attrs.evolve(wish, force=True), states, {})).losses == ()
@@ -112,7 +112,7 @@ def test_what_is_known_to_be_acknowledged_and_nobody_has() -> None:
 def test_a_master_that_answers_hands_over() -> None:
     states = of(master(120), slave("n1", 90), slave("n2", 100, acknowledged=110))
     found = planned(decide(WISH, states, {}))
-    assert found == Plan(number=1, chosen="n2", old="n0", fence=("n0",), hand_over=True)
+    assert found == PromotionPlan(number=1, chosen="n2", old="n0", fence=("n0",), hand_over=True)
     # The answers are not of one moment: the master may have grown since its own.
     grown = {**states, "n1": slave("n1", 130)}
     assert planned(decide(attrs.evolve(WISH, node="n2"), grown, {})).losses == ()
@@ -259,7 +259,7 @@ def test_a_master_that_never_opened_has_not_all_that_a_silent_one_may_have() -> 
 
 @pytest.mark.parametrize("field", ["number", "claimed"])
 def test_the_last_number_has_no_next(field: str) -> None:
-    """It could be told to nobody."""
-    told = of(*(attrs.evolve(slave(name), **{field: NUMBER_MAX}) for name in ("n1", "n2")))
-    found = decide(attrs.evolve(WISH, force=True), told, DEAD)
-    assert found == Refusal((f"promotion {NUMBER_MAX} leaves no number for another one",))
+    """It could be sent to nobody."""
+    reported = of(*(attrs.evolve(slave(name), **{field: NUMBER_MAX}) for name in ("n1", "n2")))
+    found = decide(attrs.evolve(WISH, force=True), reported, DEAD)
+    assert found == PromotionRefusal((f"promotion {NUMBER_MAX} leaves no number for another one",))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 from group_states import master, slave
 
-from actors.ha.core.promotion import Plan, Refusal, Wish, decide
+from actors.ha.core.promotion import PromotionPlan, PromotionRefusal, Wish, decide
 from actors.log_types import GroupState
 
 WISH = Wish(
@@ -22,8 +22,8 @@ def of(*states: GroupState) -> dict[str, GroupState]:
     return {each.node: each for each in states}
 
 
-def refused(found: Plan | Refusal) -> str:
-    assert isinstance(found, Refusal), found
+def refused(found: PromotionPlan | PromotionRefusal) -> str:
+    assert isinstance(found, PromotionRefusal), found
     return "; ".join(found.reasons)
 
 
@@ -31,7 +31,7 @@ def test_a_master_that_has_lost_its_end_counts_as_silent() -> None:
     """As after a start from an older copy of its directory."""
     short = master(50, state="fenced", opened=False, reason="a member holds more")
     found = decide(WISH, of(short, slave("n1", 100), slave("n2", 100)), {})
-    assert isinstance(found, Plan), found
+    assert isinstance(found, PromotionPlan), found
     assert (found.chosen, found.losses, found.fence) == ("n1", (), ("n0",))
     away = decide(WISH, of(short, slave("n1", 100)), {"n2": "off"})
     assert refused(away) == (
@@ -54,13 +54,13 @@ def test_who_began_empty_counts_as_silent_until_it_has_caught_up() -> None:
         " copies = 2 they may have what nobody else has"
     )
     forced = decide(attrs.evolve(WISH, force=True), of(behind, empty), {"n0": "off"})
-    assert isinstance(forced, Plan)
+    assert isinstance(forced, PromotionPlan)
     assert forced.chosen == "n1"
     one_more = attrs.evolve(WISH, members=("n0", "n1", "n2", "n3"), counting=WISH.counting)
     found = decide(one_more, of(master(100), behind, empty, slave("n3", 100)), {})
-    assert isinstance(found, Plan), "it gets all that its master has"
+    assert isinstance(found, PromotionPlan), "it gets all that its master has"
     found = decide(WISH, of(behind, whole), {"n0": "off"})
-    assert isinstance(found, Plan)
+    assert isinstance(found, PromotionPlan)
     assert found.chosen == "n2"
 
 
@@ -73,7 +73,7 @@ def test_a_master_that_began_empty_has_nothing_to_hand_over() -> None:
         " copies = 2 they may have what nobody else has"
     )
     found = decide(wish, of(empty, other, slave("n1", 0)), {})
-    assert isinstance(found, Plan), "nobody else can have anything"
+    assert isinstance(found, PromotionPlan), "nobody else can have anything"
 
 
 def test_with_all_members_there_nobody_else_can_know() -> None:
@@ -82,6 +82,6 @@ def test_with_all_members_there_nobody_else_can_know() -> None:
     whole = slave("n0", 100, number=1, master="n2", state="connecting")
     empty = slave("n1", number=1, master="n2", forgot="log")
     found = decide(WISH, of(whole, empty, waits), {})
-    assert isinstance(found, Plan), found
+    assert isinstance(found, PromotionPlan), found
     assert (found.chosen, found.losses) == ("n0", ())
     assert "n1 began empty" in refused(decide(WISH, of(empty, waits), {"n0": "off"}))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from promotion_kit import planned
 
 from actors.epochs import Epoch, History, Kind, begin, compare, cut, prune
-from actors.ha.core.promotion import Refusal, Wish, decide
+from actors.ha.core.promotion import PromotionRefusal, Wish, decide
 from actors.log_types import GroupState
 
 
@@ -109,7 +109,7 @@ class Small:
         states = {node.name: node.seen() for node in answering}
         silent = {name: "off" for name in self.nodes if name not in states}
         found = decide(self.wish, states, silent)
-        if isinstance(found, Refusal):
+        if isinstance(found, PromotionRefusal):
             return
         chosen = self.nodes[found.chosen]
         for name in found.fence:

@@ -57,8 +57,8 @@ def test_a_hand_over_whose_coordinator_died_after_it_was_confirmed_stays() -> No
         "n2 went away while it made n1 master by promotion 1; n1 knows whether it is, and has not"
         " answered: start n1, or type `promote orders`"
     )
-    (told,) = effects.events
-    assert isinstance(told, events.MasterFenced)
+    (reported,) = effects.events
+    assert isinstance(reported, events.MasterFenced)
     assert not opened(one.heard("n1", said("n1"), 1000.0)), "an old word: it may hear of it later"
     assert start(one, now_s=1001.0).gate is not None
     assert fenced(one) is Fence.ABANDONED, "also behind a restart of the tree"

@@ -8,7 +8,7 @@ from group_states import WISH, master, slave
 from promotion_kit import planned
 from roles_kit import claim, rules, said, start
 
-from actors.ha.core.promotion import Refusal, decide
+from actors.ha.core.promotion import PromotionRefusal, decide
 from actors.ha.core.role_part import LEAP_MAX
 from actors.log_types import Promotion
 
@@ -46,11 +46,11 @@ def test_a_member_with_such_a_number_is_named_and_left_out_by_force(field: str) 
     stray = attrs.evolve(slave("n2", 100), **{field: 2**62})
     states = {"n0": master(100, number=3), "n1": slave("n1", 100, number=3), "n2": stray}
     wish = attrs.evolve(WISH, node="n1")
-    assert decide(wish, states, {}) == Refusal((STRAY,), by_force=True)
+    assert decide(wish, states, {}) == PromotionRefusal((STRAY,), by_force=True)
     found = planned(decide(attrs.evolve(wish, force=True), states, {}))
     assert (found.number, found.chosen, found.strays, found.losses) == (4, "n1", ("n2",), (STRAY,))
     with_two = decide(attrs.evolve(wish, node="n2", force=True), states, {})
-    assert with_two == Refusal(
+    assert with_two == PromotionRefusal(
         ("n2 does not answer: its promotion follows nothing that others know",)
     )
 

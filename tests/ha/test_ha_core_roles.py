@@ -126,11 +126,11 @@ def test_what_a_member_holds_keeps_a_master_closed(
     assert fenced(one) == expected
     assert opened(effects) == (expected is None)
     if expected is not None:
-        (told,) = effects.events
-        assert isinstance(told, events.MasterFenced)
-        assert told.reason == expected.name
+        (reported,) = effects.events
+        assert isinstance(reported, events.MasterFenced)
+        assert reported.reason == expected.name
         assert one.view().reason.endswith(": `promote orders` makes the furthest node master")
-        assert one.heard("n1", said("n1", their_end, *theirs), 1.1).events == (), "told once"
+        assert one.heard("n1", said("n1", their_end, *theirs), 1.1).events == (), "reported once"
 
 
 def test_the_fence_ends_when_the_member_is_not_ahead_any_more() -> None:
@@ -300,7 +300,7 @@ def test_a_copy_that_is_found_damaged_while_it_is_asked_for_does_not_follow() ->
 
 
 def test_the_end_of_an_older_connection_is_no_news() -> None:
-    """It may be told behind the next one's verdict."""
+    """It may be reported behind the next one's verdict."""
     one = slave(100, history=(A,))
     one.verify(5, 100)
     one.verify(6, 100)
@@ -320,12 +320,12 @@ def test_a_slave_with_foreign_bytes_does_not_report() -> None:
     assert "equal up to 100 only (diverged): `resync n1`" in effects.verdict.detail
     assert effects.record is None
     assert one.view().state is RoleState.DIVERGED
-    (told,) = effects.events
-    assert isinstance(told, events.LogDiverged)
-    assert told.consistent_bytes == 100
+    (reported,) = effects.events
+    assert isinstance(reported, events.LogDiverged)
+    assert reported.consistent_bytes == 100
     one.verify(6, 110)
     assert one.view().state is RoleState.DIVERGED, "until it is found to fit"
-    assert one.heard("n0", master(500, A, B), 1.0, asked=2).events == (), "told once"
+    assert one.heard("n0", master(500, A, B), 1.0, asked=2).events == (), "reported once"
 
 
 @pytest.mark.parametrize(

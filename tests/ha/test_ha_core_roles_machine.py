@@ -35,14 +35,14 @@ class Node:
     Attributes:
         follows: the master that its connection may report to; None: no connection, or no verdict.
         asked: whom the rules want to be asked, and the number of the question.
-        life: of its tree: connections do not outlive it.
+        incarnation: of its tree: connections do not outlive it.
     """
 
     name: str
     record: GroupRecord = NEW_RECORD
     log: list[tuple[int, int]] = attrs.Factory(list)
     rules: RoleRules | None = None
-    life: int = 0
+    incarnation: int = 0
     is_open: bool = False
     follows: tuple[str, int] | None = None
     asked: tuple[str, int] | None = None
@@ -90,7 +90,7 @@ class Roles(RuleBasedStateMachine):
     def start_tree(self, node: Node) -> None:
         """Connections end; a master's slaves lose theirs."""
         assert node.rules is not None
-        node.life += 1
+        node.incarnation += 1
         node.is_open = False
         node.follows = node.asked = None
         end = len(node.log)
@@ -114,7 +114,7 @@ class Roles(RuleBasedStateMachine):
             node.asked = (member, number)
         if effects.verdict is not None and effects.verdict.fits and node.asked is not None:
             master = node.asked[0]
-            node.follows = (master, self.nodes[master].life)
+            node.follows = (master, self.nodes[master].incarnation)
 
     def opened(self, node: Node) -> None:
         """AcknowledgedSurvives, and one master by one number."""
@@ -187,14 +187,14 @@ class Roles(RuleBasedStateMachine):
         master = self.nodes[node.rules.promotion.master]
         if master.rules is None or master.rules.role is not Role.MASTER:
             return
-        life = master.life
+        incarnation = master.incarnation
         node.follows = None
         self.carry_out(node, node.rules.verify(self.serial, len(node.log)))
         if node.asked is not None:
             state = self.state_of(master)
             self.hear(master.name, name, state, node.asked[1])
         if node.follows is not None:
-            assert node.follows == (master.name, life)
+            assert node.follows == (master.name, incarnation)
 
     @rule(name=nodes, count=st.integers(1, 3))
     def copy(self, name: str, count: int) -> None:
@@ -203,7 +203,7 @@ class Roles(RuleBasedStateMachine):
         if node.rules is None or node.follows is None:
             return
         master = self.nodes[node.follows[0]]
-        if master.rules is None or master.life != node.follows[1]:
+        if master.rules is None or master.incarnation != node.follows[1]:
             node.follows = None
             return
         assert node.log == master.log[: len(node.log)]  # SlaveIsPrefix
@@ -218,7 +218,7 @@ class Roles(RuleBasedStateMachine):
 
     def is_copy(self, node: Node, master: Node) -> bool:
         """Whether it is the master, or reports to it."""
-        return node is master or node.follows == (master.name, master.life)
+        return node is master or node.follows == (master.name, master.incarnation)
 
     @rule(name=nodes, count=st.integers(1, 2))
     def append(self, name: str, count: int) -> None:
@@ -241,7 +241,7 @@ class Roles(RuleBasedStateMachine):
     def crash(self, name: str) -> None:
         node = self.nodes[name]
         node.rules, node.is_open, node.follows = None, False, None
-        node.life += 1
+        node.incarnation += 1
 
     @rule(name=nodes)
     def put_back_empty(self, name: str) -> None:

@@ -29,7 +29,7 @@ FITS = Verified(fits=True)
 
 
 def of(kit: Kit, kind: type[Any]) -> list[Any]:
-    return [each for each in kit.told if isinstance(each, kind)]
+    return [each for each in kit.received if isinstance(each, kind)]
 
 
 # A master's acknowledgements.
@@ -58,8 +58,8 @@ async def test_the_keeper_hears_once_a_second_how_far_was_acknowledged(
         await trio.sleep(10.0)
         assert len(of(kit, HighWater)) == 1, "nothing new, nothing said"
         await acknowledge(kit, peer, 40)
-        told = kit.told
-    assert told[-1] == HighWater(offset_bytes=40), "at the stop, at the latest"
+        received = kit.received
+    assert received[-1] == HighWater(offset_bytes=40), "at the stop, at the latest"
 
 
 async def test_a_change_of_master_makes_waiting_appends_unknown_at_once(
@@ -80,7 +80,7 @@ async def test_a_change_of_master_makes_waiting_appends_unknown_at_once(
         assert isinstance(answers[1], LeadershipLost), "so do those that were still on their way"
 
 
-async def test_a_java_slave_above_the_end_is_told_and_one_of_ours_is_not(
+async def test_a_java_slave_above_the_end_is_reported_and_one_of_ours_is_not(
     autojump_clock: object,
 ) -> None:
     config = cluster(slaves='["n1", { node = "n2", kind = "java" }]')

@@ -96,8 +96,8 @@ class Kit:
 
     async def member(self, name: str, asked: int = 0, **changes: Any) -> None:
         state = slave(name, **{"state": "connecting", "history": (), **changes})
-        told = role_messages.MemberReported(member=name, state=state, asked=asked)
-        await self.keeper.tell(told)
+        reported = role_messages.MemberReported(member=name, state=state, asked=asked)
+        await self.keeper.tell(reported)
 
     async def record(self, number: int, master: str) -> Done:
         return await self.keeper.ask(
@@ -231,7 +231,7 @@ async def test_a_promotion_is_answered_when_the_tree_acts_by_it(autojump_clock: 
         assert kit.role_status.view.number == 1
 
 
-async def test_a_tree_that_waits_for_room_is_told_of_and_not_waited_for(
+async def test_a_tree_that_waits_for_room_is_reported_and_not_waited_for(
     autojump_clock: object,
 ) -> None:
     """The others hear of a promotion then; a resync is not over before the log is open."""
@@ -340,7 +340,7 @@ async def test_a_mark_is_remembered_as_it_grows(autojump_clock: object) -> None:
 async def test_a_promotion_waits_for_room_and_who_asks_meanwhile_is_refused(
     autojump_clock: object,
 ) -> None:
-    """Nothing is told, shown or acted on before it is remembered."""
+    """Nothing is sent, shown or acted on before it is remembered."""
     async with keeping() as kit:
         await kit.started()
         await kit.member("n1")

@@ -110,7 +110,7 @@ def test_a_connection_that_outlives_a_newer_one_starts_afresh() -> None:
     assert wait.held_bytes() == 30, "and needs no proof"
 
 
-def test_records_that_wait_are_no_proof_before_the_log_s_growth_is_told() -> None:
+def test_records_that_wait_are_no_proof_before_the_log_s_growth_is_reported() -> None:
     wait = group()
     grown(wait, 10)
     wait.joined("n1", 7, 0)

@@ -46,16 +46,16 @@ class BrokerGroup:
     port: int = attrs.field(factory=lambda: free_ports(hosts=list(ADDRESSES.values())))
     ports: dict[str, int] = attrs.field(factory=lambda: {name: free_ports() for name in JAVAS})
     brokers: dict[str, Broker] = attrs.field(factory=dict)
-    _doors: list[Link] = attrs.field(factory=list)
+    _links: list[Link] = attrs.field(factory=list)
 
     def __enter__(self) -> BrokerGroup:
         for name, port in self.ports.items():
-            self._doors.append(Link.open(ADDRESSES[name], self.port, ("127.0.0.1", port)))
+            self._links.append(Link.open(ADDRESSES[name], self.port, ("127.0.0.1", port)))
         return self
 
     def __exit__(self, *_: object) -> None:
-        for door in self._doors:
-            door.close()
+        for link in self._links:
+            link.close()
 
     def start(self) -> None:
         """Returns when all three answer."""
@@ -123,7 +123,7 @@ class BrokerGroup:
         """Start broker `name` anew and alone, with our store for its own and nothing derived.
 
         What it knows of topics stays; that is no part of the log. A 5.3.3 broker derives only what
-        follows its log's confirmed end, unless it is told to look how far its queues reach.
+        follows its log's confirmed end, unless it is asked to look how far its queues reach.
         """
         heir = self._broker(name, self._peers(name))
         for each in heir.store.iterdir():

@@ -1,8 +1,8 @@
 """TCP links between members that a test cuts, in either direction: a proxy for each.
 
 What is sent into a cut link stays on its way, as it does in a network: the sender's window fills,
-an end of the stream is not told, a new connection is taken and comes nowhere. A link that is healed
-hands all that over late, or resets its connections if it is to have been lost.
+an end of the stream is not reported, a new connection is taken and comes nowhere. A link that is
+healed hands all that over late, or resets its connections if it is to have been lost.
 """
 
 from __future__ import annotations

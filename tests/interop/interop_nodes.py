@@ -119,7 +119,7 @@ class Node:
         return trio.run(append)
 
     def wait_until_it_follows(self) -> None:
-        """Until it has told its master what it has."""
+        """Until it has reported to its master what it has."""
         assert self.process is not None
 
         def follows() -> bool:

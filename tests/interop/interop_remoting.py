@@ -196,7 +196,7 @@ class MasterOfSlave:
     Attributes:
         ha_address: of the Python master; the answer to every registration.
         namesrv_port: to be given to the slave as its name server.
-        listen_port: where the slave is told that the master's broker is; it asks for topic tables
+        listen_port: where the slave finds that the master's broker is; it asks for topic tables
             at listen_port - 2.
         registrations: names of the brokers that registered, one per request.
     """

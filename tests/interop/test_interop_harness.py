@@ -181,7 +181,7 @@ def test_a_port_in_use_is_not_free() -> None:
     assert not port_answers("127.0.0.1", port)
 
 
-def test_a_slave_is_told_its_master() -> None:
+def test_a_slave_learns_its_master() -> None:
     listen_port = free_ports(-2)
     master = MasterOfSlave("127.0.0.2:10912", free_ports(), listen_port)
     master.open()

@@ -110,7 +110,7 @@ def test_a_log_that_has_lost_its_end() -> None:
     assert clients.judge(members.bodies[:-1])
 
 
-def test_a_client_that_fails_is_told() -> None:
+def test_a_client_that_fails_is_reported() -> None:
     class Broken(Members):
         def ask(self, name: str, request: Request, *, timeout_s: float) -> Response | None:
             raise ZeroDivisionError

@@ -17,7 +17,7 @@ OURS = "n0"
 class Group:
     """Attributes:
     terms, leader: as members say.
-    done: what it was told to do.
+    done: what it was asked to do.
     """
 
     terms: dict[str, int]

@@ -21,7 +21,7 @@ def log_of(*bodies: bytes, term: int = 6) -> LedgerFiles:
     return LedgerFiles(b"".join(bodies), (term,) * len(bodies), bodies, len(bodies))
 
 
-def test_the_beginning_of_what_was_not_answered_is_found_and_told() -> None:
+def test_the_beginning_of_what_was_not_answered_is_found_and_reported() -> None:
     found = torn_entries(log_of(b"c1 1 ", TORN), [WHOLE, b"c2 9 "], JAVAS)
     assert found == [Torn(1, 6, 9, WHOLE)]
     assert "entry 1 of term 6 was torn in a killed Java leader's file: 9 of 21 bytes" in str(*found)

@@ -53,7 +53,7 @@ def hears(sock: socket.socket) -> bytes | None:
         sock.settimeout(WAIT_S)
 
 
-def test_bytes_go_both_ways_and_an_end_is_told(link: Link, target: socket.socket) -> None:
+def test_bytes_go_both_ways_and_an_end_is_reported(link: Link, target: socket.socket) -> None:
     with pair(link, target) as (near, far):
         near.sendall(b"to")
         assert far.recv(100) == b"to"

@@ -34,7 +34,7 @@ PLACES_MAX = 1_000
 
 @attrs.define(eq=False)
 class Clients:
-    """Appenders and readers of each group, until they are told to stop.
+    """Appenders and readers of each group, until they are asked to stop.
 
     Attributes:
         file: the cluster file.

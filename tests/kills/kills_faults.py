@@ -24,18 +24,18 @@ INODES = "files-of-another-program"
 @attrs.define(eq=False)
 class Stretch:
     """Attributes:
-    told: what happened, for people.
+    noted: what happened, for people.
     """
 
     cluster: Cluster
     rng: random.Random
-    told: list[str] = attrs.field(factory=list)
+    noted: list[str] = attrs.field(factory=list)
 
     def node(self) -> Node:
         return self.cluster.nodes[self.rng.choice(NODES)]
 
     def tell(self, text: str) -> None:
-        self.told.append(text)
+        self.noted.append(text)
 
 
 @attrs.frozen

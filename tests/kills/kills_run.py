@@ -138,8 +138,8 @@ async def run(
             ended = time.monotonic()
             await whole(cluster, clients, len(report.back_s) + 1)
             report.back_s.append(time.monotonic() - ended)
-            told = "; ".join(stretch.told)
-            print(f"{ended - begin:5.0f} s: {told}; back in {report.back_s[-1]:.1f} s", flush=True)
+            text = "; ".join(stretch.noted)
+            print(f"{ended - begin:5.0f} s: {text}; back in {report.back_s[-1]:.1f} s", flush=True)
         clients.stopped = True
     await whole(cluster, clients, len(report.back_s) + 1)
     for node in cluster.nodes.values():

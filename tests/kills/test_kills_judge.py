@@ -53,13 +53,13 @@ def test_deleted_files_are_no_loss() -> None:
     [("one", "two"), ("one", "three", "two"), ("one", "two", "other")],
     ids=["lost", "in another order", "with another body"],
 )
-def test_one_node_that_differs_is_told(bodies: tuple[str, ...]) -> None:
+def test_one_node_that_differs_is_reported(bodies: tuple[str, ...]) -> None:
     files = everywhere(*BODIES)
     files[CLASSIC, "n1"] = Files.of(CLASSIC, records(*bodies))
     assert any("n1 lacks" in line for line in judged(heard(), files))
 
 
-def test_a_fresh_read_that_missed_something_is_told() -> None:
+def test_a_fresh_read_that_missed_something_is_reported() -> None:
     clients = heard()
     call = clients.recorder.call("r", ReadLog(0, fresh=True), key=CLASSIC)
     clients.recorder.answer(call, Shown(entries=((99, b"one"),), next=100, end=100))

@@ -255,7 +255,7 @@ async def test_unknown_outcomes_are_merged_and_end_the_appender(
     assert backend.stored == [b"one", b"two"]
 
 
-async def test_a_refused_batch_is_told_as_not_stored(
+async def test_a_refused_batch_is_reported_as_not_stored(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     backend = MemoryBackend(refuse=NotMaster("ask n1", hint="n1"))

@@ -11,14 +11,14 @@ import attrs
 
 from actors.config import Durability
 from actors.config.bounds import INTERVAL, NAME, PORT, Within
-from actors.config.group import LargestFile, Role, StoreType
+from actors.config.group import ConfiguredRole, LargestFile, StoreType
 from actors.config.kind import ConfigKind, Guarantee, Terms
 from actors.config.problems import Problem, describe
 
 MODE: Final = "mirror"
 BODY_BYTES_MAX: Final = 4096
-_WRITER: Final = Role(name="writer", listens=True, appends=True, receives=False)
-_COPY: Final = Role(name="copy", listens=False, appends=False, receives=True)
+_WRITER: Final = ConfiguredRole(name="writer", listens=True, appends=True, receives=False)
+_COPY: Final = ConfiguredRole(name="copy", listens=False, appends=False, receives=True)
 
 
 @attrs.frozen(kw_only=True)
@@ -78,7 +78,7 @@ class MirrorGroup:
     def largest_file(self) -> LargestFile | None:
         return None
 
-    def role_of(self, node: str) -> Role:
+    def role_of(self, node: str) -> ConfiguredRole:
         return _WRITER if node == self.writer else _COPY
 
 

@@ -86,16 +86,16 @@ class MirrorLoad:
             await trio.sleep(self.rng.expovariate(2.0))
             number += 1
             bodies = tuple(b"line %d.%d" % (number, each) for each in range(self.rng.randint(1, 3)))
-            told = {"client": "c0", "operation": number}
-            self.history.now(AppendAsked, **told, bodies=bodies)
+            reported = {"client": "c0", "operation": number}
+            self.history.now(AppendAsked, **reported, bodies=bodies)
             try:
                 receipt = await self.cluster.log(GROUP, "n0").append(list(bodies))
             except NotStored as error:
-                self.history.now(AppendRefused, **told, error=repr(error))
+                self.history.now(AppendRefused, **reported, error=repr(error))
             except OutcomeUnknown as error:
-                self.history.now(AppendUnknown, **told, error=repr(error))
+                self.history.now(AppendUnknown, **reported, error=repr(error))
             else:
-                self.history.now(AppendAnswered, **told, receipt=receipt)
+                self.history.now(AppendAnswered, **reported, receipt=receipt)
 
 
 class NoDamage:

@@ -49,7 +49,7 @@ class Pass:
 CONFLATE = {Acked: attrgetter("connection")}
 
 
-# Through a running actor. `Gate` handles nothing until it is told Pass, so that its mailbox fills.
+# Through a running actor. `Gate` handles nothing until it is sent Pass, so that its mailbox fills.
 
 
 @attrs.define

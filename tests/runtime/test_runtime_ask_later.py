@@ -59,8 +59,8 @@ class Later(Actor[Go | Answer | Note]):
                 )
                 self.log.append("asked")
             case Answer(outcome=outcome):
-                told = describe(outcome) if isinstance(outcome, Exception) else outcome
-                self.log.append(f"{told} at {trio.current_time():.1f}")
+                reported = describe(outcome) if isinstance(outcome, Exception) else outcome
+                self.log.append(f"{reported} at {trio.current_time():.1f}")
             case Note(text=text):
                 self.log.append(text)
 

@@ -129,7 +129,7 @@ async def test_a_feeder_may_start_an_earlier_timer(autojump_clock):
     assert log == ["early at 2.0", "late at 5.0", "stop at 10.0"]
 
 
-async def test_a_timer_never_fires_inside_handle_and_its_lag_is_told(autojump_clock):
+async def test_a_timer_never_fires_inside_handle_and_its_lag_is_reported(autojump_clock):
     log, seen = Log(), Events()
 
     def script(ctx: Any) -> None:

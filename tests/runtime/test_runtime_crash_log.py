@@ -68,12 +68,12 @@ async def test_a_loop_of_crashes_logs_a_bounded_number_and_counts_the_rest(
     child = log.child("a", probe={"fails_soon": True}, backoff=loop)
     async with open_system("n0", SupervisorSpec(intensity=10**6, children=(child,))):
         await trio.sleep(2.5 * PERIOD_S + 0.5)
-    told = [each for each in warnings.messages if "not logged" not in each]
+    reported = [each for each in warnings.messages if "not logged" not in each]
     counts = [int(each.split()[0]) for each in warnings.messages if "not logged" in each]
-    assert len(told) == 3 * LOGGED_MAX
+    assert len(reported) == 3 * LOGGED_MAX
     assert len(counts) == 3
     restarts = sum(each.startswith("+a#") for each in log) - 1
-    assert sum(counts) + len(told) == log.count("-a crashed") + restarts
+    assert sum(counts) + len(reported) == log.count("-a crashed") + restarts
 
 
 async def test_a_host_may_do_without(autojump_clock, warnings):

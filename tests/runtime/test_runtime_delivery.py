@@ -42,7 +42,7 @@ async def test_an_actor_never_waits_for_room_in_its_own_mailbox(autojump_clock):
     assert "its own mailbox for ever" in describe(caught.value)
 
 
-async def test_what_is_sent_between_two_lives_is_a_dead_letter(autojump_clock):
+async def test_what_is_sent_between_two_incarnations_is_a_dead_letter(autojump_clock):
     from actors.runtime import Backoff
 
     log, seen = Log(), Events()
@@ -65,15 +65,15 @@ async def test_what_is_sent_between_two_lives_is_a_dead_letter(autojump_clock):
     assert counts == [1, 4]  # the first at once, the rest with the end (nothing came after 1 s)
 
 
-async def test_dead_letters_are_told_at_most_once_a_second_and_counted_exactly(autojump_clock):
+async def test_dead_letters_are_reported_at_most_once_a_second_and_counted_exactly(autojump_clock):
     seen = Events()
     async with open_system("n0", SupervisorSpec(), events=seen) as system:
         nobody = system.ref("/n0/nobody")
         for _ in range(30):
             await nobody.tell(Note(text=""))
             await trio.sleep(0.1)
-        told = [e.count for e in seen.of(events.DeadLettered)]
-        assert len(told) in (3, 4)
+        reported = [e.count for e in seen.of(events.DeadLettered)]
+        assert len(reported) in (3, 4)
         await nobody.tell(Gone(connection=1))
     assert sum(e.count for e in seen.of(events.DeadLettered)) == 31
     assert next(p for p, _, e in seen if isinstance(e, events.DeadLettered)) == "/n0/nobody"
@@ -282,10 +282,18 @@ async def test_kinds_of_dead_letters_are_bounded_and_still_counted(autojump_cloc
         for _ in range(3):
             for name in "abc":
                 await system.ref(f"/n0/{name}").tell(Note(text=""))
-        told = [path for path, _, e in seen if isinstance(e, events.DeadLettered)]
-        assert told == ["/n0/a", "/n0/b", "/n0/c", "/n0/c", "/n0/c"]  # c has no place of its own
+        reported = [path for path, _, e in seen if isinstance(e, events.DeadLettered)]
+        assert reported == [
+            "/n0/a",
+            "/n0/b",
+            "/n0/c",
+            "/n0/c",
+            "/n0/c",
+        ]  # c has no place of its own
         await trio.sleep(2.0)
-        await system.ref("/n0/c").tell(Note(text=""))  # makes room: a and b are told, and forgotten
+        await system.ref("/n0/c").tell(
+            Note(text="")
+        )  # makes room: a and b are reported, and forgotten
         assert len(system.registry._dead) == 1
     counts: dict[str, int] = {}
     for path, _, event in seen:

@@ -30,14 +30,14 @@ async def test_the_second_wake_finds_nobody(autojump_clock):
 @pytest.mark.parametrize("cancel_first", [True, False])
 async def test_a_wake_and_a_cancellation_in_one_tick(autojump_clock, cancel_first):
     """Whichever comes first wins; the other finds nobody."""
-    told: list[str] = []
-    parker = Parker(lambda: told.append("cancelled"))
+    reported: list[str] = []
+    parker = Parker(lambda: reported.append("cancelled"))
     scope = trio.CancelScope()
 
     async def sleeper() -> None:
         with scope:
             await parker.park()
-            told.append("woken")
+            reported.append("woken")
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(sleeper)
@@ -48,7 +48,7 @@ async def test_a_wake_and_a_cancellation_in_one_tick(autojump_clock, cancel_firs
         else:
             assert parker.wake() is True
             scope.cancel()
-    assert told == (["cancelled"] if cancel_first else ["woken"])
+    assert reported == (["cancelled"] if cancel_first else ["woken"])
 
 
 async def test_a_parker_can_be_used_again_after_both(autojump_clock):

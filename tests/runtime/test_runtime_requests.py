@@ -63,7 +63,7 @@ async def test_only_the_child_itself_whatever_strategy_and_restart_say(
     assert log.new() == ["-c shutdown", "-b shutdown", "-a shutdown"]
 
 
-async def test_the_old_life_has_ended_before_the_new_one_begins(autojump_clock):
+async def test_the_old_incarnation_has_ended_before_the_new_one_begins(autojump_clock):
     log = Log()
     async with open_system("n0", three(log, probe={"start_s": 2.0, "stop_s": 3.0})) as system:
         log.new()
@@ -122,7 +122,7 @@ async def test_a_child_that_waits_for_its_restart_is_left_to_it(autojump_clock):
         (Restart.TEMPORARY, ["-b shutdown", "!b#2"]),
     ],
 )
-async def test_a_start_that_fails_is_a_failed_life(autojump_clock, kind, expected):
+async def test_a_start_that_fails_is_a_failed_incarnation(autojump_clock, kind, expected):
     log = Log()
     failing: list[Exception] = []
     async with open_system("n0", three(log, restart=kind, probe={"failing": failing})) as system:
@@ -281,7 +281,7 @@ async def test_a_supervisor_without_requests_has_no_mailbox(autojump_clock):
         assert not system.ref("/n0").alive
 
 
-async def test_a_late_specification_is_made_for_each_life_and_printed(autojump_clock):
+async def test_a_late_specification_is_made_for_each_incarnation_and_printed(autojump_clock):
     log, role = Log(), ["master"]
 
     def build() -> SupervisorSpec:

@@ -76,7 +76,7 @@ def test_the_restart_window_keeps_what_lies_within_the_period():
     assert [window.add(t) for t in (0.0, 5.0, 10.1, 14.9, 15.2)] == [True, True, True, False, False]
 
 
-async def test_backoff_grows_to_its_maximum_and_begins_again_after_a_long_life(autojump_clock):
+async def test_backoff_grows_to_its_maximum_and_begins_again_after_a_long_run(autojump_clock):
     log = Log()
     times: list[float] = []
     backoff = Backoff(first_s=1.0, max_s=4.0)

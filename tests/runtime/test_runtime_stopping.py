@@ -95,7 +95,7 @@ async def test_crash_during_stop_reaches_the_host_and_stops_the_rest(autojump_cl
     ]
 
 
-async def test_crash_during_the_stop_of_a_restart_is_told_and_no_more(autojump_clock):
+async def test_crash_during_the_stop_of_a_restart_is_reported_and_no_more(autojump_clock):
     log, seen = Log(), Events()
     spec = SupervisorSpec(
         strategy=Strategy.ONE_FOR_ALL,
@@ -112,7 +112,7 @@ async def test_crash_during_the_stop_of_a_restart_is_told_and_no_more(autojump_c
             ]
 
 
-async def test_a_crash_and_a_crash_in_on_stop_are_both_told(autojump_clock):
+async def test_a_crash_and_a_crash_in_on_stop_are_both_reported(autojump_clock):
     log, seen = Log(), Events()
     child = log.child("a", probe={"fails_stop": True}, restart=Restart.TEMPORARY)
     async with open_system("n0", SupervisorSpec(children=(child,)), events=seen) as system:
@@ -121,7 +121,7 @@ async def test_a_crash_and_a_crash_in_on_stop_are_both_told(autojump_clock):
     assert [event.error for event in seen.of(events.ActorCrashed)] == ["Boom: a; Boom: a stopping"]
 
 
-async def test_a_crash_that_a_stop_overtakes_is_told_and_no_more(autojump_clock):
+async def test_a_crash_that_a_stop_overtakes_is_reported_and_no_more(autojump_clock):
     log, seen = Log(), Events()
     spec = SupervisorSpec(children=(log.child("a"), log.child("b")))
     async with open_system("n0", spec, events=seen) as system:
@@ -172,7 +172,7 @@ async def test_cancelled_while_a_child_starts(autojump_clock):
     assert trio.current_time() == pytest.approx(2.0)
 
 
-async def test_an_error_raised_in_a_kill_is_caught_and_told(autojump_clock):
+async def test_an_error_raised_in_a_kill_is_caught_and_reported(autojump_clock):
     """It travels with Cancelled in one group inside the scope, and must not escape with it."""
     log, seen = Log(), Events()
 
@@ -316,7 +316,7 @@ async def test_finish_then_stop_runs_on_stop_once(autojump_clock):
     assert log[1] in ("-a normal", "-a shutdown")
 
 
-async def test_an_on_stop_that_raises_after_a_normal_end_is_a_failed_life(autojump_clock):
+async def test_an_on_stop_that_raises_after_a_normal_end_is_a_failed_incarnation(autojump_clock):
     log, seen = Log(), Events()
     child = log.child("a", restart=Restart.TRANSIENT, probe={"fails_stop": True})
     with pytest.RaisesGroup(Boom, flatten_subgroups=True):  # of the second life's ordered stop
@@ -343,7 +343,7 @@ async def test_a_significant_failure_carries_what_the_stop_raised(autojump_clock
     assert caught.value.subgroup(SignificantChildFailed) is not None
 
 
-async def test_giving_up_and_failing_to_stop_are_both_told(autojump_clock):
+async def test_giving_up_and_failing_to_stop_are_both_reported(autojump_clock):
     log = Log()
     spec = SupervisorSpec(
         intensity=0, children=(log.child("a", probe={"fails_stop": True}), log.child("b"))

@@ -138,7 +138,7 @@ def test_a_node_shows_what_is_unusual_about_its_mailbox():
 
 @pytest.mark.parametrize("never_again", [False, True])
 @pytest.mark.parametrize(
-    ("why", "told"),
+    ("why", "reported"),
     [
         (ActorDown("no store"), "Boom: store"),
         (ExceptionGroup("below", [ActorDown("no store")]), "Boom: store"),
@@ -146,7 +146,7 @@ def test_a_node_shows_what_is_unusual_about_its_mailbox():
     ],
 )
 async def test_a_tree_that_cannot_start_names_the_crash_that_is_why(
-    autojump_clock, why, told, never_again
+    autojump_clock, why, reported, never_again
 ):
     """A later child that asked who had crashed could only say that nobody is there."""
     log = Log()
@@ -162,4 +162,4 @@ async def test_a_tree_that_cannot_start_names_the_crash_that_is_why(
     with pytest.raises(ExceptionGroup) as failed:
         async with open_system("n0", spec):
             pass
-    assert describe(failed.value) == told
+    assert describe(failed.value) == reported

@@ -9,8 +9,8 @@ simulated machines, and their faults.
     disk NAME slow SECONDS | disk NAME heal | wait SECONDS
 
 Who leads first is chance: a script calls that member `a`, the others `b`, `c` ...; `roles` does so
-again. Records are numbered in the order in which they were given, so that a reader's view is told
-as `1 to 5`.
+again. Records are numbered in the order in which they were given, so that a reader's view is
+reported as `1 to 5`.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ BODY_BYTES = 103
 HEADER_BYTES, REPORT_BYTES = 12, 8
 LOOK_S = 0.001
 AGAIN_MIN = 5
-"""So many equal reports are told as many; fewer as one, for they depend on a moment."""
+"""So many equal reports are shown as many; fewer as one, for they depend on a moment."""
 HOST = ("127.0.0.1", 10911)
 
 
@@ -129,7 +129,7 @@ class Peer:
         return self._with_end(lines)
 
     def take_reports(self) -> list[str]:
-        """What a slave said since the last call; the same one again is told once."""
+        """What a slave said since the last call; the same one again is reported once."""
         said: list[list[int]] = []
         while len(self._heard) >= REPORT_BYTES:
             offset = int.from_bytes(self._heard[:REPORT_BYTES], signed=True)

@@ -43,11 +43,11 @@ def test_a_script_prints_what_it_says(path: Path) -> None:
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_a_script_s_head_fits_its_outputs(path: Path) -> None:
-    """Outcomes that differ are told for each setting; equal ones with the reason."""
+    """Outcomes that differ are reported for each setting; equal ones with the reason."""
     script = parse(path.read_text())
     assert script.head[0].startswith(f"{traps.trap_of(path)}: ")
-    told = {who for who in ("upstream", "ours", "both") if script.says(who)}
-    assert told == ({"upstream", "ours"} if differs(script) else {"both"})
+    reported = {who for who in ("upstream", "ours", "both") if script.says(who)}
+    assert reported == ({"upstream", "ours"} if differs(script) else {"both"})
 
 
 @pytest.mark.parametrize("path", GUARANTEES, ids=lambda path: path.stem)

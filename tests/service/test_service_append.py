@@ -1,4 +1,4 @@
-"""The reply of one append on a node: its outcome, its counts, and who is told."""
+"""The reply of one append on a node: its outcome, its counts, and who is notified."""
 
 from __future__ import annotations
 

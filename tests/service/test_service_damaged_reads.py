@@ -61,14 +61,14 @@ def first(cluster: SimCluster, name: str, wait_s: float | None = None) -> Member
 async def test_read(cluster: SimCluster) -> None:
     await written(cluster, damaged=("n1",))
     one = partial(first, cluster, "n1")
-    async with open_backend(one(), one()) as door:
+    async with open_backend(one(), one()) as backend:
         found, at = [], 0
         while len(found) < len(LINES):
-            batch = await Log(door, GROUP).read(at)
+            batch = await Log(backend, GROUP).read(at)
             found += [each.body for each in batch.records]
             at = batch.next
         assert found == LINES
-        assert door.reading.node != "n1"
+        assert backend.reading.node != "n1"
 
 
 async def test_tail(cluster: SimCluster) -> None:
@@ -78,10 +78,10 @@ async def test_tail(cluster: SimCluster) -> None:
 
     async def write(data: bytes) -> None:
         shown.extend(data)
-        by.append((door.reading.node, data))
+        by.append((backend.reading.node, data))
 
-    async with open_backend(one(), one()) as door, trio.open_nursery() as nursery:
-        nursery.start_soon(partial(reading.tail, door, GROUP, write, start=0, json=False))
+    async with open_backend(one(), one()) as backend, trio.open_nursery() as nursery:
+        nursery.start_soon(partial(reading.tail, backend, GROUP, write, start=0, json=False))
         with trio.fail_after(30.0):
             while shown.count(b"\n") < len(LINES):  # noqa: ASYNC110 - virtual time
                 await trio.sleep(0.1)
@@ -94,11 +94,11 @@ async def test_tail(cluster: SimCluster) -> None:
 async def test_what_all_have_damaged_is_said(cluster: SimCluster) -> None:
     await written(cluster, damaged=("n0", "n1", "n2"))
     one = partial(first, cluster, "n1", wait_s=3.0)
-    async with open_backend(one(), one()) as door:
-        batch = await Log(door, GROUP).read(0)
+    async with open_backend(one(), one()) as backend:
+        batch = await Log(backend, GROUP).read(0)
         assert [each.body for each in batch.records] == LINES[:5]
         with pytest.raises(RequestRefused, match="damaged"):
-            await Log(door, GROUP).read(batch.next)
+            await Log(backend, GROUP).read(batch.next)
 
 
 async def damage_of(cluster: SimCluster, name: str) -> str:
@@ -117,12 +117,12 @@ async def test_what_a_reader_has_found_is_known_and_mended(
     await written(cluster, damaged=(name,))
     assert await damage_of(cluster, name) == ""
     one = partial(first, cluster, name)
-    async with open_backend(one(), one()) as door, trio.open_nursery() as nursery:
+    async with open_backend(one(), one()) as backend, trio.open_nursery() as nursery:
         if by == "read":
-            batch = await Log(door, GROUP).read(0)
-            await Log(door, GROUP).read(batch.next)
+            batch = await Log(backend, GROUP).read(0)
+            await Log(backend, GROUP).read(batch.next)
         else:
-            nursery.start_soon(partial(reading.tail, door, GROUP, nothing, start=0, json=False))
+            nursery.start_soon(partial(reading.tail, backend, GROUP, nothing, start=0, json=False))
             await trio.sleep(3.0)
         nursery.cancel_scope.cancel()
     assert "are damaged (offset " in await damage_of(cluster, name)
@@ -155,8 +155,8 @@ async def test_what_was_damaged_before_its_range_was_full_is_known_once_it_is_re
     flip(cluster, "n0", positions[-1] + 100)
     await long_log(cluster)
     one = partial(first, cluster, "n0")
-    async with open_backend(one(), one()) as door:
-        batch = await Log(door, GROUP).read(positions[-1])
+    async with open_backend(one(), one()) as backend:
+        batch = await Log(backend, GROUP).read(positions[-1])
         assert batch.records[0].body == LONG
     await trio.sleep(1.0)
     assert f"(offset {positions[-1]}: " in await damage_of(cluster, "n0")

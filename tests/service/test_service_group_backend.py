@@ -71,8 +71,8 @@ async def opened(
     cluster: SimCluster, group: str = GROUP, *, wait_s: float | None = None
 ) -> AsyncIterator[tuple[GroupBackend, Log]]:
     one = partial(members, cluster, group, wait_s=wait_s)
-    async with open_backend(one(), one()) as door:
-        yield door, Log(door, group)
+    async with open_backend(one(), one()) as backend:
+        yield backend, Log(backend, group)
 
 
 async def test_appends_go_on_with_the_next_leader(cluster: SimCluster) -> None:
@@ -164,12 +164,12 @@ async def test_the_next_leader_takes_nothing_behind_a_failed_one_of_its_chain(
 ) -> None:
     chain, other, new = Chain(), Chain(), Leader()
     slot = Leaders([Leader(lost=chain if lost else other), new])
-    door = GroupBackend(slot, slot)  # type: ignore[arg-type]
+    backend = GroupBackend(slot, slot)  # type: ignore[arg-type]
     if lost:
         with pytest.raises(NotStored, match="before it has failed"):
-            await door.submit(GROUP, (b"behind",), print, chain)
+            await backend.submit(GROUP, (b"behind",), print, chain)
     else:
-        await door.submit(GROUP, (b"behind",), print, chain)
+        await backend.submit(GROUP, (b"behind",), print, chain)
     assert new.taken == ([] if lost else [b"behind"])
 
 
@@ -217,7 +217,7 @@ async def test_what_an_appender_leaves_goes_to_the_next_one(cluster: SimCluster)
 async def test_a_reader_goes_on_at_its_position(cluster: SimCluster) -> None:
     sent = [b"%d" % number for number in range(300)]
     found: list[bytes] = []
-    async with opened(cluster) as (door, log), trio.open_nursery() as nursery:
+    async with opened(cluster) as (backend, log), trio.open_nursery() as nursery:
 
         async def follow() -> None:
             async with log.reader(follow=True) as batches:
@@ -228,7 +228,7 @@ async def test_a_reader_goes_on_at_its_position(cluster: SimCluster) -> None:
         for number, record in enumerate(sent):
             await log.append([record])
             if number in (100, 200):
-                victim = door.reading.node
+                victim = backend.reading.node
                 await cluster.kill(victim)
                 await trio.sleep(10)
                 await cluster.start(victim)
@@ -245,15 +245,15 @@ async def test_tail_goes_on_at_its_position(cluster: SimCluster) -> None:
         await trio.lowlevel.checkpoint()
         printed.extend(data)
 
-    async with opened(cluster) as (door, log), trio.open_nursery() as nursery:
+    async with opened(cluster) as (backend, log), trio.open_nursery() as nursery:
         await log.append([b"before"])
         await cluster.converged(GROUP)
-        tail = partial(reading.tail, door, GROUP, write, start=None, json=False)
+        tail = partial(reading.tail, backend, GROUP, write, start=None, json=False)
         nursery.start_soon(tail)
         await trio.sleep(1)
         for number, record in enumerate(sent):
             if number in (0, 30):  # also before the first record has come
-                await cluster.kill(door.reading.node)
+                await cluster.kill(backend.reading.node)
                 await trio.sleep(1)
             await log.append([record])
             if number == 10:
@@ -267,9 +267,9 @@ async def test_read_ends_where_the_lost_member_would_have(cluster: SimCluster) -
     """The next one is behind: what the first one showed to be there is waited for."""
     printed = bytearray()
     behind = "n1"
-    async with opened(cluster) as (door, log):
-        door.reading.members.nodes = ("n0", behind)
-        door.reading.members._order[:] = ["n0", behind]
+    async with opened(cluster) as (backend, log):
+        backend.reading.members.nodes = ("n0", behind)
+        backend.reading.members._order[:] = ["n0", behind]
         await log.append([b"%d" % number for number in range(10)])
         await cluster.converged(GROUP)
         cluster.cut(behind)
@@ -286,7 +286,7 @@ async def test_read_ends_where_the_lost_member_would_have(cluster: SimCluster) -
                 cluster.heal(behind)
             printed.extend(data)
 
-        await reading.read(door, GROUP, write, start=0, count=None, fresh=False, json=False)
+        await reading.read(backend, GROUP, write, start=0, count=None, fresh=False, json=False)
     lines = bytes(printed).split()
     assert lines == [b"%d" % number for number in range(20)] + big
 
@@ -343,7 +343,7 @@ async def test_a_classic_group_after_a_promotion(cluster: SimCluster) -> None:
 
 
 def slow_disks(cluster: SimCluster) -> None:
-    """Some dozen appends a second, not a thousand: what is told of each is the same."""
+    """Some dozen appends a second, not a thousand: what is reported of each is the same."""
     for node in cluster.world.nodes:
         node.disk.faults.slow_syncs(0.03, 3600.0)
 

@@ -28,7 +28,7 @@ EVERY_S = 0.003
 
 async def test_a_steady_appender_is_left_in_no_doubt_by_a_hand_over(cluster: SimCluster) -> None:
     """What the old master had begun is acknowledged, what it had not is known to be not stored."""
-    async with opened(cluster, "orders") as (door, log):
+    async with opened(cluster, "orders") as (backend, log):
         await log.append([b"first"])
         outcomes: dict[bytes, AppendOutcome] = {}
         promoted = trio.Event()
@@ -43,7 +43,7 @@ async def test_a_steady_appender_is_left_in_no_doubt_by_a_hand_over(cluster: Sim
         async def submit(body: bytes) -> None:
             try:
                 record = (body,)
-                await door.submit("orders", record, lambda found: outcomes.update({body: found}))
+                await backend.submit("orders", record, lambda found: outcomes.update({body: found}))
             except NotStored as error:
                 outcomes[body] = error
 

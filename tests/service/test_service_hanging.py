@@ -28,8 +28,8 @@ pytest_plugins = ["actors.sim.plugin"]
 async def test_a_leader_that_hangs_is_left_for_the_next(cluster: SimCluster) -> None:
     """Its process is stopped and its connections stand: others say that it leads no more."""
     notes: list[str] = []
-    async with opened(cluster) as (door, log):
-        door.leading.members.note = notes.append
+    async with opened(cluster) as (backend, log):
+        backend.leading.members.note = notes.append
         await log.append([b"one"])
         old = cluster.master_of(GROUP)
         cluster.pause(old)
@@ -52,18 +52,18 @@ async def test_a_leader_that_hangs_is_left_for_the_next(cluster: SimCluster) -> 
 
 async def test_a_leader_that_only_this_client_misses_is_not_left(cluster: SimCluster) -> None:
     """The others follow it still: what it owes may come yet."""
-    async with opened(cluster) as (door, log):
-        door.leading.members.note = pytest.fail
+    async with opened(cluster) as (backend, log):
+        backend.leading.members.note = pytest.fail
         await log.append([b"one"])
         old = cluster.master_of(GROUP)
-        client = await door.leading.client()
+        client = await backend.leading.client()
         cluster.cut(HOME, old)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(log.append, [b"two"])
             await trio.sleep(5 * SILENT_S)
             assert client.unanswered_count == 1
             cluster.heal(HOME, old)
-        assert await door.leading.client() is client
+        assert await backend.leading.client() is client
         await cluster.converged(GROUP)
         assert await bodies(log) == [b"one", b"two"]
 
@@ -71,7 +71,7 @@ async def test_a_leader_that_only_this_client_misses_is_not_left(cluster: SimClu
 async def test_a_reader_leaves_a_member_that_hangs(cluster: SimCluster) -> None:
     sent = [b"%d" % number for number in range(100)]
     found: list[bytes] = []
-    async with opened(cluster) as (door, log), trio.open_nursery() as nursery:
+    async with opened(cluster) as (backend, log), trio.open_nursery() as nursery:
 
         async def follow() -> None:
             async with log.reader(follow=True) as batches:
@@ -81,16 +81,16 @@ async def test_a_reader_leaves_a_member_that_hangs(cluster: SimCluster) -> None:
         await log.append(sent[:1])
         leader = cluster.master_of(GROUP)
         follower = next(name for name in MEMBERS if name != leader)
-        door.reading.members._order.sort(key=lambda name: name != follower)
+        backend.reading.members._order.sort(key=lambda name: name != follower)
         nursery.start_soon(follow)
         await trio.sleep(1)
-        assert door.reading.node == follower
+        assert backend.reading.node == follower
         cluster.pause(follower)
         for record in sent[1:]:
             await log.append([record])
         await trio.sleep(SILENT_S + 2)
         assert found == sent
-        assert door.reading.node != follower
+        assert backend.reading.node != follower
         nursery.cancel_scope.cancel()
 
 

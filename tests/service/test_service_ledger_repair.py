@@ -110,8 +110,10 @@ async def test_an_entry_is_mended_from_the_leader(cluster: SimCluster, at: int) 
     assert data_of(cluster, name) == good
     disk, layout = files_of(cluster, name)
     assert len(disk.listdir(layout.aside)) == 2
-    told = [each.event for each in cluster.world.events if isinstance(each.event, RangeRepaired)]
-    assert [(each.next_bytes - each.first_bytes, each.source) for each in told] == [
+    reported = [
+        each.event for each in cluster.world.events if isinstance(each.event, RangeRepaired)
+    ]
+    assert [(each.next_bytes - each.first_bytes, each.source) for each in reported] == [
         (ENTRY_BYTES, leader)
     ] * 2
     assert await repaired(cluster, name) == ([], [])

@@ -42,7 +42,7 @@ async def said_by(cluster: SimCluster, node: str) -> dict[str, Any]:
     return {**said["details"], "others": said["others"]}
 
 
-async def test_a_weaker_member_is_told_again_and_again_until_it_is_none(
+async def test_a_weaker_member_is_reported_again_and_again_until_it_is_none(
     cluster: SimCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     await trio.sleep(FIRST_LOOK_S + 1)
@@ -64,8 +64,8 @@ async def test_a_weaker_member_is_told_again_and_again_until_it_is_none(
         await started_with(cluster, "n1")
         await trio.sleep(LOOK_S + 1)
         assert (await said_by(cluster, "n0"))["weaker"] == {}
-        told = [seen.event for seen in cluster.world.events if seen.node == "n0"]
-        assert [each.settings for each in told if isinstance(each, MemberWeaker)] == [SAID, ""]
+        reported = [seen.event for seen in cluster.world.events if seen.node == "n0"]
+        assert [each.settings for each in reported if isinstance(each, MemberWeaker)] == [SAID, ""]
         await trio.sleep(REPEAT_S + LOOK_S)
         assert warned(caplog, begin) == 2
 

@@ -80,23 +80,23 @@ def promise(
         (DLEDGER + 'store = "memory"', promise("dledger", 2, store="memory")),
     ],
 )
-def test_a_group_is_told_as_configured(
+def test_a_group_is_reported_as_configured(
     tmp_path: Path, group: str, expected: GroupConfigured
 ) -> None:
     assert configured(cluster(tmp_path, group).groups["it"]) == expected
 
 
 @pytest.mark.real_io
-async def test_each_boot_tells_it(tmp_path: Path, free_port: int) -> None:
+async def test_each_boot_shows_it(tmp_path: Path, free_port: int) -> None:
     text = f'mode = "classic"\nmaster = "n0"\nport = {free_port}\nsegment_bytes = 1048576\n'
     config = cluster(tmp_path, text + "index_slots_count = 100\nindex_units_count = 400")
     for _ in range(2):
         async with actors.open_node(config, "n0"):
             pass
     logged = read_events(LocalDisk(), f"{tmp_path}/n0/events")
-    told = [each for each in logged if isinstance(each.event, GroupConfigured)]
-    assert [(each.boot, each.seq, each.path) for each in told] == [
+    reported = [each for each in logged if isinstance(each.event, GroupConfigured)]
+    assert [(each.boot, each.seq, each.path) for each in reported] == [
         (1, 2, "/n0/it"),
         (2, 2, "/n0/it"),
     ]
-    assert told[0].event == configured(config.groups["it"])
+    assert reported[0].event == configured(config.groups["it"])

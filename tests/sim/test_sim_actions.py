@@ -258,7 +258,7 @@ async def test_damage_that_a_promotion_meets_ends_the_node_until_it_is_mended(
         assert on.cluster.runs("n1")
 
 
-async def test_damage_may_be_told_after_it_was_mended(autojump_clock: object) -> None:
+async def test_damage_may_be_reported_after_it_was_mended(autojump_clock: object) -> None:
     """The node has read it, and is paused while the bytes are put back."""
     async with stage() as on:
         await on.cluster.power_loss("n1")
@@ -309,7 +309,7 @@ async def test_what_finds_nothing_to_break_is_not_counted(autojump_clock: object
         assert on.runner.counts == {}
 
 
-async def test_a_failure_without_a_fault_is_told(autojump_clock: object) -> None:
+async def test_a_failure_without_a_fault_is_reported(autojump_clock: object) -> None:
     async with stage() as on:
         world = on.world.node("n1")
         await on.cluster.kill("n1")
@@ -323,7 +323,7 @@ async def test_a_failure_without_a_fault_is_told(autojump_clock: object) -> None
         on.history.violations.clear()
 
 
-async def test_a_start_that_fails_without_a_fault_is_told(autojump_clock: object) -> None:
+async def test_a_start_that_fails_without_a_fault_is_reported(autojump_clock: object) -> None:
     async with stage() as on:
         await on.cluster.kill("n1")
         disk = on.world.node("n1").disk
@@ -375,7 +375,7 @@ async def test_who_is_started_while_the_others_are_looked_at_is_looked_at_too(
 async def test_a_master_that_dies_after_all_was_mended_is_started_again(
     felt: bool, autojump_clock: object
 ) -> None:
-    """Nobody converges without it. That it died is told, unless its disk was made to fail."""
+    """Nobody converges without it. That it died is reported, unless its disk was made to fail."""
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     async def die_late() -> None:

@@ -83,9 +83,9 @@ async def test_it_waits_for_the_others_and_they_for_it(autojump_clock: object) -
             "at 0.2 force_promote n2 for 1 extra 0.5",
             "at 0.3 reset n2 n1",
         )
-        told = [kind for kind in on.kinds if kind in ("cut", "heal", "promoting", "reset")]
-        assert told[:3] == ["cut", "heal", "promoting"]
-        assert told[-1] == "reset"
+        noted = [kind for kind in on.kinds if kind in ("cut", "heal", "promoting", "reset")]
+        assert noted[:3] == ["cut", "heal", "promoting"]
+        assert noted[-1] == "reset"
 
 
 async def test_a_node_may_be_paused_while_it_is_killed(autojump_clock: object) -> None:
@@ -137,7 +137,7 @@ def asked(number: int) -> AppendAsked:
     return AppendAsked(at_s=1.0, client="c0", operation=number, bodies=(b"%d" % number,))
 
 
-def told(number: int, first: int, end: int) -> AppendAnswered:
+def noted(number: int, first: int, end: int) -> AppendAnswered:
     return attrs.evolve(answered(first, end), operation=number)
 
 
@@ -145,9 +145,9 @@ def test_only_appends_that_were_answered_before_and_lie_behind_are_given_up() ->
     unplaced = AppendAnswered(at_s=1.0, client="c0", operation=4, receipt=None)
     seen: list[Observation] = [
         *(asked(number) for number in (1, 2, 3, 4, 5)),
-        *(told(1, 0, 200), told(2, 100, 201), unplaced),
+        *(noted(1, 0, 200), noted(2, 100, 201), unplaced),
         LOST,
-        *(told(3, 200, 300),),
+        *(noted(3, 200, 300),),
     ]
     kept = without_given_up(client_appends(seen), seen)
     assert [each.operation for each in kept] == [1, 3, 5]

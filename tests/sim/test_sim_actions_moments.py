@@ -72,14 +72,14 @@ async def test_a_slave_with_a_new_disk_is_heard_before_the_others(autojump_clock
             nursery.start_soon(append, on)
             await on.do("at 0.5 new_disk n1 extra 1.0")
         assert on.runner.counts == {"new_disk": 1}
-        told = [
+        reported = [
             seen.kind if isinstance(seen, FaultInjected) else "heard"
             for seen in on.history.observations
             if (isinstance(seen, FaultInjected) and seen.where in ("n1", "n2"))
             or (isinstance(seen, SimEvent) and isinstance(seen.event, ha.HATransferStarted))
         ]
-        wiped = told.index("wiped")
-        assert told[wiped : wiped + 4] == ["wiped", "start", "heard", "heal"]
+        wiped = reported.index("wiped")
+        assert reported[wiped : wiped + 4] == ["wiped", "start", "heard", "heal"]
 
 
 async def test_no_new_disk_where_somebody_else_is_needed(autojump_clock: object) -> None:

@@ -43,7 +43,7 @@ async def test_damage_that_a_script_has_done_is_found(autojump_clock: object) ->
 
 
 @pytest.mark.parametrize("damaged", [True, False])
-async def test_a_check_that_is_wrong_is_told(damaged: bool, autojump_clock: object) -> None:
+async def test_a_check_that_is_wrong_is_reported(damaged: bool, autojump_clock: object) -> None:
     async with stage() as on:
         if damaged:
             on.runner.atlas.damaged["n1"] = [Damage(0, 1, b"\0")]  # which is not true

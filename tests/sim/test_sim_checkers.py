@@ -68,32 +68,32 @@ class Bytes:
         return self
 
 
-def told(node: str, event: Any, *, path: str = "", boot: int = 1) -> SimEvent:
+def noted(node: str, event: Any, *, path: str = "", boot: int = 1) -> SimEvent:
     path = path or f"/{node}/orders/storage/store"
     return SimEvent(at_s=1.0, node=node, boot=boot, path=path, incarnation=1, event=event)
 
 
 def synced(node: str, offset: int) -> SimEvent:
-    return told(node, store.LogSynced(offset_bytes=offset))
+    return noted(node, store.LogSynced(offset_bytes=offset))
 
 
 def reported(node: str, offset: int, session: int = 1) -> SimEvent:
     event = ha.OffsetReported(session=session, offset_bytes=offset)
-    return told(node, event, path=f"/{node}/orders/ha_client")
+    return noted(node, event, path=f"/{node}/orders/ha_client")
 
 
 def received(node: str, first: int, end: int) -> SimEvent:
-    return told(node, store.BytesReceived(session=1, first_bytes=first, next_bytes=end))
+    return noted(node, store.BytesReceived(session=1, first_bytes=first, next_bytes=end))
 
 
 def appended(first: int, end: int) -> SimEvent:
     event = store.RecordsAppended(first_bytes=first, next_bytes=end, appends=1, records=1)
-    return told("n0", event)
+    return noted("n0", event)
 
 
 def acknowledged(first: int, end: int) -> SimEvent:
     event = ha.AppendsAcknowledged(first_bytes=first, next_bytes=end, appends=1, records=1)
-    return told("n0", event, path="/n0/orders/group_transfer")
+    return noted("n0", event, path="/n0/orders/group_transfer")
 
 
 def recovered(node: str, end: int) -> SimEvent:
@@ -105,7 +105,7 @@ def recovered(node: str, end: int) -> SimEvent:
         kept_bytes=0,
         reason="",
     )
-    return told(node, event)
+    return noted(node, event)
 
 
 def offsets(node: str, acknowledged: int, boot: int = 1, asked: int = 99) -> OffsetsSeen:
@@ -195,16 +195,16 @@ def without(*left_out: Observation) -> list[Observation]:
         ([*GOOD, appended(300, 300)], "LogTiles"),
         ([*GOOD, appended(300, 4092), appended(4096, 5000)], "LogTiles"),
         ([*GOOD, recovered("n0", 299)], "SyncedSurvives"),
-        ([*GOOD, told("n1", runtime.ActorCrashed(error="x", starting=False))], "NothingFails"),
-        ([told("n1", runtime.StopTimedOut(paths=("/n1",)))], "NothingFails"),
-        ([told("n1", runtime.ChildKilled(shutdown_s=1.0))], "NothingFails"),
+        ([*GOOD, noted("n1", runtime.ActorCrashed(error="x", starting=False))], "NothingFails"),
+        ([noted("n1", runtime.StopTimedOut(paths=("/n1",)))], "NothingFails"),
+        ([noted("n1", runtime.ChildKilled(shutdown_s=1.0))], "NothingFails"),
         (
-            [told("n1", runtime.RestartIntensityExceeded(child="x", intensity=1, period_s=1.0))],
+            [noted("n1", runtime.RestartIntensityExceeded(child="x", intensity=1, period_s=1.0))],
             "NothingFails",
         ),
-        ([told("n1", ha.SlaveDiverged(session=1, mismatches=3))], "NothingFails"),
+        ([noted("n1", ha.SlaveDiverged(session=1, mismatches=3))], "NothingFails"),
         (
-            [told("n1", store.RawAppendRefused(session=1, offset_bytes=0, reason="x"))],
+            [noted("n1", store.RawAppendRefused(session=1, offset_bytes=0, reason="x"))],
             "NothingFails",
         ),
     ],
@@ -301,8 +301,8 @@ def test_a_resync_takes_what_the_master_does_not_have() -> None:
 
 
 def test_what_is_no_concern_of_a_group() -> None:
-    other = told("n1", store.LogSynced(offset_bytes=9), path="/n1/other/storage/store")
-    again = told("n1", runtime.ChildKilled(shutdown_s=2.0), path="/n1/api/connections/c1")
+    other = noted("n1", store.LogSynced(offset_bytes=9), path="/n1/other/storage/store")
+    again = noted("n1", runtime.ChildKilled(shutdown_s=2.0), path="/n1/api/connections/c1")
     assert found([other, again, offsets("n1", 0), offsets("n1", 0, boot=2)], Bytes()) == []
 
 

@@ -103,7 +103,7 @@ def test_an_end_within_a_record_may_be_cut_off() -> None:
     assert "stands before" in found(*TWO, *late)
 
 
-def test_other_reads_of_one_life_go_on() -> None:
+def test_other_reads_of_one_incarnation_go_on() -> None:
     late = read(4, 300, b"one", b"two", b"three", fresh=False)
     back = read(5, 100, b"one", fresh=False)
     assert "after it has shown" in found(*TWO, late, back)

@@ -86,10 +86,10 @@ def test_replay_prints_every_step(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert command.run_command_line(["replay", "--seed", QUIET_SEED]) == 0
-    told = capsys.readouterr().out
+    reported = capsys.readouterr().out
     for part in ("RecordsAppended", "AppendsAcknowledged", "-- heal all", "acknowledged: Receipt"):
-        assert part in told
-    assert "fingerprint" in told.splitlines()[-1]
+        assert part in reported
+    assert "fingerprint" in reported.splitlines()[-1]
 
 
 def violated(outcome: Outcome) -> Outcome:
@@ -137,9 +137,9 @@ def test_a_sweep_of_a_certain_size_fails_on_zeros(
 
 
 def test_a_sweep_goes_on_behind_a_failure(outcome: Outcome) -> None:
-    told: list[Outcome] = []
-    result = sweep(["1", "2"], told.append, run=lambda seed: violated(outcome))
-    assert len(told) == len(result.failed) == 2
+    reported: list[Outcome] = []
+    result = sweep(["1", "2"], reported.append, run=lambda seed: violated(outcome))
+    assert len(reported) == len(result.failed) == 2
     assert not result.good
 
 
@@ -168,14 +168,14 @@ def test_exit_codes_of_the_commands(
     assert command.run_command_line(
         ["sweep", "--mode", "classic", "--seeds", "2", "--first", "7"]
     ) == int(broken)
-    told = capsys.readouterr().out
-    assert f"2 seeds from 7 on, {2 * broken} failed" in told
-    assert "seeds/s" in told
-    assert ("make replay" in told) == broken
+    reported = capsys.readouterr().out
+    assert f"2 seeds from 7 on, {2 * broken} failed" in reported
+    assert "seeds/s" in reported
+    assert ("make replay" in reported) == broken
 
 
 @pytest.mark.parametrize("terminal", [False, True])
-def test_a_sweep_tells_how_far_it_is(
+def test_a_sweep_shows_how_far_it_is(
     terminal: bool,
     outcome: Outcome,
     capsys: pytest.CaptureFixture[str],
@@ -187,13 +187,13 @@ def test_a_sweep_tells_how_far_it_is(
     monkeypatch.setattr(command, "sweep", lambda seeds, on_run, *_: sweep(seeds, on_run, run=run))
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     command.run_command_line(["sweep", "--seeds", "60"])
-    told = capsys.readouterr().err
+    reported = capsys.readouterr().err
     if terminal:
-        assert told.count("\r") == 60
-        assert told.endswith("\n")
-        assert "\r60 of 60 seeds, 1 failed, " in told
+        assert reported.count("\r") == 60
+        assert reported.endswith("\n")
+        assert "\r60 of 60 seeds, 1 failed, " in reported
     else:
-        starts = [line.rsplit(",", 1)[0] for line in told.splitlines()]
+        starts = [line.rsplit(",", 1)[0] for line in reported.splitlines()]
         assert starts == ["25 of 60 seeds, 1 failed", "50 of 60 seeds, 1 failed"]
 
 
@@ -210,11 +210,11 @@ def test_a_sweep_tells_how_far_it_is(
 )
 def test_bad_use(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert command.run_command_line(arguments) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.startswith("triolog: ")
-    assert told.err.endswith(" (see --help)\n")
-    assert told.err.count("\n") == 1
+    reported = capsys.readouterr()
+    assert reported.out == ""
+    assert reported.err.startswith("triolog: ")
+    assert reported.err.endswith(" (see --help)\n")
+    assert reported.err.count("\n") == 1
 
 
 def test_another_trio_is_refused_by_name(

@@ -85,17 +85,17 @@ async def test_a_disk_that_is_full_has_no_room_for_names(autojump_clock: object)
     disk.mkdir("/other")
     felt: list[str] = []
     disk.faults.on_effect = felt.append
-    for use_up, told in ((disk.faults.fill, "full"), (disk.faults.use_up_inodes, "no_inodes")):
+    for use_up, reported in ((disk.faults.fill, "full"), (disk.faults.use_up_inodes, "no_inodes")):
         use_up(2.0)
         for attempt in (
             lambda: disk.open("/d/new", "x"),
             lambda: disk.mkdir("/d/new"),
-            *([lambda: disk.rename("/d/a", "/other/a")] if told == "full" else []),
+            *([lambda: disk.rename("/d/a", "/other/a")] if reported == "full" else []),
         ):
             with pytest.raises(OSError, match="No space"):
                 attempt()
-            assert felt.pop() == told
-        assert (disk.free_files("/d") == 0) == (told == "no_inodes")
+            assert felt.pop() == reported
+        assert (disk.free_files("/d") == 0) == (reported == "no_inodes")
         with disk.faults.spared():
             disk.open("/d/b", "x").close()
         disk.exchange("/d/a", "/d/b")

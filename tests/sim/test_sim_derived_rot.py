@@ -89,7 +89,9 @@ async def filled(**settings: Any) -> AsyncIterator[Filled]:
 
 
 @pytest.mark.parametrize("node", ["n0", "n1"])
-async def test_a_page_that_is_zero_is_mended_and_told(autojump_clock: object, node: str) -> None:
+async def test_a_page_that_is_zero_is_mended_and_reported(
+    autojump_clock: object, node: str
+) -> None:
     async with filled() as on:
         path, key = on.queue(node)
         before = on.content(node, path)
@@ -97,9 +99,9 @@ async def test_a_page_that_is_zero_is_mended_and_told(autojump_clock: object, no
         await trio.sleep(MENDED_WITHIN_S)
         assert on.content(node, path) == before
         assert on.world.node(node).disk.durable(path) == before
-        told = on.events(node, events.DerivedMended)
-        assert {each.file for each in told} == {f"consumequeue/{key[0]}/{key[1]}"}
-        count = sum(each.count for each in told)
+        reported = on.events(node, events.DerivedMended)
+        assert {each.file for each in reported} == {f"consumequeue/{key[0]}/{key[1]}"}
+        count = sum(each.count for each in reported)
         assert count == -(-PAGE // UNIT_BYTES)
         groups = (await on.node(node).status())["groups"]
         assert groups[GROUP]["findings"]["mended"].startswith(f"{count} damaged units")

@@ -306,7 +306,7 @@ async def test_a_power_loss_in_the_middle_of_a_sync_ends_it_with_an_error(
     assert content(disk)[:1] in (b"o", b"n")
 
 
-def test_operations_fail_as_told() -> None:
+def test_operations_fail_as_set() -> None:
     disk = disk_with()
     file = disk.open("/d/a", "w")
     disk.faults.fail("write", errno.EIO, path_part="/d/a", skip=1, times=2)

@@ -266,14 +266,14 @@ def test_of_equal_entries_the_first_may_have_gone(
     assert first_wrong([(1, 10), (1, 10), (2, 20)], got, begin=15, lacks=0) == place
 
 
-def told(event: Any) -> SimEvent:
+def reported(event: Any) -> SimEvent:
     place = f"/n1/{DRAWN}/storage/store"
     return SimEvent(at_s=1.0, node="n1", boot=1, path=place, incarnation=1, event=event)
 
 
-RECEIVED = told(store.BytesReceived(session=1, first_bytes=64, next_bytes=99))
+RECEIVED = reported(store.BytesReceived(session=1, first_bytes=64, next_bytes=99))
 WIPED = FaultInjected(at_s=1.0, kind="wiped", where="n1")
-EXPIRED = told(store.SegmentExpired(min_bytes=32, reason="age"))
+EXPIRED = reported(store.SegmentExpired(min_bytes=32, reason="age"))
 
 
 @pytest.mark.parametrize(
@@ -281,13 +281,13 @@ EXPIRED = told(store.SegmentExpired(min_bytes=32, reason="age"))
     [
         ([], 0),
         ([EXPIRED], 0),
-        ([told(store.SegmentExpired(min_bytes=32, reason="age", undispatched_bytes=1))], 32),
+        ([reported(store.SegmentExpired(min_bytes=32, reason="age", undispatched_bytes=1))], 32),
         ([RECEIVED], 64),
-        ([told(attrs.evolve(RECEIVED.event, first_bytes=0)), RECEIVED], 0),
-        ([told(attrs.evolve(RECEIVED.event, first_bytes=0)), WIPED, RECEIVED], 64),
-        ([told(store.DispatchStarted(from_bytes=48, end_bytes=50, queue_count=0))], 48),
-        ([told(store.DispatchStarted(from_bytes=48, end_bytes=50, queue_count=1))], 0),
-        ([EXPIRED, told(store.QueueRebuilt(topic="t", queue_id=0))], 32),
+        ([reported(attrs.evolve(RECEIVED.event, first_bytes=0)), RECEIVED], 0),
+        ([reported(attrs.evolve(RECEIVED.event, first_bytes=0)), WIPED, RECEIVED], 64),
+        ([reported(store.DispatchStarted(from_bytes=48, end_bytes=50, queue_count=0))], 48),
+        ([reported(store.DispatchStarted(from_bytes=48, end_bytes=50, queue_count=1))], 0),
+        ([EXPIRED, reported(store.QueueRebuilt(topic="t", queue_id=0))], 32),
     ],
 )
 def test_what_a_node_may_lack(seen: list[Any], lacks: int) -> None:

@@ -57,23 +57,23 @@ class Logs:
         return self.votes.get(node)
 
 
-def told(node: str, event: Any, *, part: str = "state_maintainer", boot: int = 1) -> SimEvent:
+def reported(node: str, event: Any, *, part: str = "state_maintainer", boot: int = 1) -> SimEvent:
     path = f"/{node}/g0/{part}"
     return SimEvent(at_s=1.0, node=node, boot=boot, path=path, incarnation=1, event=event)
 
 
 def leads(node: str, term: int) -> SimEvent:
     event = dledger.RoleChanged(session=term, role="LEADER", term=term, leader=node)
-    return told(node, event)
+    return reported(node, event)
 
 
 def follows(node: str, term: int, leader: str) -> SimEvent:
     event = dledger.RoleChanged(session=term, role="FOLLOWER", term=term, leader=leader)
-    return told(node, event)
+    return reported(node, event)
 
 
 def committed(node: str, index: int, boot: int = 1, session: int = 1) -> SimEvent:
-    return told(node, dledger.CommittedRose(session=session, index=index), boot=boot)
+    return reported(node, dledger.CommittedRose(session=session, index=index), boot=boot)
 
 
 def recovered(node: str) -> SimEvent:
@@ -85,11 +85,13 @@ def recovered(node: str) -> SimEvent:
         kept_bytes=0,
         reason="",
     )
-    return told(node, event, part="storage/store")
+    return reported(node, event, part="storage/store")
 
 
 def disk_is_full(node: str, *, is_full: bool) -> SimEvent:
-    return told(node, store.DiskUsageChanged(is_full=is_full, used_ratio=1.0), part="storage/store")
+    return reported(
+        node, store.DiskUsageChanged(is_full=is_full, used_ratio=1.0), part="storage/store"
+    )
 
 
 def looked(node: str, at_s: float) -> NodeLooked:

@@ -140,7 +140,7 @@ def test_a_vote_of_who_lost_its_disk_is_caught(lost: str) -> None:
     assert objects("LeaderCompleteness", MUTATIONS["lost_logs_vote_like_others"], plan)
 
 
-def test_a_group_that_does_not_come_together_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_group_that_does_not_come_together_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its leader sends no entries."""
     monkeypatch.setattr(Dispatch, "_append_more", lambda self, now_s: None)
     plan = attrs.evolve(hard_plan(), script=(), duration_s=2.0)

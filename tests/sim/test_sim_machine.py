@@ -1,4 +1,4 @@
-"""The simulation's own state machine: what it is told, what it answers, what it saves and loads."""
+"""The simulation's own state machine: what it is sent, what it answers, what it saves and loads."""
 
 from __future__ import annotations
 

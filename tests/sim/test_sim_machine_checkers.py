@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 import pytest
-from test_sim_ledger_checkers import GROUP, committed, entry, fault, leads, told
+from test_sim_ledger_checkers import GROUP, committed, entry, fault, leads, reported
 
 from actors.events.dledger import SnapshotSaved
 from actors.log_types import Receipt
@@ -154,7 +154,7 @@ def did(what: str, state: State, *indexes: int, node: str = "n1", boot: int = 1)
 
 def saved(index: int, term: int = 1) -> Observation:
     event = SnapshotSaved(index=index, term=term, size_bytes=1, installed=False)
-    return told("n1", event, part="state_machine_caller")
+    return reported("n1", event, part="state_machine_caller")
 
 
 # ---- invariants ----

@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 import pytest
-from test_sim_checkers import answered, appended, received, recovered, told
+from test_sim_checkers import answered, appended, noted, received, recovered
 
 from actors.events import ha, roles, store
 from actors.ha.core.states import Lost
@@ -23,19 +23,19 @@ FILE = 4096
 ASKED = AppendAsked(at_s=1.0, client="c0", operation=1, bodies=(b"a", b"b"))
 
 
-def told_by(node: str, event: Any, place: str) -> Observation:
-    return told(node, event, path=f"/{node}/{place}")
+def observed(node: str, event: Any, place: str) -> Observation:
+    return noted(node, event, path=f"/{node}/{place}")
 
 
 def opened(node: str, number: int) -> Observation:
     event = roles.GroupOpened(number=number, token=1, start_bytes=0, heard=())
-    return told_by(node, event, "roles/orders")
+    return observed(node, event, "roles/orders")
 
 
 def transfer(start: int, report: int | None = None) -> Observation:
     said = start if report is None else report
     event = ha.HATransferStarted(slave="n1", connection=1, report_bytes=said, start_bytes=start)
-    return told_by("n0", event, "orders/connections/n1-1/read_socket")
+    return observed("n0", event, "orders/connections/n1-1/read_socket")
 
 
 def cut(node: str, reason: str = "bad CRC") -> Observation:
@@ -45,11 +45,11 @@ def cut(node: str, reason: str = "bad CRC") -> Observation:
 
 def lost(reason: Lost) -> Observation:
     event = ha.MasterLost(session=1, reason=reason.value, detail="", pause_s=1.0)
-    return told_by("n1", event, "orders/ha_client")
+    return observed("n1", event, "orders/ha_client")
 
 
 def dispatch(start: int, end: int) -> Observation:
-    return told("n1", store.DispatchStarted(from_bytes=start, end_bytes=end, queue_count=1))
+    return noted("n1", store.DispatchStarted(from_bytes=start, end_bytes=end, queue_count=1))
 
 
 def injected(kind: str) -> Observation:
@@ -174,4 +174,4 @@ def test_what_happened_is_counted(seen: list[Observation], expected: dict[str, i
     ],
 )
 def test_an_event_is_a_mark(event: Any, names: list[str]) -> None:
-    assert ClassicTally(segment_bytes=FILE).count([told("n1", event)]) == dict.fromkeys(names, 1)
+    assert ClassicTally(segment_bytes=FILE).count([noted("n1", event)]) == dict.fromkeys(names, 1)

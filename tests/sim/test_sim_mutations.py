@@ -69,7 +69,7 @@ def test_unbroken_code_passes(copies: int) -> None:
     assert outcome.counts["restarts"] == 5
 
 
-def test_a_script_that_never_ends_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_script_that_never_ends_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     async def never(runner: FaultRunner, script: object) -> None:
         await trio.sleep_forever()
 

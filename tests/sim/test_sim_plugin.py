@@ -30,9 +30,9 @@ def run_suite(folder: Path, *arguments: str, **variables: str) -> tuple[int, str
 @pytest.mark.real_io
 def test_the_example_passes(tmp_path: Path) -> None:
     shutil.copy(EXAMPLE, tmp_path)
-    code, told = run_suite(tmp_path)
-    assert code == 0, told
-    assert "2 passed" in told
+    code, reported = run_suite(tmp_path)
+    assert code == 0, reported
+    assert "2 passed" in reported
 
 
 SUITE = """
@@ -76,17 +76,17 @@ async def test_that_fails(world):
 @pytest.mark.real_io
 def test_a_suite_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "test_mine.py").write_text(SUITE)
-    code, told = run_suite(tmp_path, "-s", PYTHONHASHSEED="1")
-    assert code == 1, told
-    assert "2 failed, 1 passed" in told
-    assert "NodeFailed" in told
-    assert "out of luck" in told
-    assert "SIM_SEED=0 pytest 'test_mine.py::test_that_fails'" in told
+    code, reported = run_suite(tmp_path, "-s", PYTHONHASHSEED="1")
+    assert code == 1, reported
+    assert "2 failed, 1 passed" in reported
+    assert "NodeFailed" in reported
+    assert "out of luck" in reported
+    assert "SIM_SEED=0 pytest 'test_mine.py::test_that_fails'" in reported
     again = run_suite(tmp_path, "-s", "-k", "own", PYTHONHASHSEED="2")[1]
     other = run_suite(tmp_path, "-s", "-k", "own", SIM_SEED="1")[1]
-    assert history(told) == history(again)
-    assert history(told) != history(other)
+    assert history(reported) == history(again)
+    assert history(reported) != history(other)
 
 
-def history(told: str) -> str:
-    return next(text for text in told.splitlines() if "history" in text)
+def history(reported: str) -> str:
+    return next(text for text in reported.splitlines() if "history" in text)

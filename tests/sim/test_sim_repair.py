@@ -58,8 +58,12 @@ async def test_a_slave_is_mended_from_its_master(autojump_clock: object, place: 
         assert on.atlas.logs.durable("n1", 0, 4 * SEGMENT) == good
         assert aside(on, "n1") == {f"{SEGMENT:020d}.1/{SEGMENT:020d}": spoilt}
         assert len(on.events("n1", events.RotMended)) == 1
-        (told,) = on.events("n1", events.RangeRepaired)
-        assert (told.first_bytes, told.next_bytes, told.source) == (SEGMENT, 2 * SEGMENT, "n0")
+        (reported,) = on.events("n1", events.RangeRepaired)
+        assert (reported.first_bytes, reported.next_bytes, reported.source) == (
+            SEGMENT,
+            2 * SEGMENT,
+            "n0",
+        )
         await on.cluster.log(GROUP).append([b"on"])
         await on.cluster.converged(GROUP)
         assert on.view("n1").state is RoleState.FOLLOWING
@@ -86,7 +90,7 @@ async def test_nothing_is_changed_where_nothing_is_damaged(autojump_clock: objec
         assert aside(on, "n1") == {}
 
 
-async def test_without_digests_records_tell_what_is_good(autojump_clock: object) -> None:
+async def test_without_digests_records_show_what_is_good(autojump_clock: object) -> None:
     """As an earlier version has left it; behind one damage there is another."""
     async with filled() as on:
         await on.cluster.stop()

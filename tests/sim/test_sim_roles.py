@@ -176,7 +176,7 @@ def files_of(world: World, name: str, path: str) -> dict[str, bytes]:
 
 
 @pytest.mark.checklist(8)
-async def test_a_master_restored_with_its_memory_is_told_of_by_who_lost_its_log(
+async def test_a_master_restored_with_its_memory_is_reported_by_who_lost_its_log(
     autojump_clock: object,
 ) -> None:
     """n1 has all, and is away; n2 has nothing any more, but knows how far n0 once was."""

@@ -21,12 +21,12 @@ STORE = "/n1/orders/storage/store"
 TREE = {"path": "/n1", "mailbox": None, "children": []}
 
 
-def told(at_s: float, event: Any, path: str = STORE, node: str = "n1") -> SimEvent:
+def reported(at_s: float, event: Any, path: str = STORE, node: str = "n1") -> SimEvent:
     return SimEvent(at_s=at_s, node=node, boot=1, path=path, incarnation=1, event=event)
 
 
 def full(at_s: float, *, is_full: bool = True, path: str = STORE) -> SimEvent:
-    return told(at_s, store.DiskUsageChanged(is_full=is_full, used_ratio=1.0), path)
+    return reported(at_s, store.DiskUsageChanged(is_full=is_full, used_ratio=1.0), path)
 
 
 def looked(at_s: float, *, has_room: bool = True, node: str = "n1") -> NodeLooked:
@@ -46,8 +46,8 @@ LATE_S = 2.0 + ROOM_AGAIN_S
         ([full(1), looked(9, has_room=False), looked(9 + LATE_S)], 1),
         ([full(1), looked(LATE_S, node="n0")], 0),
         ([full(1), attrs.evolve(looked(LATE_S), boot=2)], 0),
-        ([full(1), told(9, ActorStopped(reason="shutdown")), looked(LATE_S)], 0),
-        ([full(1), told(9, ActorCrashed(error="x", starting=False)), looked(LATE_S)], 0),
+        ([full(1), reported(9, ActorStopped(reason="shutdown")), looked(LATE_S)], 0),
+        ([full(1), reported(9, ActorCrashed(error="x", starting=False)), looked(LATE_S)], 0),
         ([full(1), full(1, path="/n1/b"), full(9, is_full=False), looked(LATE_S)], 1),
         ([full(1), looked(LATE_S), looked(LATE_S + 1), looked(2 * LATE_S)], 2),
     ],
@@ -77,6 +77,6 @@ async def test_a_disk_that_others_fill_is_full_for_a_program(autojump_clock: obj
 
 def test_a_slave_without_room_refuses_bytes_and_nothing_else_excuses_it() -> None:
     refused = store.RawAppendRefused(session=1, offset_bytes=5, reason="no room: it is 100% full")
-    assert list(NothingFails().see(told(1.0, refused))) == []
+    assert list(NothingFails().see(reported(1.0, refused))) == []
     other = attrs.evolve(refused, reason="expected 3, offered 5")
-    assert len(list(NothingFails().see(told(1.0, other)))) == 1
+    assert len(list(NothingFails().see(reported(1.0, other)))) == 1

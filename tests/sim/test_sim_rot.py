@@ -399,7 +399,7 @@ async def test_the_checker_objects_to_a_damaged_copy(autojump_clock: object) -> 
 
 
 @pytest.mark.parametrize("full", [True, False])
-async def test_a_reader_that_comes_to_a_damaged_head_is_not_told_it_was_wrong(
+async def test_a_reader_that_comes_to_a_damaged_head_is_not_called_wrong(
     autojump_clock: object, full: bool
 ) -> None:
     """So a client goes on with another node. Nobody knows of the damage before."""
@@ -416,7 +416,9 @@ async def test_a_reader_that_comes_to_a_damaged_head_is_not_told_it_was_wrong(
         on.flip("n0", place + MAGIC)
 
 
-async def test_who_asks_for_what_no_record_begins_with_is_told_so(autojump_clock: object) -> None:
+async def test_who_asks_for_what_no_record_begins_with_gets_that_answer(
+    autojump_clock: object,
+) -> None:
     async with filled(scrub_bytes_per_s=0) as on:
         with pytest.raises(RequestRefused, match="no record begins at 21") as found:
             await on.cluster.log(GROUP).read(21)

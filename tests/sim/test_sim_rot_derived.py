@@ -17,7 +17,7 @@ from wire.files.consume_queue import UNIT_BYTES
 
 QUEUE_OFFSET, SIZE, MAGIC, BODY_LENGTH = 21, 1, 4, 84
 """Into a record: a high byte of its queue offset, its size, and fields without which no record can
-be told from the next."""
+be distinguished from the next."""
 
 
 def queue_bytes(on: Filled, node: str) -> dict[str, bytes]:
@@ -55,7 +55,7 @@ async def lose_units(on: Filled, node: str) -> None:
 async def test_what_is_built_anew_waits_at_damage_until_it_is_mended(
     autojump_clock: object, name: str, place: int, by_repair: bool
 ) -> None:
-    """Where its records cannot be told from each other, too."""
+    """Where its records cannot be distinguished from each other, too."""
     async with filled() as on:
         due = queue_bytes(on, name)
         on.flip(name, SEGMENT + place)

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from actors.sim import scheduler
-from actors.sim.scheduler import Alarm, Priorities, Schedule, Starve, UnsupportedTrio
+from actors.sim.scheduler import Priorities, Schedule, Starve, UnsupportedTrio, VirtualAlarm
 
 
 async def race(order: list[str]) -> list[str]:
@@ -209,7 +209,7 @@ async def test_cancel_through_shields_leaves_nobody(autojump_clock: trio.abc.Clo
 
 async def test_an_alarm_rings_once_at_its_time(autojump_clock: trio.abc.Clock) -> None:
     rings: list[float] = []
-    alarm = Alarm(lambda: rings.append(trio.current_time()))
+    alarm = VirtualAlarm(lambda: rings.append(trio.current_time()))
     alarm.set(3.0)
     await trio.sleep(5)
     assert rings == [3.0]
@@ -220,7 +220,7 @@ async def test_an_alarm_rings_once_at_its_time(autojump_clock: trio.abc.Clock) -
 
 async def test_an_alarm_that_is_moved_or_taken_back(autojump_clock: trio.abc.Clock) -> None:
     rings: list[float] = []
-    alarm = Alarm(lambda: rings.append(trio.current_time()))
+    alarm = VirtualAlarm(lambda: rings.append(trio.current_time()))
     for at_s in (9.0, 2.0, 4.0):
         alarm.set(at_s)
     await trio.sleep(3)
@@ -244,7 +244,7 @@ async def test_an_alarm_may_set_itself_again(autojump_clock: trio.abc.Clock) -> 
         if len(rings) < 3:
             alarm.set(rings[-1] + 1.5)
 
-    alarm = Alarm(ring)
+    alarm = VirtualAlarm(ring)
     alarm.set(1.0)
     await trio.sleep(60)
     assert rings == [1.0, 2.5, 4.0]

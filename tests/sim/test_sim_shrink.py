@@ -81,16 +81,16 @@ def test_what_matters_stays() -> None:
 
 def test_the_number_of_tries_is_bounded() -> None:
     tried: list[Plan] = []
-    told: list[str] = []
+    reported: list[str] = []
 
     def fails(plan: Plan) -> bool:
         tried.append(plan)
         return len(plan.script) > 3
 
-    small = shrink(ClassicPlan.draw("2"), fails, tries_max=7, note=told.append)
+    small = shrink(ClassicPlan.draw("2"), fails, tries_max=7, note=reported.append)
     assert len(tried) == 7
     assert len(small.script) < len(ClassicPlan.draw("2").script)
-    assert told
+    assert reported
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -23,7 +23,7 @@ class Write:
 
 @attrs.define
 class Keeper(Actor[Write]):
-    """Writes what it is told, and a farewell when it is stopped in order."""
+    """Writes what it is sent, and a farewell when it is stopped in order."""
 
     env: Env
     name: str

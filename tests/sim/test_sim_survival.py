@@ -13,9 +13,9 @@ from test_sim_checkers import (
     Bytes,
     acknowledged,
     encoded,
+    noted,
     recovered,
     reported,
-    told,
 )
 
 from actors.config import ClassicGroup
@@ -129,7 +129,7 @@ def test_an_acknowledgement_under_way_counts_what_a_power_loss_took() -> None:
     less = (reported("n1", 299), fault("power_loss", "n1 for 1.00 s"))
     assert problems(on_disks(logs, WRITTEN), *less, ACK) != []
     begun = ha.HATransferStarted(slave="n1", connection=2, report_bytes=0, start_bytes=0)
-    assert problems(on_disks(logs, WRITTEN), *lost, told("n0", begun), ACK) != []
+    assert problems(on_disks(logs, WRITTEN), *lost, noted("n0", begun), ACK) != []
     assert problems(on_disks(logs), reported("n1", 300), fault("wiped", "n1"), ACK) == []
 
 
@@ -165,7 +165,7 @@ def test_a_master_without_its_own_bytes_is_others_business() -> None:
 
 
 def crashed(node: str, error: str) -> Any:
-    return told(node, runtime.ActorCrashed(error=error, starting=False))
+    return noted(node, runtime.ActorCrashed(error=error, starting=False))
 
 
 EIO = "OSError: [Errno 5] Input/output error: '/x'"
@@ -226,7 +226,7 @@ def test_who_asked_what_a_disk_has_ended_may_fail_with_it() -> None:
 
     def at(path: str, error: str, boot: int = 1) -> Any:
         event = runtime.ActorCrashed(error=error, starting=True)
-        return attrs.evolve(told("n1", event), path=path, boot=boot)
+        return attrs.evolve(noted("n1", event), path=path, boot=boot)
 
     felt, ended = fault("felt", "n1 read:5"), at("/n1/storage/store", EIO)
     asks, later = at("/n1/maintainer", down), at("/n1/maintainer", down, boot=2)
@@ -236,7 +236,7 @@ def test_who_asked_what_a_disk_has_ended_may_fail_with_it() -> None:
 
 
 def test_a_supervisor_may_give_up_on_a_bad_disk() -> None:
-    gave_up = told("n1", runtime.RestartIntensityExceeded(child="x", intensity=1, period_s=1.0))
+    gave_up = noted("n1", runtime.RestartIntensityExceeded(child="x", intensity=1, period_s=1.0))
     assert problems(NothingFails(), gave_up)
     assert not problems(NothingFails(), fault("felt", "n1 read:5"), gave_up)
     assert not Excuses().disk_failed("n1")
@@ -245,7 +245,7 @@ def test_a_supervisor_may_give_up_on_a_bad_disk() -> None:
 def test_a_full_slave_refuses_and_says_so() -> None:
     reason = "[Errno 28] No space left on device: '/x'"
     refused = store.RawAppendRefused(session=1, offset_bytes=0, reason=reason)
-    assert not problems(NothingFails(), told("n1", refused))
+    assert not problems(NothingFails(), noted("n1", refused))
 
 
 # ---- NoSilentStall, QueuesBounded ----

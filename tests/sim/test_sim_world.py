@@ -154,7 +154,7 @@ async def test_locks_and_ports_are_free_after_any_end(autojump_clock: trio.abc.C
             await end("n0")
 
 
-async def test_power_loss_forgets_what_was_not_synced_and_tells_nobody(
+async def test_power_loss_forgets_what_was_not_synced_and_notifies_nobody(
     autojump_clock: trio.abc.Clock,
 ) -> None:
     async def writer(env: Env, task_status: trio.TaskStatus[Stream]) -> None:

@@ -39,7 +39,7 @@ def log_of(offsets: Iterable[int], at: int = 0, **fields: Any) -> bytes:
 MADE_AGAIN = log_of([*range(20), *range(8)])
 
 
-async def test_the_new_records_are_reachable_and_it_is_told(autojump_clock: Any) -> None:
+async def test_the_new_records_are_reachable_and_it_is_reported(autojump_clock: Any) -> None:
     disk = sim_disk()
     async with running(disk, is_master=False) as kit:
         await kit.open_session(1)
@@ -85,9 +85,9 @@ async def test_more_than_once_and_of_several_queues(autojump_clock: Any) -> None
         for queue_id in (0, 1):
             found = await kit.units("t", queue_id)
             assert [unit[0] for unit in found.units] == [SIZE * (10 + queue_id)]
-        told = kit.of(events.QueuesBegunAnew)
-        assert sum(event.queue_count for event in told) == 4
-        assert sum(event.unit_count for event in told) == 10
+        reported = kit.of(events.QueuesBegunAnew)
+        assert sum(event.queue_count for event in reported) == 4
+        assert sum(event.unit_count for event in reported) == 10
 
 
 @pytest.mark.parametrize("is_lost", [False, True], ids=["kill", "power loss"])
@@ -142,8 +142,8 @@ async def test_the_side_file_says_no_more_than_it_has_to(autojump_clock: Any) ->
     assert read_begun_anew(disk, LAYOUT.begun_anew) == EVERYWHERE
     async with running(disk, is_master=False) as kit:  # derives all anew, and forgets it
         assert kit.of(events.DispatchStarted)[0].from_bytes == 0
-        (told,) = kit.of(events.DerivedAnew)
-        assert told.reason == "the log ends where a queue had not begun anew yet"
+        (reported,) = kit.of(events.DerivedAnew)
+        assert reported.reason == "the log ends where a queue had not begun anew yet"
         await kit.dispatched(20 * SIZE)
     assert read_begun_anew(disk, LAYOUT.begun_anew) == NEVER
 
@@ -193,14 +193,14 @@ async def test_a_queue_that_is_not_there_is_no_damage(autojump_clock: Any) -> No
     async with running(disk) as kit:
         await kit.dispatched((await kit.range()).written_bytes)
         assert (await kit.units("u", 1)).next_offset == 25
-        (told,) = kit.of(events.DerivedAnew)
-        assert told.reason == "1 of 6 queues are not there, and come back with their records"
+        (reported,) = kit.of(events.DerivedAnew)
+        assert reported.reason == "1 of 6 queues are not there, and come back with their records"
     found = checked(disk)
     assert found.is_good, found.findings
     assert found.findings.notes == []
 
 
-def test_the_end_of_a_queue_follows_from_its_newest_life() -> None:
+def test_the_end_of_a_queue_follows_from_its_newest_incarnation() -> None:
     disk = sim_disk()
     disk.mkdir(LAYOUT.commit_log)
     log = CommitLog.load(disk, LAYOUT.commit_log, 4096)

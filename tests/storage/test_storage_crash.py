@@ -270,7 +270,7 @@ async def test_a_stop_marks_nothing_whose_sync_is_under_way(
 
 
 def test_what_an_opening_finds_is_below_the_mark_at_once() -> None:
-    """Others are told of it next, so it may not be cut any more."""
+    """Others learn of it next, so it may not be cut any more."""
     disk, layout, group = sim_disk(), StoreLayout(ROOT), small_group()
     store_ = finish(open_store(disk, layout, group, is_master=True, owner="n0"))
     store_.log.append(record(0, b"x"))

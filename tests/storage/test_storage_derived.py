@@ -231,7 +231,7 @@ def test_fillers_end_where_the_newest_record_does() -> None:
 
 
 def test_a_batch_for_many_new_topics_syncs_nothing_and_yields() -> None:
-    """What it made is told to the flush: files, and the folders that hold the new names."""
+    """What it made is handed to the flush: files, and the folders that hold the new names."""
     disk = sim_disk()
     disk.faults.fail("sync", errno.EIO, times=1000)
     derived = derived_on(disk)

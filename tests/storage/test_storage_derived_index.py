@@ -158,7 +158,7 @@ def test_records_of_any_store_time_are_indexed(ts: int) -> None:
 @pytest.mark.parametrize(
     ("at", "number"), [(16, -1), (24, -1), (32, -1), (36, -1), (36, 7), (36, 2**31 - 1)]
 )
-def test_a_damaged_index_header_is_told(at: int, number: int) -> None:
+def test_a_damaged_index_header_is_reported(at: int, number: int) -> None:
     disk = index_disk()
     made = index(disk)
     made.put([head(0, 0, keys="k")])
@@ -174,7 +174,7 @@ def test_a_damaged_index_header_is_told(at: int, number: int) -> None:
     "change",
     [{"index_units_next": 0}, {"index_units_next": 7}, {"index_end_offset": -1}],
 )
-def test_a_state_that_no_index_can_have_is_told(change: dict[str, int]) -> None:
+def test_a_state_that_no_index_can_have_is_reported(change: dict[str, int]) -> None:
     disk = index_disk()
     made = index(disk)
     made.put([head(0, 0, keys="k")])
@@ -183,7 +183,7 @@ def test_a_state_that_no_index_can_have_is_told(change: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize("at", [4, 12])
-def test_a_damaged_unit_at_the_cut_is_told_and_never_found(at: int) -> None:
+def test_a_damaged_unit_at_the_cut_is_reported_and_never_found(at: int) -> None:
     disk = index_disk()
     made = index(disk)
     made.put([head(number, 10 * number, keys="k") for number in range(3)])

@@ -138,7 +138,7 @@ async def test_what_has_changed_meanwhile_is_not_written_over(autojump_clock: ob
 # ---- what is shown ----
 
 
-async def test_a_lookup_ends_before_a_damaged_unit_and_it_is_told_once(
+async def test_a_lookup_ends_before_a_damaged_unit_and_it_is_reported_once(
     autojump_clock: object,
 ) -> None:
     async with filled() as kit:

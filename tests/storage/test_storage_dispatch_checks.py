@@ -50,7 +50,7 @@ def test_in_front_of_damage_it_may_wait_for_a_comparison() -> None:
     assert looks.stands(looks.limit(MIB, LIMIT, late_s)) == 3 * MIB
 
 
-def test_behind_mended_damage_it_tells_of_the_next() -> None:
+def test_behind_mended_damage_it_reports_the_next() -> None:
     looks = checks()
     answer(looks, 0, 3 * MIB, 5.0, rotten=True)
     assert looks.stands(3 * MIB) == 3 * MIB

@@ -55,8 +55,8 @@ async def test_old_files_go_by_days_and_their_folders_too(
     assert disk.listdir(f"{ROOT}/v=1") == ["dt=1970-02-10"]
     expired = [each.event for each in read_events(disk, ROOT) if each.kind == "EventFilesExpired"]
     assert all(isinstance(event, EventFilesExpired) for event in expired)
-    told = [(event.files, event.oldest_boot, event.oldest_seq) for event in expired]
-    assert told == [(2, 4, 1), (1, 5, 1)], "the newest of the old ones stayed until there was one"
+    found = [(event.files, event.oldest_boot, event.oldest_seq) for event in expired]
+    assert found == [(2, 4, 1), (1, 5, 1)], "the newest of the old ones stayed until there was one"
 
 
 RETENTION = {"retention_bytes": bounds.EVENT_BYTES_MIN, "roll_interval_s": 1.0}
@@ -67,14 +67,14 @@ class WatchedDisk(SimDisk):
 
     Attributes:
         gone: the boot and first seq of each.
-        untold: those of which none does.
+        unreported: those of which none does.
         flooded: a sink that is filled up each time that a file is published.
     """
 
     def __init__(self) -> None:
         super().__init__(random.Random(1))
         self.gone: list[tuple[int, int]] = []
-        self.untold: list[tuple[int, int]] = []
+        self.unreported: list[tuple[int, int]] = []
         self.flooded: EventSink | None = None
 
     def rename(self, old: str, new: str) -> None:
@@ -87,12 +87,12 @@ class WatchedDisk(SimDisk):
         for file in files:
             if file.path == path:
                 self.gone.append((file.boot, file.start_seq))
-                if all(self.gone[-1] >= each for each in self.told(files)):
-                    self.untold.append(self.gone[-1])
+                if all(self.gone[-1] >= each for each in self.reported(files)):
+                    self.unreported.append(self.gone[-1])
         super().unlink(path)
 
-    def told(self, files: list[EventFile]) -> list[tuple[int, int]]:
-        """The oldest events left, as these files tell them."""
+    def reported(self, files: list[EventFile]) -> list[tuple[int, int]]:
+        """The oldest events left, by these files."""
         found = []
         for file in files:
             members, _ = event_files.decompress(event_files.read_all(self, file.path))
@@ -118,7 +118,7 @@ async def test_no_file_goes_before_a_published_event_says_so(
         await trio.sleep(60)
         assert published_bytes(disk) <= bounds.EVENT_BYTES_MIN
     assert len(disk.gone) > 20
-    assert disk.untold == []
+    assert disk.unreported == []
 
 
 async def test_nor_does_one_of_a_boot_that_was_killed(
@@ -135,10 +135,10 @@ async def test_nor_does_one_of_a_boot_that_was_killed(
                 disk.kill()
                 emit(sink, 1)
     assert {boot for boot, _ in disk.gone} >= {1, 2, 3, 4}
-    assert disk.untold == []
+    assert disk.unreported == []
 
 
-async def test_a_file_whose_end_found_no_room_to_be_told_stays(
+async def test_a_file_whose_end_found_no_room_to_be_reported_stays(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     disk = WatchedDisk()
@@ -152,7 +152,7 @@ async def test_a_file_whose_end_found_no_room_to_be_told_stays(
         disk.flooded = None
         await trio.sleep(20)
         assert published_bytes(disk) <= bounds.EVENT_BYTES_MIN
-    assert disk.untold == []
+    assert disk.unreported == []
 
 
 def test_the_newest_file_stays_whatever_the_retention() -> None:
@@ -161,7 +161,7 @@ def test_the_newest_file_stays_whatever_the_retention() -> None:
     assert gone == []
 
 
-def test_a_damaged_published_file_is_told(disk: SimDisk) -> None:
+def test_a_damaged_published_file_is_reported(disk: SimDisk) -> None:
     file = EventFile(boot=1, start_seq=1, folder=f"{ROOT}/v=1/dt=1970-01-01/node=n0")
     disk.mkdir(file.folder)
     disk.open(file.path, "x").pwrite(gzip.compress(b"{}\n")[:-1], 0)
@@ -169,7 +169,7 @@ def test_a_damaged_published_file_is_told(disk: SimDisk) -> None:
         list(read_events(disk, ROOT))
 
 
-def test_summaries_tell_holes_doubles_and_disorder() -> None:
+def test_summaries_show_holes_doubles_and_disorder() -> None:
     def logged(seq: int, event: object) -> LoggedEvent:
         return LoggedEvent(
             node="n0", boot=1, seq=seq, path="/n0", incarnation=0, ts_us=0, event=event

@@ -93,7 +93,7 @@ async def test_a_bad_sector_where_a_file_begins_neither_ends_the_node_nor_stops_
         assert (await kit.range()).stands_still == ""
 
 
-async def test_it_is_said_when_nothing_tells_an_age(
+async def test_it_is_said_when_nothing_shows_an_age(
     caplog: pytest.LogCaptureFixture, autojump_clock: Any
 ) -> None:
     """Written while the clock was ten years ahead: the records say so, too."""

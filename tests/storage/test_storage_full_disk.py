@@ -50,9 +50,9 @@ async def test_a_store_that_ran_opens_again_on_a_full_disk(
             assert (await kit.range()).written_bytes == end
             await kit.dispatched(end)
             assert trio.current_time() - begun_s < 1.0
-            told = [each.reason for each in kit.of(events.DiskUsageChanged)]
+            reported = [each.reason for each in kit.of(events.DiskUsageChanged)]
             full = f"no room: the disk of {ROOT} is more than 90% full (100%)"
-            assert told == ([full] if how == "bytes" else []), "it waits for none"
+            assert reported == ([full] if how == "bytes" else []), "it waits for none"
             assert kit.of(events.RecoveryFinished)[0].was_clean
             assert disk.durable(f"{ROOT}/abort") == b"n0", "it runs"
         is_master = not is_master
@@ -71,8 +71,8 @@ async def test_a_file_system_on_which_no_name_changes_without_room(
     assert disk.exists(LAYOUT.abort) == (at == "stop")
     async with running(disk) as kit:
         assert (await kit.range()).written_bytes > 0
-        told = [event.is_full for event in kit.of(events.DiskUsageChanged)]
-        assert told == ([True, False] if at == "start" else [])
+        reported = [event.is_full for event in kit.of(events.DiskUsageChanged)]
+        assert reported == ([True, False] if at == "start" else [])
     assert not disk.exists(LAYOUT.abort)
 
 

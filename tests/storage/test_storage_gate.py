@@ -95,7 +95,7 @@ async def test_the_gate_closes_before_appends_that_wait(autojump_clock: Any) -> 
         assert (await kit.range()).written_bytes == 0
 
 
-async def test_a_gate_meant_for_another_life_of_the_store_changes_nothing(
+async def test_a_gate_meant_for_another_incarnation_of_the_store_changes_nothing(
     autojump_clock: Any,
 ) -> None:
     async with running(sim_disk(), guarded=True) as kit:
@@ -107,7 +107,7 @@ async def test_a_gate_meant_for_another_life_of_the_store_changes_nothing(
         await kit.append(b"one")
 
 
-async def test_a_slave_takes_no_appends_and_tells_its_keeper_that_it_runs(
+async def test_a_slave_takes_no_appends_and_shows_its_keeper_that_it_runs(
     autojump_clock: Any,
 ) -> None:
     async with running(sim_disk(), is_master=False, guarded=True) as kit:
@@ -122,7 +122,7 @@ async def test_a_slave_takes_no_appends_and_tells_its_keeper_that_it_runs(
         assert refused.value.hint == "n2"
 
 
-async def test_what_was_cut_at_the_start_is_told(autojump_clock: Any) -> None:
+async def test_what_was_cut_at_the_start_is_reported(autojump_clock: Any) -> None:
     disk = sim_disk()
     async with running(disk, is_master=False, guarded=True) as kit:
         await kit.open_session(1)

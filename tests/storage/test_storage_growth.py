@@ -72,8 +72,8 @@ async def test_what_is_only_written_is_no_news_for_all(autojump_clock: Any) -> N
             await trio.sleep(1.0)
             await growth.publish(now)
         await trio.sleep(1.0)
-    told = [message for _, message in heard["a"]]
-    assert told == [grew(5), grew(9, synced=5), grew(12, synced=5, first=4)]
+    reported = [message for _, message in heard["a"]]
+    assert reported == [grew(5), grew(9, synced=5), grew(12, synced=5, first=4)]
 
 
 @attrs.define
@@ -106,12 +106,12 @@ def ledger_grew(end: int, synced: int, committed: int, cuts: int = 0) -> store_m
 
 async def ways(*news: store_messages.LedgerGrew, **wanted: frozenset[str]) -> list[tuple[str, int]]:
     """How a subscriber hears of these, one after the other; the first is what there is already."""
-    told, growth = Told(), Growth(store_messages.LedgerGrew)
+    reported, growth = Told(), Growth(store_messages.LedgerGrew)
     await growth.publish(news[0])
-    await growth.subscribe(Subscribe(subscriber=cast("Any", told), **wanted), news[0])
+    await growth.subscribe(Subscribe(subscriber=cast("Any", reported), **wanted), news[0])
     for each in news:
         await growth.publish(each)
-    return told.ways[1:]
+    return reported.ways[1:]
 
 
 async def test_where_only_what_is_minor_has_changed_nobody_is_woken() -> None:
@@ -121,7 +121,7 @@ async def test_where_only_what_is_minor_has_changed_nobody_is_woken() -> None:
     assert found == [("later", 0), ("later", 0), ("at once", 1), ("later", 2)]
 
 
-async def test_where_only_what_is_idle_has_changed_nobody_is_told() -> None:
+async def test_where_only_what_is_idle_has_changed_nobody_is_notified() -> None:
     idle = store_messages.SYNCS | store_messages.ENDS
     news = (
         ledger_grew(5, 4, 3),

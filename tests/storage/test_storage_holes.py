@@ -13,7 +13,7 @@ from storage_kit import finish
 
 from actors.sim.disk import SimDisk
 from actors.storage.commitlog.raw_session import HEAD_BYTES_MAX, PAGE_BYTES, bytes_to_seal
-from actors.storage.commitlog.recovery import Found, find_end
+from actors.storage.commitlog.recovery import ScanResult, find_end
 from actors.storage.log.commit_log import CommitLog, segment_path
 from wire.files.commit_log import BLANK_BYTES, Record, encode_blank, encode_record
 from wire.files.message_record import body_crc, encode_topic
@@ -72,7 +72,7 @@ def some_log(seed: int) -> tuple[bytes, list[int]]:
     return bytes(out), starts
 
 
-def recovered(log: bytes) -> Found:
+def recovered(log: bytes) -> ScanResult:
     """What recovery makes of these files, of which nothing is vouched for."""
     disk = SimDisk(random.Random(0))
     disk.mkdir(FOLDER)

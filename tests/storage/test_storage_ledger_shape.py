@@ -128,7 +128,7 @@ def test_another_kind_of_store_is_refused(disk: SimDisk, was: str, now: str) -> 
     )
 
 
-def test_all_that_differs_is_told_at_once(disk: SimDisk) -> None:
+def test_all_that_differs_is_reported_at_once(disk: SimDisk) -> None:
     begun(disk, group())
     with pytest.raises(ConfigError) as error:
         opened(disk, group(ALONE, store="memory"))
@@ -136,7 +136,7 @@ def test_all_that_differs_is_told_at_once(disk: SimDisk) -> None:
 
 
 def test_a_start_that_came_to_no_vote_binds_nobody(disk: SimDisk) -> None:
-    """A mistake that the first start has told of may be mended."""
+    """A mistake that the first start has reported may be mended."""
     opened(disk, group(ALONE, store="memory")).close()
     opened(disk, group()).close()
     identity = read_identity(disk, DIRECTORY)

@@ -14,7 +14,7 @@ from actors.storage.log.commit_log import CommitLog, segment_path
 from actors.storage.log.digests import RANGE_BYTES, UNSAVED_MAX, Digests, digest_of
 from actors.storage.log.log_reader import LogReader, OffsetGone
 from actors.storage.scrub import log_check
-from actors.storage.scrub.log_check import AT_ONCE_BYTES, ROTTEN_MAX, Found, LogCheck
+from actors.storage.scrub.log_check import AT_ONCE_BYTES, ROTTEN_MAX, LogCheck, RangeRead
 
 S = 4096
 FOLDER, DIGESTS = "/data/commitlog", "/data/digests"
@@ -114,7 +114,7 @@ def test_a_read_that_fails_once_calls_no_other_range_damaged() -> None:
     steps = log.check.step(walk)
     found = next(steps)()
     found = [
-        Found(each.start, each.end, None, problem="EIO") if each.start == failed else each
+        RangeRead(each.start, each.end, None, problem="EIO") if each.start == failed else each
         for each in found
     ]
     with pytest.raises(StopIteration):
@@ -182,7 +182,7 @@ def unfinished() -> Log:
 
 @pytest.mark.parametrize("within", [1, 30, 29_000])
 @pytest.mark.parametrize("number", [4, 5])
-def test_damage_that_no_digest_tells_of_is_found_by_its_records(number: int, within: int) -> None:
+def test_damage_that_no_digest_reports_is_found_by_its_records(number: int, within: int) -> None:
     """Of a record that begins in front of it, and of the last one."""
     log = unfinished()
     place = log.places[number][0] + within

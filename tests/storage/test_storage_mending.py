@@ -18,8 +18,8 @@ from actors.storage.scrub import log_check
 from actors.storage.scrub.log_check import (
     AT_ONCE_BYTES,
     ROTTEN_MAX,
-    Found,
     LogCheck,
+    RangeRead,
     Rot,
     Span,
     Steps,
@@ -75,10 +75,10 @@ async def test_a_range_is_good_again_once_its_file_is_synced() -> None:
     held.mender.synced(held.to_sync[0], done=True)
     held.settle()
     assert answers == [Damage(rotten=())]
-    told: list[object] = []
-    held.mender.report(rot, told.append)
-    held.mender.report(rot, told.append)
-    assert len(told) == 1
+    reported: list[object] = []
+    held.mender.report(rot, reported.append)
+    held.mender.report(rot, reported.append)
+    assert len(reported) == 1
 
 
 async def test_a_sync_that_is_not_known_to_be_done_leaves_it_damaged() -> None:
@@ -168,9 +168,9 @@ async def test_a_digest_that_two_copies_contradict_is_replaced() -> None:
     held.mender.synced(held.to_sync[0], done=True)
     assert held.check.rotten == {}
     assert held.again().check.digests.get(0) == digest_of(good)
-    told: list[object] = []
-    held.mender.report(rot, told.append)
-    assert len(told) == 1
+    reported: list[object] = []
+    held.mender.report(rot, reported.append)
+    assert len(reported) == 1
     assert not held.disk.exists(LAYOUT.aside)
 
 
@@ -325,9 +325,9 @@ async def test_what_has_no_digest_is_parsed_and_mended() -> None:
     held.mender.synced(held.to_sync[0], done=True)
     assert held.check.rotten == held.check.by_records == {}
     assert held.check.digests.get(END) is None, "the range is not full"
-    told: list[object] = []
-    held.mender.report(rot, told.append)
-    assert len(told) == 1
+    reported: list[object] = []
+    held.mender.report(rot, reported.append)
+    assert len(reported) == 1
     (kept,) = held.disk.listdir(LAYOUT.aside)
     assert held.disk.listdir(f"{LAYOUT.aside}/{kept}") == [f"{END:020d}"]
 
@@ -439,7 +439,7 @@ async def test_a_mend_reads_again_what_it_has_mended(monkeypatch: pytest.MonkeyP
     read: list[int] = []
     real = LogCheck._read
 
-    def counted(check: LogCheck, spans: Sequence[Span], **more: Any) -> Steps[list[Found]]:
+    def counted(check: LogCheck, spans: Sequence[Span], **more: Any) -> Steps[list[RangeRead]]:
         read.extend(start for start, _ in spans)
         return (yield from real(check, spans, **more))
 

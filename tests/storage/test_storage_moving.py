@@ -48,14 +48,14 @@ def test_a_try_leaves_nothing(disk: Fenced) -> None:
 
 
 @pytest.mark.parametrize("folder", ["/a", "/b"])
-def test_a_folder_that_takes_nothing_is_told(disk: Fenced, folder: str) -> None:
+def test_a_folder_that_takes_nothing_is_reported(disk: Fenced, folder: str) -> None:
     disk.number, disk.read_only = errno.EXDEV, folder
     with pytest.raises(OSError, match="Read-only"):
         may_rename(disk, "/a", "/b")
     assert disk.listdir("/a") == disk.listdir("/b") == []
 
 
-def test_another_failure_is_told(disk: Fenced) -> None:
+def test_another_failure_is_reported(disk: Fenced) -> None:
     disk.number = errno.EIO
     with pytest.raises(OSError, match="refused"):
         may_rename(disk, "/a", "/b")

@@ -90,7 +90,7 @@ def test_dispatching_gives_way_again_once_it_was_at_the_end() -> None:
 
 
 @pytest.mark.parametrize("told_every_s", [0.05, 0.099])
-def test_growth_that_is_told_in_steps_is_growth_between_them_too(told_every_s: float) -> None:
+def test_growth_that_is_reported_in_steps_is_growth_between_them_too(told_every_s: float) -> None:
     """A synced log grows with each sync, and a note of it may be read late."""
     pacing, now_s, pauses = Pacing(gives_way=True, growth_over_s=0.1), 10.0, []
     while now_s < 12.0:

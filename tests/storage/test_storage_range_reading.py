@@ -14,7 +14,7 @@ from actors.env.protocols import run_here
 from actors.sim.disk import SimDisk, SimFile
 from actors.storage.files.stepping import answered
 from actors.storage.log.digests import RANGE_BYTES, digest_of
-from actors.storage.scrub.log_check import BLOCK_BYTES, Found, read_changed, read_ranges
+from actors.storage.scrub.log_check import BLOCK_BYTES, RangeRead, read_changed, read_ranges
 
 BASE = 1 << 20
 COUNT = 2 * BLOCK_BYTES // RANGE_BYTES + 1
@@ -30,10 +30,10 @@ def log_file(disk: SimDisk, size: int = len(DATA)) -> SimFile:
     return file
 
 
-def good(number: int, *, keeps: bool = False) -> Found:
+def good(number: int, *, keeps: bool = False) -> RangeRead:
     start, end = SPANS[number]
     data = DATA[start - BASE : end - BASE]
-    return Found(start, end, digest_of(data), data if keeps else b"")
+    return RangeRead(start, end, digest_of(data), data if keeps else b"")
 
 
 @pytest.mark.parametrize("keeps", [False, True])

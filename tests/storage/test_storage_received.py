@@ -1,4 +1,4 @@
-"""What a slave's store received together is told together."""
+"""What a slave's store received together is reported together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from store_kit import running, sim_disk, small_group, until
 from actors.events import store as events
 
 
-async def test_growth_is_told_though_the_next_frame_has_begun(autojump_clock: Any) -> None:
+async def test_growth_is_reported_though_the_next_frame_has_begun(autojump_clock: Any) -> None:
     group = small_group(durability="written", flush_interval_s=1000.0)
     async with running(sim_disk(), group, is_master=False) as kit:
         await kit.open_session(1)
@@ -18,7 +18,7 @@ async def test_growth_is_told_though_the_next_frame_has_begun(autojump_clock: An
         await until(lambda: kit.grown is not None and kit.grown.written_bytes == 3)
 
 
-async def test_what_came_before_a_refused_message_is_told_first(autojump_clock: Any) -> None:
+async def test_what_came_before_a_refused_message_is_reported_first(autojump_clock: Any) -> None:
     async with running(sim_disk(), is_master=False) as kit:
         await kit.open_session(1)
         await kit.receive(1, 0, b"abc")
@@ -27,8 +27,8 @@ async def test_what_came_before_a_refused_message_is_told_first(autojump_clock: 
         await kit.receive(1, 5, b"f")
         await until(lambda: kit.refused)
         assert (await kit.range()).written_bytes == 5
-        (told,) = kit.of(events.BytesReceived)
-        assert (told.first_bytes, told.next_bytes) == (0, 5)
+        (reported,) = kit.of(events.BytesReceived)
+        assert (reported.first_bytes, reported.next_bytes) == (0, 5)
         (refused,) = kit.of(events.RawAppendRefused)
         assert refused.offset_bytes == 6
         assert len(kit.refused) == 1

@@ -19,7 +19,7 @@ S = 4096
 DISK = LocalDisk()
 
 
-def find(log: CommitLog, mark: int | None = None, **options: object) -> recovery.Found:
+def find(log: CommitLog, mark: int | None = None, **options: object) -> recovery.ScanResult:
     return finish(
         recovery.find_end(DISK, log, start_bytes=log.min_bytes, mark_bytes=mark, **options)  # type: ignore[arg-type]
     )

@@ -74,8 +74,8 @@ async def test_what_was_derived_from_damage_is_derived_anew(
         spoil(disk, place)
         assert not await rederived(kit, places[BAD + 1], places[BAD + 2])
         assert await rederived(kit, place + 5, place + 6)
-        (told,) = kit.of(events.DerivedAnew)
-        assert "the log was damaged" in told.reason
+        (reported,) = kit.of(events.DerivedAnew)
+        assert "the log was damaged" in reported.reason
         await kit.dispatched((await kit.range()).written_bytes)
         for queue, first in (("a", 0), ("b", 1)):
             units = (await kit.units(queue)).units

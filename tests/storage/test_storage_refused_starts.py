@@ -139,18 +139,18 @@ async def test_a_refused_start_changes_nothing(
     SPOILT[spoilt](disk)
     before = picture(disk)
     refused: Exception | None = None
-    told: Exception | None = None
+    reported: Exception | None = None
     try:
         found = checked(disk)
     except ConfigError as error:
-        told = error
+        reported = error
     try:
         starts(disk)
     except (CorruptLog, ConfigError) as error:
         refused = error
     assert refused is None or picture(disk) == before, refused
-    if told is not None:  # what is no file is refused before it is looked into
-        assert str(refused) == str(told)
+    if reported is not None:  # what is no file is refused before it is looked into
+        assert str(refused) == str(reported)
         return
     assert not isinstance(refused, CorruptLog) or found.findings.damage
     taken = store is unmarked and spoilt in ("record below the mark", "no last files", "no files")

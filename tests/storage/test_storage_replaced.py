@@ -181,7 +181,7 @@ async def test_a_spare_whose_name_may_come_back_is_not_written_into(autojump_clo
             assert content_of(disk) in (pages(0), pages(1)), "whole"
 
 
-async def test_a_failed_sync_is_told(autojump_clock: object) -> None:
+async def test_a_failed_sync_is_reported(autojump_clock: object) -> None:
     disk = slow_disk()
     file = Replaced(disk, PATH)
     disk.faults.fail("sync", errno.EIO)

@@ -147,7 +147,7 @@ def test_a_power_loss_leaves_one_content_or_the_other(
 
 
 async def test_what_is_opened_waits_for_room_and_says_so_once(autojump_clock: object) -> None:
-    disk, told, tries = full_disk(), list[Any](), list[float]()
+    disk, reported, tries = full_disk(), list[Any](), list[float]()
     disk.faults.fill(3.5)
 
     def attempt() -> Generator[None, None, str]:
@@ -157,9 +157,9 @@ async def test_what_is_opened_waits_for_room_and_says_so_once(autojump_clock: ob
         return "opened"
 
     room = Room(disk=disk, path="/data", owner="n0: orders")
-    assert await room.wait(attempt, told.append) == "opened"
+    assert await room.wait(attempt, reported.append) == "opened"
     assert len(tries) == 5
-    assert [(event.is_full, event.reason[:9]) for event in told] == [
+    assert [(event.is_full, event.reason[:9]) for event in reported] == [
         (True, "no room: "),
         (False, ""),
     ]

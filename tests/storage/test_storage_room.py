@@ -18,7 +18,7 @@ FULL = f"{NO_ROOM}the disk of {ROOT} is more than 90% full (95%)"
 LOOK_S = 20.0
 
 
-def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+def reported(caplog: pytest.LogCaptureFixture) -> list[str]:
     assert all(record.levelno == logging.WARNING for record in caplog.records)
     return [record.getMessage() for record in caplog.records]
 
@@ -51,7 +51,7 @@ async def test_a_slave_whose_disk_is_full(
         await trio.sleep(LOOK_S)
         await received(kit, 7, 3, b"def")
         assert changes(kit) == [(True, FULL), (False, "")]
-    (full, again) = told(caplog)
+    (full, again) = reported(caplog)
     assert full.endswith(f": orders: {FULL}")
     assert again.endswith(": orders: the disk has room again")
 
@@ -83,7 +83,7 @@ async def test_bytes_that_do_not_fit_below_every_ratio(
         else:
             await received(kit, 4, 0, b"abc")
         assert changes(kit)[1:] == [(False, "")]
-        assert len(told(caplog)) == 2
+        assert len(reported(caplog)) == 2
 
 
 async def test_a_disk_that_is_full_by_both_has_room_when_it_has_by_both(
@@ -104,7 +104,7 @@ async def test_a_disk_that_is_full_by_both_has_room_when_it_has_by_both(
 
 
 async def test_a_log_that_nobody_writes_to_finds_room_again(autojump_clock: Any) -> None:
-    """It would be told as full for ever, and its files go as under pressure."""
+    """It would be reported as full for ever, and its files go as under pressure."""
     disk = full_disk()
     async with running(disk, is_master=False) as kit:
         disk.used = 0.8

@@ -239,9 +239,9 @@ async def test_a_session_appends_where_the_log_ends(
         await kit.receive(1, 3 * S + 100, of(b"y" * (2 * S)))
         held = await kit.range()
         assert (held.min_bytes, held.written_bytes) == (3 * S, 5 * S + 100)
-        # Both were there when the store looked: what it wrote at once is told at once.
-        (told,) = kit.of(events.BytesReceived)
-        assert (told.first_bytes, told.next_bytes) == (3 * S, 5 * S + 100)
+        # Both were there when the store looked: what it wrote at once is reported at once.
+        (reported,) = kit.of(events.BytesReceived)
+        assert (reported.first_bytes, reported.next_bytes) == (3 * S, 5 * S + 100)
         assert kit.refused == []
     assert log_of(disk)[: 2 * S + 101] == b"x" * 100 + b"y" * (2 * S) + b"\0"
 
@@ -301,7 +301,7 @@ async def test_a_master_takes_no_received_bytes(autojump_clock: Any) -> None:
 
 
 @pytest.mark.checklist(20)
-async def test_growth_is_told_at_the_end_of_a_frame(autojump_clock: Any) -> None:
+async def test_growth_is_reported_at_the_end_of_a_frame(autojump_clock: Any) -> None:
     group = small_group(durability="written", flush_interval_s=1000.0)
     async with running(sim_disk(), group, is_master=False) as kit:
         await kit.open_session(1)
@@ -348,7 +348,9 @@ async def test_abort_and_checkpoint(autojump_clock: Any) -> None:
     assert not disk.exists(f"{ROOT}/abort")
 
 
-async def test_a_subscriber_is_told_at_once_and_no_more_after_leaving(autojump_clock: Any) -> None:
+async def test_a_subscriber_is_notified_at_once_and_no_more_after_leaving(
+    autojump_clock: Any,
+) -> None:
     async with running(sim_disk()) as kit:
         await until(lambda: kit.grown is not None)
         await kit.store.tell(Unsubscribe(subscriber=kit.registry.ref("/n0/listener")))
@@ -368,7 +370,7 @@ async def test_subscribers_that_were_killed_do_not_fill_the_list(
             killed = kit.registry.ref(f"/n0/connections/{number}")
             await kit.store.tell(Subscribe(subscriber=killed))
         await kit.append(b"x")
-        assert kit.grown is not None  # and those that live are told as before
+        assert kit.grown is not None  # and those that run are notified as before
 
 
 async def test_an_append_to_a_stopped_acknowledger_has_an_unknown_outcome(

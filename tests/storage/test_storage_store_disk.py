@@ -141,7 +141,7 @@ async def test_a_failed_write_stops_everything(autojump_clock: Any, code: int | 
 @pytest.mark.checklist(24)
 @pytest.mark.parametrize("of", [bytes, SimHeld])
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
-async def test_a_failed_write_of_received_bytes_is_told_and_stops(
+async def test_a_failed_write_of_received_bytes_is_reported_and_stops(
     autojump_clock: Any, code: int, of: Callable[[bytes], bytes | Held]
 ) -> None:
     disk = sim_disk()

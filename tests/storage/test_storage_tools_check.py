@@ -258,7 +258,7 @@ async def test_damage_and_a_start_agree(autojump_clock: Any) -> None:
                 starts(hurt)
 
 
-async def test_an_interrupted_truncation_is_told(autojump_clock: Any) -> None:
+async def test_an_interrupted_truncation_is_reported(autojump_clock: Any) -> None:
     disk = await node_disk()
     side, _ = SideFile.open(disk, LAYOUT.truncating, 2)
     side.write((S, S))

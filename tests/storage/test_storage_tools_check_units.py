@@ -75,11 +75,11 @@ async def test_what_a_node_mends_of_what_derives_is_summed_up(
     harm, words = UNITS[what]
     harm(disk)
     findings = checked(disk).findings
-    told, others = findings.mends, findings.damage
+    reported, others = findings.mends, findings.damage
     if rate is not None:
-        told, others = others, told
-    assert any(words in line for line in told)
-    assert {"a node on this store mends them" in line for line in told} == {rate is None}
+        reported, others = others, reported
+    assert any(words in line for line in reported)
+    assert {"a node on this store mends them" in line for line in reported} == {rate is None}
     assert others == []
 
 

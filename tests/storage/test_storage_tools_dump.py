@@ -91,7 +91,7 @@ async def test_a_terminal_obeys_nothing_in_a_line(autojump_clock: Any) -> None:
     assert json.loads(out[0])["body"] == wild
 
 
-async def test_damage_is_told_and_what_follows_is_read(autojump_clock: Any) -> None:
+async def test_damage_is_reported_and_what_follows_is_read(autojump_clock: Any) -> None:
     disk = await node_disk()
     everything, _ = dumped(disk)
     write_at(disk, f"{LAYOUT.commit_log}/{S:020d}", 28, b"\xff")
@@ -110,7 +110,7 @@ async def test_a_running_nodes_unfinished_record_is_not_looked_at(autojump_clock
     assert (len(found), done.problems) == (30, [])
 
 
-async def test_files_that_expire_are_told(autojump_clock: Any) -> None:
+async def test_files_that_expire_are_reported(autojump_clock: Any) -> None:
     disk = await node_disk()
     out: list[bytes] = []
     work = dump_store(disk, store_of(disk), Wanted(), out.append)

@@ -1,4 +1,6 @@
-"""`check` of classic stores: what the next start mends is told from damage that it refuses."""
+"""`check` of classic stores: what the next start mends is distinguished from damage that it
+refuses.
+"""
 
 from __future__ import annotations
 
@@ -60,14 +62,14 @@ async def test_what_follows_a_torn_record_is_cut_as_it_says(autojump_clock: Any)
     pattern = (
         rf"offset {2 * S}: .*magic.*: the next start cuts (\d+) bytes with (\d+) whole records"
     )
-    told = re.match(pattern, found.findings.mends[0])
-    assert told is not None, found.findings.mends
+    reported = re.match(pattern, found.findings.mends[0])
+    assert reported is not None, found.findings.mends
     assert "nobody says whether it was acknowledged as synced" in found.findings.mends[0]
     before = found.records
     again = twin(disk)
     opened = finish(open_store(again, LAYOUT, GROUP, is_master=False, owner="n0"))
-    assert (opened.log.written_bytes, opened.kept_bytes) == (2 * S, int(told[1]))
-    assert 0 < int(told[2]) < before
+    assert (opened.log.written_bytes, opened.kept_bytes) == (2 * S, int(reported[1]))
+    assert 0 < int(reported[2]) < before
     close_store(again, LAYOUT, opened.log, opened.mark, (), synced_bytes=0)
 
 

@@ -32,7 +32,7 @@ from actors.storage.derived.small_files import create_abort
 from actors.storage.files.stepping import finish
 from actors.storage.tools.commitlog.check import CheckOptions, check_store
 from actors.storage.tools.commitlog.truncate import (
-    Plan,
+    TruncationPlan,
     derived_group,
     high_water,
     marks_of,
@@ -45,7 +45,7 @@ from wire.files.commit_log import scan
 KEPT = f"{LAYOUT.root}/truncated"
 
 
-def planned(disk: Any, offset: int, marks: dict[str, int] | None = None) -> Plan:
+def planned(disk: Any, offset: int, marks: dict[str, int] | None = None) -> TruncationPlan:
     store = store_of(disk)
     found = marks_of(disk, store) if marks is None else marks
     return finish(plan_truncation(disk, store, offset, found))

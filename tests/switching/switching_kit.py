@@ -26,7 +26,7 @@ RETRY_S = 0.2
 
 @attrs.define
 class Ledger:
-    """What a producer was told.
+    """What a producer learned.
 
     Attributes:
         acknowledged: the lines with a receipt, in order.

@@ -245,7 +245,7 @@ async def test_of_two_promotions_at_once_one_is_refused(cluster: SimCluster, los
 async def test_a_coordinator_that_dies_while_it_waits_leaves_nothing_behind(
     cluster: SimCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """n0 is fenced, nobody has been told: n0 goes on by itself, and says so."""
+    """n0 is fenced, nobody has learned of it: n0 goes on by itself, and says so."""
     async with load(cluster, pause_s=PAUSE_S) as ledger:
         await trio.sleep(1.0)
         killer = Killer(cluster, "n2", "keep n0", after=False, coordinator="n2")
@@ -263,7 +263,7 @@ async def test_a_coordinator_that_dies_while_it_waits_leaves_nothing_behind(
     await all_is_there(cluster, ledger)
 
 
-async def test_a_coordinator_that_dies_as_it_tells_leaves_what_the_chosen_one_ends(
+async def test_a_coordinator_that_dies_as_it_asks_leaves_what_the_chosen_one_ends(
     cluster: SimCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """n1 may be master, for all that n0 can know; so n0 asks it."""
@@ -289,7 +289,7 @@ async def test_a_coordinator_that_dies_as_it_tells_leaves_what_the_chosen_one_en
 
 
 @pytest.mark.parametrize("how", ["comes back", "promoted"])
-async def test_a_chosen_one_that_dies_as_it_is_told_leaves_a_fence_that_says_what_to_do(
+async def test_a_chosen_one_that_dies_as_it_is_asked_leaves_a_fence_that_says_what_to_do(
     cluster: SimCluster, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """n1 may have heard of it, and be silent: no time makes that safe."""
@@ -301,11 +301,11 @@ async def test_a_chosen_one_that_dies_as_it_is_told_leaves_a_fence_that_says_wha
         await trio.sleep(60.0)
         fenced = await state(cluster, "n0")
         assert fenced.state == "fenced"
-        told = (
+        reported = (
             "n2 went away while it made n1 master by promotion 1; n1 knows whether it is, and has"
             " not answered: start n1, or type `promote orders`"
         )
-        assert fenced.reason.endswith(told)
+        assert fenced.reason.endswith(reported)
         with pytest.raises(NotEnoughReplicas, match="start n1, or type `promote orders`"):
             await cluster.log(GROUP, "n0").append([b"nobody waits for this"])
         if how == "comes back":

@@ -375,4 +375,4 @@ def test_every_frame_is_documented() -> None:
         assert _tag(cls) in first_cells, f"{cls.__name__} is missing in the table of requests"
     text = "\n".join(rows) + (frames.__doc__ or "")
     for cls in frames.Answer.__args__:
-        assert _tag(cls) in text, f"{cls.__name__} is not told of"
+        assert _tag(cls) in text, f"{cls.__name__} is not described"

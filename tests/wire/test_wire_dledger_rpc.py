@@ -364,7 +364,7 @@ def test_numbers_of_upstream() -> None:
     assert all(each.name == each.value for each in (*PushType, *VoteResult))
 
 
-def test_append_replies_tell_where_or_nowhere() -> None:
+def test_append_replies_show_where_or_nowhere() -> None:
     assert encode_body(AppendEntryResponse(code=404)) == (
         b'{"code":404,"index":-1,"pos":-1,"term":-1}'
     )

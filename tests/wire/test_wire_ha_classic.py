@@ -268,7 +268,7 @@ def test_any_bytes_give_reports_or_a_remote_error(data: bytes) -> None:
 # --- bodies that are kept elsewhere ---------------------------------------------------------------
 
 
-def test_a_decoder_can_be_told_that_body_bytes_passed_by_it() -> None:
+def test_a_decoder_can_be_given_that_body_bytes_passed_by_it() -> None:
     decoder = FrameDecoder()
     decoder.receive_data(encode_frame_header(100, 10) + b"ab")
     assert decoder.next_event() == FrameStarted(100, 10)

@@ -250,7 +250,7 @@ def test_bad_headers_are_refused_for_ever(data: bytes, reason: str) -> None:
         decoder.receive_data(SAMPLE)
 
 
-def test_a_careless_header_is_read_and_told() -> None:
+def test_a_careless_header_is_read_and_reported() -> None:
     data = raw_frame(b'{"CODE":"51004","language":3,"opaque":"7","future":{}}', b"body")
     (frame,) = read_frames([data])
     assert frame == Frame(Header(code=51004, opaque=7), b"body", True)

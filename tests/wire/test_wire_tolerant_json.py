@@ -1,4 +1,4 @@
-"""The exact and the tolerant reading of JSON objects: what is read, told and refused."""
+"""The exact and the tolerant reading of JSON objects: what is read, noted and refused."""
 
 import enum
 import json

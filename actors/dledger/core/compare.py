@@ -19,7 +19,7 @@ from wire.dledger.codes import ResponseCode
 
 
 @attrs.frozen(kw_only=True)
-class Found:
+class CommonEntry:
     """The result of a search.
 
     Attributes:
@@ -52,7 +52,7 @@ class Search:
         """Whether one of the compared entries was the same on both sides."""
         return self._same is not None
 
-    def judge(self, answer: PushAnswer, begin: int, end: int) -> Found | None:
+    def judge(self, answer: PushAnswer, begin: int, end: int) -> CommonEntry | None:
         """Take the answer to the COMPARE of `at`.
 
         Args:
@@ -65,7 +65,9 @@ class Search:
         if answer.code is ResponseCode.SUCCESS:
             self._same = self.at
         elif answer.end < begin or answer.begin > end or self.at < answer.begin:
-            return Found(index=begin, truncate=True)  # no overlap, or below the follower's log
+            return CommonEntry(
+                index=begin, truncate=True
+            )  # no overlap, or below the follower's log
         elif self.at > answer.end:
             self.at = answer.end
             return None
@@ -73,7 +75,7 @@ class Search:
             self._differs = self.at
         return self._next(answer, begin)
 
-    def _next(self, answer: PushAnswer, begin: int) -> Found | None:
+    def _next(self, answer: PushAnswer, begin: int) -> CommonEntry | None:
         """Choose the next `at` between the entries known to agree and to differ, or end."""
         same, differs = self._same, self._differs
         if same is None:
@@ -81,8 +83,8 @@ class Search:
             low = max(begin, answer.begin)
             self.at = max(differs - self._step, low) if differs > low else differs - 1
             self._step = 1 if self.by_one else self._step * 2
-            return Found(index=begin, truncate=True) if self.at < begin else None
+            return CommonEntry(index=begin, truncate=True) if self.at < begin else None
         if differs is None or differs <= same + 1:
-            return Found(index=same, truncate=same != answer.end)
+            return CommonEntry(index=same, truncate=same != answer.end)
         self.at = (same + differs) // 2
         return None

@@ -32,7 +32,7 @@ from typing import assert_never
 
 import attrs
 
-from actors.dledger.core.compare import Found, Search
+from actors.dledger.core.compare import CommonEntry, Search
 from actors.dledger.core.patience import TAKES_NO_SNAPSHOT, Patience
 from actors.dledger.core.push_answers import misfit, said
 from actors.dledger.core.push_effects import (
@@ -302,7 +302,7 @@ class Dispatch:
         if found is not None:
             self._found(now_s, found, anew=not search.agrees)
 
-    def _found(self, now_s: float, found: Found, *, anew: bool) -> None:
+    def _found(self, now_s: float, found: CommonEntry, *, anew: bool) -> None:
         if anew and found.index > 0 and self.settings.snapshots != "none":
             self._needs_snapshot(now_s, found.index)
         elif found.truncate:

@@ -38,7 +38,7 @@ from actors.storage.ledger import store_messages
 from actors.storage.ledger.entry_window import EntrySource
 from actors.storage.ledger.ledger import IndexGone
 from actors.storage.ledger.mending import Inspected, good_entry, inspect
-from actors.storage.ledger.reader import EntryReader as EntryFiles
+from actors.storage.ledger.reader import LedgerReader as EntryFiles
 from actors.storage.ledger.reader import last_index
 from actors.storage.log.growth import Subscribe, Unsubscribe
 from wire.dledger.codes import ResponseCode

@@ -53,7 +53,7 @@ class Wish:
 
 
 @attrs.frozen(kw_only=True)
-class Plan:
+class PromotionPlan:
     """How to carry the promotion out.
 
     Attributes:
@@ -78,7 +78,7 @@ class Plan:
 
 
 @attrs.frozen
-class Refusal:
+class PromotionRefusal:
     """Nothing is done.
 
     Attributes:
@@ -92,7 +92,7 @@ class Refusal:
 
 def decide(
     wish: Wish, states: Mapping[str, GroupState], silent: Mapping[str, str]
-) -> Plan | Refusal:
+) -> PromotionPlan | PromotionRefusal:
     """Choose the next master.
 
     Args:
@@ -102,29 +102,31 @@ def decide(
     assert set(states) | set(silent) == set(wish.members)
     assert not set(states) & set(silent)
     if wish.node is not None and wish.node not in states:
-        return Refusal((_absent(wish, wish.node, silent),))
+        return PromotionRefusal((_absent(wish, wish.node, silent),))
     if not states:
-        return Refusal((f"no member of {wish.group} answers",))
+        return PromotionRefusal((f"no member of {wish.group} answers",))
     if strays := _strays(wish, states):
         if not wish.force:
-            return Refusal(tuple(strays.values()), by_force=True)
+            return PromotionRefusal(tuple(strays.values()), by_force=True)
         others = {name: state for name, state in states.items() if name not in strays}
         mute = dict.fromkeys(strays, "its promotion follows nothing that others know")
         found = decide(wish, others, {**silent, **mute})
-        if isinstance(found, Refusal):
+        if isinstance(found, PromotionRefusal):
             return found
         losses = (*strays.values(), *found.losses)
         return attrs.evolve(found, losses=losses, strays=tuple(strays))
     number = max(state.number for state in states.values())
     claimed = max(state.claimed for state in states.values())
     if max(number, claimed) >= NUMBER_MAX:
-        return Refusal((f"promotion {max(number, claimed)} leaves no number for another one",))
+        return PromotionRefusal(
+            (f"promotion {max(number, claimed)} leaves no number for another one",)
+        )
     old = _master(wish, states, number)
     chosen = wish.node or _furthest(wish, states, old)
     if chosen is None:
-        return Refusal((f"no member of {wish.group} but its master {old} answers",))
+        return PromotionRefusal((f"no member of {wish.group} but its master {old} answers",))
     if chosen == old and states[chosen].role == "master" and states[chosen].state == "open":
-        return Refusal((f"{chosen} is the master of {wish.group}",))
+        return PromotionRefusal((f"{chosen} is the master of {wish.group}",))
     answers = old is not None and old in states and states[old].role == "master"
     hand_over = answers and old is not None and old != chosen and _fits(states, chosen, old)
     short = {}
@@ -139,9 +141,9 @@ def decide(
     full = states[chosen].no_room if works else ""
     idle = (f"{chosen} would take no appends: {full}",) if full else ()  # which loses nothing
     if (losses or idle) and not wish.force:
-        return Refusal((*losses, *idle), by_force=True)
+        return PromotionRefusal((*losses, *idle), by_force=True)
     masters = [name for name, state in states.items() if state.role == "master" and name != chosen]
-    return Plan(
+    return PromotionPlan(
         number=max(number, claimed) + 1,
         chosen=chosen,
         old=old,

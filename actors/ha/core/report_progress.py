@@ -40,7 +40,7 @@ class Start:
 
 
 @attrs.frozen(kw_only=True)
-class Refusal:
+class RefusedReport:
     """A report that ends the connection, with the range it was judged by."""
 
     reason: Lost
@@ -58,7 +58,7 @@ class Effects:
 
     start: Start | None = None
     acked_bytes: int | None = None
-    refused: Refusal | None = None
+    refused: RefusedReport | None = None
     silent: bool = False
 
 
@@ -128,7 +128,7 @@ class ReportProgress:
             self._over = True
             unsent = reason is Lost.REPORT_UNSENT
             return Effects(
-                refused=Refusal(
+                refused=RefusedReport(
                     reason=reason,
                     report_bytes=report_bytes,
                     min_bytes=extent.min_bytes,

@@ -186,7 +186,7 @@ class Question:
 
 
 @attrs.frozen(kw_only=True)
-class Judged:
+class SlaveVerdict:
     """The verdict on a slave: its new state, its new record, and what its connection does."""
 
     state: RoleState
@@ -196,13 +196,13 @@ class Judged:
     event: object
 
 
-def judge(node: str, record: GroupRecord, question: Question, said: GroupState) -> Judged:
+def judge(node: str, record: GroupRecord, question: Question, said: GroupState) -> SlaveVerdict:
     """Judge whether a slave's log is a part of its master's, by the master's own state."""
     session, end = question.session, question.end_bytes
     found = compare(record.history, end, said.history, said.written)
     if found.kind is Kind.FITS:
         forgot = record.forgot if said.written else ""
-        return Judged(
+        return SlaveVerdict(
             state=RoleState.FOLLOWING,
             reason=f"nobody counts on what it holds below {said.written} yet" if forgot else "",
             record=attrs.evolve(record, history=prune(said.history), forgot=forgot),
@@ -218,7 +218,7 @@ def judge(node: str, record: GroupRecord, question: Question, said: GroupState) 
         f" to {found.consistent_bytes} only ({found.kind.value}): `resync {node}` sets the rest"
         " aside"
     )
-    return Judged(
+    return SlaveVerdict(
         state=RoleState.DIVERGED,
         reason=reason,
         record=record,

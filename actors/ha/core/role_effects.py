@@ -73,7 +73,7 @@ class RoleView:
 
 
 @attrs.frozen(kw_only=True)
-class Gate:
+class AppendGate:
     """Whether appends are taken.
 
     Attributes:
@@ -119,7 +119,7 @@ class Effects:
 
     record: GroupRecord | None = None
     rests: bool = True
-    gate: Gate | None = None
+    gate: AppendGate | None = None
     restart: bool = False
     ask: tuple[tuple[str, int], ...] = ()
     verdict: Verdict | None = None

@@ -9,7 +9,7 @@ import attrs
 
 from actors.ha.core.claims import Claims
 from actors.ha.core.role_checks import Question
-from actors.ha.core.role_effects import Effects, Fence, Gate, Role, RoleState, RoleView
+from actors.ha.core.role_effects import AppendGate, Effects, Fence, Role, RoleState, RoleView
 from actors.log_types import GroupRecord, Promotion
 
 LEAP_MAX: Final = 1 << 20
@@ -129,13 +129,13 @@ class RolePart:
     def _knows(self, node: str) -> bool:
         return node == self.node or node in self.members
 
-    def _gate(self) -> Gate:
+    def _gate(self) -> AppendGate:
         master = self.promotion.master
         if master == self.node:
             passes_on = self._fence in (Fence.HANDING_OVER, Fence.SUPERSEDED)
             stays = "" if passes_on else self.node
-            return Gate(open=False, reason=f"{self.node}: {self._reason}", master=stays)
-        return Gate(open=False, reason=f"{self.node} is a slave", master=master)
+            return AppendGate(open=False, reason=f"{self.node}: {self._reason}", master=stays)
+        return AppendGate(open=False, reason=f"{self.node} is a slave", master=master)
 
     def _become(self, state: RoleState, reason: str = "", fence: Fence | None = None) -> None:
         self._state, self._reason, self._fence = state, reason, fence

@@ -44,7 +44,7 @@ from actors.ha.core.role_checks import (
     why_uninformed,
     without_partial_record,
 )
-from actors.ha.core.role_effects import Effects, Fence, Gate, Role, RoleState, Verdict
+from actors.ha.core.role_effects import AppendGate, Effects, Fence, Role, RoleState, Verdict
 from actors.ha.core.role_part import RolePart
 from actors.log_types import Claim, GroupState, Promotion
 
@@ -372,7 +372,7 @@ class RoleRules(RolePart):
         return attrs.evolve(self._opening((opened,)), record=self._remember(record).record)
 
     def _opening(self, emitted: tuple[object, ...]) -> Effects:
-        gate = None if self._gate_open else Gate(open=True)
+        gate = None if self._gate_open else AppendGate(open=True)
         self._gate_open = True
         return Effects(gate=gate, events=emitted)
 

@@ -27,7 +27,7 @@ import trio
 from actors.env.protocols import Address, File, Held
 from actors.sim.disk import SimFile
 from actors.sim.disk.disk import SimHeld
-from actors.sim.network.links import Link, Medium
+from actors.sim.network.links import Medium, NetworkPath
 
 
 @attrs.define(eq=False)
@@ -42,10 +42,10 @@ class Pipe:
     """One direction of a connection. `source` and `target` are its endpoints."""
 
     net: Medium
-    link: Link  # the way of the bytes
-    way_back: Link  # the way of the credits
-    source: Endpoint = attrs.field(init=False)
-    target: Endpoint = attrs.field(init=False)
+    link: NetworkPath  # the way of the bytes
+    way_back: NetworkPath  # the way of the credits
+    source: Side = attrs.field(init=False)
+    target: Side = attrs.field(init=False)
     outstanding_bytes: int = attrs.field(init=False, default=0)  # sent and not yet credited
     _in_flight: deque[_Segment] = attrs.field(init=False, factory=deque)
     _credit_bytes: int = attrs.field(init=False, default=0)  # read, credit not yet arrived
@@ -150,11 +150,11 @@ class Process(Protocol):
 
     @property
     def up(self) -> bool: ...
-    def forget(self, end: Endpoint) -> None: ...
+    def forget(self, end: Side) -> None: ...
 
 
 @attrs.define(eq=False)
-class Endpoint:
+class Side:
     """One side of a connection, as its machine's kernel keeps it."""
 
     host: Process
@@ -286,7 +286,7 @@ class Endpoint:
 class SimReceiveHalf:
     """`ReceiveHalf` of the protocols."""
 
-    _end: Endpoint
+    _end: Side
 
     async def receive_some(self, max_bytes: int) -> bytes:
         return await self._end.receive_some(max_bytes)
@@ -312,7 +312,7 @@ class SimReceiveHalf:
 class SimSendHalf:
     """`SendHalf` of the protocols."""
 
-    _end: Endpoint
+    _end: Side
     _sending: bool = attrs.field(init=False, default=False)
     _unusable: bool = attrs.field(init=False, default=False)
 
@@ -381,7 +381,7 @@ class SimSendHalf:
 class SimStream:
     """`Stream` of the protocols."""
 
-    _end: Endpoint
+    _end: Side
 
     @property
     def local(self) -> Address:
@@ -402,7 +402,7 @@ class SimStream:
 
 
 class SimTrioStream(trio.abc.Stream):
-    def __init__(self, end: Endpoint) -> None:
+    def __init__(self, end: Side) -> None:
         self._end = end
         self._send = SimSendHalf(end)
 

@@ -12,7 +12,7 @@ import attrs
 import trio
 
 from actors.runtime.parking import Parker
-from actors.sim.scheduler import Alarm
+from actors.sim.scheduler import VirtualAlarm
 
 
 class Agenda:
@@ -43,7 +43,7 @@ class Agenda:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled."""
         self._running = True
-        alarm = Alarm(self._parker.wake)  # rings for most of the actions
+        alarm = VirtualAlarm(self._parker.wake)  # rings for most of the actions
         try:
             task_status.started()
             while True:
@@ -131,7 +131,7 @@ class Machine:
 
 
 @attrs.define(eq=False)
-class Link:
+class NetworkPath:
     """One direction between two machines, or within one."""
 
     net: Medium

@@ -17,8 +17,8 @@ import attrs
 import trio
 
 from actors.env.protocols import Address
-from actors.sim.network.connection import Endpoint, Pipe, SimStream
-from actors.sim.network.links import Link, Machine, Medium, NetworkOptions
+from actors.sim.network.connection import Pipe, Side, SimStream
+from actors.sim.network.links import Machine, Medium, NetworkOptions, NetworkPath
 
 EPHEMERAL_PORTS = range(49152, 65536)
 
@@ -51,8 +51,8 @@ class SimNetwork(Medium):
         super().__init__(rng, options)
         self._hosts: dict[str, Host] = {}
         self._by_address: dict[str, Host] = {}
-        self._links: dict[tuple[str, str], Link] = {}
-        self._ends: dict[Endpoint, None] = {}  # in the order they were made
+        self._links: dict[tuple[str, str], NetworkPath] = {}
+        self._ends: dict[Side, None] = {}  # in the order they were made
         self._processes: list[HostNetwork] = []
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -169,16 +169,16 @@ class SimNetwork(Medium):
 
     # For links, endpoints and processes.
 
-    def link(self, source: str, target: str) -> Link:
+    def link(self, source: str, target: str) -> NetworkPath:
         key = (source, target)
         if key not in self._links:
-            self._links[key] = Link(self, self._hosts[source], self._hosts[target])
+            self._links[key] = NetworkPath(self, self._hosts[source], self._hosts[target])
         return self._links[key]
 
     def find(self, address: str) -> Host | None:
         return self._by_address.get(address)
 
-    def forget_end(self, end: Endpoint) -> None:
+    def forget_end(self, end: Side) -> None:
         self._ends.pop(end, None)
 
     def forget_process(self, process: HostNetwork) -> None:
@@ -186,13 +186,13 @@ class SimNetwork(Medium):
 
     def connect_ends(
         self, client: HostNetwork, server: HostNetwork, local: Address, remote: Address
-    ) -> tuple[Endpoint, Endpoint]:
+    ) -> tuple[Side, Side]:
         """Make both endpoints of a new connection."""
         there = self.link(client.host.name, server.host.name)
         back = self.link(server.host.name, client.host.name)
         forth, home = Pipe(self, there, back), Pipe(self, back, there)
-        near = Endpoint(client, local, remote, outward=forth, inward=home)
-        far = Endpoint(server, remote, local, outward=home, inward=forth)
+        near = Side(client, local, remote, outward=forth, inward=home)
+        far = Side(server, remote, local, outward=home, inward=forth)
         forth.source = home.target = near
         forth.target = home.source = far
         for end, process in ((near, client), (far, server)):
@@ -223,7 +223,7 @@ class SimListener:
 
     address: Address
     owner: HostNetwork
-    _queue: deque[Endpoint] = attrs.field(init=False, factory=deque)
+    _queue: deque[Side] = attrs.field(init=False, factory=deque)
     _closed: bool = attrs.field(init=False, default=False)
     _lot: trio.lowlevel.ParkingLot = attrs.field(init=False, factory=trio.lowlevel.ParkingLot)
 
@@ -235,7 +235,7 @@ class SimListener:
     def full(self) -> bool:
         return len(self._queue) >= LISTEN_BACKLOG
 
-    def offer(self, end: Endpoint) -> None:
+    def offer(self, end: Side) -> None:
         self._queue.append(end)
         self._lot.unpark()
 
@@ -277,7 +277,7 @@ class HostNetwork:
 
     net: SimNetwork
     host: Host
-    ends: dict[Endpoint, None] = attrs.field(init=False, factory=dict)
+    ends: dict[Side, None] = attrs.field(init=False, factory=dict)
     _listeners: list[SimListener] = attrs.field(init=False, factory=list)
     _ended: bool = attrs.field(init=False, default=False)
 
@@ -313,7 +313,7 @@ class HostNetwork:
         self.net.count("connect_timeout")
         raise address_error(errno.ETIMEDOUT, target)
 
-    async def _ask(self, remote: Host, local: Address, target: Address) -> Endpoint | None:
+    async def _ask(self, remote: Host, local: Address, target: Address) -> Side | None:
         """One SYN and its answer; None if either was lost."""
         there = self.net.link(self.host.name, remote.name)
         back = self.net.link(remote.name, self.host.name)
@@ -332,7 +332,7 @@ class HostNetwork:
 
     async def _establish(
         self, listener: SimListener, local: Address, target: Address, answer_s: float
-    ) -> Endpoint:
+    ) -> Side:
         self._check(None, target)
         near, far = self.net.connect_ends(self, listener.owner, local, target)
         listener.offer(far)
@@ -378,7 +378,7 @@ class HostNetwork:
         if own is not None and own not in self.host.addresses:
             raise address_error(errno.EADDRNOTAVAIL, f"{own} for {where}")
 
-    def forget(self, end: Endpoint) -> None:
+    def forget(self, end: Side) -> None:
         self.ends.pop(end, None)
         self.net.forget_end(end)
 

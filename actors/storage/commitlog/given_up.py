@@ -1,4 +1,4 @@
-"""Files that are deleted before they were dispatched, and what is remembered of their records.
+"""Deletes files that were not dispatched, and keeps the highest queue offset of their records.
 
 Only a disk that is too full to wait for the dispatcher loses such files. Neither units nor the log
 show the queue offsets of their records then, so a master that starts later would give the same ones
@@ -26,11 +26,11 @@ from actors.storage.log.expiry import Cleaner
 
 @attrs.frozen
 class GivenUp:
-    """What was deleted undispatched.
+    """What was deleted without having been dispatched.
 
     Attributes:
-        end_bytes: all of it lay below this offset of the log.
-        next_offset: above every queue offset of its records; 0: there was none.
+        end_bytes: the end of it in the log.
+        next_offset: above every queue offset of its records; 0 if it had none.
     """
 
     end_bytes: int = 0

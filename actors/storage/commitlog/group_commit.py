@@ -34,7 +34,7 @@ come. A clock that has lost its battery, and begins in 1970, is less behind."""
 
 @attrs.frozen
 class Placed:
-    """One append of a group, and where its records lie."""
+    """One append of a group, and where its records are in the log."""
 
     append: Append
     first_bytes: int
@@ -54,8 +54,8 @@ class Placed:
 
 
 @attrs.frozen(kw_only=True)
-class Group:
-    """What became of some appends. Those not in `written` are answered.
+class WrittenGroup:
+    """The result of writing some appends. Those that are not in `written` were answered.
 
     Attributes:
         taken: appends dealt with, from the first on.
@@ -72,7 +72,7 @@ class Group:
 
 @attrs.define(kw_only=True)
 class GroupCommit:
-    """Writes appends to a log. Never awaits.
+    """Writes appends to a log. It never awaits.
 
     Attributes:
         log: written by nobody else meanwhile.
@@ -90,7 +90,7 @@ class GroupCommit:
 
     def commit(
         self, appends: Sequence[Append], now_s: float, refusal: Callable[[], NotStored | None]
-    ) -> Group:
+    ) -> WrittenGroup:
         """Write the first of `appends`, as many as one group takes (at least one).
 
         Args:
@@ -120,9 +120,11 @@ class GroupCommit:
                     error = refused
             if error is not None:
                 append.reply_to.fail(error)
-        return self._write(batch, placed, taken) if placed else Group(taken=taken, written=[])
+        return (
+            self._write(batch, placed, taken) if placed else WrittenGroup(taken=taken, written=[])
+        )
 
-    def _write(self, batch: AppendBatch, placed: list[Placed], taken: int) -> Group:
+    def _write(self, batch: AppendBatch, placed: list[Placed], taken: int) -> WrittenGroup:
         log = self.log
         rolled = []
         try:
@@ -135,7 +137,7 @@ class GroupCommit:
                 why, failed = f"no room up to {batch.next_bytes}: {error}", error
             for each in placed:
                 each.append.reply_to.fail(LogFull(why))
-            return Group(taken=taken, written=[], failed=failed)
+            return WrittenGroup(taken=taken, written=[], failed=failed)
         try:
             for number, part in enumerate(batch.parts):
                 if number:
@@ -147,9 +149,9 @@ class GroupCommit:
                 each.append.reply_to.fail(
                     NodeStopped(f"the disk failed: {error}", each.first_bytes, each.last_bytes)
                 )
-            return Group(taken=taken, written=[], rolled=tuple(rolled), failed=error)
+            return WrittenGroup(taken=taken, written=[], rolled=tuple(rolled), failed=error)
         assert log.written_bytes == batch.next_bytes  # EncodedWhereItLies
-        return Group(taken=taken, written=placed, rolled=tuple(rolled))
+        return WrittenGroup(taken=taken, written=placed, rolled=tuple(rolled))
 
 
 ENCODERS_MAX = 1024

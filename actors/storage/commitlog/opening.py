@@ -84,7 +84,7 @@ class OpenedStore:
     log: CommitLog
     mark: SideFile
     was_clean: bool
-    found: recovery.Found
+    found: recovery.ScanResult
     kept_bytes: int
     last_store_ts: int
     parsed: tuple[int, int]
@@ -92,7 +92,7 @@ class OpenedStore:
     first_offset: int
 
     def events(self) -> tuple[object, ...]:
-        """What to emit about it."""
+        """The events about the opening."""
         end, kept = self.log.written_bytes, self.kept_bytes
         finished = events.RecoveryFinished(
             was_clean=self.was_clean,
@@ -156,7 +156,7 @@ class _Judged:
     mark_bytes: int | None
     checkpoint: Checkpoint
     is_adopted: bool
-    found: recovery.Found
+    found: recovery.ScanResult
     next_offsets: NextOffsets
     first_offset: int
 
@@ -294,14 +294,14 @@ def _find_end(
     mark_bytes: int | None,
     checkpoint: Checkpoint,
     state: DispatchState | None,
-) -> Generator[None, None, recovery.Found]:
+) -> Generator[None, None, recovery.ScanResult]:
     compat = group.compat == "upstream"
     if not log.bases():
         if mark_bytes and not compat:
             raise CorruptLog(
                 f"{layout.commit_log}: no files, but all below {mark_bytes} was synced once"
             )
-        return recovery.Found()
+        return recovery.ScanResult()
     dispatched = state.dispatched_bytes if state is not None else NEVER
     start = recovery.first_file(
         disk,

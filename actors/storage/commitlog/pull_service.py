@@ -1,4 +1,5 @@
-"""PullService: answers reads of one group's log up to what is acknowledged, holds who waits.
+"""PullService answers reads of one group's log up to what is acknowledged; it keeps those that
+wait.
 
 Upstream: apache/rocketmq, broker/.../processor/PullMessageProcessor.java and
 longpolling/PullRequestHoldService.java, 5.3.3.
@@ -72,7 +73,7 @@ class NotARecord(ValueError):
 
 
 class Unreadable(Exception):
-    """What lies at the asked position is damaged on this node, by the fault of its disk."""
+    """The log at the asked position is damaged on this node, by the fault of its disk."""
 
 
 @attrs.frozen(kw_only=True)
@@ -175,7 +176,7 @@ Message: TypeAlias = (
 
 
 def _only_one(_: object) -> None:
-    """Only the newest of these messages matters."""
+    """The conflation key of messages of which only the newest matters."""
 
 
 @attrs.define
@@ -183,10 +184,10 @@ class PullService(Actor[Message]):
     """Serves one group's readers on one node.
 
     Attributes:
-        disk: where the commit log lies.
-        store_ref: whose log it is.
-        record_bytes_max: largest record of the group.
-        synced_only: show nothing that is not synced here, so that no power loss takes it back.
+        disk: the disk of the commit log.
+        store_ref: the store of the log.
+        record_bytes_max: the largest record of the group.
+        synced_only: whether only synced bytes are shown, so that no power loss takes one back.
         scrubber: is sent Doubt about what was found damaged.
         mark: up to where readers may see the log.
         unacknowledged: show all that is written (compat: upstream's view).

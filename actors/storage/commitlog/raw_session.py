@@ -117,12 +117,12 @@ class RawSession:
         return RawWritten(first_bytes, ends_frame, None)
 
     def close(self) -> None:
-        """At the store's end."""
+        """Release what is kept; called when the store stops."""
         if self.seal is not None:
             self.seal.close()
 
     async def _append(self, log: CommitLog, message: AppendRaw) -> None:
-        """All of it, or nothing: there is room for the rest before the first part is written."""
+        """Write all of a message, or nothing: room for all is reserved before the first part."""
         offset, data = message.offset_bytes, message.data
         rest: bytes | memoryview | Held = data
         if self.seal is not None and offset == log.written_bytes:

@@ -1,4 +1,4 @@
-"""Finding the end of a commit log at start, and deciding what may be cut.
+"""Finds the end of a commit log at a start, and decides what may be cut.
 
 Upstream: apache/rocketmq store/.../CommitLog.java, recoverNormally, recoverAbnormally,
 isMappedFileMatchedRecover (5.3.3); classic-ha.md 4.7.
@@ -61,7 +61,7 @@ _HEAD_BYTES_MIN = 40
 
 
 @attrs.frozen(kw_only=True)
-class Found:
+class ScanResult:
     """What the scan says about the log. Nothing has been changed yet.
 
     Attributes:
@@ -130,7 +130,7 @@ def find_end(
     compat: bool = False,
     check_crc: bool = True,
     record_bytes_max: int = RECORD_BYTES_MAX,
-) -> Generator[None, None, Found]:
+) -> Generator[None, None, ScanResult]:
     """Scan from the file that begins at `start_bytes`. Reads only; yields at least every 1 MiB or
     record.
 
@@ -194,8 +194,8 @@ class _Scan:
     _torn_at: int | None = None  # the last record seen, if bytes of it may be missing
     _begins: tuple[int, ...] = ()  # of the last ranges in which some read began: one of each
 
-    def run(self, start: int) -> Generator[None, None, Found]:
-        """One file after the other; a file's BLANK, or its exact end, leads to the next."""
+    def run(self, start: int) -> Generator[None, None, ScanResult]:
+        """Scan one file after the other; a file's BLANK, or its exact end, leads to the next."""
         end, reason = start, ""
         blank_at: int | None = None  # of a BLANK that no record has followed yet
         for base in self._log.bases():
@@ -215,7 +215,7 @@ class _Scan:
         elif self._torn_at is not None and blank_at is None:
             end, reason = self._torn_at, TORN
             self._count -= 1
-        return Found(
+        return ScanResult(
             end_bytes=end,
             scanned_from_bytes=start,
             begins_bytes=self._begins_below(end),
@@ -340,7 +340,7 @@ def file_ending(stopped: Scanned, base: int, at: int, segment_bytes: int) -> Fil
 
 
 def _refuse_damage(
-    disk: Disk, log: CommitLog, found: Found, mark: int, record_bytes_max: int
+    disk: Disk, log: CommitLog, found: ScanResult, mark: int, record_bytes_max: int
 ) -> None:
     """The log ends below what was once synced: allowed only if the mark cuts the record that begins
     there.

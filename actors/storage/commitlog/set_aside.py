@@ -145,7 +145,7 @@ def set_aside(
 def _set_tail_aside(
     disk: Disk, layout: StoreLayout, log: CommitLog, offset: int, later: list[int]
 ) -> Generator[None, None, None]:
-    """All but the last step: `later` are the files that begin at or behind the offset."""
+    """Take all steps but the last one. `later` are the files that begin at the offset or later."""
     attempt = _Attempt.begin(disk, layout, offset)
     with attempt.copying():
         move = _Move(disk, log.folder, [segment_name(base) for base in reversed(later)], "")
@@ -246,7 +246,7 @@ class _Attempt:
 
     @classmethod
     def begin(cls, disk: Disk, layout: LogLayout, offset: int) -> _Attempt:
-        """Make it, under a number that is free. What attempts that failed had copied goes."""
+        """Begin an attempt, under a free number; remove what failed attempts have copied."""
         disk.mkdir(layout.aside)
         for name in disk.listdir(layout.aside):
             if name.endswith(PART):
@@ -260,7 +260,7 @@ class _Attempt:
 
     @contextmanager
     def copying(self) -> Iterator[None]:
-        """Around what may fail and leaves everything as it was then."""
+        """Remove the copies if the block fails, so that all is as it was before."""
         try:
             yield
         except OSError:
@@ -268,7 +268,7 @@ class _Attempt:
             raise
 
     def publish(self) -> None:
-        """All copies are whole, and on the disk."""
+        """Give the folder its name, because all copies are whole and synced."""
         self.disk.sync_dir(self.part)
         self.disk.rename(self.part, self.folder)
         self.disk.sync_dir(self.folder.rpartition("/")[0])
@@ -276,12 +276,12 @@ class _Attempt:
 
 @attrs.define
 class _Move:
-    """What is moved from one folder.
+    """The files that are moved from one folder.
 
     Attributes:
-        source: absolute path of the folder.
-        names: in it, in the order in which they leave it.
-        inner: of the folder for them in the attempt's; "": that one itself.
+        source: the absolute path of the folder.
+        names: the files' names, in the order in which they are moved.
+        inner: the name of the folder for them in the attempt's folder; "": that one itself.
     """
 
     _disk: Disk
@@ -300,11 +300,11 @@ class _Move:
         self._disk.sync_dir(target)
 
     def carry_out(self, attempt: _Attempt, *, sync_each: bool) -> Generator[None, None, None]:
-        """Have them leave their folder.
+        """Move the files out of their folder. Yields after each.
 
         Args:
-            sync_each: have each on the disk before the next, so that no file goes before a later
-                one. Yields after each.
+            sync_each: whether each is synced before the next, so that no file is moved before a
+                later one.
         """
         target = f"{attempt.folder}/{self.inner}".rstrip("/")
         for number, name in enumerate(self.names, 1):

@@ -1,4 +1,4 @@
-"""Store: the one writer of a group's commit log on this node.
+"""Store is the one writer of a group's commit log on this node.
 
 Upstream: apache/rocketmq store/.../CommitLog.java, asyncPutMessage and appendData;
 DefaultMessageStore.java, the checks before a put (5.3.3).
@@ -184,7 +184,7 @@ class Store(Actor[_Inbox]):
     # ---- messages ----
 
     async def handle_batch(self, messages: list[_Inbox]) -> None:
-        """Appends are collected and written together, before whatever comes behind them."""
+        """Collect appends and write them together, before the message that follows them."""
         appends: list[Append] = []
         received: list[AppendRaw] = []
         for message in messages:
@@ -269,7 +269,7 @@ class Store(Actor[_Inbox]):
     # ---- the master's appends ----
 
     async def _append_all(self, appends: list[Append]) -> None:
-        """In groups of bounded size, each written by one call and published at once."""
+        """Write appends in groups of bounded size, each by one call, and publish them at once."""
         taken = 0
         while taken < len(appends):
             if taken:

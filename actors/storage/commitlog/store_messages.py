@@ -69,7 +69,7 @@ class RawRefused:
 
 @attrs.frozen(kw_only=True)
 class OpenSession:
-    """Only AppendRaw of this session counts from now on. Older numbers are ignored."""
+    """Take AppendRaw of this session alone from now on. Older numbers are ignored."""
 
     session: int
     source: ActorRef[RawRefused]
@@ -77,7 +77,7 @@ class OpenSession:
 
 @attrs.frozen(kw_only=True)
 class SetAdmission:
-    """By the acknowledger: appends are refused from now on (NotEnoughReplicas), or are not.
+    """From the acknowledger: refuse appends from now on (NotEnoughReplicas), or take them.
 
     Attributes:
         refusal: why; "" lets them be written.
@@ -112,12 +112,12 @@ WRITTEN: Final = frozenset({"written_bytes"})
 
 @attrs.frozen(kw_only=True)
 class LogRange:
-    """Where the log begins and ends.
+    """The store's answer about its log: where it begins and ends, and what keeps it from growing.
 
     Attributes:
         folder: the folder of its files, for a LogReader.
         parsed: see `opening.OpenedStore`; empty to whoever does not take it.
-        begins_bytes: see `recovery.Found`.
+        begins_bytes: see `recovery.ScanResult`.
         stands_still: why old files do not go, for people; "": they do, or there are none.
         no_room: why nothing can be written, for people; "": it can.
     """
@@ -262,7 +262,7 @@ Message: TypeAlias = (
 
 
 def size_of(message: object) -> int:
-    """What a message counts against the bytes that may wait."""
+    """The bytes of a message that count against those that may wait."""
     if isinstance(message, Append):
         records = message.records
         return _body_bytes(records[0]) if len(records) == 1 else sum(map(_body_bytes, records))

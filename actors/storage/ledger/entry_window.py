@@ -1,4 +1,4 @@
-"""A stretch of the log as entries: what one reader asks for next lies next to what it asked for.
+"""Keeps a stretch of the log as entries: a reader usually asks next for the entries that follow.
 
 Upstream: openmessaging/dledger, DLedgerMmapFileStore.java, get (0.3.1.2), one entry at a time.
 """
@@ -39,11 +39,11 @@ class EntrySource(Protocol):
 
 @attrs.define
 class EntryWindow:
-    """Not shared between owners. Is also `core.dispatch.LedgerSizes`.
+    """The entries of one reader, not shared between owners; implements `core.dispatch.LedgerSizes`.
 
     Attributes:
-        end: index of the last entry that may be read; the owner raises it.
-        recent: of a leader, what need not be read; None: all is read.
+        end: the index of the last entry that may be read; the owner raises it.
+        recent: on a leader, entries that need not be read; None: all are read.
     """
 
     source: EntrySource

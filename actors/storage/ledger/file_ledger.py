@@ -43,7 +43,7 @@ from actors.storage.ledger.ledger import (
 from actors.storage.ledger.mark import MarkValues
 from actors.storage.ledger.mending import EntryMender
 from actors.storage.ledger.opening import OpenedLedger, open_files
-from actors.storage.ledger.reader import EntryReader
+from actors.storage.ledger.reader import LedgerReader
 from actors.storage.ledger.recovery import need_first_of_log
 from actors.storage.ledger.settings import LedgerSettings
 from actors.storage.ledger.term_files import CheckpointFile, TermVote, write_term
@@ -77,7 +77,7 @@ class DiskGuard:
     failed: str = ""
 
     def reading(self, read: Callable[[], T]) -> T:
-        """What `read` gives of what the store holds.
+        """Return the result of `read`, which reads the store's files.
 
         Raises: StorageError; CorruptLog: a file of it is missing.
         """
@@ -152,7 +152,7 @@ def open_ledger(
 
     Args:
         had_vote, needs_vote, lacks: see `opening.open_files`.
-        owner, emit: who hears, and how, whether there is room; see `Cleaner`.
+        owner, emit: for whether there is room; see `Cleaner`.
     """
     opened = yield from open_files(
         env.disk, layout, settings, had_vote=had_vote, needs_vote=needs_vote, lacks=lacks
@@ -187,7 +187,7 @@ class FileLedger(LedgerStore):
         self._log, self._mark = opened.log, opened.mark
         self._index, self._sums = opened.index, opened.sums
         self._logs = (opened.log, opened.index.log, opened.sums.log)
-        self._reader = EntryReader.of(env.disk, layout, settings)
+        self._reader = LedgerReader.of(env.disk, layout, settings)
         self._cleaner = cleaner
         self._cleaner.look()
         self.begin_index, self.end_term = opened.begin_index, opened.found.end_term
@@ -455,5 +455,5 @@ class FileLedger(LedgerStore):
 
     @property
     def _held_bytes(self) -> int:
-        """What the mark may say: an empty log holds nothing, wherever it goes on."""
+        """The end that the mark may have: an empty log holds nothing, wherever it goes on."""
         return self._log.written_bytes if self.end_index >= 0 else 0

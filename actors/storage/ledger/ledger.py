@@ -1,4 +1,4 @@
-"""What a DLedger store offers, whatever it keeps its entries in; the values and errors of it.
+"""The interface of a DLedger store, its values and its errors, whatever holds the entries.
 
 Upstream: openmessaging/dledger, store/DLedgerStore.java (0.3.1.2).
 
@@ -70,11 +70,11 @@ class NotInSequence(EntryRefused):
 
 
 class WrongPlace(EntryRefused):
-    """Its position is not where our log goes on (upstream: 414)."""
+    """The entry's position is not where the own log goes on (upstream: 414)."""
 
 
 class IndexNotThere(TriologError):
-    """Nothing with this index was appended (upstream: 410)."""
+    """No entry with this index was appended (upstream: 410)."""
 
 
 class IndexGone(IndexNotThere):
@@ -91,15 +91,15 @@ class BelowCommitted(StorageError):
 
 @attrs.frozen(kw_only=True)
 class SyncWork:
-    """What a syncer is to make durable, taken by `begin_sync`, given back to `end_sync`.
+    """What a syncer has to make durable: `begin_sync` returns it, and `end_sync` takes it back.
 
     Attributes:
-        paths: files to sync; none if all is on the disk.
-        gone: files that were deleted: a syncer closes them.
-        index: the last entry's when it was taken, or -1.
-        end_bytes: the log's end then.
-        whole: it covers what derives from the entries as well.
-        risky: it covers entries that a start could not know to be whole without the mark.
+        paths: files to sync; () if all is on the disk.
+        gone: files that were deleted, which a syncer closes.
+        index: the last entry's index when it was made, or -1.
+        end_bytes: the log's end at that time.
+        whole: whether it covers what is derived from the entries as well.
+        risky: whether it covers entries that a start could not know to be whole without the mark.
     """
 
     paths: tuple[str, ...]
@@ -119,18 +119,21 @@ def check_there(index: int, begin: int, end: int) -> None:
 
 
 def check_uncommitted(index: int, begin: int, end: int, committed: int) -> None:
-    """Check that none of the log's entries from `index` on, which are to go, is committed.
+    """Check that none of the log's entries from `index` on, which are to be removed, is committed.
 
-    More may be known to be committed than there is: a log that begins anew has let go of it.
+    The committed index may be above the log's end, if the log has begun anew.
 
-    Args: begin, end: indexes of the log's entries. Raises: BelowCommitted.
+    Args:
+        begin, end: the indexes of the first and the last entry.
+
+    Raises: BelowCommitted.
     """
     if max(index, begin) <= min(committed, end):
         raise BelowCommitted(f"entries from {index} on were to go, but {committed} is committed")
 
 
 def check_vote(was: TermVote, now: TermVote) -> None:
-    """A term never falls, and in one term nobody else gets the vote."""
+    """Check that the term does not fall, and that a vote does not change within a term."""
     assert now.term >= was.term  # TermMonotonic
     bound = now.term == was.term and was.voted_for != ""
     assert not bound or now.voted_for == was.voted_for  # OneVotePerTerm
@@ -379,10 +382,10 @@ class LedgerStore(ABC):
     @property
     @abstractmethod
     def end_bytes(self) -> int:
-        """Offset behind the last entry. The next one may lie at the next file's start instead."""
+        """The end of the last entry. The next one may begin at the next file's start instead."""
 
     def opening_events(self) -> tuple[object, ...]:
-        """What to emit about what the start found."""
+        """The events about what the start found."""
         return ()
 
     # ---- writing ----
@@ -494,7 +497,7 @@ class LedgerStore(ABC):
     @property
     @abstractmethod
     def is_synced(self) -> bool:
-        """Nothing was written, cut or deleted since the last sync began."""
+        """Whether nothing was written, cut or deleted since the last sync began."""
 
     @abstractmethod
     def begin_sync(self, *, whole: bool = False) -> SyncWork:
@@ -523,7 +526,7 @@ class LedgerStore(ABC):
 
     @abstractmethod
     def verify(self, index: int, end_index: int, bytes_max: int) -> None:
-        """Read anew what somebody beside the writer could not read. Nothing, if it has left since.
+        """Read again what a reader beside the writer could not; do nothing if it was removed since.
 
         Args: as of `reader.EntryReader.read`.
 
@@ -545,4 +548,4 @@ class LedgerStore(ABC):
 
     @abstractmethod
     def close(self, *, ordered: bool) -> None:
-        """Release everything; at an ordered stop sync first, and leave no spare file."""
+        """Release all files; at an ordered stop sync first, and remove the spare file."""

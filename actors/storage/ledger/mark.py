@@ -52,7 +52,7 @@ class MarkValues:
 
 
 def read_mark(disk: Disk, path: str) -> MarkValues | None:
-    """What the mark says, changing nothing; None: there is none. Raises: SideFileDamaged."""
+    """Read the mark without changing anything; None if there is none. Raises: SideFileDamaged."""
     values = read_side_file(disk, path, _VALUES, older=_OLDER)
     return None if values is None else MarkValues.of(values)
 
@@ -91,28 +91,28 @@ class Mark:
         return self._file.path
 
     def write(self, values: MarkValues) -> None:
-        """Not synced."""
+        """Write the mark, without a sync."""
         end, whole, begin = values.end_bytes, values.whole_bytes, values.begin_bytes
         self._file.write((end, whole, int(values.is_clean), begin))
         self.values = values
 
     def lower(self, end_bytes: int) -> None:
-        """Nothing behind `end_bytes` was ever synced; synced when this returns. Raises: OSError."""
+        """Lower the mark to `end_bytes`, and sync it. Raises: OSError."""
         was = self.values or MarkValues()
         end, whole = min(was.end_bytes, end_bytes), min(was.whole_bytes, end_bytes)
         self.write(MarkValues(end, whole, begin_bytes=was.begin_bytes))
         self.sync()
 
     def begin_at(self, begin_bytes: int) -> None:
-        """All before may be deleted; synced when this returns. Raises: OSError."""
+        """Allow all before `begin_bytes` to be deleted, and sync that. Raises: OSError."""
         was = self.values or MarkValues()
         self.write(attrs.evolve(was, is_clean=False, begin_bytes=begin_bytes))
         self.sync()
 
     def derive_again(self) -> None:
-        """All that derives from the entries is going to be made again: none of it was synced.
+        """Note that nothing derived from the entries was synced, because it is made again.
 
-        Synced when this returns. Raises: OSError.
+        It is synced when this returns. Raises: OSError.
         """
         if self.values is not None:
             self.write(attrs.evolve(self.values, whole_bytes=0))

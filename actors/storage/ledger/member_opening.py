@@ -33,13 +33,12 @@ _LOGGER = logging.getLogger("triolog.storage")
 
 @attrs.frozen
 class MemberNote:
-    """What a node knows of its member of a group, kept where the member's store is not.
+    """What a node knows of its member of a group, kept outside of the member's store.
 
     Attributes:
-        had_vote: whether its term and vote were once on the disk.
-        membership: as noted last; None: not yet.
-        take: has this noted instead, and that there is a vote, durably, when it returns; raises
-            OSError.
+        had_vote: whether the member's term and vote were once on the disk.
+        membership: gives the membership that was noted last; None if none was.
+        take: notes this membership, and that there is a vote, durably; raises OSError.
     """
 
     had_vote: Callable[[], bool]

@@ -87,7 +87,7 @@ class MemoryReader:
         return b"".join(held.entries[first : max(fitting, first + 1)])
 
     def forget(self) -> None:
-        """Nothing of the log is held here."""
+        """Do nothing: this reader holds nothing of the log."""
 
 
 def open_memory_ledger(
@@ -208,7 +208,7 @@ class MemoryLedger(LedgerStore):
         self._now()
 
     def delete_expired(self, floor_index: int, *, snapshot: bool = False) -> str | None:
-        """Nothing has an age here; what a snapshot stands for goes entry by entry."""
+        """Delete nothing by age; entries before a snapshot are removed one by one."""
         held = self._held
         count = min(floor_index, self.committed_index, self.end_index) - held.first
         if not snapshot or count <= 0:
@@ -226,7 +226,7 @@ class MemoryLedger(LedgerStore):
         self.vote = vote
 
     def save_checkpoint(self) -> None:
-        """There is nowhere to write it to."""
+        """Do nothing: there is no file for it."""
 
     async def save_checkpoint_beside(self) -> None:
         """As `save_checkpoint`."""
@@ -245,10 +245,10 @@ class MemoryLedger(LedgerStore):
         return self._reader.read(index, self.end_index, bytes_max)
 
     def verify(self, index: int, end_index: int, bytes_max: int) -> None:
-        """Nobody reads beside the memory."""
+        """Do nothing: no reader can have failed beside the memory."""
 
     def mend(self, index: int, data: bytes, source: str) -> RangeRepaired | str:
         return "it is in memory, and not damaged"
 
     def close(self, *, ordered: bool) -> None:
-        """Nothing is held outside of memory."""
+        """Do nothing: no file is open."""

@@ -1,10 +1,9 @@
-"""Looking for damaged entries of a DLedger log, giving good ones to other members, and taking
-theirs for damaged ones.
+"""Finds damaged entries of a DLedger log, gives good ones to other members, and takes theirs.
 
-Only what is committed and synced is mended: no leader can have it removed, and every member has the
-same. What it was, this member's own checksum of it says (`per_index`); an entry of which none is
-known is neither given nor taken. What came has to be exactly the entry that the own index has at
-its position: index, term, position and size.
+Only committed and synced entries are mended: no leader can have them removed, and every member has
+the same. The member's own checksum (`per_index`) says what was written; an entry without one is
+neither given nor taken. An entry from another member has to be exactly the one that the own index
+has: with its index, term, position and size.
 
 Order of a mend: keep the old bytes in `aside/`, write the entry in its place, sync. A crash leaves
 an entry that its checksum contradicts, or the new one. There is no upstream.
@@ -26,7 +25,7 @@ from actors.storage.commitlog.set_aside import keep_bytes
 from actors.storage.files.room import why_failed
 from actors.storage.layout import LedgerLayout
 from actors.storage.ledger.ledger import FileGone, IndexGone
-from actors.storage.ledger.reader import EntryReader, last_index
+from actors.storage.ledger.reader import LedgerReader, last_index
 from actors.storage.ledger.settings import LedgerSettings
 from actors.storage.log.commit_log import segment_path
 from wire.crc import crc32
@@ -58,7 +57,7 @@ class Inspected:
     bad: BadEntry | None = None
 
 
-def inspect(reader: EntryReader, index: int, end_index: int) -> Inspected:
+def inspect(reader: LedgerReader, index: int, end_index: int) -> Inspected:
     """Read some entries from `index` on; both are there, unless they have been let go of."""
     reason = ""
     for bytes_max in LOOK_BYTES:
@@ -86,8 +85,8 @@ def _are_in_place(data: bytes, index: int) -> bool:
     return counted and all(one.pos + one.size == behind.pos for one, behind in pairwise(entries))
 
 
-def good_entry(reader: EntryReader, index: int) -> GoodRange:
-    """For another member: the entry, if its checksum is known and says that."""
+def good_entry(reader: LedgerReader, index: int) -> GoodRange:
+    """The entry for another member, if its checksum is known and fits."""
     try:
         known, data = reader.known_sum(index), reader.read(index, index, 0)
     except IndexGone:
@@ -118,7 +117,7 @@ class EntryMender:
 
         Raises: OSError: what the disk holds there is unknown.
         """
-        reader = EntryReader.of(self.disk, self.layout, self.settings)
+        reader = LedgerReader.of(self.disk, self.layout, self.settings)
         try:
             record = reader.record(index)
             refused = self._refusal(record, reader.known_sum(index), data)

@@ -37,7 +37,7 @@ from actors.storage.ledger.per_index import (
     sums_file_bytes,
     sums_of,
 )
-from actors.storage.ledger.recovery import Found, OnHeads
+from actors.storage.ledger.recovery import OnHeads, ScanResult
 from actors.storage.ledger.settings import LedgerSettings
 from actors.storage.ledger.term_files import (
     GUIDE,
@@ -75,20 +75,20 @@ SUMS_KEY = "a quarter of index_file_bytes"
 
 
 @attrs.frozen(kw_only=True)
-class Judged:
-    """A store that a start takes.
+class AcceptedStore:
+    """A store that a start accepts.
 
     Attributes:
-        was: what the mark says; None: there is none, or it is not believed.
-        found: what the scan says.
-        vote: as saved last; None: there is none, and none is missed.
-        begin_index: of the first entry; -1 without any.
-        index_base: the index is to be made again from this file's entries on; None: it is whole.
-        index_begins: it is whole up to there; if not, none of it stays.
+        was: the mark's values; None: there is none, or it is not believed.
+        found: the result of the scan.
+        vote: the vote that was saved last; None: there is none, and none is missing.
+        begin_index: the first entry's index; -1 without any.
+        index_base: the index has to be made again from this file's entries on; None: it is whole.
+        index_begins: whether the index is whole up to there; if not, all of it is removed.
     """
 
     was: MarkValues | None
-    found: Found
+    found: ScanResult
     vote: TermVote | None
     begin_index: int
     index_base: int | None
@@ -102,7 +102,7 @@ def judge(
     *,
     had_vote: bool,
     needs_vote: bool,
-) -> Generator[None, None, Judged]:
+) -> Generator[None, None, AcceptedStore]:
     """Look at the store. Reads only; yields at least every 4 MiB.
 
     Args, Raises: as `opening.open_files`.
@@ -157,7 +157,7 @@ class _Judging:
     _had_vote: bool
     _needs_vote: bool
 
-    def run(self) -> Generator[None, None, Judged]:
+    def run(self) -> Generator[None, None, AcceptedStore]:
         compared = _IndexCompare(self._index)
         found = yield from recovery.find_at_start(
             self._disk,
@@ -171,7 +171,7 @@ class _Judging:
         vote = self._vote(found)
         begin = self._begin_index(found)
         base, begins = yield from self._index_base(found, begin, compared.agrees)
-        return Judged(
+        return AcceptedStore(
             was=self._was,
             found=found,
             vote=vote,
@@ -180,7 +180,7 @@ class _Judging:
             index_begins=begins,
         )
 
-    def _vote(self, found: Found) -> TermVote | None:
+    def _vote(self, found: ScanResult) -> TermVote | None:
         path, unsynced = self._layout.term, self._settings.vote_unsynced
         vote = read_term(self._disk, path, unsynced=unsynced)
         if vote is None and found.end_index < 0 and self._had_vote and not unsynced:
@@ -192,16 +192,16 @@ class _Judging:
             raise LostVote(path, older_text(vote.term, found.end_term))
         return vote
 
-    def _begin_index(self, found: Found) -> int:
+    def _begin_index(self, found: ScanResult) -> int:
         bases = self._log.bases()
         if found.end_index < 0 or found.first_base == bases[0]:
             return found.first_index
         return recovery.need_first_of_log(self._disk, self._log).index
 
     def _index_base(
-        self, found: Found, begin: int, agrees: bool
+        self, found: ScanResult, begin: int, agrees: bool
     ) -> Generator[None, None, tuple[int | None, bool]]:
-        """Where the index is missing or disagrees; see `Judged`."""
+        """Where the index is missing or disagrees; see `AcceptedStore`."""
         index = self._index
         if found.end_index < 0:
             return None, True
@@ -216,7 +216,7 @@ class _Judging:
             yield from self._need_whole(base, found)
         return base, False
 
-    def _need_whole(self, base: int, found: Found) -> Generator[None, None, None]:
+    def _need_whole(self, base: int, found: ScanResult) -> Generator[None, None, None]:
         """The files before those that were scanned lead to them.
 
         Looked at before the index goes: the index may be what is right.
@@ -264,15 +264,15 @@ class OpenedLedger:
     """A store that is ready.
 
     Attributes:
-        log, index, sums: their ends are set; they are synced.
-        mark: it says the log's end, and that the store is open.
-        vote: as saved last.
-        begin_index: of the first entry; -1 without any.
-        found: what the scan said.
-        committed_index: as the checkpoint says it, not above the end; -1 if not known.
-        kept_bytes: bytes that were cut and are in `cut/` now.
-        was_clean: the last stop was an ordered one.
-        index_made: the index was made again, from this file's entries on; None: it was whole.
+        log, index, sums: the files, synced and with their ends set.
+        mark: the mark, with the log's end, and that the store is open.
+        vote: the vote that was saved last.
+        begin_index: the first entry's index; -1 without any.
+        found: the result of the scan.
+        committed_index: the checkpoint's, not above the end; -1 if it is unknown.
+        kept_bytes: how many bytes were cut and are in `cut/` now.
+        was_clean: whether the last stop was an ordered one.
+        index_made: the file from whose entries on the index was made again; None: it was whole.
     """
 
     log: CommitLog
@@ -281,14 +281,14 @@ class OpenedLedger:
     mark: Mark
     vote: TermVote
     begin_index: int
-    found: Found
+    found: ScanResult
     committed_index: int
     kept_bytes: int
     was_clean: bool
     index_made: int | None
 
     def events(self) -> tuple[object, ...]:
-        """What to emit about it."""
+        """The events about the opening."""
         end = self.log.written_bytes
         finished = events.RecoveryFinished(
             was_clean=self.was_clean,
@@ -340,7 +340,7 @@ def open_files(
 
 
 def _open(
-    disk: Disk, layout: LedgerLayout, settings: LedgerSettings, judged: Judged
+    disk: Disk, layout: LedgerLayout, settings: LedgerSettings, judged: AcceptedStore
 ) -> Generator[None, None, OpenedLedger]:
     disk.mkdir(layout.root)
     truncation.finish_interrupted(disk, layout, do=REMOVE_THEN)
@@ -369,7 +369,7 @@ class _Opening:
     _sums: PerIndexFiles
     _mark: Mark
     _settings: LedgerSettings
-    _judged: Judged
+    _judged: AcceptedStore
 
     def run(self) -> Generator[None, None, OpenedLedger]:
         disk, log, was = self._disk, self._log, self._judged.was
@@ -420,7 +420,7 @@ class _Opening:
         )
 
     def _empty(self) -> None:
-        """There are no entries: whatever files there are say nothing about where they begin."""
+        """Empty the files of a log without entries, which may begin anywhere."""
         self._mark.lower(0)
         self._log.restart_at(0)
         self._index.restart_at(0)
@@ -451,8 +451,8 @@ class _Opening:
         yield from self._scan_again(base, write)
         assert index.next_index == end
 
-    def _mend_sums(self, found: Found, is_clean: bool) -> Generator[None, None, None]:
-        """What disagreed was cut. Missing ones are made of the entries that were scanned."""
+    def _mend_sums(self, found: ScanResult, is_clean: bool) -> Generator[None, None, None]:
+        """Make missing checksums from the scanned entries; those that disagree were cut before."""
         sums, end = self._sums, found.end_index + 1
         if end == 0:
             return
@@ -474,8 +474,8 @@ class _Opening:
         )
         assert sums.next_index == end
 
-    def _scan_again(self, base: int, on_heads: OnHeads) -> Generator[None, None, Found]:
-        """What was scanned is good; behind it there are zeros."""
+    def _scan_again(self, base: int, on_heads: OnHeads) -> Generator[None, None, ScanResult]:
+        """Scan the good entries again, after which there are zeros."""
         return (
             yield from recovery.find_end(
                 self._disk,
@@ -487,7 +487,7 @@ class _Opening:
             )
         )
 
-    def _committed(self, begin: int, found: Found, is_whole: bool) -> int:
+    def _committed(self, begin: int, found: ScanResult, is_whole: bool) -> int:
         """Upstream's rule: not above the end, and ignored below the first entry.
 
         What is not believed now must not be believed later, when the log has grown again.

@@ -121,7 +121,7 @@ class PerIndexFiles:
 
     @property
     def next_index(self) -> int:
-        """Behind the last record; after `load`, where the files end."""
+        """The index after the last record; after `load`, where the files end."""
         return self.log.written_bytes // self.record_bytes
 
     def covers(self, index: int) -> bool:
@@ -151,14 +151,15 @@ class PerIndexFiles:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def set_next(self, index: int) -> None:
-        """Say where the records end; what lies behind them is zeros."""
+        """Set where the records end; all after them is zeros."""
         self.log.set_end(index * self.record_bytes)
 
     def cut(self, index: int) -> None:
-        """Make all from `index` on zeros, and have that on the disk.
+        """Make all from `index` on zeros, and sync that.
 
         Args:
-            index: covered, or next, or below all: then nothing is left.
+            index: one of those that have a record, or the next; or one below all of them, so that
+                none remains.
 
         Raises: OSError.
         """
@@ -264,12 +265,12 @@ def sums_at(data: bytes, spans: Sequence[tuple[int, int]]) -> bytes:
 
 
 def all_known(records: bytes) -> bool:
-    """Whether each of these records is whole, and so says something."""
+    """Whether each of these records is whole."""
     return all(check == crc ^ CHECK_MASK for crc, check in SUM_RECORD.iter_unpack(records))
 
 
 def contradicted(known: bytes, wanted: bytes) -> list[int]:
-    """Numbers of the records in `wanted` of which what is known says something else.
+    """The numbers of the records in `wanted` that differ from the known ones.
 
     Args:
         known: as many records, or fewer.
@@ -286,7 +287,7 @@ def contradicted(known: bytes, wanted: bytes) -> list[int]:
 
 
 def stored_sums(files: PerIndexFiles, index: int, count: int) -> bytes:
-    """What the files say of so many entries from `index` on; zeros where they say nothing."""
+    """The records of `count` entries from `index` on, from the files; zeros if they have none."""
     below = min(max(-(-files.log.min_bytes // SUM_BYTES) - index, 0), count)
     found = files.read(index + below, count - below) if count > below else b""
     return (bytes(below * SUM_BYTES) + found).ljust(count * SUM_BYTES, b"\0")

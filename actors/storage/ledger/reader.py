@@ -1,11 +1,11 @@
-"""Reading entries beside their writer: own handles, positions from the index.
+"""Reads entries beside their writer, by own handles and with positions from the index.
 
 Upstream: openmessaging/dledger, DLedgerMmapFileStore.java, get (0.3.1.2), one entry at a time.
 
 Differs: an entry that its checksum contradicts is not given to anybody (`per_index`).
 
-A reader may hold files that a truncation has removed: its owner calls `forget` when it hears of
-one, and asks only for what the store has published.
+A reader may hold files that a truncation has removed: its owner calls `forget` when it learns of a
+truncation, and asks only for what the store has published.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ INDEX_DO: Final = (
 
 
 @attrs.define
-class EntryReader:
+class LedgerReader:
     """One reader's view of a store. Not shared between owners."""
 
     _data: LogReader
@@ -57,8 +57,8 @@ class EntryReader:
     _sums: LogReader
 
     @classmethod
-    def of(cls, disk: Disk, layout: LedgerLayout, settings: LedgerSettings) -> EntryReader:
-        """A reader of the store that lies there."""
+    def of(cls, disk: Disk, layout: LedgerLayout, settings: LedgerSettings) -> LedgerReader:
+        """A reader of the store in this layout."""
         return cls(
             LogReader(disk, layout.commit_log, settings.data_file_bytes),
             LogReader(disk, layout.index, settings.index_file_bytes),
@@ -70,7 +70,7 @@ class EntryReader:
         return self._records(index, 1)[0]
 
     def pos_of(self, index: int) -> int:
-        """Where an entry lies that is there. Raises: OSError; CorruptLog."""
+        """The position of an entry that the store has. Raises: OSError; CorruptLog."""
         try:
             return self.record(index).pos
         except FileGone as gone:
@@ -173,7 +173,7 @@ class EntryReader:
             return False
 
     def _follows(self, record: IndexRecord, before: IndexRecord | None) -> bool:
-        """An entry lies behind the one before it, or where the next file begins."""
+        """Whether a record's entry is right after the one before it, or begins the next file."""
         if before is None:
             return True
         end, pos = before.pos + before.size, record.pos
@@ -218,7 +218,7 @@ class EntryReader:
 
 
 def _is_of(record: IndexRecord, index: int) -> bool:
-    """It can be the record of that entry, whatever lies there."""
+    """Whether this can be the record of that entry."""
     fits = ENTRY_HEAD_BYTES <= record.size <= ENTRY_BYTES_MAX
     return record.index == index and fits and record.pos >= 0 and record.term >= 0
 
@@ -228,7 +228,7 @@ def _head_of(record: IndexRecord) -> tuple[int, ...]:
 
 
 def _head(data: bytes) -> tuple[int, ...]:
-    """What an entry says of itself, see HEAD_FIELDS."""
+    """The fields of an entry's head, see HEAD_FIELDS."""
     spans = ((0, 4), (4, 8), (8, 16), (16, 24), (24, 32))
     return tuple(int.from_bytes(data[start:end], "big") for start, end in spans)
 

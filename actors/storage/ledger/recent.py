@@ -1,10 +1,10 @@
-"""What a leader has appended last, as its dispatchers send it: made once, and used for every peer.
+"""The entries that a leader has appended last, as they are sent: made once for all dispatchers.
 
 Upstream: none; each of its dispatchers reads and encodes each entry (DLedgerEntryPusher.java).
 
-Like a log's published range it is looked at without a message. The store adds what it has written,
-and forgets all with each session, so that what is here was appended in the session that is open.
-Whoever asks for entries has heard from the store that they are there; what is not here any more it
+Like a log's published range it is read without a message. The store adds what it has written, and
+forgets all with each session, so that all entries here were appended in the present session. A
+dispatcher asks only for entries that the store has reported; those that are not here any more it
 reads from the log.
 """
 
@@ -32,7 +32,7 @@ HELD_BYTES_MAX: Final = 2 * RECENT_BYTES_MAX + ENCODED_MAX * (512 << 10)
 
 @attrs.define(eq=False)
 class RecentEntries:
-    """One group's on one member. The store alone writes."""
+    """The recent entries of one group on one member. The store alone writes it."""
 
     _entries: list[Entry] = attrs.field(factory=list, init=False)  # without a gap
     _encoded: dict[tuple[int, int], tuple[tuple[Entry, ...], Raw]] = attrs.field(
@@ -45,7 +45,7 @@ class RecentEntries:
         self._encoded.clear()
 
     def add(self, added: Batch, bodies: Sequence[bytes]) -> None:
-        """What was written behind all that was added before."""
+        """Add entries that were written after all that were added before."""
         entries, term = self._entries, added.term
         # RecentWithoutGap
         assert not entries or entries[-1].index + 1 == added.first_index
@@ -74,7 +74,7 @@ class RecentEntries:
         del entries[: min(max(behind, len(entries) - RECENT_ENTRIES_MAX), len(entries) - 1)]
 
     def end_of(self, index: int) -> int | None:
-        """Where that entry ends in the log, in bytes; None: it is not here."""
+        """Where that entry ends in the log, in bytes; None if it is not here."""
         held = self._entries
         return _end_of(held[index - held[0].index]) if self._has(index) else None
 
@@ -92,12 +92,12 @@ class RecentEntries:
         return len(held) > 0 and held[0].index <= index <= held[-1].index
 
     def _holds(self, entry: Entry) -> bool:
-        """This one, and not another one of its index."""
+        """Whether this very entry is here, and not another one of its index."""
         held = self._entries
         return self._has(entry.index) and held[entry.index - held[0].index] is entry
 
     def batch(self, entries: tuple[Entry, ...]) -> tuple[tuple[Entry, ...], Raw | None]:
-        """These entries with their JSON, if they are here: the same objects for each who asks."""
+        """These entries with their JSON, if they are here: the same objects for each caller."""
         first, last = entries[0], entries[-1]
         known = self._encoded.get((first.index, last.index))
         if known is not None and known[0][0] is first:

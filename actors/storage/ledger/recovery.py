@@ -1,4 +1,4 @@
-"""Finding the end of a DLedger log at start, and judging what may be cut.
+"""Finds the end of a DLedger log at a start, and judges what may be cut.
 
 Upstream: openmessaging/dledger, store/file/DLedgerMmapFileStore.java, recover (0.3.1.2);
 dledger.md 3.5.
@@ -61,12 +61,12 @@ that is not what was written, and why; None: all are, as far as one knows."""
 
 @attrs.frozen
 class Piece:
-    """What was read at once.
+    """The bytes of one read.
 
     Attributes:
-        offset: of the first byte of `data` in the log.
-        data: behind the last entry other bytes may follow.
-        heads: the good entries in it; there may be none.
+        offset: the offset of their first byte in the log.
+        data: the bytes; after the last entry others may follow.
+        heads: the heads of the good entries in them; () if there are none.
     """
 
     offset: int
@@ -79,7 +79,7 @@ class FileEnd:
     """How one file ended.
 
     Attributes:
-        at_bytes: the log's offset behind the last good entry.
+        at_bytes: the end of the last good entry, as an offset of the log.
         reason: why the log ends there, "" if nothing is written; None: the next file goes on.
     """
 
@@ -173,15 +173,15 @@ OnHeads = Callable[[bytes, list[EntryHead]], None]
 
 
 @attrs.frozen(kw_only=True)
-class Found:
-    """What a scan says about the log. Nothing has been changed yet.
+class ScanResult:
+    """The result of a scan, which changes nothing.
 
     Attributes:
         first_base: the file in which it began.
-        first_index: of the first entry seen; -1 if there is none.
-        end_index, end_term: of the last one; -1 if there is none.
-        end_bytes: behind it; of a log without entries, where the first file begins.
-        entry_count: entries seen.
+        first_index: the index of the first entry found; -1 if there is none.
+        end_index, end_term: those of the last one; -1 if there is none.
+        end_bytes: the end of the last one; of a log without entries, where the first file begins.
+        entry_count: how many entries were found.
         reason: why there are no more; "" if nothing is written there.
     """
 
@@ -274,14 +274,14 @@ def find_at_start(
     checkpoint: str,
     cuts_committed: bool = False,
     on_heads: OnHeads | None = None,
-) -> Generator[None, None, Found]:
-    """What the next start finds. Reads only; yields as `find_end`.
+) -> Generator[None, None, ScanResult]:
+    """Find what the next start will find. It only reads; yields as `find_end`.
 
     Args:
-        was: what the mark says; None: there is none, or it is not believed.
-        checkpoint: path of that file.
-        cuts_committed: also what the checkpoint says was committed.
-        on_heads: as `find_end`.
+        was: the mark's values; None: there is none, or it is not believed.
+        checkpoint: the path of that file.
+        cuts_committed: whether entries may be cut that the checkpoint says were committed.
+        on_heads: as of `find_end`.
 
     Raises: CorruptLog: the start is refused.
     """
@@ -290,7 +290,7 @@ def find_at_start(
             raise CorruptLog(
                 f"{log.folder}: no files, but all below {was.end_bytes} was synced once"
             )
-        return Found(first_base=0, end_bytes=0)
+        return ScanResult(first_base=0, end_bytes=0)
     least = None if was is None else min(was.end_bytes, was.whole_bytes)
     found = yield from find_end(
         disk,
@@ -324,8 +324,8 @@ def find_end(
     sums: PerIndexFiles,
     was_clean: bool = False,
     on_heads: OnHeads | None = None,
-) -> Generator[None, None, Found]:
-    """Scan from the file that begins at `start_base` on. Reads only; yields every 4 MiB or entry.
+) -> Generator[None, None, ScanResult]:
+    """Scan from the file that begins at `start_base` on; yields every 4 MiB or entry.
 
     Args:
         mark_bytes: the synced mark; None: there is none, and every entry that looks whole is.
@@ -347,7 +347,7 @@ def find_end(
     return found
 
 
-def _refuse_headless(log: CommitLog, found: Found, was: MarkValues) -> None:
+def _refuse_headless(log: CommitLog, found: ScanResult, was: MarkValues) -> None:
     """Refuse a log whose oldest files are gone, and were not deleted in order.
 
     Another program that wrote on behind a clean mark may have deleted some.
@@ -364,7 +364,7 @@ def _refuse_headless(log: CommitLog, found: Found, was: MarkValues) -> None:
     )
 
 
-def refuse_lost(log: CommitLog, found: Found, checkpoint: str, committed_index: int) -> None:
+def refuse_lost(log: CommitLog, found: ScanResult, checkpoint: str, committed_index: int) -> None:
     """Refuse a log that ends before what its own checkpoint says.
 
     The mark may be a second old. What was committed and synced meanwhile is not cut for a damaged
@@ -386,7 +386,7 @@ def refuse_lost(log: CommitLog, found: Found, checkpoint: str, committed_index: 
     )
 
 
-def is_surely_whole(found: Found, was: MarkValues | None) -> bool:
+def is_surely_whole(found: ScanResult, was: MarkValues | None) -> bool:
     """Whether a log that a start takes lacks nothing at its end that was ever synced here.
 
     Then a checkpoint that says more is wrong itself. Else it may be right, and what it says is gone
@@ -419,8 +419,8 @@ class _Scan:
     _last: EntryHead | None = None
     _count: int = 0
 
-    def run(self, start: int) -> Generator[None, None, Found]:
-        """One file after the other; a file's BLANK leads to the next."""
+    def run(self, start: int) -> Generator[None, None, ScanResult]:
+        """Scan one file after the other; a file's BLANK leads to the next."""
         reason: str | None = ""
         for base in self._log.bases():
             if base < start:
@@ -430,8 +430,8 @@ class _Scan:
                 break
         first, last = self._first, self._last
         if first is None or last is None:
-            return Found(first_base=start, end_bytes=start, reason=reason or "")
-        return Found(
+            return ScanResult(first_base=start, end_bytes=start, reason=reason or "")
+        return ScanResult(
             first_base=start,
             first_index=first.index,
             end_index=last.index,
@@ -442,7 +442,9 @@ class _Scan:
         )
 
     def _file(self, base: int) -> Generator[None, None, str | None]:
-        """Why the log ends in this file, "" if nothing is written there; None: it goes on."""
+        """Scan one file. Returns: why the log ends in it, "" if nothing is written there; None if
+        the log goes on.
+        """
         log = self._log
         reading = read_file(
             self._disk,

@@ -68,7 +68,7 @@ class LedgerSettings:
         return min(FULL_RATIO_MAX, self.disk_clean_ratio + FULL_ABOVE_CLEAN)
 
     def expiry(self) -> Expiry:
-        """When data files may go."""
+        """The rules for when data files are deleted."""
         return Expiry(
             reserved_ms=max(self.file_reserved_hours, 1) * HOUR_MS,
             hours=self.delete_when_hours,

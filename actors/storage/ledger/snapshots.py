@@ -4,9 +4,9 @@
 Upstream: openmessaging/dledger, snapshot/SnapshotManager.java, FileSnapshotStore.java, tag 0.4.0.
 
 Differs:
-- A snapshot is on the disk, name and all, before anybody relies on it: written under another name,
-  synced, renamed, the folder synced. So is one that a leader has sent.
-- It has a checksum; a damaged one is passed over for the one before, and stays where it is.
+- A snapshot and its name are on the disk before anything rests on it: it is written under another
+  name, synced, renamed, and the folder synced. So is one that a leader has sent.
+- It has a checksum; a damaged one is skipped for the one before, and stays where it is.
 
 The owner writes inline and syncs beside the event loop: `Writer.finish`, then a `Syncer` on its
 paths, then `Writer.commit`.
@@ -51,17 +51,17 @@ class SnapshotDamaged(StorageError):
 
 
 class SnapshotTooLarge(TriologError):
-    """It would have more than SNAPSHOT_BYTES_MAX."""
+    """The snapshot would have more than SNAPSHOT_BYTES_MAX."""
 
 
 @attrs.frozen(kw_only=True)
 class Snapshot:
-    """One that is whole, as far as its meta file says.
+    """A snapshot that is whole, by its meta file.
 
     Attributes:
-        path: of its data.
-        index, term: of the last entry that it stands for.
-        size_bytes, crc: of the data.
+        path: the path of its data.
+        index, term: those of the last entry in its state.
+        size_bytes, crc: the size and the checksum of its data.
     """
 
     path: str
@@ -73,10 +73,10 @@ class Snapshot:
 
 @attrs.define
 class Reader:
-    """Reads a snapshot's data in order. One owner, who closes it.
+    """Reads a snapshot's data in order. It has one owner, which closes it.
 
     Attributes:
-        at_bytes: how much was read.
+        at_bytes: how many bytes were read.
     """
 
     snapshot: Snapshot
@@ -105,7 +105,7 @@ class Reader:
         return data
 
     def chunks(self) -> Iterator[bytes]:
-        """All that follows. Raises: as `read`."""
+        """Yield all that follows. Raises: as `read`."""
         while data := self.read():
             yield data
 
@@ -132,7 +132,7 @@ class Writer:
 
     @property
     def folder(self) -> str:
-        """Where it lies until `commit`."""
+        """The folder in which it is until `commit`."""
         return f"{self._root}/{self._name}"
 
     def write(self, data: bytes | memoryview) -> None:
@@ -146,7 +146,9 @@ class Writer:
         self.crc = crc32(data, self.crc)
 
     def finish(self, index: int, term: int) -> tuple[str, ...]:
-        """It stands for all up to that entry. Gives what is to be synced before `commit`.
+        """End the snapshot of the state after that entry.
+
+        Returns: the paths that have to be synced before `commit`.
 
         Raises: as `write`.
         """
@@ -167,7 +169,7 @@ class Writer:
         return (self._data.path, path)
 
     def commit(self) -> None:
-        """It is there, and stays. What `finish` gave was synced. Raises: OSError."""
+        """Publish the snapshot, once the paths from `finish` were synced. Raises: OSError."""
         disk = self._disk
         disk.sync_dir(self.folder)
         if disk.exists(self._target):
@@ -176,7 +178,7 @@ class Writer:
         disk.sync_dir(self._root)
 
     def abandon(self) -> None:
-        """Nothing is left of it. Raises: OSError."""
+        """Remove what was written of it. Raises: OSError."""
         self._data.close()
         if self._disk.exists(self.folder):
             self._disk.rmtree(self.folder)
@@ -228,7 +230,7 @@ class SnapshotFolder:
         return sorted((index for index in found if index is not None), reverse=True)
 
     def snapshot(self, index: int) -> Snapshot:
-        """What its meta file says. Raises: SnapshotDamaged; OSError."""
+        """The snapshot at `index`, by its meta file. Raises: SnapshotDamaged; OSError."""
         folder = f"{self.root}/{folder_name(index)}"
         if not self.disk.exists(f"{folder}/{META}") or not self.disk.exists(f"{folder}/{DATA}"):
             raise SnapshotDamaged(f"{folder}: {META} or {DATA} is missing")

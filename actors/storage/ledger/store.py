@@ -1,4 +1,4 @@
-"""Store: the one writer of a DLedger group's log, term and vote on this node.
+"""Store is the one writer of a DLedger group's log, term and vote on this node.
 
 Upstream: openmessaging/dledger, DLedgerMmapFileStore.java, FlushDataService, CleanSpaceService and
 the locks around appendAsLeader and appendAsFollower (0.3.1.2).
@@ -75,7 +75,7 @@ class _CheckpointDue:
 
 @attrs.frozen(kw_only=True)
 class _CheckpointLate:
-    """There was no room for it."""
+    """The checkpoint found no room."""
 
 
 _Inbox: TypeAlias = Message | _WholeDue | _CheckpointDue | _CheckpointLate | CleanDue
@@ -149,7 +149,7 @@ class Store(Actor[_Inbox]):
     # ---- messages ----
 
     async def handle_batch(self, messages: list[_Inbox]) -> None:
-        """Appends are collected and written together, before whatever comes behind them."""
+        """Collect appends and write them together, before the message that follows them."""
         appends: list[Append] = []
         for message in messages:
             if isinstance(message, Append) and not self._held:
@@ -218,7 +218,7 @@ class Store(Actor[_Inbox]):
         message.reply_to.send(opened)
 
     def _commit(self, message: Commit) -> None:
-        """Entries that wait behind a removal are not there yet: the next message is for them."""
+        """Note the committed index, up to the log's end: entries may wait behind a removal."""
         index = min(message.index, self._ledger.end_index)
         if message.session != self._session or index <= self._ledger.committed_index:
             return
@@ -254,7 +254,7 @@ class Store(Actor[_Inbox]):
     # ---- writes ----
 
     async def _write(self, message: _Write) -> None:
-        """In order; a removal, and all behind it, waits for the sync that runs."""
+        """Write in order; a removal, and all after it, waits for the sync under way."""
         removes = isinstance(message, Change) and (message.restart or message.cut_from is not None)
         if self._held or (removes and self._work is not None):
             if len(self._held) < HELD_MAX:
@@ -273,7 +273,7 @@ class Store(Actor[_Inbox]):
                 assert_never(message)
 
     def _append_all(self, appends: list[Append]) -> None:
-        """In groups of bounded size, each written by one call."""
+        """Write appends in groups of bounded size, each by one call."""
         size_max = entry_bytes_max(self.data_file_bytes)
         group: list[Append] = []
         size = 0
@@ -346,7 +346,7 @@ class Store(Actor[_Inbox]):
         await self._growth.publish(self._grown())
 
     async def _sync_done(self, number: int) -> None:
-        """What has waited for it comes before the next sync begins."""
+        """Do what has waited for the sync, before the next one begins."""
         work, self._work = self._work, None
         assert work is not None
         assert number == self._sync_number

@@ -30,7 +30,7 @@ class StaleSession(NotStored):
 
 @attrs.frozen(kw_only=True)
 class SessionOpened:
-    """No write of an earlier session can follow this end of the log."""
+    """The answer to OpenSession: no write of an earlier session can follow this end of the log."""
 
     session: int
     end_index: int
@@ -39,15 +39,15 @@ class SessionOpened:
 
 @attrs.frozen(kw_only=True)
 class OpenSession:
-    """Only writes of this session count from now on. Goes before all that waits.
+    """Refuse writes of earlier sessions from now on. It goes before all messages that wait.
 
     Answered with SessionOpened, with StaleSession if a later one is open, or as SaveVote; then the
     session before goes on.
 
     Attributes:
         session: counts the roles and terms of this member, see `MemberState.session`.
-        term: of what a leader appends in it.
-        vote: to be on the disk before the session is open; None: it is there.
+        term: the term of what a leader appends in it.
+        vote: the vote that has to be on the disk before the session is open; None: it is.
     """
 
     session: int
@@ -58,14 +58,15 @@ class OpenSession:
 
 @attrs.frozen(kw_only=True)
 class MemberRecord:
-    """What a member remembers, and what its log is, behind all writes that came before.
+    """The answer to GetMember: the member's saved state and its log, after all earlier writes.
 
     Attributes:
-        vote: as saved last.
+        vote: the vote that was saved last.
         session: the newest that was opened in this incarnation of the store; NO_SESSION for none.
-        begin, end, end_term: of the log, -1 if it is empty.
-        stored: all up to here is on the disk.
-        committed: as last said, -1: not known.
+        begin, end, end_term: the first and the last entry, and the last one's term; -1 if the log
+            is empty.
+        stored: the last entry that is on the disk.
+        committed: the committed index as reported last; -1 if it is unknown.
         membership: see `LedgerStore.membership`.
     """
 
@@ -156,7 +157,7 @@ class SaveVote:
 
 @attrs.frozen(kw_only=True)
 class AppendedAt:
-    """Where an append lies. It is written; LedgerGrew says when it is synced."""
+    """The answer to Append: it is written there. LedgerGrew reports when it is synced."""
 
     first_index: int
     last_index: int
@@ -226,7 +227,7 @@ class Change:
 
 @attrs.frozen(kw_only=True)
 class Commit:
-    """All up to `index` is committed. Conflated; ignored for a session that is over."""
+    """All up to `index` is committed. Conflated; ignored if its session has ended."""
 
     session: int
     index: int
@@ -247,10 +248,11 @@ class LedgerGrew:
     """To subscribers (`growth.Subscribe`): the log now. Conflate it; only the newest matters.
 
     Attributes:
-        session: the one that is open.
-        begin_index, end_index, end_term: -1 for an empty log.
-        synced_index: all up to here is on the disk.
-        committed_index: as last said.
+        session: the open session.
+        begin_index, end_index, end_term: the first and the last entry, and the last one's term; -1
+            for an empty log.
+        synced_index: the last entry that is on the disk.
+        committed_index: the committed index as reported last.
         cuts: how often entries left since the start, at either end: a reader whose number is
             another forgets its files.
     """
@@ -287,7 +289,7 @@ Message: TypeAlias = (
 
 
 def size_of(message: object) -> int:
-    """What a message counts against the bytes that may wait."""
+    """The bytes of a message that count against those that may wait."""
     match message:
         case Append():
             return sum(map(len, message.bodies)) + ENTRY_HEAD_BYTES * len(message.bodies)

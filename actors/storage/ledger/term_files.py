@@ -78,11 +78,11 @@ def older_text(term: int, last_term: int) -> str:
 
 
 class LostVote(CorruptLog):
-    """Nobody knows in which terms this member has voted, and for whom.
+    """It is unknown in which terms this member has voted, and for which members.
 
     Args:
         why: what was found.
-        do: what is to be done about it.
+        do: for people: what to do about it.
     """
 
     def __init__(self, path: str, why: str, do: str = NEW_VOTE) -> None:
@@ -94,11 +94,11 @@ class LostVote(CorruptLog):
 
 @attrs.frozen
 class TermVote:
-    """What a member may never forget.
+    """The term and the vote, which a member may never forget.
 
     Attributes:
-        term: from 0 on.
-        voted_for: the member that has this node's vote in the term; "" if nobody has.
+        term: at least 0.
+        voted_for: the member that has this node's vote in the term; "" if none has.
     """
 
     term: int = 0
@@ -117,7 +117,7 @@ def _decode(data: bytes) -> TermVote:
 
 
 def _left_in(disk: Disk, path: str) -> TermVote | None:
-    """What a replacement that was broken off has left; None: not the whole text."""
+    """The file of a replacement that was interrupted; None if it is not whole."""
     try:
         return _decode(read_bytes(disk, path, FILE_BYTES_MAX))
     except RemoteProtocolError:
@@ -223,7 +223,7 @@ class CheckpointFile:
             await self._file.replace_beside(lambda: encode_ledger_checkpoint(self.now()))
 
     def close(self) -> None:
-        """Nothing may be under way."""
+        """Close the file. No write may be under way."""
         self._file.close()
 
     @contextmanager

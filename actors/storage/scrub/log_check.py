@@ -42,7 +42,7 @@ Span: TypeAlias = tuple[int, int]
 
 
 @attrs.frozen
-class Found:
+class RangeRead:
     """The result of reading a range.
 
     Attributes:
@@ -59,19 +59,19 @@ class Found:
     problem: str = ""
 
 
-Reading: TypeAlias = Callable[[], list[Found]]
+Reading: TypeAlias = Callable[[], list[RangeRead]]
 """A read that `RunBeside` runs beside the loop."""
 
 
-def read_ranges(file: File, base: int, spans: Sequence[Span], *, keeps: bool) -> list[Found]:
+def read_ranges(file: File, base: int, spans: Sequence[Span], *, keeps: bool) -> list[RangeRead]:
     """Read the ranges `spans`, which follow each other, of the log file that begins at `base`.
 
     Args:
         keeps: whether their bytes are wanted.
 
-    Raises: nothing if the disk fails: `Found.problem` says so.
+    Raises: nothing if the disk fails: `RangeRead.problem` says so.
     """
-    found: list[Found] = []
+    found: list[RangeRead] = []
     for block in _blocks(spans):
         found += _read_block(file, base, block, keeps=keeps)
     return found
@@ -79,12 +79,12 @@ def read_ranges(file: File, base: int, spans: Sequence[Span], *, keeps: bool) ->
 
 def read_changed(
     file: File, base: int, spans: Sequence[Span], known: Sequence[int | None]
-) -> list[Found]:
+) -> list[RangeRead]:
     """As `read_ranges`, but return only the ranges whose digest is not the known one.
 
     There is mostly none, so that the loop has nothing to do for each range.
     """
-    changed: list[Found] = []
+    changed: list[RangeRead] = []
     at = 0
     for block in _blocks(spans):
         digests = known[at : at + len(block)]
@@ -104,7 +104,7 @@ def _blocks(spans: Sequence[Span]) -> Iterator[Sequence[Span]]:
             first = number
 
 
-def _read_block(file: File, base: int, block: Sequence[Span], *, keeps: bool) -> list[Found]:
+def _read_block(file: File, base: int, block: Sequence[Span], *, keeps: bool) -> list[RangeRead]:
     """Read one block; if the disk fails, read each of its ranges alone."""
     start, end = block[0][0], block[-1][1]
     try:
@@ -113,15 +113,15 @@ def _read_block(file: File, base: int, block: Sequence[Span], *, keeps: bool) ->
         if len(block) > 1:
             return [_read_block(file, base, (span,), keeps=keeps)[0] for span in block]
         problem = f"it cannot be read: {error.strerror or error}"
-        return [Found(start, end, None, problem=problem)]
+        return [RangeRead(start, end, None, problem=problem)]
     view, found = memoryview(data), []
     for first, behind in block:
         part = view[first - start : behind - start]
         if len(part) < behind - first:
-            found.append(Found(first, behind, None, problem="its file is too short"))
+            found.append(RangeRead(first, behind, None, problem="its file is too short"))
         else:
             kept = bytes(part) if keeps else b""
-            found.append(Found(first, behind, digest_of(part), kept))
+            found.append(RangeRead(first, behind, digest_of(part), kept))
     return found
 
 
@@ -143,7 +143,7 @@ COMPARE_BYTES: Final = 8 << 20
 """Bytes read and digested by one call beside the loop, in 3 ms."""
 
 T = TypeVar("T")
-Steps: TypeAlias = Generator[Reading, list[Found], T]
+Steps: TypeAlias = Generator[Reading, list[RangeRead], T]
 """Work that has to read: it yields each read, which is run beside the loop, and is sent its result.
 """
 
@@ -310,7 +310,7 @@ class LogCheck:
             walk.at = found.end
         return spans[-1][1] - spans[0][0]
 
-    def _take(self, walk: Walk, found: Found, known: int | None) -> None:
+    def _take(self, walk: Walk, found: RangeRead, known: int | None) -> None:
         """Take the next range of a walk."""
         start, end, digest = found.start, found.end, found.digest
         if digest is None:
@@ -548,7 +548,7 @@ class LogCheck:
         *,
         keeps: bool = False,
         known: Sequence[int | None] | None = None,
-    ) -> Steps[list[Found]]:
+    ) -> Steps[list[RangeRead]]:
         """Read ranges of one file.
 
         Args:
@@ -569,14 +569,14 @@ class LogCheck:
             if known is not None:
                 return (yield partial(read_changed, file, base, spans, known))
             return (yield partial(read_ranges, file, base, spans, keeps=keeps))
-        return [Found(start, end, None, problem=problem) for start, end in spans]
+        return [RangeRead(start, end, None, problem=problem) for start, end in spans]
 
     def _is_hole(self, offset: int) -> bool:
         """Whether a missing file is a hole: there are older ones, and expiry deletes the oldest."""
         bases = self.reader.bases()
         return bool(bases) and bases[0] < offset
 
-    def _judge(self, found: Found, known: int | None) -> bool:
+    def _judge(self, found: RangeRead, known: int | None) -> bool:
         """Note a range as damaged or mended. Returns: whether its bytes are what was written."""
         is_same = found.digest is not None and found.digest == known
         if found.digest is None:

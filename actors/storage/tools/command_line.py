@@ -53,7 +53,7 @@ from actors.storage.tools import seed as seeding
 from actors.storage.tools.backup import copy_stores, held_backup, make_manifest
 from actors.storage.tools.commitlog.check import CheckOptions
 from actors.storage.tools.commitlog.dump import Wanted
-from actors.storage.tools.commitlog.truncate import Plan
+from actors.storage.tools.commitlog.truncate import TruncationPlan
 from actors.storage.tools.copying import BackedUp, Limit
 from actors.storage.tools.findings import Report
 from actors.storage.tools.manifest import write_manifest
@@ -422,7 +422,7 @@ def check_lines(reports: Sequence[Report]) -> list[str]:
     return lines
 
 
-def plan_lines(plan: Plan, root: str) -> list[str]:
+def plan_lines(plan: TruncationPlan, root: str) -> list[str]:
     """What a truncation would change."""
     lines = []
     if plan.unfinished is not None:

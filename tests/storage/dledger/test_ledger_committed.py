@@ -76,7 +76,7 @@ def test_a_committed_index_is_never_above_the_end_nor_believed_later() -> None:
 
 
 @pytest.mark.parametrize("begins", [0, 5])
-def test_a_checkpoint_beyond_a_whole_log_is_corrected_and_told(
+def test_a_checkpoint_beyond_a_whole_log_is_corrected_and_reported(
     caplog: pytest.LogCaptureFixture, begins: int
 ) -> None:
     """It is another program's, or another member's: nothing that was synced here is lost."""

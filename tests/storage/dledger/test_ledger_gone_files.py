@@ -1,5 +1,5 @@
 """A store that is stopped after somebody has removed what it has: one line, and the system's error
-is not told beside it. See also `tests/dledger/test_dledger_actors_removed.py`.
+is not reported beside it. See also `tests/dledger/test_dledger_actors_removed.py`.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class Writer:
 
 
 async def life(disk: SimDisk, writer: Writer, rng: random.Random) -> tuple[int, int]:
-    """Write until the machine dies. Gives the synced index told last, and the cuts then."""
+    """Write until the machine dies. Gives the synced index reported last, and the cuts then."""
     kit = Kit(disk)
     with dying():
         async with running(disk, kit), trio.open_nursery() as nursery:

@@ -1,4 +1,4 @@
-"""A member that has lost all, its vote too, is told from a new one by its node's identity.
+"""A member that has lost all, its vote too, is distinguished from a new one by its node's identity.
 
 Such a member would elect, with others like it, one that lacks an answered entry.
 """

@@ -11,7 +11,7 @@ from ledger_store_kit import Kit, running
 from actors.storage.ledger import recent
 from actors.storage.ledger.entry_window import EntryWindow
 from actors.storage.ledger.ledger import IndexGone, LedgerStore
-from actors.storage.ledger.reader import EntryReader
+from actors.storage.ledger.reader import LedgerReader
 from actors.storage.ledger.recent import RecentEntries
 from wire.dledger.entry import decode_entries
 from wire.dledger.push_rpc import encode_batch
@@ -94,7 +94,7 @@ def test_entries_of_an_older_session_are_not_taken_for_those_of_this_one() -> No
     finish(ledger.truncate(1))
     held.forget()
     held.add(ledger.append_as_leader([b"new"] * 3, 2), [b"new"] * 3)
-    assert window.batch(0, 3) == (before, None), "nobody has told it"
+    assert window.batch(0, 3) == (before, None), "nobody has reported it"
     assert held.batch(tuple(held.stretch(1, 1 << 20)))[1] is not None
     assert window.batch(1, 3) == (before[1:], None)
     assert batch is not None
@@ -114,7 +114,7 @@ def test_only_so_much_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         assert number < 20 or len(kept) * 148 > 2500
     large = [b"x" * 2500]
     held.add(ledger.append_as_leader(large, 1), large)
-    window = EntryWindow(EntryReader.of(ledger._disk, LAYOUT, small()), end=200, recent=held)  # type: ignore[attr-defined]
+    window = EntryWindow(LedgerReader.of(ledger._disk, LAYOUT, small()), end=200, recent=held)  # type: ignore[attr-defined]
     assert window.entry(0).body == bytes([0]) * 100, "what has left is read"
     monkeypatch.setattr(recent, "RECENT_BYTES_MAX", 1 << 20)
     monkeypatch.setattr(recent, "RECENT_ENTRIES_MAX", 10)

@@ -268,13 +268,13 @@ def test_a_refused_start_changes_nothing(store: str, spoilt: str) -> None:
     disk = copy.deepcopy(STORES[store])
     SPOILT[spoilt](disk)
     before = picture(disk)
-    told: Exception | None = None
+    reported: Exception | None = None
     try:
         found = finish(check_ledger(disk, ledger_at(disk), CheckOptions()))
     except ConfigError as error:
-        told = error
-    if told is not None:  # what is no file is refused before it is looked into
-        assert (str(why_refused(disk)), picture(disk)) == (str(told), before)
+        reported = error
+    if reported is not None:  # what is no file is refused before it is looked into
+        assert (str(why_refused(disk)), picture(disk)) == (str(reported), before)
         return
     assert picture(disk) == before
     refused = why_refused(disk)

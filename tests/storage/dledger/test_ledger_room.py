@@ -34,7 +34,7 @@ def full_disk() -> FullDisk:
     return FullDisk(random.Random(1), DiskOptions())
 
 
-def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+def reported(caplog: pytest.LogCaptureFixture) -> list[str]:
     assert all(record.levelno == logging.WARNING for record in caplog.records)
     return [record.getMessage() for record in caplog.records]
 
@@ -60,7 +60,7 @@ async def test_a_disk_that_is_full(autojump_clock: Any, caplog: pytest.LogCaptur
         await trio.sleep(LOOK_S)
         await kit.append(1, b"b")
         assert changes(kit) == [(True, FULL), (False, "")]
-    assert told(caplog) == [f"n0: ledger: {FULL}", "n0: ledger: the disk has room again"]
+    assert reported(caplog) == [f"n0: ledger: {FULL}", "n0: ledger: the disk has room again"]
 
 
 async def test_entries_that_do_not_fit_below_every_ratio(
@@ -84,7 +84,7 @@ async def test_entries_that_do_not_fit_below_every_ratio(
         assert len(changes(kit)) == 1, "a look at the disk does not find more"
         await kit.append(1, b"a")
         assert changes(kit)[1:] == [(False, "")]
-        assert len(told(caplog)) == 2
+        assert len(reported(caplog)) == 2
 
 
 async def test_a_disk_that_is_full_at_the_start(autojump_clock: Any) -> None:

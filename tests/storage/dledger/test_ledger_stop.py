@@ -15,7 +15,7 @@ from actors.storage.log.syncer import SETTLE_S
 
 @pytest.mark.parametrize("late_s", [0.5, SETTLE_S * 12])
 async def test_a_stop_hears_of_a_sync_that_has_failed(autojump_clock: Any, late_s: float) -> None:
-    """Its error is told once: a file that is opened later syncs well, without the lost bytes."""
+    """Its error is reported once: a file opened later syncs well, without the lost bytes."""
     disk = LateDisk("data/")
     failed = trio.Event()
     disk.faults.on_effect = lambda what: failed.set()

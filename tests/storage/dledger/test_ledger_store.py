@@ -209,7 +209,7 @@ def sim_copy(disk: SimDisk) -> SimDisk:
     return copy
 
 
-async def test_who_need_not_know_at_once_is_told_a_little_later(autojump_clock: Any) -> None:
+async def test_who_need_not_know_at_once_is_notified_a_little_later(autojump_clock: Any) -> None:
     async with running(sim_disk()) as kit:
         await kit.open(1)
         listener = kit.registry.ref("/n0/listener")
@@ -296,7 +296,7 @@ async def test_a_full_disk_is_a_named_refusal(autojump_clock: Any) -> None:
         await kit.synced(0)
 
 
-async def test_what_was_cut_at_the_start_is_told(autojump_clock: Any) -> None:
+async def test_what_was_cut_at_the_start_is_reported(autojump_clock: Any) -> None:
     disk = sim_disk()
     async with running(disk) as kit:
         await kit.open(1)

@@ -16,7 +16,7 @@ from actors.trees.dledger import _ledger
 from actors.trees.ledger_setup import LedgerSetup
 
 
-def told(disk: SimDisk, store: str, *before: str) -> tuple[TermVote, list[object]]:
+def reported(disk: SimDisk, store: str, *before: str) -> tuple[TermVote, list[object]]:
     """The vote that a start finds, and its events."""
     events: list[object] = []
     setup = LedgerSetup(
@@ -33,7 +33,7 @@ def told(disk: SimDisk, store: str, *before: str) -> tuple[TermVote, list[object
 
 
 @BOTH
-def test_a_vote_for_no_member_is_told_and_kept(
+def test_a_vote_for_no_member_is_reported_and_kept(
     store: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     disk = sim_disk()
@@ -42,7 +42,7 @@ def test_a_vote_for_no_member_is_told_and_kept(
     write_vote(disk, b"voteLeader=n9\ncurrTerm=3\n")
     with caplog.at_level(logging.WARNING, logger="triolog.storage"):
         for _ in range(2):  # at each start
-            assert told(disk, store) == (
+            assert reported(disk, store) == (
                 TermVote(3, "n9"),
                 [VoteForStranger(term=3, voted_for="n9")],
             )
@@ -55,12 +55,12 @@ def test_a_vote_for_no_member_is_told_and_kept(
 @pytest.mark.parametrize(
     ("vote", "before"), [("", ()), ("n2", ()), ("n9", ("n0", "n1", "n2", "n9"))]
 )
-def test_other_votes_are_nothing_to_tell(
+def test_other_votes_are_nothing_to_show(
     store: str, vote: str, before: tuple[str, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
     disk = sim_disk()
     start(disk, store).close(ordered=True)
     disk.unlink(LAYOUT.term)
     write_vote(disk, b"voteLeader=%s\ncurrTerm=3\n" % vote.encode())
-    assert told(disk, store, *before) == (TermVote(3, vote), [])
+    assert reported(disk, store, *before) == (TermVote(3, vote), [])
     assert caplog.records == []

@@ -131,7 +131,7 @@ def test_no_member_starts_on_a_copy() -> None:
         CorruptLog, match="may vote twice in one term, so it does not start"
     ) as refused:
         opened(disk, COPY)
-    _, _, told = str(refused.value).partition("if the folder is a backup's")
+    _, _, reported = str(refused.value).partition("if the folder is a backup's")
     for words in (
         "with all else removed from it",
         "may lose some",
@@ -139,7 +139,7 @@ def test_no_member_starts_on_a_copy() -> None:
         "a whole group begins anew on backups without their `synced`, on every member",
         "OPERATING.md, A lost disk",
     ):
-        assert words in told
+        assert words in reported
 
 
 def test_check_says_the_same_of_a_copy_in_a_members_place() -> None:

@@ -72,7 +72,7 @@ def looked_at(disk: SimDisk, ledger: GroupLedger, *, is_running: bool) -> int:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_any_bytes_are_told_about(seed: int) -> None:
+def test_any_bytes_are_reported_about(seed: int) -> None:
     """Without the sizes that a node's identity keeps, which is the harder case."""
     template = filled(40)
     take_snapshot(template, 30, 2)

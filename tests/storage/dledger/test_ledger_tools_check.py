@@ -233,7 +233,7 @@ def test_damage_in_a_java_store(tmp_path: pathlib.Path) -> None:
     assert "entries up to 38 were committed, but the log ends at" in found.findings.damage[0]
 
 
-def test_a_vote_for_no_member_is_told_and_no_damage() -> None:
+def test_a_vote_for_no_member_is_reported_and_no_damage() -> None:
     disk = filled()
     known = attrs.evolve(ledger_at(disk), members=("n0", "n1"))
     write_file(disk, LAYOUT.term, b"voteLeader=n9\ncurrTerm=3\n")
@@ -323,7 +323,7 @@ def test_snapshots() -> None:
     assert "install_tmp: was never finished" in found.findings.notes[0]
 
 
-def test_an_interrupted_truncation_is_told() -> None:
+def test_an_interrupted_truncation_is_reported() -> None:
     """Also while the file that holds the new end is short, as it is for a moment."""
     disk = filled()
     intent, _ = SideFile.open(disk, LAYOUT.truncating, 2)
@@ -332,11 +332,11 @@ def test_an_interrupted_truncation_is_told() -> None:
     intent.sync()
     intent.close()
     found = checked(disk)
-    told = f"a truncation to {end} was interrupted: the next start ends it"
-    assert (found.is_good, found.findings.notes) == (True, [told])
+    reported = f"a truncation to {end} was interrupted: the next start ends it"
+    assert (found.is_good, found.findings.notes) == (True, [reported])
     disk.open(file(DATA, end - end % 4096), "w").resize(end % 4096)
     found = checked(disk)
-    assert (found.is_good, found.findings.notes) == (True, [told])
+    assert (found.is_good, found.findings.notes) == (True, [reported])
     again = opened(copy.deepcopy(disk))
     assert (again.end_index, again.end_bytes) == (COUNT - 1, end)
     disk.open(file(DATA, 4096), "w").resize(9)

@@ -1,4 +1,6 @@
-"""`check` of DLedger stores: what the next start mends is told from damage that it refuses."""
+"""`check` of DLedger stores: what the next start mends is distinguished from damage that it
+refuses.
+"""
 
 from __future__ import annotations
 
@@ -50,14 +52,14 @@ def test_a_flip_far_behind_is_cut_as_it_says() -> None:
     assert (found.result, found.findings.damage) == ("mends", [])
     cut = next(line for line in found.findings.mends if line.startswith("offset "))
     pattern = r"offset (\d+): magic .*: the next start cuts (\d+) bytes with (\d+) whole entries"
-    told = re.match(pattern, cut)
-    assert told is not None, cut
+    reported = re.match(pattern, cut)
+    assert reported is not None, cut
     assert "nobody says whether it was acknowledged as synced" in cut
     assert all_bytes(disk) == before
     again = opened(disk)
-    assert (again.end_bytes, again.opened.kept_bytes) == (int(told[1]), int(told[2]))
+    assert (again.end_bytes, again.opened.kept_bytes) == (int(reported[1]), int(reported[2]))
     behind = [entry for entry in range(COUNT) if entry > again.end_index]
-    assert 0 < int(told[3]) < len(behind), "what is in the bad file cannot be counted"
+    assert 0 < int(reported[3]) < len(behind), "what is in the bad file cannot be counted"
     assert (again.end_index, again.end_bytes) == (found.end_index, found.end_bytes)
 
 
@@ -156,9 +158,9 @@ def test_a_log_that_ends_below_what_was_committed_is_damage(
     assert "remove all but currterm" in line
     assert isinstance(after, LedgerReport)
     assert (after.end_index, after.committed_index) == (end, end)
-    (told,) = [each for each in caplog.messages if LAYOUT.checkpoint in each]
-    assert f"goes on without {end + 1} to {COUNT - 1}" in told
-    assert "A lost disk" in told
+    (reported,) = [each for each in caplog.messages if LAYOUT.checkpoint in each]
+    assert f"goes on without {end + 1} to {COUNT - 1}" in reported
+    assert "A lost disk" in reported
 
 
 @pytest.mark.parametrize("text", ["committedIndex=x\n", "committedIndex=999\nendIndex=999\n"])

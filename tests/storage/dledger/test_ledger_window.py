@@ -9,7 +9,7 @@ from actors.storage.ledger import entry_window
 from actors.storage.ledger.entry_window import EntryWindow
 from actors.storage.ledger.ledger import IndexGone, IndexNotThere, LedgerStore
 from actors.storage.ledger.memory_ledger import MemoryEntries, MemoryLedger, MemoryReader
-from actors.storage.ledger.reader import EntryReader
+from actors.storage.ledger.reader import LedgerReader
 from wire.dledger.entry import decode_entries, encode_entries_into
 from wire.errors import IncompleteData, RemoteProtocolError
 
@@ -22,7 +22,7 @@ def both() -> list[tuple[LedgerStore, EntryWindow]]:
     file = fresh(disk)
     memory = MemoryLedger(file_bytes=FILE, held=held)
     found: list[tuple[LedgerStore, EntryWindow]] = [
-        (file, EntryWindow(EntryReader.of(disk, LAYOUT, small()))),
+        (file, EntryWindow(LedgerReader.of(disk, LAYOUT, small()))),
         (memory, EntryWindow(MemoryReader(held, FILE))),
     ]
     for ledger, window in found:
@@ -65,7 +65,7 @@ def test_what_was_cut_is_forgotten(which: int) -> None:
     ledger.end_sync(work)
     finish(ledger.truncate(50))
     ledger.append_as_leader([b"other"], 2)
-    assert window.entry(50).body == BODIES[50], "nobody has told it"
+    assert window.entry(50).body == BODIES[50], "nobody has reported it"
     window.forget()
     window.end = ledger.end_index
     assert (window.entry(50).body, window.entry(50).term) == (b"other", 2)

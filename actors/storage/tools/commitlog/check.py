@@ -531,7 +531,7 @@ class _Check:
             checkpoint=read_checkpoint(self._disk, layout.checkpoint),
         )
 
-    def _ask_recovery(self, first: FileEnd, bases: list[int]) -> Work[recovery.Found | None]:
+    def _ask_recovery(self, first: FileEnd, bases: list[int]) -> Work[recovery.ScanResult | None]:
         """What the next start finds; None: it refuses the log."""
         report, store = self._report, self._store
         log = CommitLog.look(self._disk, store.layout.commit_log, store.segment_bytes, bases)

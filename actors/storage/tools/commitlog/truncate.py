@@ -44,7 +44,7 @@ NOTHING = -1
 
 
 @attrs.frozen(kw_only=True)
-class Plan:
+class TruncationPlan:
     """What a truncation would do.
 
     Attributes:
@@ -95,7 +95,7 @@ class Truncation:
         carry_out: cuts; gives the folder that keeps what was cut, None if nothing was.
     """
 
-    plan: Plan
+    plan: TruncationPlan
     carry_out: Callable[[], Work[str | None]]
 
 
@@ -120,7 +120,7 @@ def prepare_truncation(
 
 def plan_truncation(
     disk: Disk, store: GroupStore, offset: int, marks: Mapping[str, int]
-) -> Work[Plan]:
+) -> Work[TruncationPlan]:
     """Find out what a truncation to `offset` means. Changes nothing.
 
     Args:
@@ -149,7 +149,7 @@ def plan_truncation(
         count, records_end = yield from _count(disk, store, base, max(offset, base))
         records, used = records + count, max(used, records_end)
     known_from, known = max(marks.items(), key=lambda item: item[1], default=("", None))
-    return Plan(
+    return TruncationPlan(
         group=store.name,
         offset=offset,
         first_bytes=bases[0],
@@ -248,7 +248,7 @@ def derived_group(disk: Disk, store: GroupStore, index_slots: int | None) -> Cla
 
 
 def truncate_store(
-    env: Env, store: GroupStore, plan: Plan, derived: ClassicGroup | None
+    env: Env, store: GroupStore, plan: TruncationPlan, derived: ClassicGroup | None
 ) -> Work[str | None]:
     """Carry the plan out. The caller holds the store's locks.
 
@@ -274,7 +274,7 @@ def truncate_store(
     return kept
 
 
-def _keep_aside(env: Env, store: GroupStore, plan: Plan) -> Work[str]:
+def _keep_aside(env: Env, store: GroupStore, plan: TruncationPlan) -> Work[str]:
     """Copy what is cut. Effects order: each file synced, then the folder renamed to its name."""
     disk = env.disk
     parent = f"{store.layout.root}/truncated"
@@ -317,7 +317,7 @@ def _keep_aside(env: Env, store: GroupStore, plan: Plan) -> Work[str]:
 
 
 def _cut_derived(
-    env: Env, store: GroupStore, derived: ClassicGroup, plan: Plan
+    env: Env, store: GroupStore, derived: ClassicGroup, plan: TruncationPlan
 ) -> Generator[None, None, None]:
     """As a node's start does it; what a broker left is trusted if it stopped in order."""
     disk, layout = env.disk, store.layout

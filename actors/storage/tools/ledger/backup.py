@@ -32,7 +32,7 @@ from actors.storage.ledger import recovery
 from actors.storage.ledger.ledger import IndexNotThere
 from actors.storage.ledger.mark import Mark, MarkValues
 from actors.storage.ledger.per_index import SUM_BYTES, PerIndexFiles
-from actors.storage.ledger.reader import EntryReader
+from actors.storage.ledger.reader import LedgerReader
 from actors.storage.ledger.snapshots import Reader, Snapshot, SnapshotDamaged, SnapshotFolder
 from actors.storage.ledger.term_files import TermVote, read_checkpoint, read_term
 from actors.storage.log.commit_log import CommitLog
@@ -145,7 +145,7 @@ def limit_at(disk: Disk, ledger: GroupLedger, index: int, why: str) -> LedgerLim
     """
     if index < 0:
         return _nothing(why)
-    reader = EntryReader.of(disk, ledger.layout, settings_of(ledger))
+    reader = LedgerReader.of(disk, ledger.layout, settings_of(ledger))
     try:
         end = reader.record(index).pos + len(reader.read(index, index, 0))
     except IndexNotThere as error:

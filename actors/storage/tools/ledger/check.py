@@ -28,8 +28,8 @@ from actors.storage.ledger.per_index import SUM_BYTES, all_known, contradicted, 
 from actors.storage.ledger.recovery import (
     BAD_SUM,
     FileEnd,
-    Found,
     Piece,
+    ScanResult,
     index_records,
     is_surely_whole,
     read_file,
@@ -151,7 +151,7 @@ class _LedgerCheck:
         for line in odd:
             report.findings.hurt(f"{line}; {self._do}")
         yield from self._walk(bases)
-        found: Found | None = None
+        found: ScanResult | None = None
         if self._limit is not None:
             self._judge_running()
         elif not odd:
@@ -301,7 +301,7 @@ class _LedgerCheck:
             f" {reason}{more}; {self._do}"
         )
 
-    def _judge_stopped(self, bases: list[int]) -> Work[Found | None]:
+    def _judge_stopped(self, bases: list[int]) -> Work[ScanResult | None]:
         """What it means. Gives what the next start finds; None: it is refused, or passes over."""
         report, mark, stop = self._report, self._files.mark, self._stop
         if stop is not None and mark is not None and stop.at_bytes < mark.end_bytes:
@@ -319,7 +319,7 @@ class _LedgerCheck:
         self._judge_committed(found)
         return found
 
-    def _judge_cut(self, found: Found, bases: list[int]) -> Work[None]:
+    def _judge_cut(self, found: ScanResult, bases: list[int]) -> Work[None]:
         """What a start that takes the log cuts off it."""
         report, stop, gone = self._report, self._stop, 0
         if found.end_index < report.end_index and (found.end_index >= 0 or stop is None):
@@ -363,7 +363,7 @@ class _LedgerCheck:
                 yield Step(f"{self._ledger.name}: behind the end", 0, 0)
         return count
 
-    def _judge_committed(self, found: Found) -> None:
+    def _judge_committed(self, found: ScanResult) -> None:
         """The start takes the log: a checkpoint that says more is corrected, not believed."""
         report, mark = self._report, self._files.mark
         end, said = report.end_index, report.committed_index
@@ -388,7 +388,7 @@ class _LedgerCheck:
                 " it they send"
             )
 
-    def _judge_index(self, found: Found | None, *, log_is_good: bool) -> Work[None]:
+    def _judge_index(self, found: ScanResult | None, *, log_is_good: bool) -> Work[None]:
         """Below what was synced of it, or without a mark, every entry is to be found by it.
 
         Args:
@@ -422,7 +422,7 @@ class _LedgerCheck:
                 f"{line}; stop the member, remove {layout.index} and start: it is made again"
             )
 
-    def _is_made_again(self, head: EntryHead, found: Found) -> Work[bool]:
+    def _is_made_again(self, head: EntryHead, found: ScanResult) -> Work[bool]:
         """Whether the next start finds the index missing, of odd sizes, or wrong where it looks: at
         the log's first entry and at those that it scans; and for records of zeros between them.
 
@@ -565,7 +565,7 @@ class SumsCheck:
                     self._spoilt.append(head.index)
         return said
 
-    def judge(self, report: LedgerReport, found: Found | None) -> None:
+    def judge(self, report: LedgerReport, found: ScanResult | None) -> None:
         """What follows from those that were written and say nothing: no entry is lost by it.
 
         Args:

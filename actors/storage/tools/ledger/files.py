@@ -15,7 +15,7 @@ from actors.storage.ledger import mark as marks
 from actors.storage.ledger import recovery
 from actors.storage.ledger.mark import MarkValues
 from actors.storage.ledger.per_index import SUM_BYTES, PerIndexFiles, stored_sums, sums_file_bytes
-from actors.storage.ledger.recovery import Found
+from actors.storage.ledger.recovery import ScanResult
 from actors.storage.ledger.settings import LedgerSettings
 from actors.storage.log.commit_log import CommitLog, segment_bases
 from actors.storage.log.log_reader import OffsetGone
@@ -101,7 +101,7 @@ def known_sums(files: PerIndexFiles, index: int, count: int) -> bytes:
         return bytes(count * SUM_BYTES)
 
 
-def find_end(disk: Disk, ledger: GroupLedger, files: LedgerFiles) -> Work[Found]:
+def find_end(disk: Disk, ledger: GroupLedger, files: LedgerFiles) -> Work[ScanResult]:
     """What the next start finds. Raises: CorruptLog: it is refused."""
     finding = recovery.find_at_start(
         disk,

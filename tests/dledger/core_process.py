@@ -1,4 +1,4 @@
-"""What every member of `core_world` has: lives, timers that end with them, and messages."""
+"""What every member of `core_world` is: a process with incarnations, timers and messages."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ Step = Callable[[], None]
 
 
 @attrs.define(eq=False)
-class Life:
+class Process:
     """See the module's text."""
 
     world: World
     name: str
     disk: Disk
-    life: int = 0
+    incarnation: int = 0
     up: bool = False
     ticks: dict[str, float] = attrs.field(factory=dict, init=False)
 
     def later(self, delay_s: float, step: Step) -> None:
-        """Not if the member has stopped meanwhile."""
-        life = self.life
+        """Take a step after a delay, unless the member has stopped meanwhile."""
+        incarnation = self.incarnation
 
-        def only_in_this_life() -> None:
-            if self.up and self.life == life:
+        def only_in_this_incarnation() -> None:
+            if self.up and self.incarnation == incarnation:
                 step()
 
-        self.world.at(self.world.now_s + delay_s, only_in_this_life)
+        self.world.at(self.world.now_s + delay_s, only_in_this_incarnation)
 
     def timer(self, key: str, deadline_s: float | None, step: Step) -> None:
-        """One per key; a newer one replaces it."""
+        """Take a step at a deadline; a newer timer of the same key replaces this one."""
         if deadline_s is None:
             self.ticks.pop(key, None)
             return
@@ -52,15 +52,15 @@ class Life:
         self.later(max(0.0, deadline_s - self.world.now_s), if_still_wanted)
 
     def send(self, peer: str, step: Callable[[Any], None]) -> None:
-        """As the network pleases, and only between the same two lives."""
-        world, there, life = self.world, self.world.members[peer], self.life
+        """Take a step at a peer, as the network allows, if neither has been restarted meanwhile."""
+        world, there, incarnation = self.world, self.world.members[peer], self.incarnation
         for _ in range(world.copies_of_a_message(self.name, peer)):
 
-            def arrive(target: int = there.life) -> None:
+            def arrive(target: int = there.incarnation) -> None:
                 if (
                     there.up
-                    and there.life == target
-                    and self.life == life
+                    and there.incarnation == target
+                    and self.incarnation == incarnation
                     and world.open(self.name, peer)
                 ):
                     step(there)
