@@ -1,6 +1,6 @@
-"""AcceptSocket of the API: takes clients' connections on one address.
+"""AcceptSocket takes the API's connections on one address.
 
-A restart listens anew; what it forgets, and what it asks of whom: `actors.runtime.accepting`.
+A restart listens anew. See `actors.runtime.accepting` for its messages and what it forgets.
 """
 
 from __future__ import annotations

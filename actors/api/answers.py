@@ -1,4 +1,4 @@
-"""What requests are answered: the welcome, and those that take their time."""
+"""Makes the answers to requests: the welcome, and the answers of requests that take their time."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from wire.api import frames
 
 @attrs.define(eq=False)
 class Budget:
-    """One node's two pools."""
+    """The two pools of one node's API."""
 
     received: Pool
     read: Pool
@@ -33,7 +33,8 @@ class ReadShare:
     """What one connection holds of `received`.
 
     Attributes:
-        timeout_s: for the rest of a large message; else a stalled client could keep its room.
+        timeout_s: how long the rest of a large message may take; otherwise a stalled client could
+            keep its room.
     """
 
     _pool: Pool
@@ -65,7 +66,7 @@ class ReadShare:
         self._charged_bytes += size_bytes
 
     def keep(self, size_bytes: int) -> None:
-        """So much of what was received is still unanswered."""
+        """Keep room for so many unanswered bytes, and give back the rest."""
         self._pool.give_back(self._charged_bytes - size_bytes)
         self._charged_bytes = size_bytes
 
@@ -83,7 +84,7 @@ class Answering:
     _number: int = 0
 
     async def begin(self) -> int:
-        """Before a read: room for whatever it finds; gives the room's number."""
+        """Take room for a read, whatever it finds. Returns: the room's number."""
         await self._pool.take(READ_COST_BYTES)
         self._number += 1
         self._held[self._number] = READ_COST_BYTES
@@ -96,7 +97,7 @@ class Answering:
         self._held[room] = size_bytes
 
     def end(self, room: int) -> None:
-        """It is sent, or there is nothing to send."""
+        """Give the room back: its answer was sent, or there is nothing to send."""
         self._pool.give_back(self._held.pop(room, 0))
 
     def close(self) -> None:

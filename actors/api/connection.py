@@ -1,4 +1,4 @@
-"""Connection: one client of the API socket.
+"""Connection serves one client of the API socket.
 
 A feeder reads messages as long as the bounds on unanswered requests have room; otherwise it leaves
 them in the stream, so back-pressure reaches the client. This actor decodes them in order, hands
@@ -89,7 +89,11 @@ class _OutboxFilled:
 
 @attrs.frozen(kw_only=True)
 class _SubscriptionEnded:
-    """A subscription sends nothing more; `error` says why if it failed."""
+    """A subscription has ended.
+
+    Attributes:
+        error: why, if it failed.
+    """
 
     request: int
     error: Exception | None
@@ -104,7 +108,7 @@ class _Lost:
 
 @attrs.frozen(kw_only=True)
 class _HelloTimedOut:
-    """Timer: the client has not said who it is."""
+    """Timer: the client has sent no hello in time."""
 
 
 _Inbox: TypeAlias = (
@@ -114,7 +118,7 @@ _Inbox: TypeAlias = (
 
 @attrs.define(eq=False)
 class _Running:
-    """One subscription."""
+    """A subscription of this connection, with its task."""
 
     credit: Credit
     scope: trio.CancelScope

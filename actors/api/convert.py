@@ -33,7 +33,7 @@ def _fields(kind: type[attrs.AttrsInstance]) -> tuple[str, ...]:
 
 
 def _same(kind: Callable[..., T], names: Iterable[str]) -> Callable[..., T]:
-    """Makes a `kind` of what another value has under these names; keywords say the rest."""
+    """A function that makes a `kind` from another value's fields of these names, and keywords."""
     names = tuple(names)
     read = attrgetter(*names)
 
@@ -88,7 +88,7 @@ def to_group_state(frame: frames.Group) -> GroupState:
 
 
 def to_batch(frame: frames.ReadAnswer) -> log_types.Found:
-    """What a node has read, as it came: `actors.records` decodes what is stored."""
+    """The result of a read as it came; `actors.records` decodes stored records."""
     if isinstance(frame, frames.Stored):
         return _to_stored(frame)
     assert isinstance(frame, frames.Batch)
@@ -97,11 +97,11 @@ def to_batch(frame: frames.ReadAnswer) -> log_types.Found:
 
 @attrs.frozen(kw_only=True)
 class BatchForm:
-    """How a client takes what is read for it.
+    """The form in which a client takes batches.
 
     Attributes:
-        text: as JSON.
-        stored: it takes records as they are stored, where the node has them so.
+        text: whether it takes them as JSON.
+        stored: whether it takes records as they are stored, if the node has them so.
     """
 
     text: bool

@@ -1,12 +1,13 @@
-"""Which peers may do more than read at `api_port`: those that prove to have the cluster's secret.
+"""Lets only peers that prove to have the cluster's secret do more than read at `api_port`.
 
-The secret is the file `cluster.secret` in the data directory, for the user who runs the nodes. The
-first start makes it where all nodes are one machine's; to other machines the operator copies it.
-It is read anew for each connection, so it can be put there, or replaced, while nodes run.
+The secret is the file `cluster.secret` in the data directory, readable for the user who runs the
+nodes. The first start makes it if all nodes are on one machine; to other machines the operator
+copies it. It is read anew for each connection, so it can be put there, or replaced, while nodes
+run.
 
-A node without it takes only reads at its port. One with it takes all from whoever proves to have
-it, and believes another member only if that one proves itself too: who has taken a member's address
-could otherwise answer in its name.
+A node without it takes only reads at its port. A node with it takes every request of a peer that
+proves to have it, and believes another member only if that one proves it, too: otherwise a program
+at a member's address could answer in its name.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Unproven(TriologError):
 
 
 def secret_path(config: ClusterConfig) -> str:
-    """Where the cluster's secret is kept on each machine."""
+    """The path of the cluster's secret on each machine."""
     return os.path.join(config.data_dir, SECRET_NAME)
 
 
@@ -59,12 +60,12 @@ class _LastWarning:
 
 @attrs.frozen
 class Credentials:
-    """A cluster's secret, as this process may know it.
+    """A cluster's secret, if this process has it.
 
     Attributes:
-        cluster: its name.
-        path: of the file that has it.
-        secret_store: reads it, and gives fresh bytes.
+        cluster: the cluster's name.
+        path: the path of the secret's file.
+        secret_store: reads it, and gives fresh random bytes.
     """
 
     cluster: str
@@ -77,8 +78,10 @@ class Credentials:
         return cls(config.name, secret_path(config), secret_store)
 
     def secret(self) -> bytes | None:
-        """None: there is none that may be used; what is wrong with it is logged, once until that
-        changes: anybody at a member's address may connect as often as he likes.
+        """The secret; None if there is none that may be used.
+
+        What is wrong with it is logged once until that changes: a program at a member's address may
+        connect as often as it likes.
         """
         try:
             secret = self.secret_store.read(self.path)
@@ -92,7 +95,7 @@ class Credentials:
         return secret
 
     def gate(self, node: str, hosts: frozenset[str]) -> ConnectionGate:
-        """For one connection to `node`, which the members know by `hosts`."""
+        """The gate of one connection to `node`, which the members know by `hosts`."""
         challenge = self.secret_store.fresh(CHALLENGE_BYTES)
         return ConnectionGate(credentials=self, node=node, hosts=hosts, challenge=challenge)
 
@@ -114,8 +117,8 @@ def greet(hello: frames.Hello, expected: ExpectedNode | None, challenge: bytes) 
     """Make a hello that proves what can be proved.
 
     Args:
-        expected: None: anybody, who then proves nothing either.
-        challenge: what the node sent; empty: nothing, for it is older than all this.
+        expected: the node that has to answer; None: any node, which then proves nothing either.
+        challenge: the bytes that the node sent; empty if it is of an older version.
     """
     if expected is None:
         why = "nothing proves who answers at a port: name the cluster file"
@@ -163,7 +166,7 @@ class Greeting:
         return ""
 
     def check(self, welcome: frames.Welcome) -> None:
-        """A member that has the secret believes nobody without. Raises: Unproven."""
+        """Check the node's proof, if this process has the secret. Raises: Unproven."""
         doubt = self.doubt(welcome)
         if doubt and self.has_secret:
             raise Unproven(
@@ -173,12 +176,12 @@ class Greeting:
 
 @attrs.frozen(kw_only=True)
 class Admission:
-    """How far a connection is trusted. Over the socket file, whose mode is the rule, wholly.
+    """How far a connection is trusted. Over the socket file, whose mode decides, it is wholly.
 
     Attributes:
-        reads_only: it has proved nothing.
-        no_member: and could have, were it one.
-        proof: this node's, for whoever has proved itself; else empty.
+        reads_only: whether it may only read, because it has proved nothing.
+        no_member: whether it is no member, because a member would have proved itself.
+        proof: this node's own proof, for a peer that has proved itself; else empty.
     """
 
     reads_only: bool = False
@@ -195,17 +198,17 @@ READS_ONLY: Final = (
 
 @attrs.frozen(kw_only=True)
 class ConnectionGate:
-    """What a node demands of one connection at its port.
+    """Checks the handshake and the hello of one connection at a node's port.
 
-    Web browsers let any page connect anywhere, and say in Origin which page it is: no program does.
-    Host is what the client took this node for, so a name that somebody else had resolve to this
-    address is not ours.
+    Web browsers let any page connect anywhere, and name the page in Origin, which no other program
+    sends. Host has the name by which the client found this node, so a foreign name that resolves to
+    this address is refused.
 
     Attributes:
         credentials: the cluster's.
-        node: this one.
+        node: this node.
         hosts: the addresses by which a request may name it: the members'.
-        challenge: fresh bytes, for this connection alone.
+        challenge: fresh random bytes, for this connection alone.
     """
 
     credentials: Credentials
@@ -225,7 +228,7 @@ class ConnectionGate:
         return ""
 
     def admit(self, hello: frames.Hello) -> Admission:
-        """What a hello has proved; a proof of another secret is none."""
+        """How far a connection with this hello is trusted; a proof of another secret is none."""
         secret = self.credentials.secret()
         if secret is None:
             return Admission(reads_only=True)
@@ -250,8 +253,8 @@ class MemberNetwork:
     """How a node reaches the other members' APIs.
 
     Attributes:
-        network: this machine's.
-        credentials: for their ports.
+        network: this machine's network.
+        credentials: the secret for their ports.
     """
 
     network: Network
@@ -259,11 +262,12 @@ class MemberNetwork:
 
 
 def prepare(config: ClusterConfig, secret_store: SecretStore, *, all_here: bool = False) -> None:
-    """Before nodes start: make the secret where all of them are this machine's, else say what their
-    port does without.
+    """Before nodes start: make the secret if all of them are on this machine.
+
+    If they are not, log what their port does without it.
 
     Args:
-        all_here: they are, whatever the file says.
+        all_here: all nodes are on this machine, whatever the file says.
 
     Raises: ConfigError: the file may not be used, or cannot be made; NoRoomToStart.
     """

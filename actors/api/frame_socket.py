@@ -84,16 +84,16 @@ class SocketClosed(Exception):
 
     @property
     def orderly(self) -> bool:
-        """Somebody said goodbye."""
+        """Whether either side has sent a close frame."""
         return self.code != ABNORMAL
 
 
 class FrameSocket:
-    """One open WebSocket. `receive` by one task at a time, `send` by any.
+    """An open WebSocket. One task at a time may call `receive`; any may call `send`.
 
     Attributes:
-        challenge: what the node sent with its half of the handshake; empty: nothing.
-        goodbye: code and words for the peer where it ends without `close`.
+        challenge: the bytes that the node sent with its half of the handshake; empty if none.
+        goodbye: the code and the reason for the peer if it ends without `close`.
     """
 
     def __init__(
@@ -171,7 +171,7 @@ async def accept(
 
     Args:
         before_read: holds the reading of the stream back; None: nothing does.
-        gate: what is demanded of the handshake; None: nothing.
+        gate: checks the handshake; None: nothing does.
 
     Raises: SocketClosed if the peer speaks anything else, or goes away.
     """
@@ -290,7 +290,7 @@ async def _end(
     raw: trio.abc.Stream,
     goodbye: tuple[int, str],
 ) -> None:
-    """Say goodbye if nobody has, and close the stream without resetting it."""
+    """Send a close frame if neither side has, and close the stream without resetting it."""
     with trio.move_on_after(GOODBYE_S):
         if connection is not None:
             code, reason = goodbye
@@ -308,7 +308,7 @@ def _closed(reason: trio_websocket.CloseReason | None) -> SocketClosed:
 
 
 def _short(reason: str) -> str | None:
-    """What a close frame takes: it has 125 bytes."""
+    """The reason, cut to what a close frame of 125 bytes takes."""
     return reason[:120] or None
 
 

@@ -1,6 +1,4 @@
-"""What the API socket needs of a node. `actors.service` implements it; tests use a small one in
-memory.
-"""
+"""The interface of a node that the API socket uses. `actors.node` implements it."""
 
 from __future__ import annotations
 
@@ -81,9 +79,9 @@ class NodeHandle(Protocol):
         """Make `node` (None: the furthest) master of the group."""
 
     async def group_state(self, group: str) -> GroupState:
-        """What this node is in the group at this moment, with its range at this moment.
+        """This node's present state in the group, with the range of its log.
 
-        Raises: Closed if its log is not open, as while it takes another part.
+        Raises: Closed if its log is not open, as while its role changes.
         """
 
     async def wait_group_state(self, group: str, known: GroupState | None) -> GroupState:
@@ -95,7 +93,8 @@ class NodeHandle(Protocol):
     async def fence(self, group: str, claim: Claim, on: bool) -> GroupState:
         """Hold a coordinator's claim, which fences a master, or confirm it, or give it up.
 
-        It is to be repeated at least every CLAIM_LEASE_S. See `actors.ha.core.claims`.
+        It has to be repeated at least every CLAIM_LEASE_S. See `actors.ha.core.claims`.
+
         Returns: the state after it.
         Raises: RequestRefused(ERROR_BAD_REQUEST) if it knows that promotion or a higher one, or
             holds another coordinator's claim.
@@ -104,13 +103,17 @@ class NodeHandle(Protocol):
     async def record(
         self, group: str, number: int, master: str, token: int, force: bool
     ) -> GroupState:
-        """`master` is master by promotion `number`; return once this node acts by it, or will as
-        soon as its log finds room to open: then nothing is said of the log.
+        """Record that `master` is master by promotion `number`.
 
-        A master by it need not be open yet. With `force` it opens without hearing anybody.
-        `token` is that of the coordinator's claim.
+        It returns once this node acts by it, or will as soon as its log finds room to open; then
+        the result says nothing of the log. A new master need not be open yet.
+
+        Args:
+            token: the token of the coordinator's claim.
+            force: whether the new master opens without having heard other members.
+
         Raises: RequestRefused(ERROR_BAD_REQUEST) if this node knows a higher promotion, or another
-            master by the same, or holds another claim, or is to be master and holds none; if
+            master by the same, or holds another claim, or becomes master and holds none; or if
             `master` is no Python member.
         """
 
@@ -126,21 +129,22 @@ class NodeHandle(Protocol):
         """
 
     async def repair(self, group: str, source: str | None) -> dict[str, Any]:
-        """Mend what is damaged of this node's log with `source`'s bytes (None: whoever has them).
+        """Mend what is damaged of this node's log with the bytes of `source` (None: of any member).
 
         Raises: RequestRefused(ERROR_BAD_REQUEST) for a `source` that is no other member;
             RequestRefused(ERROR_NOT_AVAILABLE) if the group is being repaired.
         """
 
     async def transfer_leader(self, group: str, node: str | None) -> dict[str, Any]:
-        """Have `node` (None: who has most of the log) lead a DLedger group that this node leads.
+        """Have `node` (None: the member with most of the log) lead a DLedger group that this one
+        leads.
 
-        Raises: NotMaster, with the leader's name; RequestRefused: why it did not come to that;
-            OutcomeUnknown: it may have come to that, or come yet.
+        Raises: NotMaster, with the leader's name. RequestRefused: this node leads on; the text says
+            why. OutcomeUnknown: the other node may lead, or may yet.
         """
 
     def request_stop(self) -> None:
         """Begin the ordered stop; returns at once."""
 
     def subscribe_events(self) -> EventSubscription:
-        """From now on; the caller closes it."""
+        """Subscribe to the events from now on; the caller closes the subscription."""

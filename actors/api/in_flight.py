@@ -1,4 +1,4 @@
-"""What a client has asked on one connection and is not yet answered, and the bounds on it."""
+"""The unanswered requests of one connection, and the bounds on them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class InFlight:
         self._unread_bytes -= size_bytes
 
     def take(self, request: int, size_bytes: int) -> None:
-        """It will be answered later."""
+        """Note that a request will be answered later."""
         self._taken[request] = size_bytes
         self._taken_bytes += size_bytes
 

@@ -1,4 +1,4 @@
-"""How much one node's API may hold, and for how long it waits."""
+"""The limits of one node's API: how much it may hold, and how long it waits."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ class ApiLimits:
     """Bounds of a node's API.
 
     Attributes:
-        clients: open at a time; a further one is closed when it has said hello.
-        members: likewise, of the cluster's nodes: their slots are taken by no client.
-        silent: that have not said hello; if too many come, the oldest is closed.
-        in_flight_requests: of one connection; further ones stay in its stream.
-        in_flight_bytes: frames of unanswered requests of one connection, likewise.
-        subscriptions: running tails and watches of one connection; `member_subscriptions` of one
-            of a node of the cluster.
-        hello_timeout_s: from the connection to its first request.
-        send_timeout_s: for one message to a client that does not read, and for the rest of a large
-            one from a client that stalls.
-        received_bytes: requests of all connections, unanswered or unfinished; above it their
-            streams are not read.
-        read_bytes: what is read for all connections and not yet sent; above it reads wait.
+        clients: how many clients may be connected; a further one is closed after its hello.
+        members: how many of the cluster's nodes may be; no client takes their slots.
+        silent: how many connections may be without a hello; of more, the oldest is closed.
+        in_flight_requests: unanswered requests of one connection; further ones stay in its stream.
+        in_flight_bytes: bytes of their frames, likewise.
+        subscriptions: running tails and watches of one client's connection.
+        member_subscriptions: the same for a connection of a node of the cluster.
+        hello_timeout_s: the time from the connection to its hello.
+        send_timeout_s: the time for one message to a client that does not read, and for the rest
+            of a large one from a client that stalls.
+        received_bytes: bytes of unanswered or unfinished requests of all connections; above it
+            their streams are not read.
+        read_bytes: bytes read for all connections and not sent yet; above it reads wait.
     """
 
     clients: int = API_CLIENTS
@@ -72,12 +72,12 @@ class ApiLimits:
 
 
 def limits_of(config: ClusterConfig, node: str) -> ApiLimits:
-    """What this node allows: `api_clients`, and beside them what the cluster itself connects.
+    """The limits of this node: `api_clients`, and beside them room for the cluster's connections.
 
-    These are a link from each other node of ours that has a group with it, twice: a connection may
-    be dead and not known to be, while the next one is there. The link watches what this node is in
-    each group, and its offsets. For each group there is one feed, a client as others (any member
-    may become master). Without room of their own, many groups would leave none for clients.
+    Each other node of ours that has a group with this one has a link, and room for two: one may be
+    dead and not known to be, while the next one is there. A link watches this node's role in each
+    group, and its offsets. For each group there is one feed, which is a client like others (any
+    member may become master). Without room of their own, many groups would leave none for clients.
     """
     groups = config.groups_of(node)
     return ApiLimits(

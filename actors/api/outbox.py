@@ -1,10 +1,11 @@
-"""What one connection has to send, as few messages as it takes, from two lines in turn.
+"""The frames that one connection has to send, in as few messages as possible, from two queues.
 
-Answers to requests are one line, pushes and what ends their subscriptions the other; each is in
-order. So an answer waits for one push at the most, which may be a thousand times as long.
+Answers to requests are one queue, pushes and the ends of their subscriptions the other. Each is
+sent in order, and they take turns, so an answer waits for one push at most, which may be a thousand
+times as long.
 
-Any task puts in; the connection's actor sends. It is bounded by the unanswered
-requests and the subscriptions of the connection: each has at most one frame here.
+Any task adds frames; the connection's actor sends them. The unanswered requests and the
+subscriptions of the connection bound it: each has at most one frame here.
 """
 
 from __future__ import annotations
@@ -22,7 +23,11 @@ from wire.api import gather as api_gather
 
 @attrs.define(eq=False)
 class _Waiting:
-    """One frame, encoded or not yet. `request`: the one that it answers."""
+    """One frame, encoded or not yet.
+
+    Attributes:
+        request: the number of the request that it answers.
+    """
 
     frame: api.Answer | bytes | str
     request: int | None
@@ -72,11 +77,11 @@ class Outbox:
         line.append(_Waiting(frame, request, room, sent))
 
     async def send(self, client: FrameSocket, timeout_s: float) -> str:
-        """Send what waits now; what comes meanwhile has to wait its turn, so that requests are
-        heard whatever is pushed.
+        """Send the frames that wait now; later ones wait for the next call, so that requests are
+        read between them.
 
         Args:
-            timeout_s: for each message.
+            timeout_s: how long each message may take.
 
         Returns: why the connection has ended by it; "" if it has not.
         """

@@ -34,19 +34,19 @@ _MEMBER = "member "
 
 
 def member_name(node: str) -> str:
-    """What a member says that it is."""
+    """The name by which a member's hello names it."""
     return _MEMBER + node
 
 
 @attrs.define(eq=False)
 class Slot:
-    """What one connection has.
+    """The slot of one connection.
 
     Attributes:
-        end: closes the connection, for that reason.
-        waits: whether something of it is unanswered, or it follows something.
-        asked_s: when it asked last.
-        is_member: it is another node's of the cluster.
+        end: closes the connection, for the given reason.
+        waits: whether it has unanswered requests or subscriptions.
+        asked_s: when its last request came.
+        is_member: whether it is the connection of another node of the cluster.
     """
 
     end: Callable[[str], None]
@@ -57,12 +57,12 @@ class Slot:
 
 @attrs.define
 class Slots:
-    """One node's.
+    """The slots of one node's API.
 
     Attributes:
         limits: how many there are.
-        members: the addresses of the cluster's nodes, by name.
-        now_s: the time that `Slot.asked_s` is of.
+        members: by name, the addresses of the cluster's nodes.
+        now_s: gives the time for `Slot.asked_s`.
     """
 
     limits: ApiLimits

@@ -1,7 +1,7 @@
-"""Where a node's Unix socket is: `api.sock` in its data directory, whatever the length of its path.
+"""The path of a node's Unix socket: `api.sock` in its data directory, however long that path is.
 
-Versions before put it into the folder for temporary files where the path has more than 107 bytes,
-under a name that anybody could take before, and the file `api.path` in the data directory said so.
+Earlier versions put it into the folder for temporary files if the path has more than 107 bytes,
+under a name that any program could take first, and wrote its path to `api.path`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ POINTER_NAME = "api.path"
 
 
 def api_socket_path(node_dir: str) -> str:
-    """Where the node in this data directory, an absolute path, listens."""
+    """The path at which the node in this data directory, an absolute path, listens."""
     return os.path.join(node_dir, SOCKET_NAME)
 
 
 def remove_pointer(disk: Disk, node_dir: str) -> None:
-    """What an older version said is not so any more.
+    """Remove the `api.path` of an older version, which is not true any more.
 
     Raises: ConfigError: it is no file. OSError.
     """

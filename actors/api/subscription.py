@@ -1,4 +1,4 @@
-"""What a client follows: a log, a group's offsets, the events. One task each, within its credit.
+"""Subscriptions of a client to a log, a group's offsets or the events: one task each, with credit.
 
 A subscription prepares one message at a time and hands it to its connection, which is the only
 sender; the next is prepared when that one is sent. So a slow client costs one message, whatever
@@ -33,7 +33,7 @@ Push: TypeAlias = Callable[[bytes | str], Awaitable[None]]
 
 @attrs.define(eq=False)
 class Credit:
-    """What a subscriber has said that it can take."""
+    """How much a subscriber has granted to be sent."""
 
     _left: int
     _granted: trio.Event = attrs.field(init=False, factory=trio.Event)
@@ -47,7 +47,7 @@ class Credit:
         self._granted.set()
 
     def take(self, amount: int) -> None:
-        """May go below zero by one message."""
+        """Use credit, which may fall below zero by one message."""
         self._left -= amount
 
     async def wait(self) -> None:
@@ -58,7 +58,7 @@ class Credit:
 
 
 def credit_of(request: Subscribe) -> Credit:
-    """What the request grants to begin with; watches need none."""
+    """The credit that a request grants to begin with; watches need none."""
     match request:
         case frames.Tail():
             return Credit(left=request.credit_bytes)

@@ -27,7 +27,7 @@ _KINDS: tuple[tuple[int, FileKind], ...] = (
 
 
 def kind_of(status: os.stat_result) -> FileKind:
-    """What lies there; symbolic links were followed."""
+    """The kind of file of this status, which was read through symbolic links."""
     found = stat.S_IFMT(status.st_mode)
     return next((kind for mode, kind in _KINDS if mode == found), "device")
 

@@ -57,7 +57,7 @@ _renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
 
 
 def _exchange(one: str, other: str) -> None:
-    """By renameat2, which glibc has since 2.28; ext4, XFS, Btrfs and tmpfs can."""
+    """Exchange two names by renameat2, in glibc since 2.28; ext4, XFS, Btrfs and tmpfs can."""
     if _renameat2 is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), one)
     paths = os.fsencode(one), os.fsencode(other)
@@ -81,7 +81,7 @@ def _free_files(path: str) -> int | None:
 
 
 def _of(path: str) -> os.statvfs_result:
-    """Of a file or folder that is there or to come."""
+    """The statistics of the file system of a path, which need not exist yet."""
     folder = path
     while not os.path.exists(folder):  # ends at the root, which exists
         folder = os.path.dirname(folder)
@@ -144,7 +144,7 @@ class LocalFile:
         return b"".join(parts)
 
     def data_from(self, offset: int) -> tuple[int, int]:
-        """As a file system says that knows its holes; what it has not yet written out is none."""
+        """Find data by the file system's knowledge of holes; unwritten pages count as data."""
         fd = self.fileno()
         try:  # the place that this moves is only what `read` and `write` go by
             start = os.lseek(fd, offset, os.SEEK_DATA)

@@ -26,7 +26,7 @@ _OTHERS: Final = 0o077
 
 
 class LocalSecretStore:
-    """This machine's; `SecretStore` of the protocols. Stateless."""
+    """The secrets on this machine's disk; implements `SecretStore`, and has no state."""
 
     def fresh(self, size: int) -> bytes:
         return secrets.token_bytes(size)
@@ -69,7 +69,7 @@ class LocalSecretStore:
 
 
 def _check_private(path: str, status: os.stat_result) -> None:
-    """Raises: ConfigError: somebody else may have read it, or have put it there."""
+    """Check that no other user can have read or made the file. Raises: ConfigError."""
     mode = stat.S_IMODE(status.st_mode)
     if status.st_uid not in (0, os.geteuid()):
         raise ConfigError(

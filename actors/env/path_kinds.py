@@ -1,7 +1,7 @@
-"""Whether what lies in a node's directory is of the kind that it has to be, asked before a start.
+"""Checks before a start that each path in a node's directory is a file, or a folder, as it must be.
 
-Upstream finds out where it opens the file, with a stack trace. Somebody who restored or copied a
-directory by hand gets one line for each such path here.
+Upstream finds out when it opens the file, with a stack trace. An operator who restored or copied a
+directory by hand gets one line for each wrong path here.
 """
 
 from __future__ import annotations
@@ -75,17 +75,17 @@ def kind_of(disk: Disk, path: str) -> FileKind | None:
 
 
 def is_file(disk: Disk, path: str) -> bool:
-    """There is something that holds no names."""
+    """Whether the path exists and is no folder."""
     return kind_of(disk, path) not in ("folder", None)
 
 
 def is_folder(disk: Disk, path: str) -> bool:
-    """There is something that holds names."""
+    """Whether the path exists and is a folder."""
     return kind_of(disk, path) == "folder"
 
 
 def is_bare(disk: Disk, path: str, depth: int = BARE_DEPTH) -> bool:
-    """There is a folder without a file in it, as somebody makes it who prepares links or mounts."""
+    """Whether it is a folder without any file, as an operator prepares it for links or mounts."""
     return (
         depth > 0
         and is_folder(disk, path)

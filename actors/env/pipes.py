@@ -41,7 +41,7 @@ class PipedBytes:
         return self._size
 
     def fill(self, socket_fd: int, max_bytes: int) -> int:
-        """Take more from the socket. Gives how many; 0 at the end of the stream.
+        """Take more from the socket. Returns: how many; 0 at the end of the stream.
 
         Raises: BlockingIOError if nothing is there now, or the pipe is full; OSError.
         """
@@ -92,7 +92,7 @@ class PipedBytes:
         return done
 
     def give_back(self) -> None:
-        """It was not needed: nothing is in it."""
+        """Give the pipe back, which was not needed and is empty."""
         assert not self._size
         fds, self._read_fd, self._write_fd = (self._read_fd, self._write_fd), -1, -1
         self._pool.give_back(fds)
@@ -137,20 +137,20 @@ class PipePool:
         return PipedBytes(self, *fds)
 
     def give_back(self, fds: tuple[int, int]) -> None:
-        """This pipe is empty."""
+        """Keep an empty pipe for the next use."""
         if self._closed:
             self.throw_away(fds)
         else:
             self._free.append(fds)
 
     def throw_away(self, fds: tuple[int, int]) -> None:
-        """Nobody needs this pipe, or there are bytes in it."""
+        """Close a pipe that is not needed any more, or that has bytes in it."""
         self._count -= 1
         for fd in fds:
             os.close(fd)
 
     def close(self) -> None:
-        """Harmless the second time."""
+        """Close the pipes; harmless if that was done."""
         self._closed = True
         while self._free:
             self.throw_away(self._free.pop())

@@ -39,7 +39,7 @@ class Held(Protocol):
     """
 
     def __len__(self) -> int:
-        """How many are still to be written."""
+        """How many bytes are still to be written."""
 
 
 class File(Protocol):
@@ -98,7 +98,7 @@ class LockedByOther(OSError):
 
 
 class LockedByUs(OSError):
-    """This process holds the lock already."""
+    """This process already holds the lock."""
 
 
 SYNC_PATHS_MAX = 64
@@ -120,7 +120,7 @@ class Syncer(Protocol):
         """
 
     def forget(self, paths: Sequence[str]) -> None:
-        """These were deleted or renamed: close them, for an open file keeps its blocks.
+        """Close files that were deleted or renamed, because an open file keeps its blocks.
 
         One that is being synced is closed when that sync has ended. Harmless for others.
         """
@@ -235,11 +235,11 @@ class ReceiveHalf(Protocol):
     """The receiving half of a stream. One task at a time."""
 
     async def receive_some(self, max_bytes: int) -> bytes:
-        """At least one byte, or b"" at the end of the stream."""
+        """Receive at least one byte; b"" at the end of the stream."""
 
     @property
     def hold_from_bytes(self) -> int:
-        """So many bytes that follow each other are cheaper to hold than to receive."""
+        """From how many bytes on it is cheaper to hold them than to receive them."""
 
     async def receive_held(self, max_bytes: int) -> bytes | Held:
         """As `receive_some`, but the bytes stay in the system as long as it has room for them.
@@ -276,7 +276,7 @@ class Stream(Protocol):
 class Listener(Protocol):
     @property
     def address(self) -> Address:
-        """Where it listens, with the port that the system chose if 0 was asked."""
+        """The address where it listens, with the port that the system chose for port 0."""
 
     async def accept(self) -> Stream:
         """The next connection. Never raises for a connection that failed before it was accepted."""
@@ -303,10 +303,10 @@ class Network(Protocol):
 
 
 class SecretStore(Protocol):
-    """What nobody else may know."""
+    """The source of secrets, and where they are kept."""
 
     def fresh(self, size: int) -> bytes:
-        """So many bytes that nobody can guess, and nobody has had before."""
+        """That many random bytes, which cannot be guessed."""
 
     def read(self, path: str) -> bytes | None:
         """The secret in this file; None: there is none that this process may read.
@@ -319,7 +319,7 @@ class SecretStore(Protocol):
 
 
 class NoSecretStore:
-    """Of a world in which nobody has anything to prove."""
+    """The secret store of a world without secrets, such as the simulator's."""
 
     def fresh(self, size: int) -> bytes:
         raise AssertionError("this world has no source of secrets")
@@ -335,7 +335,8 @@ class RunBeside(Protocol):
     """Runs plain work that takes long, and waits for no other part of the program."""
 
     async def __call__(self, work: Callable[[], T], /) -> T:
-        """What `work` gives or raises. It has ended when this returns, also after a cancellation.
+        """Run `work`, and return or raise what it does. It has ended then, even if this is
+        cancelled.
 
         It may run in a thread, so nothing that it uses may be used meanwhile. That pays where it
         gives Python's lock back, as a read and a CRC-32 of many bytes do.

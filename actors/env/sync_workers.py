@@ -217,7 +217,7 @@ async def _wait(done: int) -> None:
 
 
 def _sync_all(files: Sequence[tuple[int, int]]) -> None:
-    """All are tried. Raises: OSError: the first that failed."""
+    """Sync all files, even after a failure. Raises: OSError: of the first that failed."""
     failed: OSError | None = None
     for file, opcode in files:
         try:
@@ -229,7 +229,7 @@ def _sync_all(files: Sequence[tuple[int, int]]) -> None:
 
 
 def _context() -> tuple[ctypes.c_ulong, bool]:
-    """One that a worker has left, or a new one that is still to be set up."""
+    """A context that a worker has given back, or a new one that has to be set up."""
     try:
         return _idle.pop(), False
     except IndexError:

@@ -51,7 +51,7 @@ def memory_bytes(connections: int) -> int:
 
 @attrs.frozen
 class RPCBudget:
-    """One port's two pools, and who shares them: each connection there is, the oldest first."""
+    """The two pools of one port, and the connections that share them, the oldest first."""
 
     received: Pool = attrs.field(factory=lambda: Pool(RECEIVED_BYTES, RESERVED_BYTES))
     read: Pool = attrs.field(factory=lambda: Pool(READ_BYTES))
@@ -70,17 +70,17 @@ class RPCBudget:
 
 @attrs.define(eq=False)
 class Share:
-    """What one connection holds of both.
+    """What one connection holds of both pools.
 
     Args:
         held_bytes: bytes of requests that are unanswered, and of answers that are unsent, without
             answers to reads.
 
     Attributes:
-        end: closes the connection, for that reason.
-        is_member: it comes first.
+        end: closes the connection, for the given reason.
+        is_member: whether it is a member's, and so is served first.
         active_s: when it last began to wait for bytes.
-        unsent_read_bytes: at most so much of what is unsent are answers to reads.
+        unsent_read_bytes: how many of the unsent bytes are answers to reads, at most.
     """
 
     _budget: RPCBudget
@@ -123,7 +123,7 @@ class Share:
         self.settle()
 
     def prove(self) -> None:
-        """It has asked what only members ask."""
+        """Note that the connection has sent a request that only members send."""
         if not self.is_member:
             self.is_member = True
             self._look_again()
@@ -146,7 +146,7 @@ class Share:
         return min(max(needed_bytes, 0), RECEIVED_BYTES - RESERVED_BYTES)
 
     def _look_again(self) -> None:
-        """Whoever waits leaves its line: it needs nothing any more, or stands in another."""
+        """Wake what waits for room, which may need none any more, or wait in another queue."""
         if self._waits is not None:
             self._waits.cancel()
 
@@ -162,7 +162,7 @@ class Share:
         return True
 
     def encoded(self, cost_bytes: int, frame_bytes: int) -> None:
-        """It is a frame of so many bytes that waits to be sent; 0: it is none."""
+        """Note that an answer was encoded as a frame of so many bytes, to be sent; 0 for none."""
         if cost_bytes:
             kept_bytes = min(frame_bytes, cost_bytes)
             self._answering_bytes -= cost_bytes
@@ -170,7 +170,7 @@ class Share:
             self._budget.read.give_back(cost_bytes - kept_bytes)
 
     def sent(self, unsent_bytes: int) -> None:
-        """So much of all answers is still held to be sent."""
+        """Note how many bytes of answers are still to be sent."""
         gone_bytes = max(self.unsent_read_bytes - unsent_bytes, 0)
         if gone_bytes:
             self.unsent_read_bytes -= gone_bytes
@@ -179,7 +179,7 @@ class Share:
     # Both.
 
     def close(self) -> None:
-        """All comes back. Whoever waited for room has left its line by now."""
+        """Give all room back. Nothing of this connection waits for room any more."""
         assert self._waits is None
         self._budget.shares.pop(self, None)
         self._budget.received.give_back(self._taken_bytes)

@@ -1,12 +1,12 @@
-"""Where connections wait while too many come from one address: until they have spoken.
+"""Has streams wait for their first request while too many come from one address.
 
-A connection costs an actor, its feeders and two events. Each address has that for nothing so often
-(`FREE_BURST`, `FREE_PER_S`). Whoever comes above it gets a stream and a task, and becomes a
-connection when a whole request of its own is here, or the head of a large one: a member's first
-word comes with its connection, so a storm of junk from its own address does not shut it out. Of
-those who wait and are silent, the oldest makes way; who has spoken waits for room.
+A connection costs an actor, its feeders and two events. Each address may open so many at once
+(`FREE_BURST`, `FREE_PER_S`). A further stream gets a task only, and becomes a connection when its
+first request has come, or the head of a large one. A member sends its first request at once, so a
+storm of junk from its own address does not keep it out. Of the silent streams that wait, the oldest
+makes way; one that has sent a request waits for room.
 
-Upstream: none; dledger-all-0.3.1.2 serves whoever connects.
+There is no upstream: dledger-all-0.3.1.2 serves every connection.
 """
 
 from __future__ import annotations
@@ -119,12 +119,12 @@ class _Visitors:
 
 @attrs.define
 class Lobby:
-    """One port's.
+    """The streams of one port that wait.
 
     Args:
-        room: returns when there is room for one more.
-        let_in: has a stream become a connection.
-        turn_away: a stream was closed here, for that reason.
+        room: returns when there is room for one more connection.
+        let_in: makes a connection of a stream.
+        turn_away: called with each stream that was closed here, and the reason.
     """
 
     _room: Callable[[], Awaitable[None]]
@@ -165,7 +165,7 @@ class Lobby:
             await self._turn_away(stream, why)
 
     async def _listen(self, visitors: _Visitors, stream: Stream) -> tuple[Spoken | None, str]:
-        """What it said, or None and why it is closed."""
+        """Read the first request. Returns: it and ""; or None and why the stream is closed."""
         visitors.silent[stream] = ""
         try:
             spoken = await self._first_word(stream)

@@ -41,7 +41,7 @@ class OpenCalls(Generic[C]):
 
     @property
     def deadline_s(self) -> float:
-        """When the time of the next call is over; inf: none is open."""
+        """When the next open call times out; infinity if none is open."""
         heap, known = self._heap, self._open
         while heap and known.get(heap[0][1], (math.nan,))[0] != heap[0][0]:
             heapq.heappop(heap)

@@ -57,7 +57,7 @@ class Received:
 
 @attrs.frozen(kw_only=True)
 class StreamEnded:
-    """No more frames will come, or none will leave. Sent at least once for each stream."""
+    """No more frames will come, or none can be sent. It is sent at least once for each stream."""
 
     number: int
     reason: str
@@ -122,7 +122,7 @@ class FrameStream:
         return self.unsent_bytes + self._sent_of_rest_bytes
 
     def put(self, frame: bytes) -> None:
-        """Have an encoded frame sent behind those that wait."""
+        """Add an encoded frame to those that wait to be sent."""
         self._waiting.append(frame)
         self.unsent_bytes += len(frame)
 
@@ -185,7 +185,7 @@ class FrameStream:
             self._on_sent()
 
     def _piece(self) -> bytes:
-        """Frames that leave together."""
+        """The frames that are sent together next."""
         waiting = self._waiting
         first = waiting.popleft()
         size_bytes = len(first)
@@ -230,7 +230,7 @@ class FrameStream:
             await self._deliver(Received(number=self.number, frames=step, size_bytes=size_bytes))
 
     async def _some(self, begun_bytes: int) -> bytes:
-        """What one receive gives; what is waited for here alone counts against `_rest_s`."""
+        """Receive some bytes; only the wait for them counts against `_rest_s`."""
         if begun_bytes <= SMALL_BYTES:
             return await self._receive.receive_some(RECEIVE_BYTES)
         begun_s = trio.current_time()

@@ -120,7 +120,7 @@ class Alarm:
 
 
 class _Ring:
-    """One time at which an alarm is to ring."""
+    """One time at which an alarm has to ring."""
 
     __slots__ = ("_alarm", "answered")
 

@@ -69,7 +69,7 @@ UPSTREAM_POLL_S = 0.1
 
 
 def group_tree(setup: GroupSetup) -> SupervisorSpec:
-    """One group on one node, master or slave."""
+    """The tree of one group on one node, master or slave."""
     is_master = setup.group.master == setup.node
     return SupervisorSpec(
         strategy=Strategy.REST_FOR_ONE,
@@ -131,7 +131,7 @@ def master_ha(setup: GroupSetup) -> tuple[ChildSpec, ...]:
 
 
 def slave_ha(setup: GroupSetup) -> tuple[ChildSpec, ...]:
-    """A slave's replication, which stands behind its storage."""
+    """The children of a slave's replication, which follow its storage."""
     group, registry, paths = setup.group, setup.registry, setup.paths
     settings = ClientSettings(
         own_host=setup.address_of(setup.node),

@@ -268,7 +268,7 @@ def _entry_dispatcher(setup: LedgerSetup, peer: str) -> EntryDispatcher:
 
 
 def _state_machine_caller(setup: LedgerSetup) -> tuple[ChildSpec, ...]:
-    """Not restarted: its end is the group's."""
+    """The child that runs the state machine. It is not restarted: its end is the group's."""
     if setup.machine is None:
         return ()
     start = partial(_machine_caller, setup, setup.machine)
@@ -336,7 +336,7 @@ def _state_maintainer(setup: LedgerSetup) -> StateMaintainer:
 
 
 def services(setup: LedgerSetup) -> Services:
-    """This member, as its server routes to it."""
+    """The actors of this member, to which its server routes requests."""
     registry, paths = setup.registry, setup.paths
     caller = None if setup.machine is None else registry.ref(paths.state_machine_caller)
     return Services(
@@ -352,7 +352,7 @@ def services(setup: LedgerSetup) -> Services:
 
 
 def shared_server(setups: tuple[LedgerSetup, ...]) -> SupervisorSpec:
-    """What serves the groups of one node that share a port, as upstream's proxy does."""
+    """The server of the groups of one node that share a port, as upstream's proxy is one."""
     return rpc_server(_server_settings(setups))
 
 

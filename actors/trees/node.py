@@ -27,12 +27,12 @@ from actors.runtime import (
 
 @attrs.frozen(kw_only=True)
 class GroupTrees:
-    """What runs on a node for its groups of one mode.
+    """The children of a node for its groups of one mode.
 
     Attributes:
-        ahead: what starts before all groups and stops behind them.
-        groups: one child for each, as `group_child` makes it.
-        behind: what starts behind all groups and stops first.
+        ahead: those that start before all groups and stop after them.
+        groups: one child for each group, as `group_child` makes it.
+        behind: those that start after all groups and stop first.
     """
 
     ahead: tuple[ChildSpec, ...] = ()

@@ -237,7 +237,7 @@ class AppendEncoder:
         return span
 
     def take_back(self, batch: AppendBatch) -> None:
-        """Nothing of the batch was written: its queue offsets are free again."""
+        """Free the queue offsets of a batch of which nothing was written."""
         self._restore(batch._old_offsets)
 
     def _encode(

@@ -110,7 +110,7 @@ class Watches:
 
     @property
     def news_within_s(self) -> float:
-        """For `ActorContext.limit_delay`."""
+        """How long news may wait at most, for `ActorContext.limit_delay`."""
         return NEWS_WITHIN_S if self._held else math.inf
 
     def add(self, request: WatchOffsets) -> None:
@@ -142,8 +142,9 @@ _ASK_TIMEOUT_S: Final = 5.0
 
 @attrs.define
 class AcknowledgedMark:
-    """Up to where readers may see one log. It lives as long as the group's tree, so that no crash
-    of one actor in it takes back what was shown once.
+    """The offset up to which readers may see one log.
+
+    It is kept as long as the group's tree, so that no crash of an actor takes back what was shown.
 
     Group transfer raises it before it answers an append; on a slave the pull service does, when it
     hears of the master's.
@@ -345,7 +346,7 @@ class PullService(Actor[Message]):
         return 0
 
     def _not_a_record(self, start: int, stopped: Scanned) -> Exception:
-        """Where a file begins, or a filler, a record begins too, or another file follows."""
+        """The error where no record begins; at the start of a file or filler it is damage."""
         unwritten = stopped.stop is Stop.UNWRITTEN
         reason = "nothing is written there" if unwritten else stopped.reason or stopped.stop.name
         if stopped.stop is Stop.BLANK:

@@ -93,7 +93,7 @@ class RawSession:
     async def write(
         self, log: CommitLog, messages: Sequence[AppendRaw], why_not: str
     ) -> RawWritten:
-        """One after the other, until one is refused. Waits for the disk where a page is sealed.
+        """Write messages in order, until one is refused. It waits for the disk to seal a page.
 
         Args:
             why_not: refuses all; "" if nothing does.

@@ -176,7 +176,7 @@ class FileEnd:
 
     @property
     def goes_on(self) -> bool:
-        """The next file continues it."""
+        """Whether the log goes on in the next file."""
         return self.ending in (Ending.FULL, Ending.BLANK)
 
 

@@ -1,4 +1,4 @@
-"""Before a store opens: what its log has beyond an offset is set aside, for a slave's `resync`.
+"""Sets aside what a log has beyond an offset, before its store opens, for a slave's `resync`.
 
 Whoever asks for it remembers that until the store has opened, so a start that was interrupted does
 it again: every step may be repeated, and what was moved stays moved. Nothing is deleted: it lies in

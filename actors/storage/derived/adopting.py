@@ -62,7 +62,7 @@ def adopted(
 def adopt(
     disk: Disk, layout: StoreLayout, group: ClassicGroup, log_end_bytes: int
 ) -> Generator[None, None, None]:
-    """Before the first start on a store that another program stopped in order: take its word.
+    """Take over what another program has derived, at the first start on a store that it stopped.
 
     Without enough of it nothing is written, and all is derived from the log.
     """

@@ -56,7 +56,7 @@ _CHUNK_BYTES = 1 << 20
 
 @attrs.define
 class ConsumeQueues:
-    """All queues of one store. One owner, the dispatcher.
+    """All queues of one store. The dispatcher owns them.
 
     Attributes:
         folder: absolute path of `consumequeue/`.
@@ -136,7 +136,7 @@ class ConsumeQueues:
         self._filled.add((topic, queue_id))
 
     def remove(self, topic: str, queue_id: int) -> int:
-        """Delete a queue, which begins anew. Gives how many units it had."""
+        """Delete a queue, which begins anew. Returns: how many units it had."""
         queue = self._queues.pop((topic, queue_id))
         self._units_count -= queue.units_count
         for base in queue.bases:

@@ -70,7 +70,7 @@ class Flush:
     checkpoint: Checkpoint
 
     def with_later(self, later: Flush | None) -> Flush:
-        """Both, where the sync of the first may not have begun."""
+        """Both flushes as one, if the sync of the first has not begun."""
         if later is None:
             return self
         return attrs.evolve(later, paths=(*self.paths, *later.paths))
@@ -138,7 +138,7 @@ class DerivedFiles:
         self.index.with_tag_keys = self.version >= WITH_TAG_KEYS
 
     def recover(self, log_min_bytes: int, limit_bytes: int) -> Generator[None, None, int]:
-        """Load all files. Gives the offset from which the log is to be dispatched.
+        """Load all files. Returns: the offset from which the log is to be dispatched.
 
         Args:
             limit_bytes: end of what may be dispatched; nothing derived from behind it is kept.
@@ -405,7 +405,7 @@ class DerivedFiles:
         return (*self.queues.take_gone(), *self.index.take_gone())
 
     def end_flush(self, flush: Flush) -> None:
-        """Its paths are durable: write it down. So is the state before, which is one of them."""
+        """Write a flush down, because its paths are durable; the state before is one of them."""
         self.durable_bytes = self.flushed_bytes
         if not self._side.note(flush.state.values()):
             return  # the state before is the newest one still; the next flush writes it down
@@ -426,8 +426,9 @@ class DerivedFiles:
             self._checkpoint = checkpoint
 
     def leave_ends(self) -> Generator[None, None, None]:
-        """At an ordered stop, behind its flush: spare the next start the search for each queue's
-        end, if all is dispatched and there is room. Yields after every few queues.
+        """At an ordered stop, after its flush: write the ends of all queues for the next start.
+
+        It is done if all is dispatched and there is room. Yields after every few queues.
         """
         state, queues = self._state, self.queues
         if state is None or state.dispatched_bytes != state.seen_bytes:

@@ -1,4 +1,4 @@
-"""What is to be mended in consume queues and index files, as the scrub has found it, and doing it.
+"""Mends consume queues and index files where the scrub has found damage.
 
 The scrub only reads; who owns the files writes, and only what is still as it was found: between the
 two a queue may have begun anew, or an entry may have been added.

@@ -61,7 +61,7 @@ _COUNT_MAX = (1 << 63) - 1
 
 @attrs.frozen(kw_only=True)
 class DispatchState:
-    """One flush.
+    """The state of one flush.
 
     Attributes:
         dispatched_bytes: all records that end at or below it have their units and entries.
@@ -120,7 +120,7 @@ class DispatchState:
         return found
 
     def up_to(self, offset_bytes: int) -> DispatchState:
-        """The same without what is derived from records behind the offset."""
+        """The same state without what is derived from records after the offset."""
         if offset_bytes >= self.dispatched_bytes:
             return self
         return attrs.evolve(self, dispatched_bytes=offset_bytes, units_count=UNKNOWN_COUNT)

@@ -211,7 +211,7 @@ _LONG_MAX = 2**63 - 1
 
 @attrs.define
 class IndexFiles:
-    """All index files of one store. One owner, the dispatcher.
+    """All index files of one store. The dispatcher owns them.
 
     Attributes:
         folder: absolute path of `index/`.
@@ -344,7 +344,7 @@ class IndexFiles:
         return tuple(found)
 
     def trim(self, log_min_bytes: int) -> int:
-        """Delete files whose last record is gone from the log, never the newest. Gives how many."""
+        """Delete files whose last record has expired, never the newest. Returns: how many."""
         deleted = 0
         while len(self._files) > 1 and self._files[0].header.end_offset < log_min_bytes:
             self._remove(self._files.pop(0))

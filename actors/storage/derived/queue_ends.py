@@ -1,4 +1,4 @@
-"""Where the consume queues of a store end, left by an ordered stop: the file `queue_ends`.
+"""The file `queue_ends`, in which an ordered stop keeps where the consume queues of a store end.
 
 A start looks for the end of each queue, which takes 10 s and more where there are tens of
 thousands. After an ordered stop it reads them all from one table instead. The table is believed
@@ -60,7 +60,7 @@ _STEP = 8 * QUEUES_PER_STEP
 
 
 class QueueFilesGone(Exception):
-    """Somebody has removed files of a queue, and not the last one."""
+    """Files of a queue were removed, and not the last one."""
 
 
 def write_queue_ends(

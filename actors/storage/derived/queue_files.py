@@ -107,7 +107,7 @@ class QueueGap(Exception):
 
 @attrs.define
 class Queue:
-    """One queue's files and ends.
+    """The files and the ends of one queue.
 
     Attributes:
         folder: absolute path, `consumequeue/TOPIC/QUEUE_ID`.
@@ -128,7 +128,7 @@ class Queue:
 
     @property
     def units_count(self) -> int:
-        """The same, of a queue that has a unit; else 0: what the dispatch state counts."""
+        """The end of a queue that has a unit, else 0, as the dispatch state counts it."""
         return self.next_offset if self.end_bytes >= 0 else 0
 
 

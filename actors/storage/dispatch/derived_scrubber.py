@@ -81,7 +81,7 @@ class DerivedWalk:
         return self.read_bytes + self.queues.read_bytes + index
 
     def step(self, min_bytes: int, limit_bytes: int) -> Generator[None, None, list[Mend]]:
-        """Compare the next records; gives what is damaged. At the walk's end `is_done` is set.
+        """Compare the next records. Returns: what is damaged. At the walk's end `is_done` is set.
 
         Args:
             min_bytes, limit_bytes: records between them have their units and entries.
@@ -365,7 +365,7 @@ class DerivedScrubber(Actor[_Inbox]):
         )
 
     def _mend(self, until_bytes: int) -> None:
-        """From records whose bytes are what was written; from others later, once they are again."""
+        """Mend from records whose bytes are what was written; from others once they are mended."""
         mends = tuple(
             each
             for each in self._mends

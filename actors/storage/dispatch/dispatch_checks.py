@@ -61,13 +61,13 @@ class DispatchChecks:
         self._approval.is_bad(0, 0.0)  # ask at once
 
     def limit(self, at_bytes: int, limit_bytes: int, now_s: float) -> int:
-        """Up to where may be read from `at_bytes` on."""
+        """The offset up to which the log may be read from `at_bytes` on."""
         if self.scrubber is None or self._is_ending_with(at_bytes):
             return limit_bytes
         return min(limit_bytes, self._approval.limit(at_bytes, now_s)[0])
 
     def begin_ask(self, at_bytes: int, now_s: float) -> int | None:
-        """From where is to be compared now; None: nothing is."""
+        """The offset from which on bytes have to be compared now; None: none have to be."""
         if self.scrubber is None or self._is_asking or self._is_ending_with(at_bytes):
             return None
         start = self._approval.ask_from(at_bytes, now_s)
@@ -75,11 +75,11 @@ class DispatchChecks:
         return start
 
     def _is_ending_with(self, at_bytes: int) -> bool:
-        """It ends, and from there on all is new."""
+        """Whether what was compared ends there, and all after it is new."""
         return self._is_ending and self._old_bytes is not None and at_bytes >= self._old_bytes
 
     def answered(self, start: int, outcome: Checked | Exception, now_s: float) -> float:
-        """In how many seconds to ask again; 0: when more is needed."""
+        """Take the scrubber's answer. Returns: in how many seconds to ask again; 0: when needed."""
         self._is_asking = False
         if isinstance(outcome, Exception):
             self._approval.is_bad(start, now_s + ASK_AGAIN_S)
@@ -92,7 +92,7 @@ class DispatchChecks:
         return RECHECK_S
 
     def look_again(self) -> None:
-        """Something was mended: ask at once."""
+        """Ask again at once, because something was mended."""
         if self.damaged_bytes is not None:
             self._approval.is_bad(self.damaged_bytes, 0.0)
 

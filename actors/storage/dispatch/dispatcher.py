@@ -103,8 +103,9 @@ class Lookups:
         return None
 
     def units(self, request: LookupQueue) -> Generator[None, None, QueueUnits]:
-        """Up to the first that is damaged, so that nobody takes another record for it. Yields after
-        every few units. Raises: QueueGap, OSError.
+        """The units up to the first damaged one, which could lead to another record.
+
+        Yields after every few units. Raises: QueueGap, OSError.
         """
         queues, key = self.files.queues, (request.topic, request.queue_id)
         least = queues.min_offset(*key, self.proof.min_bytes)
@@ -142,7 +143,7 @@ class Lookups:
         )
 
     def scrub_range(self, limit_bytes: int) -> ScrubRange:
-        """What there is to be scrubbed, up to there."""
+        """The answer to a ScrubRange request: what has to be scrubbed, up to `limit_bytes`."""
         index, suspects = self.files.index, tuple(self._suspects.items())
         self._suspects.clear()
         name, header = index.newest()
@@ -288,7 +289,7 @@ class Dispatcher(Actor[_Inbox]):
         await stepped(self._files.leave_ends())
 
     async def _dispatch_rest(self, until_s: float) -> None:
-        """Until then; the scrubber has stopped already, so what is old is compared here."""
+        """Dispatch until then. The scrubber has stopped, so old bytes are compared here."""
         self._checks.end()
         folder, size = self.layout.digests, self._reader.segment_bytes
         check = LogCheck(
@@ -389,7 +390,7 @@ class Dispatcher(Actor[_Inbox]):
             await self.store.tell(SetFloor(offset_bytes=floor))
 
     async def _go_on(self) -> None:
-        """One slice; then everybody has a turn, so that what copies shows how fast it can."""
+        """Dispatch one slice; then other tasks run, so that copying shows how fast it can be."""
         began_s, at, limit = self.ctx.now_s(), self._at_bytes, self._limit_bytes
         if self.ctx.timers.active("pause"):
             return
@@ -490,7 +491,7 @@ class Dispatcher(Actor[_Inbox]):
         self.ctx.emit(events.QueueRebuilt(topic=gap.topic, queue_id=gap.queue_id))
 
     async def _look_at_mended(self) -> None:
-        """Not while a flush runs: its end says that all is derived."""
+        """Derive mended ranges anew, unless a flush runs, whose end says that all is derived."""
         while self._mended and self._in_flight is None:
             message = self._mended.pop()
             files, log, most = self._files, self._reader, self.group.record_bytes_max
@@ -552,7 +553,7 @@ class Dispatcher(Actor[_Inbox]):
     # ---- lookups ----
 
     def _looking(self) -> Lookups:
-        """As far as the log reaches now."""
+        """A lookup up to the log's present end."""
         proof = self._lookups.proof
         proof.min_bytes, proof.limit_bytes = self._min_bytes, self._limit_bytes
         return self._lookups

@@ -100,7 +100,7 @@ class Rederive:
 
 @attrs.frozen(kw_only=True)
 class ScrubRange:
-    """What there is to be scrubbed.
+    """What has to be scrubbed.
 
     Attributes:
         min_bytes, limit_bytes: records between them have their units and entries.

@@ -239,7 +239,7 @@ class IndexScrub:
         return found
 
     def finish(self) -> Generator[None, None, list[Mend]]:
-        """At the end of a round: what is left, and the slots of the newest file."""
+        """End a round: judge the rest, and the slots of the newest file."""
         found: list[Mend] = []
         if self._is_over:
             return found
@@ -321,7 +321,7 @@ class IndexScrub:
     # ---- judging ----
 
     def _judge(self, found: list[Mend]) -> Generator[None, None, None]:
-        """All up to the last entry that is where it should be."""
+        """Judge all entries up to the last one that is where it should be."""
         due, stored = self._due, self._stored
         at, position = yield from self._same(0, 0, found)
         if at < len(due):
@@ -339,7 +339,7 @@ class IndexScrub:
     def _same(
         self, at: int, position: int, found: list[Mend]
     ) -> Generator[None, None, tuple[int, int]]:
-        """As long as the next entry is the one that is due. Gives where it is not."""
+        """As long as the next entry is the one that is due. Returns: where it is not."""
         due, stored = self._due, self._stored
         while at < len(due) and position < len(stored) and due[at].entry == stored[position].entry:
             yield from self._take(stored[position], due[at], found)
@@ -367,7 +367,7 @@ class IndexScrub:
                 yield from self._pass(each, found)
 
     def _judge_first(self, count: int, found: list[Mend]) -> Generator[None, None, None]:
-        """So many that are due stand in the first positions, as far as something else may not."""
+        """Judge the first positions, in which so many due entries must be."""
         due, position = self._due, 0
         for each in due[:count]:
             end = each.head.physical_offset
@@ -385,7 +385,7 @@ class IndexScrub:
         del due[:count], self._stored[:position]
 
     def _take(self, stored: _Stored, due: _Due, found: list[Mend]) -> Generator[None, None, None]:
-        """It is the entry that is due, or has to be, in its slot's chain."""
+        """Take a stored entry as the due one, and check it in its slot's chain."""
         at = yield from self._reach(stored, found)
         self._newest_head = at.last = due.head
         if at.unit == 1:
@@ -412,7 +412,7 @@ class IndexScrub:
         return (header.begin_ts or at.begin_ts) if at.first is None else at.first.store_ts
 
     def _pass(self, stored: _Stored, found: list[Mend]) -> Generator[None, None, None]:
-        """Nobody asks for it, or nobody can say what it should be."""
+        """Pass over a stored entry that no lookup finds, or whose right value is unknown."""
         at = yield from self._reach(stored, found)
         at.last = None
         if stored.data == _NO_UNIT:
@@ -506,7 +506,7 @@ class IndexScrub:
     def _end_file(
         self, at: _At, found: list[Mend], *, is_full: bool
     ) -> Generator[None, None, None]:
-        """All entries of a file were looked at: its slots, and its header."""
+        """End a file, all of whose entries were judged: judge its slots and its header."""
         used = 0
         for first in range(0, self.slots, SLOTS_PER_STEP):
             expected = at.newest[first : first + SLOTS_PER_STEP]

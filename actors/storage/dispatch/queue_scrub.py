@@ -42,7 +42,7 @@ HANDLES_MAX = 8
 
 @attrs.define(kw_only=True)
 class QueueScrub:
-    """One store's.
+    """One round over one store's queues.
 
     Attributes:
         folder: absolute path of `consumequeue/`.

@@ -1,4 +1,4 @@
-"""After a range of the log was mended: whether queues and index have what its records say.
+"""Checks, after a range of the log was mended, whether queues and index agree with its records.
 
 They were derived long before, as a rule, and are right. If they were derived from the damaged bytes
 (they were lost, and made anew), a record may have no unit, or one in another queue. Then all is
@@ -28,7 +28,7 @@ WHY: Final = "the log was damaged where they were derived from it, and is mended
 
 @attrs.frozen
 class MendedRanges:
-    """What is looked at.
+    """The mended ranges that are checked.
 
     Attributes:
         at_bytes: all below is derived.

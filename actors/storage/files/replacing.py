@@ -32,7 +32,7 @@ NO_EXCHANGE: Final = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 def spare_path(path: str) -> str:
-    """Where the reserve for a file lies."""
+    """The path of the reserve for a file."""
     return f"{path}.spare"
 
 
@@ -62,7 +62,7 @@ def replace_file(disk: Disk, path: str, data: bytes) -> None:
 
 @attrs.define
 class Replaced:
-    """One file, replaced again and again by one owner, at once or beside the loop.
+    """A file that one owner replaces again and again, at once or beside the loop.
 
     Attributes:
         path: absolute; it is there, and its spare's name is on the disk.
@@ -109,7 +109,7 @@ class Replaced:
             self._is_busy = False
 
     def close(self) -> None:
-        """Nothing may be under way."""
+        """Close the files. No replacement may be under way."""
         if self._syncer is not None:
             self._syncer.close()
 

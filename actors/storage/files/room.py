@@ -1,4 +1,4 @@
-"""What is done where a disk has no room, and how it is said.
+"""Notices that a disk has no room, says so for people, and waits for some.
 
 A file system may lack bytes, or inodes: then it takes no new file however empty it is. Whoever
 finds no room has changed nothing, says so once, and tries again until somebody has made some.
@@ -70,7 +70,7 @@ def why_no_room(disk: Disk, path: str, error: Exception) -> str:
 
 
 def why_failed(disk: Disk, path: str, error: OSError) -> str:
-    """The same, of any error of a disk."""
+    """For people: why an access failed, for any error of a disk."""
     return why_no_room(disk, path, error) if error.errno in NO_ROOM_CODES else str(error)
 
 

@@ -52,7 +52,7 @@ class SideFileDamaged(Exception):
 
 @attrs.define
 class SideFile:
-    """One side file, opened by its single owner.
+    """An open side file, with a single owner.
 
     Attributes:
         is_sealed: the newest values were written with a seal; what is written from now on is, or is
@@ -69,7 +69,7 @@ class SideFile:
     def open(
         cls, disk: Disk, path: str, count: int, *, older: int | None = None
     ) -> tuple[SideFile, tuple[int, ...] | None]:
-        """Open or create; gives the file and its newest values (None: it is new or was never
+        """Open or create. Returns: the file and its newest values (None: it is new or was never
         written).
 
         Args:

@@ -349,8 +349,9 @@ def may_be_torn(data: bytes | memoryview, pos: int) -> bool:
 
 @attrs.define(eq=False, kw_only=True)
 class LedgerStore(ABC):
-    """One member's log of entries, its term and vote, and its committed index. What is said here of
-    the log, the store alone changes.
+    """One member's log of entries, its term and vote, and its committed index.
+
+    Only the store changes it.
 
     Attributes:
         membership: whether it held what this member has acknowledged when it was opened; set then
@@ -458,7 +459,7 @@ class LedgerStore(ABC):
 
     @abstractmethod
     def delete_expired(self, floor_index: int, *, snapshot: bool = False) -> str | None:
-        """Delete the oldest file if it is to go by age or by room; gives the reason.
+        """Delete the oldest file if it is to go by age or by room. Returns: the reason.
 
         Args:
             floor_index: entries from here on are kept, and from the committed one on in any case.
@@ -501,7 +502,7 @@ class LedgerStore(ABC):
 
     @abstractmethod
     def begin_sync(self, *, whole: bool = False) -> SyncWork:
-        """What is to be synced now. One at a time, and each is given to `end_sync`.
+        """Begin a sync of what is not synced. There is one at a time; `end_sync` ends it.
 
         Args:
             whole: with what derives from the entries; once a second is enough.
@@ -509,7 +510,7 @@ class LedgerStore(ABC):
 
     @abstractmethod
     def end_sync(self, work: SyncWork) -> bool:
-        """The files of `work` are on the disk. Gives whether anything waits for a whole sync.
+        """The files of `work` are on the disk. Returns: whether anything waits for a whole sync.
 
         Raises: StorageError: as `append_as_leader`.
         """

@@ -58,7 +58,7 @@ def read_mark(disk: Disk, path: str) -> MarkValues | None:
 
 
 def need_mark(disk: Disk, path: str) -> MarkValues | None:
-    """The same for a start. Raises: CorruptLog: it cannot be read."""
+    """Read the mark as `read_mark`, for a start. Raises: CorruptLog: it cannot be read."""
     try:
         return read_mark(disk, path)
     except SideFileDamaged:

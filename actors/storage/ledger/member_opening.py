@@ -46,11 +46,11 @@ class MemberNote:
     take: Callable[[Membership], None]
 
     def lacks(self) -> None:
-        """Its log ends below what was committed there, or may. Raises: OSError."""
+        """Note that the log ends, or may end, below what was committed. Raises: OSError."""
         self.take(Membership.FORGOT)
 
     def opened(self, ledger: LedgerStore) -> None:
-        """Its term and vote are on the disk now, whatever was found; nobody has heard of them yet.
+        """Note that the member's term and vote are on the disk, before a message rests on them.
 
         A member whose log is empty is new, or has lost it; so it is until something else is noted.
         Raises: OSError; the store is closed.

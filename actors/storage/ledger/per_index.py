@@ -258,7 +258,7 @@ def sums_of(data: bytes, heads: Sequence[EntryHead]) -> bytes:
 
 
 def sums_at(data: bytes, spans: Sequence[tuple[int, int]]) -> bytes:
-    """The records of the entries that lie there in `data`."""
+    """The checksum records of the entries at these positions in `data`."""
     view = memoryview(data)
     crcs = [crc32(view[start:end]) for start, end in spans]
     return b"".join([SUM_RECORD.pack(crc, crc ^ CHECK_MASK) for crc in crcs])

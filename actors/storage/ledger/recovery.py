@@ -246,7 +246,7 @@ def first_of_log(disk: Disk, log: CommitLog) -> EntryHead | None:
 
 
 def need_first_of_log(disk: Disk, log: CommitLog) -> EntryHead:
-    """The same, where there is one for sure.
+    """The head of the first entry of a log that surely has one.
 
     Raises: CorruptLog: the oldest file is damaged where it begins.
     """

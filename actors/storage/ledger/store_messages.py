@@ -112,8 +112,10 @@ class Condemn:
 
 @attrs.frozen(kw_only=True)
 class Doubt:
-    """Somebody could not read these entries beside the writer, see `LedgerStore.verify`. If the
-    store cannot either it fails, and so does the node; otherwise it was a passing error. Conflated.
+    """A reader beside the writer could not read these entries, see `LedgerStore.verify`.
+
+    If the store cannot either, it fails, and so does the node; otherwise the error has passed.
+    Conflated.
     """
 
     index: int

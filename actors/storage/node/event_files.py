@@ -72,7 +72,7 @@ class EventFile:
 
     @property
     def date(self) -> str:
-        """Its day, from the name of the folder: "2026-01-31"."""
+        """The day of the file, from the name of its folder: "2026-01-31"."""
         return self.folder.rpartition("/dt=")[2].partition("/")[0]
 
 

@@ -56,7 +56,7 @@ class _Pending:
 
 @attrs.frozen(kw_only=True)
 class _Flush:
-    """Some events have waited long enough, or many wait."""
+    """Timer, or the sink: events have waited long enough, or many wait."""
 
 
 @attrs.frozen(kw_only=True)

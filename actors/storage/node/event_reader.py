@@ -124,7 +124,7 @@ def _read_file(disk: Disk, path: str, torn: bool) -> Iterator[LoggedEvent]:
 
 @attrs.define
 class _Boot:
-    """What is known of one boot while its events pass."""
+    """Collects the summary of one boot while its events are read."""
 
     first_seq: int = 0
     last_seq: int = 0

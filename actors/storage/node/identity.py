@@ -86,7 +86,7 @@ def next_shapes(
     source: str,
     identity: str,
 ) -> dict[str, LedgerShape]:
-    """What is to be remembered from this start on.
+    """The shapes that have to be saved from this start on.
 
     Args:
         known: what is remembered.
@@ -170,12 +170,12 @@ FORGOT: Final[Mapping[object, Forgot]] = {"": "", "log": "log", "all": "all"}
 
 
 def identity_path(directory: str) -> str:
-    """Where a node's identity is kept."""
+    """The path of a node's identity file."""
     return f"{directory}/identity.json"
 
 
 def events_path(directory: str) -> str:
-    """Where a node's events are kept."""
+    """The path of a node's event log."""
     return f"{directory}/events"
 
 
@@ -242,7 +242,7 @@ class NodeDirectory:
         return self.identity.boot
 
     def record(self, group: str) -> GroupRecord:
-        """What is remembered of a group."""
+        """The saved record of a group."""
         return self.identity.records.get(group, NEW_RECORD)
 
     def update(self, group: str, record: GroupRecord) -> None:
@@ -372,7 +372,7 @@ def read_identity(disk: Disk, path: str) -> Identity | None:
 
 
 def read_raw_identity(disk: Disk, node_dir: str) -> dict[str, Any]:
-    """All that a node's identity.json says, also what this version does not know."""
+    """All keys of a node's identity.json, also those that this version does not know."""
     found: dict[str, Any] = json.loads(read_bytes(disk, identity_path(node_dir), RAW_BYTES_MAX))
     return found
 
@@ -419,7 +419,7 @@ def _parse(found: dict[str, Any]) -> Identity:
 
 
 def seeding_path(directory: str) -> str:
-    """Its name until a seed has made all the rest."""
+    """The path of the identity file until a seed has made all the rest."""
     return f"{identity_path(directory)}.seeding"
 
 

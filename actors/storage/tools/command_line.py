@@ -205,7 +205,7 @@ async def _truncate(env: Env, command: arguments.Truncate) -> int:
 
 
 async def _agreed(question: str) -> bool:
-    """Raises: ConfigError: nobody is there to be asked."""
+    """Ask the user. Raises: ConfigError: standard input is no terminal."""
     if not sys.stdin.isatty():
         raise ConfigError("--yes: expected where standard input is no terminal, found nothing")
     sys.stderr.write(f"{question} [y/N] ")
@@ -474,7 +474,7 @@ def _copy_object(copied: Any) -> dict[str, Any]:
 
 
 def step_line(step: Step, seconds: float, bytes_done: int) -> str:
-    """One line of progress.
+    """A line about the progress of a step.
 
     Args:
         seconds: since the beginning.

@@ -88,7 +88,7 @@ class Copied(Protocol):
 
 @attrs.frozen(kw_only=True)
 class Limit:
-    """Where a group's copy ends, at the latest.
+    """The highest end that a group's copy may have.
 
     Attributes:
         end_bytes: below it nothing changes any more, but for what expires.
@@ -249,7 +249,7 @@ class LogCopy:
 
 
 def verify_group(disk: Disk, log_folder: str, group: BackedUpGroup) -> Work[list[str]]:
-    """Compare a log's files in a backup with its manifest. Gives what differs, one line each."""
+    """Compare a log's files in a backup with its manifest. Returns: what differs, one line each."""
     wrong, total = [], group.end_bytes - group.first_bytes
     for each in group.files:
         path, crc = segment_path(log_folder, each.base_bytes), 0

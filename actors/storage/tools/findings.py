@@ -91,7 +91,7 @@ class Findings:
 
 @attrs.define(kw_only=True)
 class Report(ABC):
-    """One store, checked. Each mode has a class of its own.
+    """The findings about one store. Each mode has a subclass.
 
     Attributes:
         mode: which of `actors.storage.kinds.KINDS` it is of.
@@ -115,7 +115,7 @@ class Report(ABC):
 
     @property
     def is_good(self) -> bool:
-        """No damage, and nothing to be mended."""
+        """Whether there is no damage, and nothing to be mended."""
         return not self.findings.damage_count and not self.findings.mend_count
 
     @property

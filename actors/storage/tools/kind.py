@@ -1,4 +1,4 @@
-"""What the tools do with a mode's stores: one value for each, which its `StoreKind` gives."""
+"""What the tools need of a mode; its `StoreKind` has the value."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Seeding:
     Attributes:
         problems: where a cluster file has no position for it; given the file, the node, the group's
             name there, and what the backup has.
-        copy: makes the store; given what the backup has, and its root there and here. Gives the
+        copy: makes the store; given what the backup has, and its root there and here. Returns: the
             bytes copied.
     """
 

@@ -40,7 +40,7 @@ MANIFEST_BYTES_MAX: Final = 64 << 20
 
 @attrs.frozen(kw_only=True)
 class Manifest:
-    """All of it. See the module's table; `copies` are the lists of all modes."""
+    """A whole manifest. See the module's table; `copies` are the lists of all modes."""
 
     cluster: str
     node: str
@@ -50,7 +50,7 @@ class Manifest:
     copies: tuple[Copied, ...]
 
     def copy_of(self, store: FoundStore) -> Copied | None:
-        """What it says of a store in the backup."""
+        """The entry of a store in the backup; None if it has none."""
         same = (each for each in self.copies if (each.mode, each.name) == (store.mode, store.name))
         return next(same, None)
 

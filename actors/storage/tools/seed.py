@@ -27,7 +27,7 @@ from actors.storage.tools.manifest import Manifest
 
 @attrs.frozen(kw_only=True)
 class Seed:
-    """What is to be made.
+    """The directory that is to be made.
 
     Attributes:
         backup: absolute path of the backup.
@@ -46,7 +46,7 @@ class Seed:
 
     @property
     def groups(self) -> tuple[tuple[str, Copied], ...]:
-        """Each that can be seeded, with the name that it will have."""
+        """The groups that can be seeded, each with the name that it will have."""
         copies = seedable(self.manifest)
         return tuple((self.group or copied.name, copied) for copied in copies)
 
@@ -98,7 +98,7 @@ def check_free(disk: Disk, seed: Seed) -> None:
 
 
 def seed_node(disk: Disk, seed: Seed) -> Work[int]:
-    """Make the directory. Gives the bytes copied. `check_free` has been called.
+    """Make the directory. Returns: the bytes copied. `check_free` has been called.
 
     Raises: CorruptLog: the backup is not what its manifest says. OSError. Either way no node starts
         there.

@@ -134,7 +134,7 @@ def odd_files(disk: Disk, store: FoundStore, bases: Sequence[int]) -> list[str]:
 
 
 def odd_in(disk: Disk, folder: str, size: int, bases: Sequence[int]) -> list[str]:
-    """The same of the files of `size` bytes in a folder."""
+    """What is wrong with the files of `size` bytes in a folder, one line each."""
     wrong = []
     for number, base in enumerate(bases):
         path = segment_path(folder, base)

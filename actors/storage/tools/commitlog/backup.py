@@ -96,7 +96,7 @@ def copy_group(
 
 @attrs.define
 class _Copying:
-    """One group."""
+    """Copies one group."""
 
     _disk: Disk
     _store: GroupStore
@@ -179,7 +179,7 @@ def seed_problems(config: ClusterConfig, node: str, name: str, group: BackedUpGr
 
 
 def seed_group(disk: Disk, group: BackedUpGroup, source_root: str, root: str) -> Work[int]:
-    """Make a store of what a backup has. Gives the bytes copied.
+    """Make a store of what a backup has. Returns: the bytes copied.
 
     Raises: CorruptLog: the backup is not what its manifest says. OSError.
     """
@@ -198,7 +198,7 @@ def seed_group(disk: Disk, group: BackedUpGroup, source_root: str, root: str) ->
 
 
 def _remove_files(disk: Disk, layout: StoreLayout) -> None:
-    """Those that a run made which was killed."""
+    """Remove the files of a run that was killed."""
     paths = [segment_path(layout.commit_log, b) for b in segment_bases(disk, layout.commit_log)]
     for path in (*paths, layout.synced):
         if disk.exists(path):

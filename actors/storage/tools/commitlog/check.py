@@ -164,7 +164,7 @@ class _Check:
         report.findings.note(f"queues and index reach {dispatched}: the next start does the rest")
 
     def _merge(self, log_is_good: bool) -> None:
-        """What is wrong with derived files counts if the log is right; else it follows."""
+        """Add the findings about derived files; they count only if the log is right."""
         derived, findings = self._derived_findings, self._report.findings
         if log_is_good:
             findings.add(derived)
@@ -372,7 +372,7 @@ class _Check:
         return self._options.is_running and not self._disk.exists(path)
 
     def _judge(self, bases: list[int]) -> Work[None]:
-        """What it means where the records do not go on."""
+        """Judge the position where the records do not go on."""
         if self._options.is_running:
             self._judge_running()
         elif self._is_odd:  # recovery looks at files as they have to be
@@ -475,7 +475,7 @@ class _Check:
         )
 
     def _is_torn(self, first: FileEnd) -> bool:
-        """Without a mark: an ordered stop tears nothing, and no record follows a torn one."""
+        """Whether a record may be torn, without a mark: no ordered stop, and nothing follows it."""
         if self._report.mark_bytes is not None:
             return True
         leftover = first.ending is Ending.UNWRITTEN

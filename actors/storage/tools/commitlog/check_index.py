@@ -187,7 +187,7 @@ class IndexCheck:
         self._next = self._ahead.popleft() if self._ahead else next(self._entries, None)
 
     def finish(self, log_end_bytes: int) -> Generator[None, None, None]:
-        """What is left belongs to no record, or to one behind the log's end."""
+        """Judge the entries that remain: of no record, or of one after the log's end."""
         behind = 0
         while self._next is not None:
             if self._next.offset < log_end_bytes:

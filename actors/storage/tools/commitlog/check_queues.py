@@ -68,7 +68,7 @@ class QueueRange:
     more: int = 0
 
     def begin_anew(self, offset_bytes: int) -> int:
-        """Older records need no units. Gives how many differences are kept no longer."""
+        """Older records need no units. Returns: how many differences are kept no longer."""
         dropped = len(self.differences)
         self.first, self.next, self.gaps = 0, 1, 0
         self.begun_bytes, self.differences, self.more = offset_bytes, [], 0
@@ -218,7 +218,7 @@ class QueueCheck:
     def finish(
         self, log_min_bytes: int, log_end_bytes: int, *, log_is_whole: bool
     ) -> Generator[None, None, int]:
-        """Look for units without a record. Gives the number of queues.
+        """Look for units without a record. Returns: the number of queues.
 
         Args:
             log_end_bytes: units of what was cut off behind it are cut by the next start.

@@ -92,7 +92,7 @@ class Truncation:
 
     Attributes:
         plan: for whoever decides.
-        carry_out: cuts; gives the folder that keeps what was cut, None if nothing was.
+        carry_out: cuts. Returns: the folder that keeps what was cut, None if nothing was.
     """
 
     plan: TruncationPlan

@@ -99,7 +99,7 @@ class BackedUpLedger:
 
 @attrs.frozen(kw_only=True)
 class LedgerLimit(Limit):
-    """Where a member's copy ends.
+    """The end that a member's copy may have.
 
     Attributes:
         end_index: of its last entry; -1 without any, and `end_bytes` is 0.
@@ -186,7 +186,7 @@ def copy_ledger(
 
 @attrs.define
 class _LedgerCopy:
-    """One member's."""
+    """Copies one member's log."""
 
     _disk: Disk
     _ledger: GroupLedger
@@ -230,7 +230,7 @@ class _LedgerCopy:
         )
 
     def _read_through(self, bases: list[int]) -> Work[int]:
-        """Whether the copy is one log up to its end. Gives the index of its first entry."""
+        """Whether the copy is one log up to its end. Returns: the index of its first entry."""
         limit, name = self._limit, self._ledger.name
         if limit.end_index < 0:
             return -1
@@ -254,7 +254,7 @@ class _LedgerCopy:
     # ---- snapshots ----
 
     def _snapshots(self) -> Work[list[int]]:
-        """Copy those that stand for entries of the copy. Gives their indexes, the newest first."""
+        """Copy the snapshots of entries in the copy. Returns: their indexes, the newest first."""
         disk, limit = self._disk, self._limit
         source = SnapshotFolder(disk, self._ledger.layout.snapshot, ())
         target = SnapshotFolder(disk, self._layout.snapshot, ())

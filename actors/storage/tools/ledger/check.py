@@ -177,7 +177,7 @@ class _LedgerCheck:
     # ---- entries ----
 
     def _walk(self, bases: list[int]) -> Work[None]:
-        """From the oldest file on, to the first position where the entries do not go on."""
+        """Read from the oldest file on, to the first position where the entries do not go on."""
         log, report = self._files.log, self._report
         for base in bases:
             if self._limit is not None and report.end_index >= self._limit:
@@ -302,7 +302,7 @@ class _LedgerCheck:
         )
 
     def _judge_stopped(self, bases: list[int]) -> Work[ScanResult | None]:
-        """What it means. Gives what the next start finds; None: it is refused, or passes over."""
+        """Judge where entries end. Returns: what the next start finds; None if it is refused."""
         report, mark, stop = self._report, self._files.mark, self._stop
         if stop is not None and mark is not None and stop.at_bytes < mark.end_bytes:
             self._hurt(stop, f", but all below {mark.end_bytes} was synced once")
@@ -483,7 +483,7 @@ class _LedgerCheck:
                 findings.note(text)
 
     def _check_snapshots(self) -> Work[None]:
-        """Each of them, and whether the log goes on where they end."""
+        """Check each snapshot, and whether the log goes on where it ends."""
         ledger, report, do = self._ledger, self._report, self._do
         folder = SnapshotFolder(self._disk, ledger.layout.snapshot, ())
         findings, damaged = report.findings, []
@@ -547,7 +547,7 @@ class SumsCheck:
     _last: int = attrs.field(default=-1, init=False)
 
     def take(self, heads: Sequence[EntryHead], known: bytes) -> int:
-        """Look at the records of entries that are good. Gives how many of them say something.
+        """Look at the records of entries that are good. Returns: how many of them say something.
 
         Args:
             known: the records; zeros, or fewer, where there are none.

@@ -166,7 +166,7 @@ class _Dump:
         return {heads[number].index for number in contradicted(known, sums_of(data, heads))}
 
     def _ended(self, base: int, end: FileEnd) -> None:
-        """Behind a file that does not go on nobody knows which entry follows."""
+        """Note where a file does not go on, after which it is unknown which entry follows."""
         if end.reason is None:
             return
         self._last = None

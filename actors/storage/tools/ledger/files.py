@@ -94,7 +94,7 @@ def known_records(files: PerIndexFiles, index: int, count: int) -> bytes:
 
 
 def known_sums(files: PerIndexFiles, index: int, count: int) -> bytes:
-    """The same of checksums; zeros, which say nothing, where there are none."""
+    """The checksums of so many entries; zeros if there are none."""
     try:
         return stored_sums(files, index, count)
     except OffsetGone:
