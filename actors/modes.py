@@ -24,7 +24,7 @@ from actors.storage.kind import StoreKind
 
 @attrs.frozen(kw_only=True)
 class GroupKind:
-    """Everything that one mode has of its own.
+    """A mode: all that it has of its own, in every room.
 
     Attributes:
         config: its table in a cluster file: keys, rules, guarantees, words.

@@ -287,7 +287,7 @@ class Appending:
 
 
 def _total_bytes(descriptor: int) -> int | None:
-    """What is left of a regular file."""
+    """How many bytes of a regular file are still to be read; None for another kind of file."""
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode):
         return None

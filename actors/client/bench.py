@@ -31,7 +31,7 @@ LAST_ANSWERS_S = 10.0
 
 @attrs.frozen(kw_only=True)
 class Figures:
-    """One measurement.
+    """The result of one measurement.
 
     Attributes:
         connections: how many the window took.

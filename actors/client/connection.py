@@ -43,7 +43,7 @@ Target: TypeAlias = str | tuple[str, int] | Address
 
 
 class Client:
-    """One node, asked over its API socket. Made by `connect`.
+    """A connection to one node's API socket. `connect` makes it.
 
     It stands behind the same `Log` as a node in this process does. Every method may raise `Closed`
     when the connection has ended, and `RequestRefused` where the node does not answer it.

@@ -46,7 +46,7 @@ class Follower(Protocol):
     """Takes what the node pushes under one request number. Never waits."""
 
     def take(self, frame: frames.Answer) -> None:
-        """One push. Raises: RemoteProtocolError if it is none for this."""
+        """Take one push. Raises: RemoteProtocolError if it is none of this subscription."""
 
     def end(self, why: Why | None) -> None:
         """Nothing more comes; None: it was asked to end, or the node has nothing more."""

@@ -57,7 +57,7 @@ class SharedClient:
     _turn: trio.Lock = attrs.field(factory=trio.Lock)
 
     async def client(self) -> Client:
-        """Whom to ask. Raises: OSError: nobody is found in time."""
+        """The client of the node to ask. Raises: OSError: none is found in time."""
         async with self._turn:
             if self._client is None:
                 self._client = await self._nursery.start(self._hold)

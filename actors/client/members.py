@@ -44,7 +44,7 @@ AWAY: Final = (OSError, TriologError, trio.TooSlowError)
 
 
 class NobodyLeads(NotMaster):
-    """Nobody was found in time. Nothing was written."""
+    """No leader was found in time. Nothing was written."""
 
 
 _Found: TypeAlias = tuple[Client, int | None]

@@ -27,7 +27,7 @@ Write: TypeAlias = Callable[[bytes], Awaitable[None]]
 
 
 def as_bytes(records: Iterable[Record], *, json: bool) -> bytes:
-    """What is printed of them."""
+    """The bytes that are printed for these records."""
     return b"".join(map(record_json if json else record_line, records))
 
 

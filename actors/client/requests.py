@@ -65,7 +65,7 @@ class _Call:
 
 
 class Requests:
-    """What is under way on one connection."""
+    """The requests that are under way on one connection."""
 
     def __init__(self, socket: FrameSocket, welcome: api.Welcome, doubt: str = "") -> None:
         """Args: doubt: why the node is not to be trusted with more than reads; "": it is."""

@@ -30,7 +30,7 @@ ConnectTo: TypeAlias = Callable[[str], AbstractAsyncContextManager[Client]]
 
 @attrs.frozen(kw_only=True)
 class Silence:
-    """What is done about the silence of one node.
+    """Watches the silence of one node, and gives it up when another one takes its place.
 
     Attributes:
         others: members to ask.

@@ -1,4 +1,4 @@
-"""From what a person types to a node's endpoint: a cluster file, a socket's path, or HOST:PORT.
+"""Finds a node's endpoint by what a user types: a cluster file, a socket's path, or HOST:PORT.
 
 A node's endpoints are its Unix socket, if this machine has it, and its `api_port`, if the file has
 one.

@@ -163,7 +163,7 @@ def _flush() -> None:
 
 
 def _give_up(descriptor: int) -> None:
-    """What is written there from now on goes nowhere."""
+    """Drop all that is written to this descriptor from now on."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, descriptor)
     os.close(nowhere)

@@ -199,7 +199,7 @@ class DLedgerGroup:
 
     @property
     def led_by_java(self) -> bool:
-        """None of ours may lead."""
+        """Whether only Java members may lead."""
         return set(self.standing) <= set(self.java_nodes)
 
     @property

@@ -15,7 +15,7 @@ G = TypeVar("G", bound=Group)
 
 @attrs.frozen(kw_only=True)
 class Guarantee:
-    """One promise.
+    """One promise of a group, for people.
 
     Attributes:
         mode: which groups it is for.

@@ -124,7 +124,7 @@ class ClusterConfig:
     path: str = ""
 
     def node_dir(self, node: str) -> str:
-        """The node's own folder."""
+        """The path of the node's own folder."""
         return os.path.join(self.data_dir, node)
 
     def group_dir(self, node: str, group: str) -> str:

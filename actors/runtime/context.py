@@ -184,11 +184,11 @@ class ActorContext(Generic[M]):
             reply.put(message, asked)
 
     def open(self, nursery: trio.Nursery) -> None:
-        """Only for the runtime: feeders may start."""
+        """Allow feeders to start; only the runtime calls it."""
         self._nursery = nursery
 
     def close(self) -> None:
-        """Only for the runtime: nobody waits for answers any more."""
+        """Drop all open questions; only the runtime calls it."""
         for reply in list(self._asks):
             reply.abandon()
         self._asks.clear()

@@ -31,7 +31,7 @@ class Expiring(Protocol):
     answered: bool
 
     def expire(self) -> None:
-        """Its time has come. Harmless when answered."""
+        """Fail the question, because its time is over; harmless if it was answered."""
 
 
 class Deadlines:
@@ -114,7 +114,7 @@ class Alarm:
         self.at_s = math.inf
 
     def rung(self) -> None:
-        """Only for the deadlines."""
+        """Note that the alarm rang; only the deadlines call it."""
         self.cancel()
         self._ring()
 

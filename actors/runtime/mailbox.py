@@ -310,7 +310,7 @@ class Mailbox:
         return items
 
     def close(self) -> list[Any]:
-        """No message comes in any more.
+        """Close the mailbox, so that no message comes in any more.
 
         Returns what was not read, but for conflated deferred messages, which are no news any more;
         those who waited are woken, in order.

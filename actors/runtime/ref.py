@@ -57,7 +57,7 @@ class _Sent(Coroutine[Any, Any, None]):
         raise error[0]
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: this awaitable holds nothing."""
 
 
 _SENT = _Sent()

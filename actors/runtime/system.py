@@ -83,7 +83,7 @@ class System:
         await self._ended.wait()
 
     def end(self) -> None:
-        """Only for `serve`."""
+        """End the system; only `serve` calls it."""
         self._ended.set()
 
 

@@ -82,7 +82,7 @@ class ExpiredFiles:
         return self.own(node, group, base) or next(iter(others), None)
 
     def forget(self, node: str) -> None:
-        """The node was emptied."""
+        """Forget the files of a node that was emptied."""
         self._files = {key: file for key, file in self._files.items() if key[0] != node}
 
 

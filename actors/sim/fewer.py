@@ -34,7 +34,7 @@ def fewest(items: tuple[T, ...], fails: Callable[[tuple[T, ...]], bool]) -> tupl
 
 
 def _leave_out(items: Sequence[T], parts: int) -> Iterator[tuple[T, ...]]:
-    """All but one of `parts` parts, each in turn, the last part first."""
+    """Yield the items without one of `parts` parts, each in turn, the last part first."""
     bounds = [len(items) * number // parts for number in range(parts + 1)]
     for low, high in reversed(list(itertools.pairwise(bounds))):
         yield (*items[:low], *items[high:])

@@ -248,7 +248,7 @@ class Invariant(Protocol):
     """Looks at every observation as it comes, cheaply."""
 
     def see(self, seen: Observation) -> Iterable[str]:
-        """What is wrong with it, one text each; nothing if it may be so."""
+        """Take an observation. Returns: what is wrong with it, a text each; () if nothing is."""
 
 
 class History:
@@ -305,7 +305,7 @@ class History:
 
 
 def line(seen: Observation) -> str:
-    """One line for a person."""
+    """For people: an observation as one line."""
     if isinstance(seen, SimEvent):
         what = f"{seen.node}#{seen.boot} {seen.path} {_fields(seen.event)}"
     elif isinstance(seen, FaultInjected):

@@ -145,7 +145,7 @@ class SimMachines(ABC, Generic[N]):
         return self.process(name).node
 
     def running(self, name: str) -> N | None:
-        """The same; None if it is off, or still starting."""
+        """The running node of that name; None if it is off, or still starting."""
         process = self._processes.get(name)
         return None if process is None else process.node
 
@@ -173,7 +173,7 @@ class SimMachines(ABC, Generic[N]):
         return answer
 
     def disk(self, name: str) -> SimDisk:
-        """Of the node's machine."""
+        """The disk of the node's machine."""
         return self.world.node(name).disk
 
     def began(self, name: str, node: N) -> None:
@@ -181,7 +181,7 @@ class SimMachines(ABC, Generic[N]):
         self._processes[name] = SimProcess(name, node)
 
     def ended(self, name: str) -> None:
-        """It runs no more, whatever ended it."""
+        """Note that a node does not run any more, whatever ended it."""
         self._processes.pop(name, None)
 
     def _killed(self, name: str) -> None:
@@ -192,12 +192,12 @@ class SimMachines(ABC, Generic[N]):
     # ---- network ----
 
     def cut(self, name: str, other: str | None = None) -> None:
-        """Nothing passes between `name` and `other` (None: everybody else), either way."""
+        """Let nothing pass between `name` and `other` (None: all others), either way."""
         for each in self._others(name, other):
             self.world.network.cut_both(name, each)
 
     def cut_one_way(self, source: str, target: str) -> None:
-        """Nothing gets from `source` to `target`; the other way is not touched."""
+        """Let nothing get from `source` to `target`; the other way is not touched."""
         self.world.network.cut(source, target)
 
     def heal(self, name: str | None = None, other: str | None = None) -> None:

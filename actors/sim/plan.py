@@ -122,7 +122,7 @@ class Plan(ABC):
 
     @contextmanager
     def stage(self, world: World, observe: Observe) -> Iterator[Stage]:
-        """For as long as the run takes, what `stage_class` makes."""
+        """Yield what `stage_class` makes, for as long as the run takes."""
         yield self.stage_class(self, world, observe)
 
     @property
@@ -139,7 +139,7 @@ class Plan(ABC):
         """Whether fewer nodes make such a cluster, as far as the settings are concerned."""
 
     def describe(self) -> list[str]:
-        """For a person who looks at a run."""
+        """For people: the plan, in some lines."""
         return [
             self.kind(),
             f"{self.network}",
@@ -185,5 +185,5 @@ def draw_network(rng: random.Random) -> NetworkOptions:
 
 
 def draw_disk(rng: random.Random) -> DiskOptions:
-    """From a fast disk to a slow one."""
+    """Draw the options of a disk, from a fast one to a slow one."""
     return DiskOptions(sync_mean_s=rng.choice([0.0003, 0.001, 0.03]))

@@ -66,7 +66,7 @@ async def _world(world_seed: str, nursery: trio.Nursery) -> World:
 
 
 async def _cluster(world: World, cluster_config: ClusterConfig) -> SimCluster:
-    """All nodes of `cluster_config`, running."""
+    """Run all nodes of `cluster_config` in the world."""
     cluster = SimCluster(world, cluster_config)
     await cluster.start()
     return cluster

@@ -65,7 +65,7 @@ def virtual_clock() -> trio.testing.MockClock:
     clock = trio.testing.MockClock(autojump_threshold=0)
 
     def autojump() -> None:
-        """As Trio's, without statistics of all else."""
+        """Jump the clock as Trio's autojump does, without its other statistics."""
         deadline_s = _run.GLOBAL_RUN_CONTEXT.runner.deadlines.next_deadline()
         jump_s = deadline_s - clock._virtual_base
         if 0 < jump_s < math.inf:
@@ -236,7 +236,7 @@ class _Steering(random.Random):
         self._batch = batch
 
     def _set_aside(self, batch: list[Task]) -> list[Task]:
-        """Those of nodes that are not held."""
+        """Set the tasks of held nodes aside. Returns: the others."""
         ready: list[Task] = []
         for task in batch:
             waiting = self.held.get(task.context.get(node_label, ""))
@@ -329,7 +329,7 @@ class Schedule:
         setattr(_run, "_ALLOW_DETERMINISTIC_SCHEDULING", deterministic)  # noqa: B010
 
     def hold(self, label: str) -> None:
-        """No task of this node makes another step until `release`: SIGSTOP. Time goes on."""
+        """Let no task of this node take a step until `release`, as SIGSTOP does. Time goes on."""
         self._steering.hold(label)
 
     def release(self, label: str) -> None:

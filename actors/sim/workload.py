@@ -112,7 +112,7 @@ class Workload:
         self._fresh = random.Random(self.rng.random())
 
     async def run(self, until_s: float) -> None:
-        """All clients, until virtual time `until_s`; returns when each has its answer."""
+        """Run all clients until virtual time `until_s`; return when each has its answer."""
         async with trio.open_nursery() as nursery:
             for number in range(self.options.appenders):
                 nursery.start_soon(self._append, f"c{number}", until_s, name=f"client c{number}")

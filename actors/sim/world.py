@@ -131,7 +131,7 @@ class _Process:
             self.node.world.took_event(self.node.name, self.boot, path, incarnation, event)
 
     def fence(self, *, silently: bool = False) -> None:
-        """From here on nothing that this process does has an effect. Harmless when fenced."""
+        """Let nothing that this process does have an effect any more; harmless when fenced."""
         if not self.fenced:
             self.fenced = True
             self.disk.fence()

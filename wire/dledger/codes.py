@@ -98,7 +98,7 @@ class PushType(enum.Enum):
 
 
 class VoteResult(enum.Enum):
-    """Answer to a candidate, in upstream's order. Version 0.1 spells one of them otherwise."""
+    """The answers to a candidate, in upstream's order. Version 0.1 spells one of them otherwise."""
 
     UNKNOWN = "UNKNOWN"
     ACCEPT = "ACCEPT"

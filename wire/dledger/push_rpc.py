@@ -72,7 +72,7 @@ class PushEntryRequest(Body, frozen=True, kw_only=True):
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """All that it carries: the batch, or the one, or none."""
+        """The entries that it carries: the batch, or the one, or none."""
         if self.batch_entry:
             return self.batch_entry
         return () if self.entry is None else (self.entry,)

@@ -19,7 +19,7 @@ class Stop(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class Scanned:
-    """Where and why a scan stopped.
+    """The result of a scan: where and why it stopped.
 
     Attributes:
         end: position in the buffer behind the last good record: where the scan stopped.

@@ -178,7 +178,7 @@ class FrameMeter:
         self._head = b""
 
     def passed(self, data: bytes) -> None:
-        """These bytes were read."""
+        """Note that these bytes were read."""
         at = 0
         while at < len(data) and self.header_bytes:
             if self.rest_bytes:
@@ -191,7 +191,7 @@ class FrameMeter:
             at += size
 
     def body_passed(self, size: int) -> None:
-        """So many bytes of the running body were read."""
+        """Note that so many bytes of the present body were read."""
         assert 0 < size <= self.rest_bytes
         self.rest_bytes -= size
 

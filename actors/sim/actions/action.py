@@ -50,7 +50,7 @@ class Ground:
 
 
 class Action(ABC, Generic[R_contra]):
-    """One kind of line.
+    """One kind of line of a fault script.
 
     Attributes:
         name: in scripts and counts.
@@ -73,17 +73,17 @@ class Action(ABC, Generic[R_contra]):
     all_lose_power: ClassVar[bool] = False
 
     def nodes(self, ground: Ground) -> tuple[str, ...]:
-        """Whom it may hit first; nobody: it is not drawn."""
+        """The nodes that it may hit first; () if it is not drawn."""
         if (self.all_lose_power and ground.spare_power) or len(ground.names) < self.nodes_min:
             return ()
         return ground.unsteady if self.cuts_power else ground.names
 
     def others(self, rng: random.Random, ground: Ground, node: str) -> tuple[str, ...]:
-        """Whom else."""
+        """The other nodes that it hits."""
         return ()
 
     def extra(self, rng: random.Random) -> float:
-        """Its own number."""
+        """Draw the action's own number."""
         return 0.0
 
     def where(self, rng: random.Random, ground: Ground) -> str:
@@ -91,7 +91,7 @@ class Action(ABC, Generic[R_contra]):
         return ""
 
     def draw(self, rng: random.Random, ground: Ground) -> Fault:
-        """One line."""
+        """Draw one line of a script."""
         node = rng.choice(self.nodes(ground))
         return Fault(
             at_s=round(rng.uniform(FIRST_S, ground.duration_s), 3),
@@ -118,7 +118,7 @@ class PairAction(Action[R_contra]):
 
 
 def table(*actions: Action[Any]) -> dict[str, Action[Any]]:
-    """By name."""
+    """The actions by their names."""
     return {action.name: action for action in actions}
 
 

@@ -115,7 +115,7 @@ class ShortWrite(FailingDisk):
 
 
 class FilledDisk(FailingDisk):
-    """Somebody else takes what a disk has, and gives it back. No node ends of it."""
+    """Another program takes a disk's room, and gives it back. No node may end because of it."""
 
     def extra(self, rng: random.Random) -> float:
         return 0.0

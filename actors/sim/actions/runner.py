@@ -123,7 +123,7 @@ class Runner:
         self.note(fault.kind, fault.text)
 
     def mended(self, kind: str, where: str) -> None:
-        """Something was undone, or is there again."""
+        """Note that a fault was undone, or that what it took is there again."""
         self.note(kind, where)
 
     def damaged(self, name: str, where: str) -> None:

@@ -43,7 +43,7 @@ class Fault:
 
     @property
     def text(self) -> str:
-        """Without time and kind, for a person."""
+        """For people: the fault without its time and kind."""
         extra = f" extra {self.extra:.3f}" if self.extra else ""
         where = f" in {self.where}" if self.where else ""
         return f"{' '.join(self.nodes)} for {self.for_s:.2f} s{where}{extra}"

@@ -209,7 +209,7 @@ class FaultAtlas:
         return None
 
     def newest_good(self, node: str) -> bytes:
-        """What there was before the newest damage of a node."""
+        """The bytes that were there before the newest damage of a node."""
         return self.damaged[node][-1].good
 
     def repair(self, node: str) -> list[str]:
@@ -231,7 +231,7 @@ class FaultAtlas:
         self.damaged.pop(node, None)
 
     def _damage(self, node: str, start: int, end: int) -> Damage:
-        """What is about to be damaged."""
+        """The damage that is about to be made, with the bytes before it."""
         return Damage(start, end, self.logs.durable(node, start, end))
 
     def _note(self, node: str, damage: Damage) -> str:

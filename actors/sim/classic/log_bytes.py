@@ -26,10 +26,10 @@ class LogBytes(Protocol):
         """Where the oldest file that the node still has begins; 0 without one."""
 
     def written(self, node: str, start: int, end: int) -> bytes:
-        """As the node's processes see them."""
+        """Log bytes as the node's processes see them."""
 
     def durable(self, node: str, start: int, end: int) -> bytes:
-        """As a power loss now would leave them at the least."""
+        """Log bytes that a power loss now would surely leave."""
 
 
 def left_by_resync(logs: LogBytes, node: str) -> int:

@@ -183,7 +183,7 @@ def _replay(args: argparse.Namespace) -> int:
     failures: list[OSError] = []
 
     def show(seen: history.Observation) -> None:
-        """It is called inside the nodes, which would take a failure for one of theirs."""
+        """Print an observation. It is called inside the nodes, so it must not raise."""
         try:
             if not failures:
                 print(history.line(seen))

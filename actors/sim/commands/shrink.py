@@ -42,7 +42,7 @@ class OutOfTries(Exception):
 
 @attrs.define
 class Shrinker:
-    """One search.
+    """One search for the smallest plan that fails.
 
     Attributes:
         fails: runs a plan.

@@ -198,7 +198,7 @@ class SimSyncer:
                 self._disk.sync_dir(path)
 
     def forget(self, paths: Sequence[str]) -> None:
-        """It keeps nothing open."""
+        """Do nothing: no file is kept open."""
 
     def close(self) -> None:
         assert not self._busy, "a sync is in flight"
@@ -398,7 +398,7 @@ class SimDisk:
                 self.on_sync = lambda paths: None
 
     def written_range(self, path: str, start: int, end: int) -> bytes:
-        """The same part as processes see it."""
+        """Part of a file as processes see it."""
         return self.inode(path).read(start, end - start) if self.exists(path) else b""
 
     # For files and syncers.
@@ -407,7 +407,7 @@ class SimDisk:
         return self._names.file(path)
 
     def node(self, path: str) -> Inode | None:
-        """None: it is a folder."""
+        """The file of a path; None if it is a folder."""
         return None if isinstance(self._names.get(path), Folder) else self._names.file(path)
 
     def reserve(self, inode: Inode, offset: int, size: int, path: str) -> None:

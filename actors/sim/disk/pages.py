@@ -43,7 +43,7 @@ class Writeback:
 
 @attrs.define(eq=False)
 class _Durable:
-    """What is on the disk for sure."""
+    """What surely is on the disk."""
 
     size_bytes: int = 0
     pages: dict[int, bytes] = attrs.field(factory=dict)

@@ -91,7 +91,7 @@ class LedgerAtlas:
         return None
 
     def newest_good(self, node: str) -> bytes:
-        """What there was before the newest damage of a node."""
+        """The bytes that were there before the newest damage of a node."""
         return self.damaged[node][-1].good
 
     def repair(self, node: str) -> list[str]:

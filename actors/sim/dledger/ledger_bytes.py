@@ -64,7 +64,7 @@ class LedgerBytes(Protocol):
     """Entries by member. An entry is its bytes in a data file, which name its position."""
 
     def entry(self, node: str, index: int) -> bytes:
-        """As the member's processes see it; b"" if it is not there."""
+        """An entry as the member's processes see it; b"" if it is not there."""
 
     def first(self, node: str) -> int:
         """The index of the first entry that the member's processes see; -1 if there is none."""
@@ -167,14 +167,14 @@ class SimLedgers:
         return self._undamaged(node, path, at, found) if node in self.damaged else found
 
     def layout(self, node: str) -> LedgerLayout:
-        """Where its store is."""
+        """The layout of a member's store."""
         if node not in self._layouts:
             root = self.groups.config.group_dir(node, self.group.name)
             self._layouts[node] = LedgerLayout(root)
         return self._layouts[node]
 
     def disk(self, node: str) -> SimDisk:
-        """Its machine's."""
+        """The disk of a member's machine."""
         return self.groups.disk(node)
 
     def _begin(self, node: str) -> int | None:

@@ -147,7 +147,7 @@ class State:
         return self.values.get(key, 0 if key in COUNTERS else None)
 
     def encode(self) -> bytes:
-        """One line, equal for equal states."""
+        """The state as one line, which is equal for equal states."""
         return json.dumps(attrs.asdict(self), sort_keys=True).encode() + b"\n"
 
     @classmethod

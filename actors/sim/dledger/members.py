@@ -77,7 +77,7 @@ class SimMember:
     machines: dict[str, SimRegisters] = attrs.field(factory=dict)
 
     async def status(self) -> dict[str, Any]:
-        """As a node's."""
+        """The member's status, as a node's."""
         return {
             "groups": {name: (await part.status()).plain() for name, part in self.parts.items()}
         }
@@ -166,7 +166,7 @@ class SimGroups(SimMachines[SimMember]):
         return member is not None and member.setups[group].role_status.is_open
 
     def leader(self, group: str) -> str | None:
-        """Some running member that believes to lead; None: none does."""
+        """A running member that believes that it leads; None if none does."""
         members = self.config.groups[group].members
         return next((name for name in members if self.leads(name, group)), None)
 

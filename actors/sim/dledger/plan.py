@@ -135,7 +135,7 @@ class LedgerPlan(Plan):
 
     @property
     def machine(self) -> MachineOptions | None:
-        """What the groups' members run."""
+        """The options of the state machine that the groups' members run."""
         if "machine" not in self.settings:
             return None
         lazy = bool(self.settings.get("lazy", False))

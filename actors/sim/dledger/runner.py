@@ -218,7 +218,7 @@ class LedgerRunner(Runner):
     # ---- inside ----
 
     def saw(self, seen: Seen) -> None:
-        """Also of what state machines do."""
+        """Take an observation, of state machines too."""
         super().saw(seen)
         if not isinstance(seen, SimEvent) or seen.path.count("/") < GROUP_DEPTH:
             return

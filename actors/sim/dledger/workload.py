@@ -88,7 +88,7 @@ class LedgerWorkload:
     )  # by key, what was seen last
 
     async def run(self, until_s: float) -> None:
-        """All clients, until virtual time `until_s`; returns when each has its answer."""
+        """Run all clients until virtual time `until_s`; return when each has its answer."""
         async with trio.open_nursery() as nursery:
             for number in range(self.options.appenders):
                 rng = random.Random(f"{self.rng.random()}:c{number}")
@@ -104,7 +104,7 @@ class LedgerWorkload:
         return await self._one_append("last", self.rng, bodies, trio.CancelScope())
 
     async def append_some(self, rng: random.Random, count: int, size_bytes: int) -> int:
-        """The same with so many records of about that size."""
+        """Append so many records of about that size, as `append`."""
         number = next(self.numbers)
         bodies = tuple(
             body + rng.randbytes(size_bytes) for body in self._bodies(rng, number, count)

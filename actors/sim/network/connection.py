@@ -98,7 +98,7 @@ class Pipe:
             self.source.wake_sender()
 
     def link_is_back(self) -> None:
-        """Something on the way was healed: retransmit, and let the credits through."""
+        """Retransmit, and let the credits through, because a link on the way was healed."""
         if self.link.passes and self.way_back.passes:
             self._unacked_since_s = None
         overdue = bool(self._in_flight) and self._in_flight[0].deliver_at_s <= trio.current_time()
@@ -146,7 +146,7 @@ RECEIVE_DEFAULT_BYTES = 65536
 
 
 class Process(Protocol):
-    """Who has an endpoint open, on a machine that may lose its power."""
+    """A program that has a side of connections open, on a machine that may lose its power."""
 
     @property
     def up(self) -> bool: ...
@@ -214,7 +214,7 @@ class Side:
         return data
 
     def receive_now(self, max_bytes: int) -> bytes | None:
-        """None if nothing is there."""
+        """Receive what is there; None if nothing is."""
         if self.receive_closed:
             raise trio.ClosedResourceError("this half is closed")
         if self._inbox:

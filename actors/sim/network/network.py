@@ -80,7 +80,7 @@ class SimNetwork(Medium):
     # Faults. Each takes effect at once; `source` and `target` are host names.
 
     def cut(self, source: str, target: str) -> None:
-        """Nothing gets from `source` to `target` any more; the other way is not touched."""
+        """Let nothing get from `source` to `target`; the other way is not touched."""
         self.link(source, target).cut = True
         self.count("cut")
 
@@ -115,7 +115,7 @@ class SimNetwork(Medium):
         self._resume()
 
     def clog(self, source: str, target: str, duration_s: float) -> None:
-        """What is sent from now on arrives after `duration_s` at the earliest."""
+        """Have all that is sent from now on arrive after `duration_s` at the earliest."""
         self.link(source, target).clogged_until_s = trio.current_time() + duration_s
         self.count("clog")
 
@@ -314,7 +314,7 @@ class HostNetwork:
         raise address_error(errno.ETIMEDOUT, target)
 
     async def _ask(self, remote: Host, local: Address, target: Address) -> Side | None:
-        """One SYN and its answer; None if either was lost."""
+        """Send a SYN and get its answer; None if either was lost."""
         there = self.net.link(self.host.name, remote.name)
         back = self.net.link(remote.name, self.host.name)
         await trio.sleep_until(there.arrival_s(0))

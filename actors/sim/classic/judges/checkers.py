@@ -286,7 +286,7 @@ class ReceivedIsOnMaster:
             yield f"{seen.node} wrote {first} to {end}, which is not what is {where} {master}"
 
     def _sound(self, master: str, first: int, data: bytes) -> bytes:
-        """Without what has rotted on the master."""
+        """The bytes without those that have rotted on the master."""
         out = bytearray(data)
         for start, end in self._damaged.get(master, ()):
             low, high = max(start - first, 0), min(end - first, len(out))

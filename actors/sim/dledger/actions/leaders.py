@@ -185,7 +185,7 @@ class KillInCut(Action[LedgerRunner]):
 
 
 class PowerLossInCut(KillInCut):
-    """The same, but its machine loses power."""
+    """As KillInCut, but the member's machine loses power."""
 
     name = "power_loss_in_cut"
     how = "power"

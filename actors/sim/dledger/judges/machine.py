@@ -82,7 +82,7 @@ class Replay:
     _steps: list[Applied] = attrs.field(factory=list, init=False)
 
     def at(self, index: int) -> Applied | None:
-        """After all up to that entry; None: it is not committed."""
+        """The state after that entry; None if it is not committed."""
         if index < 0:
             first = State()
             return Applied(first.encode(), first.last, first.chain, None)

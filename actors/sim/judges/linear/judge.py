@@ -258,7 +258,7 @@ class _Parts:
     _left: int = attrs.field(factory=lambda: SHRINK_STEPS_MAX, init=False)
 
     def only(self, kept: Sequence[int]) -> list[Operation]:
-        """These operations, by number, with all others freed."""
+        """All operations, of which those with other numbers are freed."""
         some = [freed(each) for each in self.history]
         for number in kept:
             some[number] = self.history[number]

@@ -182,7 +182,7 @@ class Counter:
         return False
 
     def simplify(self, operations: Sequence[Operation]) -> list[Operation]:
-        """Any sum may be needed; reads of unknown outcome are not."""
+        """Leave out reads of unknown outcome; any sum may be needed."""
         return [
             each
             for each in operations
