@@ -40,7 +40,7 @@ def written_counts_as_synced(patch: Patch) -> None:
     patch.setattr(file_ledger.FileLedger, "synced_index", property(lambda self: self._end))
 
 
-def vote_told_and_not_saved(patch: Patch) -> None:
+def vote_sent_and_not_saved(patch: Patch) -> None:
     """The store answers that a vote is on the disk, and only remembers it."""
 
     def save_vote(self: Any, vote: Any) -> None:
@@ -182,7 +182,7 @@ def checkpoint_says_the_end(patch: Patch) -> None:
 LEDGER_MUTATIONS: tuple[Mutation, ...] = (
     answer_before_a_quorum,
     written_counts_as_synced,
-    vote_told_and_not_saved,
+    vote_sent_and_not_saved,
     read_beyond_committed,
     readers_know_too_much,
     lost_leadership_is_not_stored,
@@ -206,7 +206,7 @@ LEDGER_MUTATIONS: tuple[Mutation, ...] = (
     broken_votes.vote_not_persisted,
     broken_votes.term_not_persisted,
     broken_core.older_terms_by_counting,
-    broken_members.vote_told_before_it_is_saved,
+    broken_members.vote_sent_before_it_is_saved,
     broken_members.reads_without_proof,
     broken_members.cut_is_not_on_the_disk,
     *MACHINE_MUTATIONS,

@@ -28,7 +28,7 @@ def reads_without_proof(patch: Patch) -> None:
     patch.setattr(election.Election, "proof_requested", requested)
 
 
-def vote_told_before_it_is_saved(patch: Patch) -> None:
+def vote_sent_before_it_is_saved(patch: Patch) -> None:
     """Terms and votes leave a member while its store is still to write them down."""
     real = state_maintainer.HeldEffects
     patch.setattr(state_maintainer, "HeldEffects", lambda waits: real(waits=False))

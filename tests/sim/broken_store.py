@@ -261,7 +261,7 @@ def dispatcher_ahead_of_log(patch: Patch) -> None:
     patch.setattr(Dispatcher, "_allowed", lambda actor, written, synced: written)
 
 
-def room_again_is_not_told(patch: Patch) -> None:
+def room_again_is_not_reported(patch: Patch) -> None:
     """Who has found no room goes on without a word once there is some."""
     real = Cleaner._report
 

@@ -54,7 +54,7 @@ BY_SCRIPT = {
     "classic": {
         "no_page_seal",
         "bad_sectors_end_cleaning",
-        "room_again_is_not_told",
+        "room_again_is_not_reported",
     },
     "dledger": SCRIPTED,
 }
