@@ -432,9 +432,13 @@ class TcpReceiveHalf:
             held = self._stream.pipes.take()
             if held is None:
                 return await self._stream.socket.recv(min(max_bytes, RECEIVE_MAX_BYTES))
-            await trio.lowlevel.checkpoint()
-            while not self._fill(held, max_bytes):
-                await trio.lowlevel.wait_readable(self._stream.socket)
+            try:
+                await trio.lowlevel.checkpoint()
+                while not self._fill(held, max_bytes):
+                    await trio.lowlevel.wait_readable(self._stream.socket)
+            except BaseException:
+                held.discard()  # at once: an error that is kept keeps this frame
+                raise
         return held if len(held) else b""
 
     def receive_now(self, max_bytes: int, *, held: bool = False) -> bytes | Held | None:
@@ -445,7 +449,11 @@ class TcpReceiveHalf:
                 data = self._read_now(min(max_bytes, RECEIVE_MAX_BYTES))
                 self._drained = data is None
                 return data
-            self._drained = not self._fill(pipe, max_bytes)
+            try:
+                self._drained = not self._fill(pipe, max_bytes)
+            except BaseException:
+                pipe.discard()
+                raise
         if self._drained:
             pipe.give_back()
             return None
