@@ -74,8 +74,8 @@ def acknowledge_before_write(patch: Patch) -> None:
             real(log, before)
         assert log.written_bytes == at
         log.reserve(at + len(data))
-        if size_bytes is not None:
-            real(log, data, size_bytes)
+        if size_bytes is not None or not isinstance(data, bytes | bytearray | memoryview):
+            real(log, data, size_bytes)  # held bytes are a receiver's, who gives them once
         elif at // log.segment_bytes == (at + len(data)) // log.segment_bytes:
             late[id(log)] = bytes(data)
             log.written_bytes += len(data)
