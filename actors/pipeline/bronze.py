@@ -73,7 +73,7 @@ class Days(msgspec.Struct, frozen=True):
 
 
 class _Note(msgspec.Struct, frozen=True):
-    """The part of a batch's note that is told; see `BatchRead`. `generations` reads more of it."""
+    """What `BatchRead` has of a batch's note. `generations` reads more of it."""
 
     run: int
     files: tuple[tuple[str, int], ...]
@@ -154,12 +154,12 @@ def ingest(
         .trigger(availableNow=True)
         .start()
     )
-    told: set[int] = set()
+    passed: set[int] = set()
     try:
         ended = False
         while not ended:
             ended = bool(query.awaitTermination(LOOK_S))
-            _tell_new(out, run, first, told, tell)
+            _tell_new(out, run, first, passed, tell)
     finally:
         query.stop()
 
@@ -257,13 +257,13 @@ def _write_parts(
 
 
 def _tell_new(
-    out: Location, run: int, first: int, told: set[int], tell: Callable[[BatchRead], None]
+    out: Location, run: int, first: int, passed: set[int], tell: Callable[[BatchRead], None]
 ) -> None:
-    """Tell of the batches from `first` on that this run has finished and nobody was told of."""
+    """Pass on the batches from `first` on that this run has finished, each once."""
     for batch in batches_after(out, first - 1):
-        note = None if batch in told else _note(out, batch).read_as(_Note)
+        note = None if batch in passed else _note(out, batch).read_as(_Note)
         if note is not None and note.run == run:
-            told.add(batch)
+            passed.add(batch)
             known = msgspec.structs.asdict(note)
             del known["run"]
             tell(BatchRead(batch=batch, **known))

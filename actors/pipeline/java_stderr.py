@@ -62,7 +62,7 @@ class _Orphan:
         self._held: list[bytes] = []
 
     def passes(self, line: bytes) -> Iterator[bytes]:
-        """What is to be told now that this line has come."""
+        """What is to be passed on now that this line has come."""
         held = self._held
         if held and self._goes_on(line):
             held.append(line)

@@ -320,7 +320,7 @@ def event_pattern(data: Location) -> str:
 
 
 def other_formats(folders: list[Location]) -> list[str]:
-    """Formats beside ours, "FOLDER/v=2": they are left alone, and the user is told."""
+    """Formats beside ours, "FOLDER/v=2": they are left alone, and the user is informed."""
     return [
         f"{each}/{name}"
         for each in folders

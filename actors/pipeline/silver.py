@@ -97,16 +97,16 @@ def view(events: DataFrame, kind: str) -> DataFrame:
     return events.where(fn.col("kind") == kind).select(*dict.fromkeys(names))
 
 
-def holes(events: DataFrame, told: DataFrame | None = None) -> DataFrame:
+def holes(events: DataFrame, everywhere: DataFrame | None = None) -> DataFrame:
     """Ranges of `seq` that no event has: node, boot, first_seq, last_seq, named, expired.
 
     What lies before a boot's first event is no hole: old files are deleted.
 
     Args:
-        told: where to look for what nodes say of holes, if `events` are some boots alone: that old
-            files are deleted may stand in a later one.
+        everywhere: where to look for what nodes say of holes, if `events` are some boots alone:
+            that old files are deleted may stand in a later one.
     """
-    told = events if told is None else told
+    everywhere = events if everywhere is None else everywhere
     before = fn.lag("seq").over(Window.partitionBy("node", "boot").orderBy("seq"))
     found = (
         events.select(*KEY)
@@ -119,11 +119,11 @@ def holes(events: DataFrame, told: DataFrame | None = None) -> DataFrame:
             (fn.col("seq") - 1).alias("last_seq"),
         )
     )
-    dropped = view(told, "EventsDropped").select(
+    dropped = view(everywhere, "EventsDropped").select(
         "node", "boot", "first_seq", "last_seq", fn.lit(True).alias("named")
     )
     expired = (
-        view(told, "EventFilesExpired")
+        view(everywhere, "EventFilesExpired")
         .select(
             "node",
             fn.col("oldest_boot").alias("boot"),

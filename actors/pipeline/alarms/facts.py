@@ -37,7 +37,7 @@ from actors.pipeline.event_files import NO_GROUPS, NUMBER_MAX
 SLOT_US: Final = 100_000
 SILENCE_US: Final = 15_000_000
 """Within a boot a node that says nothing for longer had nothing to say, stood, or had its clock set
-ahead: nobody can tell which. As `limits.Limits.silent_s` is, unless told otherwise."""
+ahead: nobody can tell which. As `limits.Limits.silent_s` is, unless set otherwise."""
 BACK_US: Final = 1_000_000
 """A clock that goes back by less is being adjusted, and no alarm's limit is so short."""
 DOUBTS: Final = frozenset({"missing", "clock"})
@@ -49,7 +49,7 @@ _decode_fields = msgspec.json.Decoder(dict[str, Any]).decode
 
 @attrs.frozen
 class Fact:
-    """One thing that a node told.
+    """One thing that a node said.
 
     Attributes:
         group: that it is about.

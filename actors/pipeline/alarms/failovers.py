@@ -2,9 +2,10 @@
 
 By the node's own log and clock: from the event in which it knew none, having known one, or from its
 start, to the one in which it knows one again. A master knows itself once it takes appends. While it
-lasts it is told when the common time is past the limit; a boot's end is the end of it, for then the
-node is not without a leader but gone. What was too long by then is told all the same: when it is
-read decides nothing. A group that was reported without a leader is reported again once it has one.
+lasts it is reported when the common time is past the limit; a boot's end is the end of it, for then
+the node is not without a leader but gone. What was too long by then is reported all the same: when
+it is read decides nothing. A group that was reported without a leader is reported again once it has
+one.
 
 Not seen: a master that is fenced after it took appends, for there is no event of a fence that goes
 and the same epoch goes on; and the start of a node in a classic group with Java members, for there
@@ -47,7 +48,7 @@ class Knowledge:
         return limits.failover_us if self.leader else limits.start_us
 
     def due_us(self, limits: Limits) -> int | None:
-        """When it will have had none for too long; None: it has one, or that was told."""
+        """When it will have had none for too long; None: it has one, or that was reported."""
         if self.since_us is None or self.told:
             return None
         return self.since_us + self.limit_us(limits) + 1

@@ -22,7 +22,7 @@ class Finding:
 
     Attributes:
         alarm: two_leaders, failover, leaderless, lag, stalled, begun_anew or rotten; with _over
-            behind it, the end of a failover, leaderless, lag or stalled that was told while it
+            behind it, the end of a failover, leaderless, lag or stalled that was reported while it
             lasted.
         group: that it is about.
         subject: two_leaders: who led already; failover: who was lost; leaderless: ""; begun_anew:

@@ -3,21 +3,21 @@
 | Group | Who tells | Target | A follower's place |
 |---|---|---|---|
 | classic | the master, for each slave | the end of its log | what the slave acknowledged |
-| DLedger | every member for itself | the highest committed index told | its own |
+| DLedger | every member for itself | the highest committed index of all | its own |
 
 What a classic group's followers have is in the master's log alone, and what a master did not live
 to see is nobody's fault. In a DLedger group members' events are put in the order of their clocks,
 and looked at when all are read up to there; so a lag is as exact as the clocks are.
 
-A follower is told once when it is too far behind, and again only after it was less than half as
-far; once when it stands, and again only after a step. The end of either is told, too: at less than
-half the limit, and at the step. One whose node was stopped in order is left alone until that starts
-again; when, is by its own clock. A node that gave up was not. Where the view ends, so does all that
-was told of it, without a word.
+A follower is reported once when it is too far behind, and again only after it was less than half as
+far; once when it stands, and again only after a step. The end of either is reported, too: at less
+than half the limit, and at the step. One whose node was stopped in order is left alone until that
+starts again; when, is by its own clock. A node that gave up was not. Where the view ends, so does
+all that was reported of it, without a finding.
 
-A node that stands still (SIGSTOP, a machine that sleeps) is not waited for, and is told. What it
-had done last before, and not published, comes when it goes on: late, from before the time up to
-which all is read. That is no step, for who was told stood after it, and no end of a lag.
+A node that stands still (SIGSTOP, a machine that sleeps) is not waited for, and is reported. What
+it had done last before, and not published, comes when it goes on: late, from before the time up to
+which all is read. That is no step, for what was reported stood after it, and no end of a lag.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Follower:
         place: how far it is.
         event: node, boot and seq of the event that says so.
         behind_us: since when it is behind and has not moved; None: it lacks nothing.
-        lags, stands: that was told.
-        lags_us, stands_us: since when, of what was told; 0: an older version told it.
+        lags, stands: that was reported.
+        lags_us, stands_us: since when, of what was reported; 0: by an older version.
         lag_max: the largest lag since then.
     """
 

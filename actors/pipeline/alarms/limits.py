@@ -59,7 +59,7 @@ _HELP = {
     "lag_entries": "behind the highest committed index",
     "stall_s": "behind and not moving",
     "silent_s": "a node silent for so long is not waited for; has to be above the nodes' "
-    "events.roll_interval_s, or failovers are told that are none",
+    "events.roll_interval_s, or failovers are reported that are none",
 }
 
 

@@ -16,7 +16,7 @@ fires only when what could answer it has been read.
   an earlier generation that somebody left beside the new ones are no such case, and hide them.
 
 A clock set far ahead takes the time with it: until the others' clocks are there, what goes on is
-told at once.
+reported at once.
 """
 
 from __future__ import annotations

@@ -99,6 +99,6 @@ def findings_of(folder: Location, batch: int) -> list[Finding]:
         except (ValueError, RecursionError) as error:
             raise PipelineError(
                 f"{file}: line {number} is no finding of this program: {error}: move the file "
-                "elsewhere, and what comes after it is told"
+                "elsewhere, and what comes after it is reported"
             ) from error
     return sorted(found, key=lambda each: (each.at_us, each.group, each.subject))

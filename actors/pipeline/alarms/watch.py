@@ -13,7 +13,7 @@ tell. Killed between a print and its note, a run leaves one batch to be printed 
 not at all. In the files each finding is once.
 
 Batches are numbered by the checkpoint: without it a new batch would be taken for an old one that is
-written and told. So findings whose checkpoint is gone are refused.
+written and reported. So findings whose checkpoint is gone are refused.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ seconds to start, which is little where ten others want the processor, and a sto
 """
 NOTE = "told.json"
 STREAM = "stream-1"
-"""A new number for what an old checkpoint cannot be read with: then all is read, and told, anew."""
+"""A new number for what an old checkpoint cannot be read with: all is read and reported anew."""
 
 
 class _Told(msgspec.Struct, frozen=True):
@@ -92,7 +92,7 @@ def taken(data: Location, out: Location) -> Iterator[None]:
     """`out` is for a watch of `data` alone. Spark is not needed: it can be started after this.
 
     Raises: PipelineError: `out` belongs to other event logs, or another watch runs with it, or what
-        was found and told is damaged.
+        was found and reported is damaged.
     """
     claim(out / LAYER, data)
     with held(out / LAYER, "another watch"):
@@ -149,7 +149,8 @@ def _check(stream: Location) -> None:
     has_more = (stream / NOTE).exists() or (stream / "findings").children()
     if has_more and not (stream / "checkpoint").children():
         raise PipelineError(
-            f"{stream}: has findings, and no checkpoint any more: remove it, and all is told anew"
+            f"{stream}: has findings, and no checkpoint any more: remove it, and all is "
+            "reported anew"
         )
 
 
@@ -196,7 +197,10 @@ def _told(stream: Location) -> int:
 
 
 def tell_new(stream: Location, tell: Callable[[Finding], None]) -> None:
-    """Tell what was found and not told yet. Raises: PipelineError: a note or batch is damaged."""
+    """Report what was found since the last time.
+
+    Raises: PipelineError: a note or batch is damaged.
+    """
     folder = stream / "findings"
     told = _told(stream)
     for batch in sink.batches_after(folder, told):

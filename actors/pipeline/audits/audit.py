@@ -89,8 +89,8 @@ class Evidence:
         """
         if self.part_of is not None:
             return self.part_of.loose
-        told = silver.view(self.events, "GroupConfigured").where("upstream")
-        found = {row["group"] for row in told.select("group").distinct().collect()}
+        loose = silver.view(self.events, "GroupConfigured").where("upstream")
+        found = {row["group"] for row in loose.select("group").distinct().collect()}
         return tuple(sorted(found | loose_in(self.data)))
 
     @cached_property

@@ -78,7 +78,7 @@ def committed_removed(events: DataFrame) -> DataFrame:
     cut = view(events, "LedgerTruncated").where("next >= 0 and next <= end")
     columns = ("group", "node", "boot", "seq", "next", "end")
     own = fn.broadcast(cut.select("group", "node").distinct())
-    told = told_for_good(events).join(own, ["group", "node"], "left_semi")
+    kept = told_for_good(events).join(own, ["group", "node"], "left_semi")
     empty = view(events, "RecoveryFinished").where("end_bytes = 0")
     emptied = (
         empty.join(own, ["group", "node"], "left_semi")
@@ -88,7 +88,7 @@ def committed_removed(events: DataFrame) -> DataFrame:
     in_order = Window.partitionBy("group", "node").orderBy("boot", "seq")
     so_far = Window.partitionBy("group", "node", "generation").orderBy("boot", "seq")
     return (
-        told.select(*_KEY, "seq", "index")
+        kept.select(*_KEY, "seq", "index")
         .unionByName(cut.select(*columns), allowMissingColumns=True)
         .unionByName(emptied.select(*_KEY, "seq", "is_empty"), allowMissingColumns=True)
         .withColumn("generation", fn.sum(fn.coalesce("is_empty", fn.lit(0))).over(in_order))
@@ -133,7 +133,7 @@ COMMITTED_STAYS = EventAudit(
     strict=True,
     query=committed_removed,
     note="By each member's own words: the term of a removed entry is in no event, so another "
-    "member's word is not held against it. Groups in memory are left out, and truncations told by "
+    "member's word is not held against it. Groups in memory are left out, and truncations of "
     "an older version, which did not say where the log goes on. So are groups that are written "
     "only, or have Java members, if one of their members came back after an end without an order, "
     "or has no log here: a loss of power looks the same as a kill. Nothing is held against a log "

@@ -72,7 +72,7 @@ def promises(events: DataFrame) -> DataFrame:
 def never_reported(events: DataFrame) -> DataFrame:
     """Slaves that a master counted with more than they ever reported: group, node, slave, ...
 
-    A slave without an event log is not judged, nor one that was killed: what it told last may not
+    A slave without an event log is not judged, nor one that was killed: what it said last may not
     have reached its disk; see `sure_counts` for others.
     """
     reported = (
@@ -91,7 +91,7 @@ def never_reported(events: DataFrame) -> DataFrame:
 
 
 def sure_counts(events: DataFrame) -> DataFrame:
-    """What `never_reported` judges: SlaveAcked of slaves whose logs have all that they told.
+    """What `never_reported` judges: SlaveAcked of slaves whose logs have all that they said.
 
     That takes every boot from the first on, each whole and ended in order: what a slave reported in
     one that has expired, or is torn, its master may still count it with in a later one. For this

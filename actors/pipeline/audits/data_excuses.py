@@ -1,6 +1,6 @@
 """What a receipt's records may lawfully be missing for, by what the nodes themselves tell.
 
-| What is told | Then |
+| What the events say | Then |
 |---|---|
 | a classic slave has forgotten what it had (`forgot` of its identity) | it may have had what lies \
 behind its end |
@@ -9,9 +9,9 @@ behind its end |
 | a group is "written", and a node of it ended without an order | power was lost, perhaps |
 | a group has, or once had, upstream's looser rules | one node, or none, may have it |
 
-What a forced promotion gave up is told from what was fed later by the order of the record, and by
+What a forced promotion gave up is known from what was fed later by the order of the record, and by
 what the masters answered before it and since. A promotion counts as forced where the log of its
-first opening is not here: force is told there alone. Then nobody knows where its epoch began.
+first opening is not here: force is named there alone. Then nobody knows where its epoch began.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Forced:
 
     Attributes:
         start: where its epoch begins, in bytes; 0: nobody knows.
-        before: the end of what epochs before it answered, as far as is told.
+        before: the end of what epochs before it answered, as far as is known.
         first, end: what was answered in it and in later ones, from where to where, likewise.
     """
 
@@ -76,8 +76,8 @@ class Excuses:
 
 def excuses_in(events: DataFrame, groups: Iterable[GroupStores]) -> dict[str, Excuses]:
     """Excuses by group. Raises: PySparkException."""
-    told = events.where(fn.col("kind").isin(*_KINDS)).select(*_COLUMNS).collect()
-    rows = [row.asDict() for row in told]
+    found = events.where(fn.col("kind").isin(*_KINDS)).select(*_COLUMNS).collect()
+    rows = [row.asDict() for row in found]
     emptied = began_empty(rows)
     again = _committed_since(events, emptied) if emptied else {}
     promoted = any(row["kind"] == "PromotionRecorded" for row in rows)
@@ -187,13 +187,13 @@ def _forced(events: DataFrame) -> dict[str, list[Forced]]:
     """Forced openings by group. Epochs are in order by their promotions' numbers."""
     epochs = in_eras(events, answered(events))
     begun = {(row["group"], row["number"]): 0 for row in unopened(events, epochs).collect()}
-    told = [row.asDict() for row in epochs.collect()]
-    for one in told:
+    epochs_of = [row.asDict() for row in epochs.collect()]
+    for one in epochs_of:
         if one["begins"]:
             begun[one["group"], one["number"]] = one["start"] if one["forced"] else 0
     found: dict[str, list[Forced]] = {}
     for (group, number), start in sorted(begun.items()):
-        own = [each for each in told if each["group"] == group and each["acknowledged"]]
+        own = [each for each in epochs_of if each["group"] == group and each["acknowledged"]]
         since = [each for each in own if each["number"] >= number]
         forced = Forced(
             start=start,

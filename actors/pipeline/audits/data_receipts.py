@@ -1,4 +1,4 @@
-"""Whether what a client was told to be acknowledged can be read at the end, from its own record.
+"""Whether what was acknowledged to a client can be read at the end, from its own record.
 
 A receipt names the positions of its first and last record, how many they are, how many nodes had
 them, and a CRC of the lines that were fed (`data_record`). Held against the nodes' logs, as the
@@ -341,15 +341,16 @@ def _sums(stood: DataFrame, nodes: int) -> dict[str, Any]:
 
 ACKNOWLEDGED_READABLE: Final = AcknowledgedReadable(
     name="acknowledged_readable",
-    claim="All that the feed was told to be acknowledged is in the logs at the end, as it was fed, "
+    claim="All that was acknowledged to the feed is in the logs at the end, as it was fed, "
     "on as many nodes as its receipt named, unless a promotion was forced or power may take it.",
     severity="error",
     is_weak=False,
 )
 WRITTEN_READABLE: Final = AcknowledgedReadable(
     name="written_readable",
-    claim="All that the feed was told is there also of groups that promise less: with upstream's "
-    'looser rules, or durability = "written" and a node that ended as by a loss of power.',
+    claim="All that was acknowledged to the feed is there also of groups that promise less: with "
+    "upstream's looser rules, or "
+    'durability = "written" and a node that ended as by a loss of power.',
     severity="warning",
     is_weak=True,
 )

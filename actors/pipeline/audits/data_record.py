@@ -75,7 +75,7 @@ def records_in(data: Location, groups: Sequence[str]) -> tuple[Record, ...]:
     """The records of a data directory, by group.
 
     Args:
-        groups: that have logs; so that GROUP.1.jsonl is told from the record of a group "GROUP.1".
+        groups: that have logs; so that GROUP.1.jsonl is not taken for that of a group "GROUP.1".
     """
     files: dict[str, list[Location]] = {}
     for name in (data / FOLDER).children():

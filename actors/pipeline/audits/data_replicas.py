@@ -177,14 +177,14 @@ def told_apart(
         return tuple(witnesses)
     position = fn.coalesce("index", "offset") if group.is_ledger else fn.col("offset")
     term = fn.col("term") if group.is_ledger else fn.lit(0)
-    told = (
+    holding = (
         rows.where(fn.col("damage").isNull() & position.isin(at))
         .groupBy(position.alias("position"), term.alias("term"), "size", "record_crc")
         .agg(fn.sort_array(fn.collect_set("node")).alias("nodes"))
         .collect()
     )
     have: dict[int, dict[int, list[list[str]]]] = {}
-    for row in told:
+    for row in holding:
         have.setdefault(row["position"], {}).setdefault(row["term"], []).append(row["nodes"])
     return tuple(
         _without_most(each, have.get(each["position"], {})) if each["what"] == _DIFFER else each
@@ -208,8 +208,8 @@ def torn(found: DataFrame, nodes: Sequence[str]) -> list[str]:
     """Logs that end in something else than zeros: a write was under way; as text for people."""
     tails = fn.filter("damages", _is_tail)
     rows = found.select("position", fn.explode(tails).alias("one")).limit(TORN_SHOWN_MAX)
-    told = rows.select("position", "one.what", names_of(fn.col("one.nodes"), nodes)).collect()
-    return sorted(f"{' '.join(row[2])} at {row[0]}: {row[1].removeprefix(_ENDS)}" for row in told)
+    ends = rows.select("position", "one.what", names_of(fn.col("one.nodes"), nodes)).collect()
+    return sorted(f"{' '.join(row[2])} at {row[0]}: {row[1].removeprefix(_ENDS)}" for row in ends)
 
 
 def _is_tail(each: Column) -> Column:

@@ -248,10 +248,10 @@ def own_from(stores: tuple[Store, ...]) -> dict[str, float]:
 
     The log that the others are held against is that of the newest promotion.
     """
-    told = [store for store in stores if store.history is not None]
-    if not told:
+    known = [store for store in stores if store.history is not None]
+    if not known:
         return {store.node: math.inf for store in stores}
-    newest = max(told, key=lambda store: (_last(store)[0], len(store.history or ())))
+    newest = max(known, key=lambda store: (_last(store)[0], len(store.history or ())))
     assert newest.history is not None
     return {
         store.node: math.inf if store.history is None else shared_end(store.history, newest.history)

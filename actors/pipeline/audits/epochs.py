@@ -36,7 +36,7 @@ def in_eras(events: DataFrame, opened: DataFrame) -> DataFrame:
 
     An era begins where somebody forced a promotion, which may lose what was acknowledged before, or
     may have: a number that nobody is seen to have opened, and one whose first opening here is of a
-    later boot than the promotion. Force is told by the first opening alone, and its line is lost
+    later boot than the promotion. Force is named by the first opening alone, and its line is lost
     where a log is missing, torn or expired, or its node was killed at once.
     """
     heard = (
@@ -60,7 +60,7 @@ def in_eras(events: DataFrame, opened: DataFrame) -> DataFrame:
 
 
 def last_era(events: DataFrame) -> DataFrame:
-    """group, after: the number from which on nothing was forced, as far as can be told."""
+    """group, after: the number from which on nothing was forced, as far as is known."""
     opened = in_eras(events, openings(events))
     begun = opened.where("begins").select("group", "number")
     every = begun.unionByName(unopened(events, opened))

@@ -82,7 +82,7 @@ def _masterless(events: DataFrame) -> DataFrame:
     return _gaps(found.unionByName(lost))
 
 
-def _gaps(told: DataFrame) -> DataFrame:
+def _gaps(named: DataFrame) -> DataFrame:
     """Runs of "" in `to` that follow a name, each up to the next name of that boot."""
     in_order = Window.partitionBy(*_KEY).orderBy("seq")
     backwards = Window.partitionBy(*_KEY).orderBy(fn.desc("seq"))
@@ -90,7 +90,7 @@ def _gaps(told: DataFrame) -> DataFrame:
     name = fn.when(fn.col("to") != "", fn.col("to"))
     named_at = fn.when(fn.col("to") != "", fn.col("ts_us"))
     return (
-        told.withColumn("before", fn.lag("to").over(in_order))
+        named.withColumn("before", fn.lag("to").over(in_order))
         .withColumn("after", fn.last(name, True).over(later))
         .withColumn("until_us", fn.last(named_at, True).over(later))
         .where((fn.col("to") == "") & (fn.coalesce("before", fn.lit("")) != ""))

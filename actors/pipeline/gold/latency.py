@@ -28,7 +28,7 @@ RANKS = (0.5, 0.9, 0.99, 0.999)
 SKETCH_K = 2000
 """The sketches' size: a tenth of the usual error for some 50 kB a minute, however many writes."""
 RANK_ERROR = 0.002
-"""What is told as the 99th percentile lies between the 98.8th and the 99.2th."""
+"""What is shown as the 99th percentile lies between the 98.8th and the 99.2th."""
 _US_PER_MINUTE = 60_000_000
 _KEY = ("node", "boot", "group")
 
@@ -40,7 +40,7 @@ def answered_writes(events: DataFrame) -> DataFrame:
     """
     columns = (*_KEY, "seq", "ts_us", "next_bytes", "records")
     wrote = view(events, "RecordsAppended").select(*columns, fn.lit(None).alias("answered_us"))
-    told = view(events, "AppendsAcknowledged").select(
+    answers = view(events, "AppendsAcknowledged").select(
         *columns, fn.col("ts_us").alias("answered_us")
     )
     # From the end of the log back, an answer before the writes that it reaches: a frame that goes
@@ -52,7 +52,7 @@ def answered_writes(events: DataFrame) -> DataFrame:
     )
     answer = fn.last("answered_us", True).over(from_the_end)
     return (
-        wrote.unionByName(told)
+        wrote.unionByName(answers)
         .withColumn("waited_us", answer - fn.col("ts_us"))
         .where("answered_us is null and waited_us >= 0")
         .select(*_KEY, "ts_us", "records", "waited_us")

@@ -14,7 +14,7 @@ as these are.
 
 Of a DLedger leader whose own word that it leads the term is not here (its disk is lost, or it is
 a Java member), an answer is each CommittedRose of its followers above all that anybody in the group
-had told by then: a follower that only catches up hears of nothing new. Who heard these may have
+had named by then: a follower that only catches up hears of nothing new. Who heard these may have
 been away when more came. So beside such an answer, another node's is no witness unless a member
 lost its leader meanwhile.
 
@@ -47,7 +47,7 @@ _KEY = ("group", "node", "boot")
 
 def outages(events: DataFrame, limit_us: int = LIMIT_US) -> DataFrame:
     """See the module."""
-    told = (
+    rows = (
         _rows(view(events, "AppendsAcknowledged"), answers=fn.lit(1))
         .unionByName(_rows(_leaders_commits(events), answers=fn.lit(1)))
         .unionByName(_rows(_heard_commits(events), answers=fn.lit(1), heard=fn.lit(1)))
@@ -59,7 +59,7 @@ def outages(events: DataFrame, limit_us: int = LIMIT_US) -> DataFrame:
     in_order = Window.partitionBy("group").orderBy("ts_us", "answers", "node", "seq")
     answer = fn.col("answers") == 1
     # What stands before an answer and after the one before it belongs to this answer's gap.
-    numbered = told.withColumn("gap", fn.sum("answers").over(in_order) - fn.col("answers"))
+    numbered = rows.withColumn("gap", fn.sum("answers").over(in_order) - fn.col("answers"))
     gaps = numbered.groupBy("group", "gap").agg(
         fn.max(fn.when(answer, fn.col("ts_us"))).alias("until_us"),
         fn.max(fn.when(answer, fn.col("node"))).alias("until_node"),
@@ -112,7 +112,7 @@ def _leaders_commits(events: DataFrame) -> DataFrame:
 
 
 def _heard_commits(events: DataFrame) -> DataFrame:
-    """What followers heard of leaders that do not speak here, as if these had told it."""
+    """What followers heard of leaders that do not speak here, as if these had said it."""
     silent = followed_unseen(events)
     so_far = Window.partitionBy("group").orderBy("ts_us", "node", "seq")
     before = so_far.rowsBetween(Window.unboundedPreceding, -1)
@@ -131,7 +131,7 @@ def _losses(events: DataFrame) -> DataFrame:
     """Members that saw no leader any more.
 
     One that has just started never saw one, nor does it before it first follows: it may stand in
-    its first session, and again in the next, as it is told of a later term.
+    its first session, and again in the next, as it hears of a later term.
     """
     before = fn.lag("role").over(Window.partitionBy(*_KEY).orderBy("seq"))
     return (

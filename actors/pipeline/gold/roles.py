@@ -59,7 +59,7 @@ def _taken(events: DataFrame) -> Iterator[DataFrame]:
     """
     nothing, nobody = fn.lit(None).cast("bigint"), fn.lit("")
     own, number, master = fn.col("node"), fn.col("number"), fn.col("master")
-    told: list[tuple[str, Column, Column, Column]] = [
+    taken: list[tuple[str, Column, Column, Column]] = [
         ("RoleChanged", fn.lower("role"), fn.col("term"), fn.col("leader")),
         ("GroupOpened", fn.lit("master"), number, own),
         ("MasterFenced", fn.lit("fenced"), nothing, own),
@@ -68,6 +68,6 @@ def _taken(events: DataFrame) -> Iterator[DataFrame]:
         ("LogDiverged", fn.lit("alone"), nothing, nobody),
         ("PromotionRecorded", fn.lit("alone"), nothing, nobody),
     ]
-    for kind, role, epoch, leader in told:
+    for kind, role, epoch, leader in taken:
         columns = (role.alias("role"), epoch.alias("number"), leader.alias("leader"))
         yield view(events, kind).select(*_KEY, "seq", "ts_us", *columns)

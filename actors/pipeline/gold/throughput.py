@@ -59,7 +59,7 @@ def _classic(events: DataFrame) -> DataFrame:
 
 
 def _ledger(events: DataFrame) -> DataFrame:
-    """What a follower tells counts only as the place from which it rose further as a leader."""
+    """What a follower tells counts only as the position from which it rose further as a leader."""
     in_order = Window.partitionBy("group", "node", "boot").orderBy("seq")
     return (
         view(events, "CommittedRose")

@@ -1,4 +1,4 @@
-"""What a source is told: `.option(KEY, VALUE)`, all of them text, read strictly.
+"""The options of a source: `.option(KEY, VALUE)`, all of them text, read strictly.
 
 | Key | Value | Default |
 |---|---|---|
