@@ -189,7 +189,7 @@ def group_statuses(answer: Mapping[str, Any]) -> dict[str, GroupStatus]:
 
 
 def group_status(answer: Mapping[str, Any], group: str) -> GroupStatus | None:
-    """As `group_statuses`, of one group; None: the answer has none of that name."""
+    """The status of one group, as by `group_statuses`; None if the answer has none of that name."""
     groups = answer.get("groups", {})
     if not isinstance(groups, Mapping) or group not in groups:
         return None

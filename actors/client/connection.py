@@ -239,7 +239,7 @@ class Client:
         )
 
     async def transfer_leader(self, group: str, node: str | None = None) -> dict[str, Any]:
-        """Have `node` (None: who has most of the log) lead a DLedger group that this node leads.
+        """Have `node` (None: the member with most of the log) lead a group that this node leads.
 
         Raises: NotMaster, with the leader's name; OutcomeUnknown if the member did not say that it
             leads, NodeStopped if the connection ends first: it may have happened.

@@ -172,7 +172,7 @@ _OPTIONS: Final[dict[str, _Option]] = {
     "--child-of": (("run",), {"type": int, "help": argparse.SUPPRESS}),
     "--report-end": (("run",), {"type": int, "help": argparse.SUPPRESS}),
 }
-"""Every option: the commands for which it has a meaning, and how argparse is told of it."""
+"""Every option: the commands for which it has a meaning, and its arguments for argparse."""
 
 
 def parse(argv: Sequence[str], command: str = "") -> Arguments:

@@ -224,7 +224,7 @@ class ClassicGroup:
 
     @property
     def takes_empty(self) -> bool:
-        """An empty record is one like others."""
+        """Whether empty records may be appended: here they are records like others."""
         return True
 
     @property

@@ -219,7 +219,9 @@ class DLedgerGroup:
 
     @property
     def takes_empty(self) -> bool:
-        """Where an empty entry opens a term, readers pass empty ones over."""
+        """Whether empty records may be appended: not if an empty entry opens a term, as readers skip
+        it.
+        """
         return self.opens_term_with != "empty"
 
     @property
@@ -243,7 +245,7 @@ class DLedgerGroup:
 
     @property
     def votes_as_raft(self) -> bool:
-        """`raft_votes`, or what it is when it is not stated."""
+        """Whether members vote as in Raft: `raft_votes`, or its default."""
         return self.compat is None if self.raft_votes is None else self.raft_votes
 
     @property

@@ -36,10 +36,10 @@ def load(path: str | os.PathLike[str]) -> ClusterConfig:
 
 
 def loads(text: str, path: str) -> ClusterConfig:
-    """The same for text that is already in memory.
+    """The configuration in a text, as `load`.
 
     Args:
-        path: names the file in problems; what is relative in the text is relative to its folder.
+        path: names the file in problems; relative paths in the text are relative to its folder.
     """
     try:
         table = tomllib.loads(text)

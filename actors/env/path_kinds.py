@@ -17,7 +17,7 @@ BARE_DEPTH = 3
 
 
 def check_kinds(disk: Disk, *, folders: Iterable[str], files: Iterable[str]) -> None:
-    """What is not there is created later, and passes.
+    """Check that each path is a file, or a folder, as it has to be; a missing one is made later.
 
     Raises: ConfigError: a file where a folder is expected, or the other way round, or what is
         neither (named pipes, sockets, devices, links that lead nowhere). OSError.

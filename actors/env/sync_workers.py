@@ -301,5 +301,5 @@ def sync_worker() -> SyncWorker:
 
 
 async def run_in_thread(work: Callable[[], T], /) -> T:
-    """`RunBeside` by a thread of Trio's: some 100 us, so for work that takes longer."""
+    """Implements `RunBeside` by a thread of Trio's, which costs some 100 us: for longer work."""
     return await trio.to_thread.run_sync(work)

@@ -149,7 +149,7 @@ class Node:
         return tree_json(self.system.tree())
 
     def subscribe_events(self) -> EventSubscription:
-        """The events from now on; the caller closes it."""
+        """Subscribe to the events from now on; the caller closes the subscription."""
         try:
             return self._sink.subscribe()
         except RuntimeError as error:

@@ -99,7 +99,7 @@ class Share:
 
     @property
     def is_quiet(self) -> bool:
-        """A client's, of which nothing is under way."""
+        """Whether it is a client's connection with nothing under way."""
         reads_bytes = self._answering_bytes + self.unsent_read_bytes
         return not (self.is_member or self._held_bytes() or reads_bytes)
 

@@ -36,7 +36,7 @@ class Process(Protocol):
         """Lift every shield below, so that a cancellation passes, and remember being killed."""
 
     def shutdown_s(self, own_s: float) -> float:
-        """How long its stop may take; `own_s` is its specification's."""
+        """How long the stop of this child may take; `own_s` is its specification's time."""
 
     def statistics(self) -> MailboxStatistics | None: ...
     def snapshot_children(self) -> tuple[TreeNode, ...]: ...

@@ -84,7 +84,7 @@ class ActorRef(Generic[M_contra]):
 
     @property
     def alive(self) -> bool:
-        """True if an incarnation runs (it may still be starting)."""
+        """Whether an incarnation runs (it may still be starting)."""
         return self.mailbox is not None
 
     def tell(self, message: M_contra) -> Coroutine[Any, Any, None]:

@@ -77,7 +77,7 @@ class ExpiredFiles:
         return self._files.get((node, group, base))
 
     def of(self, node: str, group: str, base: int) -> Inode | None:
-        """The same; another node's if it never had it, for its log was begun later."""
+        """A node's inode of a log file; another node's if its own log was begun later."""
         others = [file for (_, *position), file in self._files.items() if position == [group, base]]
         return self.own(node, group, base) or next(iter(others), None)
 

@@ -126,7 +126,7 @@ def _folders(root: str, group: Group) -> tuple[str, ...]:
 
 def _strangers(disk: Disk, root: str, group: Group) -> Iterator[str]:
     """What lies among the files of a log or an index under a name that no file of theirs has."""
-    kept = (LOST_AND_FOUND, PROBE)  # which is told elsewhere, and which a kill may leave
+    kept = (LOST_AND_FOUND, PROBE)  # reported elsewhere, and what a kill may leave
     for folder, is_own in kind_of(group).named_files(f"{root}/{group.name}").items():
         names: list[str] = []
         with suppress(OSError):

@@ -14,7 +14,7 @@ Binary frame, by byte (MessagePack; all lengths big-endian):
 | Offset | Width | Type | Field | Meaning |
 |---|---|---|---|---|
 | 0 | 1 | 0x80+n | map header | n = 1 + number of the frame's fields (0xde + 2 bytes from 16 on) |
-| 1 | 5 | 0xa4 "type" | key | first key of every frame: tells frames apart early |
+| 1 | 5 | 0xa4 "type" | key | first key of every frame, so its kind is known early |
 | 6 | 1+k | 0xa0+k, UTF-8 | frame name | first column of the table below, k <= 31 |
 | 7+k | 3 | 0xa2 "id" | key | every frame but `failed` for an unreadable request has one |
 | 10+k | 1-9 | unsigned | request number | the client's, 0..2**53-1; answers and pushes repeat it |

@@ -29,7 +29,7 @@ class VoteResponse(BaseFields, frozen=True, kw_only=True):
 
 
 class HeartBeatRequest(BaseFields, frozen=True, kw_only=True):
-    """The leader of `term` lives."""
+    """A heartbeat: the sender leads `term`."""
 
 
 class HeartBeatResponse(Body, frozen=True, kw_only=True):

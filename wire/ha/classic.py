@@ -160,7 +160,7 @@ FrameEvent: TypeAlias = FrameStarted | FrameData | FrameEnded
 
 
 class FrameMeter:
-    """Tells who reads a stream how much of it belongs together; decides nothing.
+    """Finds out for a reader of the stream how many bytes belong together; it decides nothing.
 
     Attributes:
         body_bytes: size of the body of the last frame that began.

@@ -61,7 +61,7 @@ _REPLY_JSON: Final = encode_header(reply_header(Header()))[1].replace(b'"opaque"
 
 
 class Frame(Struct, frozen=True):
-    """One request or reply.
+    """A frame of RocketMQ's remoting: one request or reply.
 
     Attributes:
         body: b"" where there is none.

@@ -2,7 +2,7 @@
 
 The exact reading is one call into msgspec. Where it fails, the object is put into exact form (keys
 and names of enum members as they should be, unknown keys gone) and read again, numbers in quotes
-allowed. What that needed is told to the caller, so that a peer which always needs it is seen.
+allowed. What that needed is returned to the caller, so that a peer which always needs it is seen.
 
 Accepted like fastjson 1.2.69 (tried with the Java classes, `tests/golden/dledger`):
 

@@ -120,7 +120,7 @@ class Quorum(Generic[W]):
 
     @property
     def waits_for_own(self) -> bool:
-        """What the own log is kept up to may commit something: enough peers are ahead already."""
+        """Whether more of the own log being stored may commit entries, as enough peers are ahead."""
         if not self.leading:
             return False
         ahead = sum(self._indexes[peer] > self.committed for peer in self.peers)

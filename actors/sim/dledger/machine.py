@@ -143,7 +143,7 @@ class State:
                 return "added"
 
     def read(self, key: str) -> int | None:
-        """What is in a register, None at first; a counter's sum."""
+        """The value of a register, None at first; or the sum of a counter."""
         return self.values.get(key, 0 if key in COUNTERS else None)
 
     def encode(self) -> bytes:

@@ -1,7 +1,7 @@
 """Does the index have the entries of these records, and can each be found?
 
 Reads only, beside the index's owner, in the log's direction. Entries stand in the log's order, so
-what stands around an entry that is wrong tells what it should be, and what it says itself does not
+what stands around an entry that is wrong shows what it should be, and what it says itself does not
 matter: an offset that has lost a bit, or the end of a page that is zero, may lead to another record
 that has the same key. So some entries ahead are looked at, and none is judged before one is met
 that is right (`anchors`). What each entry's slot led to before it is counted along, four

@@ -74,8 +74,9 @@ def inspect(reader: LedgerReader, index: int, end_index: int) -> Inspected:
 
 
 def _are_in_place(data: bytes, index: int) -> bool:
-    """Whether all say that they follow one another: where no checksum is known, a read of many has
-    looked at the head of the first one alone.
+    """Whether the entries' heads show that they follow each other.
+
+    Without known checksums, a read of several entries has checked the head of the first one alone.
     """
     try:
         entries = decode_entries(data)

@@ -105,7 +105,7 @@ async def may_close_clean(syncer: ActorRef[Settle], reason: StopReason) -> bool:
     """Whether a store that stops for `reason` may sync the rest by itself and call that clean.
 
     Only in an ordered stop, and only after the sync that is under way is known to have ended well:
-    the system tells its error once, and a file that is opened later syncs without the lost pages.
+    the system reports its error once, and a file that is opened later syncs without the lost pages.
     """
     if reason not in (StopReason.NORMAL, StopReason.SHUTDOWN):
         return False

@@ -614,7 +614,7 @@ class LogCheck:
         """
         end = min(self.digests.range_at(reach - 1)[1], self.limit_bytes)
         if any(rot.start <= each < end for each in self.rotten):
-            return  # one tells of it
+            return  # a digest shows it
         self._note_record(attrs.evolve(rot, end=end), position)
         at = rot.start
         while at < end:

@@ -45,7 +45,7 @@ class FoundStore:
 
     @property
     def is_compat(self) -> bool:
-        """The group has `compat = "upstream"`: recovery cuts whatever the mark says."""
+        """Whether the group has `compat = "upstream"`: recovery cuts whatever the mark says."""
         return self.settings.get("compat") == '"upstream"'
 
 
@@ -81,7 +81,7 @@ class GroupLedger(FoundStore):
 
     @property
     def is_in_memory(self) -> bool:
-        """The group has `store = "memory"`: only term and vote are here."""
+        """Whether the group has `store = "memory"`: only term and vote are here."""
         return self.settings.get("store") == '"memory"'
 
 

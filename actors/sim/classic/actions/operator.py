@@ -34,7 +34,7 @@ NEEDED = (Fence.SLAVE_AHEAD, Fence.SHORTER_THAN_MARK, Fence.ABANDONED)
 async def promoted(
     runner: FaultRunner, asked: str, chosen: str | None, *, force: bool = False
 ) -> bool:
-    """Tell `asked` to make `chosen` (None: the furthest) the master; whether it is."""
+    """Ask node `asked` to make `chosen` (None: the furthest) the master. Returns: whether it is."""
     group, node = runner.group.name, runner.cluster.node(asked)
     runner.note("promoting", chosen or "the furthest")
     with trio.move_on_after(PROMOTE_TIMEOUT_S):
