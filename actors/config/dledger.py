@@ -219,9 +219,7 @@ class DLedgerGroup:
 
     @property
     def takes_empty(self) -> bool:
-        """Whether empty records may be appended: not if an empty entry opens a term, as readers skip
-        it.
-        """
+        """Whether empty records may be appended: not if an empty entry opens a term."""
         return self.opens_term_with != "empty"
 
     @property

@@ -120,7 +120,7 @@ class Quorum(Generic[W]):
 
     @property
     def waits_for_own(self) -> bool:
-        """Whether more of the own log being stored may commit entries, as enough peers are ahead."""
+        """Whether storing more of the own log may commit entries: enough peers are ahead."""
         if not self.leading:
             return False
         ahead = sum(self._indexes[peer] > self.committed for peer in self.peers)
