@@ -366,3 +366,24 @@ async def test_alarms_that_are_set_again_and_again_keep_the_heap_small(autojump_
     for number in range(20 * STALE_MIN):
         alarm.set(1e6 - number)
     assert len(deadlines._heap) <= 2 * STALE_MIN
+
+
+async def test_an_earlier_alarm_wakes_nobody_before_its_time(autojump_clock, monkeypatch):
+    looks: list[float] = []
+    real = Deadlines._expire
+
+    def expire(self: Deadlines, now_s: float) -> None:
+        looks.append(now_s)
+        real(self, now_s)
+
+    monkeypatch.setattr(Deadlines, "_expire", expire)
+    deadlines = Deadlines()
+    alarms = [Alarm(deadlines, lambda: None) for _ in range(3)]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(deadlines.run)
+        for number, alarm in enumerate(alarms):
+            alarm.set(9.0 - number)
+            await trio.sleep(1.0)
+        await trio.sleep(20.0)
+        deadlines.close()
+    assert looks == [0.0, 7.0, 8.0, 9.0]
