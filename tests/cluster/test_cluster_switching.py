@@ -14,9 +14,10 @@ import trio
 
 from actors.api.failures import RequestRefused
 from actors.client.slot_retries import NoSlot
-from actors.cluster import links, switching
+from actors.cluster import links, reaching, switching
 from actors.cluster.arguments import Arguments, parse
 from actors.cluster.command_line import run_command_line
+from actors.cluster.explain import explain
 from actors.cluster.reaching import NoAnswer
 from actors.config import load
 from actors.errors import ConfigError, NodeStopped, OutcomeUnknown
@@ -223,6 +224,21 @@ async def test_what_is_lost_by_force_is_said(autojump_clock: trio.abc.Clock) -> 
     ]
     lines = switching.promoted_lines(found | {"handed_over": True})
     assert not any("nothing is lost" in line for line in lines)
+
+
+async def test_a_node_that_is_starting_is_no_mistake(
+    autojump_clock: trio.abc.Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody listens there yet, and the command was right."""
+    monkeypatch.setattr(reaching, "data_holder", lambda config, node: 7 if node == "n1" else None)
+    monkeypatch.setattr(reaching, "starts_how", lambda *asked: "starting for 3 s, opens orders")
+    nobody = Nodes(up=())
+    words = r"n1: starting for 3 s, opens orders \(process 7\); nothing was done: `status` says"
+    with pytest.raises(NoAnswer, match=words) as caught:
+        await promoted(nobody)
+    assert explain(caught.value).exit_code == 1
+    with pytest.raises(NoAnswer, match=words):
+        await switching.resync(CONFIG, "n1", ("orders",), nobody.connect, as_json=False)
 
 
 async def test_what_is_refused_is_raised(autojump_clock: trio.abc.Clock) -> None:
