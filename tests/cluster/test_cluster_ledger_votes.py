@@ -54,7 +54,12 @@ def test_a_candidate_says_how_many_answer(states: tuple[str, ...], words: str) -
 @pytest.mark.parametrize(
     ("states", "words"),
     [
-        (("answers", "silent", "answers", "silent"), "2 of 4 others answer, 3 are needed"),
+        (("answers", "refused", "answers", "refused"), "2 of 4 others answer, 3 are needed"),
+        (
+            ("answers", "silent", "answers", "silent"),
+            "waits for the first start of n2, n4, if its group is new: 2 of 4 others answer, 3 are"
+            " needed",
+        ),
         (("answers", "answers", "answers", "silent"), ""),
         (("answers", "joins", "answers", "answers"), ""),
     ],
@@ -68,5 +73,11 @@ def test_who_is_new_needs_one_more(states: tuple[str, ...], words: str) -> None:
 def test_nobody_leads_without_a_majority() -> None:
     alone = members(member("n0", lone("answers", "silent", "silent", "silent")))
     (line,) = plain_lines(alone, {})
-    assert line == f"0:00:12 ledger: nobody leads; n0: {LACKS}; 0 records/s"
+    assert line.startswith(f"0:00:12 ledger: no leader answers: n0: {LACKS}; n0 ")
     assert LACKS in frame(alone, {}, (), width=160, height=40, colour=False)
+
+
+def test_a_member_that_lacks_its_log_waits_for_no_first_start() -> None:
+    facts = lone("joins", "silent", "joins", "silent")
+    lost = said({**facts, "joining": "lacks its group's log: its vote counts only with all others"})
+    assert lost.troubles[0].startswith("2 of 4 others answer, 4 are needed")
