@@ -218,8 +218,10 @@ def no_offset_check(patch: Patch) -> None:
         progress.frames_accepted += 1
         return slave_progress.NOTHING
 
-    def append_raw(log: CommitLog, offset_bytes: int, data: bytes) -> None:
-        real(log, offset_bytes if log.is_empty else log.written_bytes, data)
+    def append_raw(
+        log: CommitLog, offset_bytes: int, data: Any, size_bytes: int | None = None
+    ) -> None:
+        real(log, offset_bytes if log.is_empty else log.written_bytes, data, size_bytes)
 
     def start_bytes(rule: Any, report_bytes: int, extent: Any, segment_bytes: int) -> int:
         return max(extent.min_bytes, report_bytes - segment_bytes // 4)
