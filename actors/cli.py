@@ -30,7 +30,7 @@ ROOMS: Final = (
     ("client", "TARGET COMMAND", "append, read, tail, status, bench"),
     ("storage", "COMMAND DIR", "check, dump, truncate, backup, seed"),
     ("pipeline", "STEP DATA_DIR -o OUT", "tables, audits, report, alarms, with Spark"),
-    ("sim", "COMMAND", "simulate clusters: run, replay, sweep, shrink"),
+    ("sim", "COMMAND", "in simulation: run, replay, sweep, shrink"),
 )
 PARTS: Final = (
     ("A cluster; FILE is its cluster file, such as examples/3node.toml:", CLUSTER),
@@ -88,7 +88,7 @@ def help_text() -> str:
     for head, part in PARTS:
         lines += ["", head]
         for name, names, what in part:
-            lines.append(f"  {f'{name} {names}':32} {what}".rstrip())
+            lines.append(f"  {f'{name} {names}':33} {what}".rstrip())
     return "\n".join(
         [
             *lines,
