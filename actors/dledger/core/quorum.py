@@ -123,8 +123,10 @@ class Quorum(Generic[W]):
         """Whether storing more of the own log may commit entries: enough peers are ahead."""
         if not self.leading:
             return False
-        ahead = sum(self._indexes[peer] > self.committed for peer in self.peers)
-        return ahead >= len(self._indexes) // 2
+        needed = len(self._indexes) // 2
+        for peer in self.peers:
+            needed -= self._indexes[peer] > self.committed
+        return needed <= 0
 
     @property
     def watermarks(self) -> dict[str, int]:

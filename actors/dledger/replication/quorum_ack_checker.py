@@ -141,6 +141,7 @@ class QuorumAckChecker(Actor[_Inbox]):
     _held_sent: bool = attrs.field(default=False, init=False)
     _at_store: int = attrs.field(default=0, init=False)  # unanswered appends at the store
     _at_store_bytes: int = attrs.field(default=0, init=False)
+    _at_once: bool = attrs.field(default=False, init=False)  # deferred news wakes this actor
     _last: int = attrs.field(default=-1, init=False)  # the newest index from the store
     _last_term: int = attrs.field(default=-1, init=False)
     _results: AppliedResults = attrs.field(factory=AppliedResults, init=False)
@@ -194,7 +195,9 @@ class QuorumAckChecker(Actor[_Inbox]):
         at_once = self.quorum.waits_for_own
         if self._at_store and (self._holding or not self.quorum.leading):
             at_once = True
-        self.ctx.limit_delay(0.0 if at_once else math.inf)
+        if at_once is not self._at_once:
+            self._at_once = at_once
+            self.ctx.limit_delay(0.0 if at_once else math.inf)
 
     async def _other(self, message: Any) -> None:
         quorum = self.quorum
