@@ -19,7 +19,7 @@ from actors.storage.ledger.snapshots import Snapshot, SnapshotDamaged, SnapshotF
 
 @attrs.define
 class SnapshotKeeping:
-    """See the module's text.
+    """The snapshots that a member keeps. See the module's text.
 
     Attributes:
         keep: how many of the newest are kept.
