@@ -432,13 +432,15 @@ class TcpReceiveHalf:
             held = self._stream.pipes.take()
             if held is None:
                 return await self._stream.socket.recv(min(max_bytes, RECEIVE_MAX_BYTES))
+            is_filled = False
             try:
                 await trio.lowlevel.checkpoint()
                 while not self._fill(held, max_bytes):
                     await trio.lowlevel.wait_readable(self._stream.socket)
-            except BaseException:
-                held.discard()  # at once: an error that is kept keeps this frame
-                raise
+                is_filled = True
+            finally:
+                if not is_filled:
+                    held.discard()  # at once: an error that is kept keeps this frame
         return held if len(held) else b""
 
     def receive_now(self, max_bytes: int, *, held: bool = False) -> bytes | Held | None:
@@ -451,7 +453,7 @@ class TcpReceiveHalf:
                 return data
             try:
                 self._drained = not self._fill(pipe, max_bytes)
-            except BaseException:
+            except OSError:
                 pipe.discard()
                 raise
         if self._drained:
