@@ -37,7 +37,8 @@ def answer_before_a_quorum(patch: Patch) -> None:
 
 def written_counts_as_synced(patch: Patch) -> None:
     """A member holds what it has written, though the group is synced."""
-    patch.setattr(file_ledger.FileLedger, "synced_index", property(lambda self: self._end))
+    written = property(lambda self: self.end_index, lambda self, index: None)
+    patch.setattr(file_ledger.FileLedger, "synced_index", written)
 
 
 def vote_sent_and_not_saved(patch: Patch) -> None:
