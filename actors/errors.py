@@ -7,7 +7,12 @@ Upstream's status names (PutMessageStatus) stay visible in `status`.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
+from typing import Final
+
+NO_ROOM_CODES: Final = (errno.ENOSPC, errno.EDQUOT)
+"""What an OSError says where a disk, or a user's share of it, has no room for more."""
 
 
 class TriologError(Exception):

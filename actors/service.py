@@ -30,7 +30,7 @@ from actors.control.member_link import link_child
 from actors.control.member_session import MemberAddress
 from actors.env import Env
 from actors.env.real import real_env
-from actors.errors import ConfigError, NoRoomToStart, TriologError
+from actors.errors import NO_ROOM_CODES, ConfigError, NoRoomToStart, TriologError
 from actors.events.node import ORDERED, GroupConfigured, NodeStarted
 from actors.events.runtime import ActorCrashed, ActorStarted
 from actors.events.sink import EventSink
@@ -46,7 +46,7 @@ from actors.runtime import (
     open_system,
 )
 from actors.state_machine import Machines
-from actors.storage.files.room import NO_ROOM_CODES, why_no_room
+from actors.storage.files.room import why_no_room
 from actors.storage.group_kind import check_group_kinds, warn_of_others
 from actors.storage.node import event_log
 from actors.storage.node.identity import NodeDirectory, events_path, open_directory

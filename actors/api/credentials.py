@@ -24,8 +24,7 @@ import msgspec
 
 from actors.config import ClusterConfig
 from actors.env.protocols import Network, SecretStore
-from actors.errors import ConfigError, NoRoomToStart, TriologError
-from actors.storage.files.room import NO_ROOM_CODES
+from actors.errors import NO_ROOM_CODES, ConfigError, NoRoomToStart, TriologError
 from wire.api import frames
 from wire.api.proof import CHALLENGE_BYTES, Handshake
 

@@ -13,8 +13,7 @@ import attrs
 from actors.config import ClusterConfig
 from actors.config.check import ports
 from actors.env.protocols import LockedByOther, LockedByUs
-from actors.errors import ConfigError, CorruptLog, TriologError
-from actors.storage.files.room import NO_ROOM_CODES
+from actors.errors import NO_ROOM_CODES, ConfigError, CorruptLog, TriologError
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 EXIT_DAMAGED = 3

@@ -36,10 +36,10 @@ import trio
 
 from actors.env.file_kinds import FILE_MODE, kind_of
 from actors.env.local_disk import LocalDisk
-from actors.errors import ConfigError
+from actors.errors import NO_ROOM_CODES, ConfigError
 from actors.log_types import Receipt
 from actors.storage.files.replacing import NO_EXCHANGE
-from actors.storage.files.room import NO_ROOM, NO_ROOM_CODES, ROOM_PAUSE_S
+from actors.storage.files.room import NO_ROOM, ROOM_PAUSE_S
 from wire.crc import crc32
 
 FILE_BYTES_MAX = 16 << 20

@@ -15,10 +15,9 @@ from contextlib import suppress
 import attrs
 
 from actors.env.protocols import Disk
-from actors.errors import CorruptLog
+from actors.errors import NO_ROOM_CODES, CorruptLog
 from actors.events.store import SegmentExpired
 from actors.storage.derived.queue_heads import NextOffsets, add_offsets
-from actors.storage.files.room import NO_ROOM_CODES
 from actors.storage.files.side_file import SideFileDamaged, read_side_file, write_side_file
 from actors.storage.layout import StoreLayout
 from actors.storage.log.expiry import Cleaner

@@ -15,6 +15,7 @@ import attrs
 from actors.config import ClassicGroup
 from actors.env import Env
 from actors.env.path_kinds import is_folder
+from actors.errors import NO_ROOM_CODES
 from actors.storage.derived import queue_ends
 from actors.storage.derived.consume_queue import ConsumeQueues
 from actors.storage.derived.dispatch_state import (
@@ -48,7 +49,6 @@ from actors.storage.derived.store_version import (
     FoundFiles,
     number_of,
 )
-from actors.storage.files.room import NO_ROOM_CODES
 from actors.storage.files.side_file import SideFile
 from actors.storage.layout import StoreLayout
 from wire.files.commit_log import Checkpoint, RecordHead

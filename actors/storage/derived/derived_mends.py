@@ -11,10 +11,10 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from actors.errors import NO_ROOM_CODES
 from actors.storage.derived.consume_queue import ConsumeQueues
 from actors.storage.derived.index_files import IndexFiles
 from actors.storage.derived.queue_files import QueueGap
-from actors.storage.files.room import NO_ROOM_CODES
 from wire.files.index_file import (
     SLOT_BYTES,
     IndexHeader,

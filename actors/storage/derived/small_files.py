@@ -12,8 +12,8 @@ from contextlib import closing
 import attrs
 
 from actors.env.protocols import Disk
+from actors.errors import NO_ROOM_CODES
 from actors.storage.files.replacing import spare_path
-from actors.storage.files.room import NO_ROOM_CODES
 from actors.storage.files.whole_files import read_bytes, sync_file, sync_folder_of, write_new
 from wire.errors import RemoteProtocolError
 from wire.files.checkpoint import CHECKPOINT_BYTES

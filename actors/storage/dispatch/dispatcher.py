@@ -31,7 +31,7 @@ import trio
 from actors.config import ClassicGroup
 from actors.env import Env
 from actors.env.protocols import SYNC_PATHS_MAX, Disk, Syncer
-from actors.errors import CorruptLog, StorageError
+from actors.errors import NO_ROOM_CODES, CorruptLog, StorageError
 from actors.events import store as events
 from actors.runtime import Actor, ActorDown, ActorRef, AskTimeout, MailboxSpec, StopReason
 from actors.storage.commitlog.store_messages import GetRange, LogGrew, LogRange, SetFloor
@@ -57,7 +57,7 @@ from actors.storage.dispatch.dispatcher_messages import (
     ScrubRange,
 )
 from actors.storage.dispatch.rederiving import WHY, MendedRanges
-from actors.storage.files.room import NO_ROOM_CODES, ROOM_PAUSE_S, OpeningWaits, Room
+from actors.storage.files.room import ROOM_PAUSE_S, OpeningWaits, Room
 from actors.storage.files.stepping import answered, stepped
 from actors.storage.layout import StoreLayout
 from actors.storage.log.digests import Digests

@@ -6,7 +6,6 @@ finds no room has changed nothing, says so once, and tries again until somebody 
 
 from __future__ import annotations
 
-import errno
 import logging
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -16,12 +15,11 @@ import attrs
 import trio
 
 from actors.env.protocols import Disk
-from actors.errors import LogFull
+from actors.errors import NO_ROOM_CODES, LogFull
 from actors.events.store import DiskUsageChanged
 from actors.runtime import ActorRef
 from actors.storage.files.stepping import stepped
 
-NO_ROOM_CODES: Final = (errno.ENOSPC, errno.EDQUOT)
 NO_ROOM: Final = "no room: "
 """How every reason begins for which something waits until its disk has room."""
 

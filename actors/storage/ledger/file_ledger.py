@@ -23,10 +23,10 @@ import attrs
 
 from actors.env import Env
 from actors.env.protocols import Disk
-from actors.errors import CorruptLog, LogFull, StorageError
+from actors.errors import NO_ROOM_CODES, CorruptLog, LogFull, StorageError
 from actors.events.store import RangeRepaired
 from actors.storage.files.replacing import Replaced
-from actors.storage.files.room import NO_ROOM_CODES, NoRoom
+from actors.storage.files.room import NoRoom
 from actors.storage.files.whole_files import sync_file
 from actors.storage.layout import LedgerLayout
 from actors.storage.ledger.ledger import (

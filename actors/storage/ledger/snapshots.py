@@ -20,8 +20,7 @@ from contextlib import closing, contextmanager
 import attrs
 
 from actors.env.protocols import Disk, File
-from actors.errors import LogFull, StorageError, TriologError
-from actors.storage.files.room import NO_ROOM_CODES
+from actors.errors import NO_ROOM_CODES, LogFull, StorageError, TriologError
 from actors.storage.files.whole_files import read_bytes
 from wire.crc import crc32
 from wire.dledger.snapshot import (
