@@ -148,7 +148,8 @@ async def run(
 
 async def whole(cluster: Cluster, clients: Clients, number: int) -> None:
     """Returns when both groups take appends and all nodes have them, as an operator brings it
-    about: who ended is started again, a slave with a tail of its own is resynced.
+    about: who ended is started again, a slave with a tail of its own is resynced, and a new master
+    that its predecessor was back before, with more than it, is replaced by the furthest node.
 
     Raises: NotAsPlanned: not in time, or a node has ended by itself.
     """
@@ -189,14 +190,23 @@ async def has(cluster: Cluster, name: str, group: str, end: int) -> bool:
     return found
 
 
+async def as_told(cluster: Cluster, *words: str) -> None:
+    code, said = await cluster.command(*words)
+    print(f"  {' '.join(words)}: {said.splitlines()[-1] if said else code}", flush=True)
+
+
 async def mend_tails(cluster: Cluster) -> None:
-    """`resync` for each node whose log is no part of its master's."""
+    """What `status` says is to be done: `resync` for each node whose log is no part of its
+    master's, `promote` where a master is fenced because a slave has more.
+    """
     while True:
         for name in NODES:
             said = await cluster.status_of(name)
-            if said is not None and said["groups"][CLASSIC]["state"] == "diverged":
-                code, words = await cluster.command("resync", name, CLASSIC)
-                print(f"  resync {name}: {words.splitlines()[-1] if words else code}", flush=True)
+            group = said["groups"][CLASSIC] if said is not None else {}
+            if group.get("state") == "diverged":
+                await as_told(cluster, "resync", name, CLASSIC)
+            elif group.get("details", {}).get("fence") == "SLAVE_AHEAD":
+                await as_told(cluster, "promote", CLASSIC)
         await trio.sleep(1.0)
 
 
