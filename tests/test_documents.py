@@ -132,17 +132,14 @@ async def test_a_pasted_cluster_file_works(text: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.real_io
-async def test_the_embedded_program_works(
+def test_the_embedded_program_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one = blocks("toml")[0].replace("10912", str(free_port()))
     (tmp_path / "cluster.toml").write_text(one)
     monkeypatch.chdir(tmp_path)
     (code,) = [block for block in blocks("python") if "open_node" in block]
-    body = "".join(f"    {line}\n" for line in code.splitlines())
-    scope: dict[str, Any] = {}
-    exec(f"async def program():\n{body}", scope)
-    await scope["program"]()
+    exec(compile(code, "README.md", "exec"), {})
     assert capsys.readouterr().out == "[b'one', b'two', b'three']\n"
 
 

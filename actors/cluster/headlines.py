@@ -4,13 +4,14 @@ do about it.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from actors.cluster.view import ClusterView
 from actors.config import ClusterConfig, Group
 from actors.config.kind import Terms
 from actors.config.kinds import kind_of
-from actors.group_status import GroupStatus
+from actors.group_status import WITHOUT_ROOM, GroupStatus
+from actors.storage.files.room import NO_ROOM
 
 
 def headlines(config: ClusterConfig, view: ClusterView, starting: Collection[str]) -> list[str]:
@@ -31,10 +32,10 @@ def headlines(config: ClusterConfig, view: ClusterView, starting: Collection[str
 def _headline(
     config: ClusterConfig, group: Group, view: ClusterView, starting: Collection[str]
 ) -> str:
-    terms, found = kind_of(group).terms, view.leader_of(group.name)
+    terms, found, said = kind_of(group).terms, view.leader_of(group.name), view.of(group.name)
     named = view.named_leader_of(group.name)
     if found is not None and (named is None or named.epoch <= found[1].epoch):
-        return _led(found[0], found[1])
+        return _led(found[0], found[1], said)
     if named is None:
         ours = [node for node in group.members if node in config.python_nodes]
         return _without_leader(ours, group.name, terms, view, starting)
@@ -44,14 +45,22 @@ def _headline(
     if named.leader in starting:
         return f"no {terms.leader} yet: {named.leader} is starting"
     then = "an election follows" if group.election is not None else f"`promote {group.name}`"
-    return f"no {terms.leader}, appends fail: {named.leader} does not answer; {then}"
+    why = f"{named.leader} does not answer"
+    if named.leader in said:  # it does, and leads no more
+        own = said[named.leader]
+        why = f"{named.leader}: {own.troubles[0] if own.troubles else own.role}"
+    return f"no {terms.leader}, appends fail: {why}; {then}"
 
 
-def _led(node: str, own: GroupStatus) -> str:
+def _led(node: str, own: GroupStatus, said: Mapping[str, GroupStatus]) -> str:
+    """Args: said: by node, whatever each says of the group itself."""
     who = f"{node} is {own.terms.leader}{own.terms.by(own.epoch)}"
-    if not own.is_open:
+    if not own.is_open or own.reason.startswith(NO_ROOM):
         return f"{who} and takes no appends: {'; '.join(own.troubles) or own.state or 'not open'}"
-    lacks = [peer.node for peer in own.peers if not (peer.is_well and peer.has_copy)]
+    full = {each for each, other in said.items() if WITHOUT_ROOM in other.findings}
+    lacks = [
+        peer.node for peer in own.peers if not (peer.is_well and peer.has_copy) or peer.node in full
+    ]
     copies = len(own.peers) + 1 - len(lacks)
     if copies < own.copies:
         return f"{who}, appends wait: {copies} of {own.copies} copies that they need"

@@ -13,6 +13,7 @@ from ledger_samples import follower, leader, member
 from actors.cluster.headlines import headlines
 from actors.cluster.view import NodeView
 from actors.config import loads
+from actors.group_status import WITHOUT_ROOM
 
 AWAY = NodeView(node="n0", state="away", groups={}, tree=None)
 LEDGER = loads(
@@ -58,6 +59,29 @@ def test_a_master_that_takes_none_says_why() -> None:
     assert line(CONFIG, node("n0", closed)) == (
         "orders: n0 is master and takes no appends: asking: has not heard n1, n2: waits for their"
         " first start"
+    )
+
+
+def but(view: NodeView, **changes: Any) -> NodeView:
+    [(group, said)] = view.groups.items()
+    return attrs.evolve(view, groups={group: attrs.evolve(said, **changes)})
+
+
+def test_full_disks_hold_nothing() -> None:
+    """An open master whose disk is full refuses appends; a slave's full disk holds no copy."""
+    n0, why = node("n0", master(copies=2)), "no room: the disk is more than 90% full (100%)"
+    full = but(n0, reason=why, troubles=(f"open: {why}",))
+    assert line(CONFIG, full) == f"orders: n0 is master and takes no appends: open: {why}"
+    n1 = but(node("n1", slave_group()), findings={WITHOUT_ROOM: why})
+    assert line(CONFIG, n0, n1, node("n2", slave_group())).endswith(
+        "takes appends, 2 of 3 nodes can hold copies, not n1"
+    )
+
+
+def test_a_leader_that_leads_no_more_and_answers_says_why_itself() -> None:
+    n0 = but(member("n0", follower(role="candidate", leader="n0")), troubles=("no room: full",))
+    assert line(LEDGER, n0, member("n1", follower(leader="n0"))) == (
+        "ledger: no leader, appends fail: n0: no room: full; an election follows"
     )
 
 
