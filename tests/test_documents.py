@@ -7,7 +7,6 @@ import io
 import re
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trio

@@ -141,7 +141,7 @@ def _classic_remarks(details: Mapping[str, Any]) -> Iterator[str]:
         yield f"acknowledged by the policy of {details['ack_policy']}"
     if details["fresh_others"]:
         of = f"{details['fresh_needed']} of {details['fresh_others']} others"
-        yield f"fresh reads confirmed by {of}"
+        yield f"fresh reads need {of}"
 
 
 def _refused_text(count: int, host: str) -> tuple[str, ...]:

@@ -218,7 +218,7 @@ def test_node_lines() -> None:
     assert found[:5] == [
         "n0: running",
         "  orders: master, 0 to 70000000 bytes, synced to 70000000, acknowledged to 69999000"
-        ", fresh reads confirmed by 2 of 2 others",
+        ", fresh reads need 2 of 2 others",
         "    n1 at 30000000 behind 40000000",
         "    n2 not connected: the peer closed the connection",
         "  /n0",
