@@ -230,7 +230,7 @@ def test_node_lines() -> None:
     four = node_lines(attrs.evolve(node("n0", master(ack_policy="4.x")), tree=None))[1]
     assert "acknowledged to 69999000, acknowledged by the policy of 4.x" in four
     two = node("n0", master(copies=2))
-    assert node_lines(attrs.evolve(two, tree=None))[1].endswith("by 1 of 2 others")
+    assert node_lines(attrs.evolve(two, tree=None))[1].endswith("need 1 of 2 others")
     unknown = node_lines(attrs.evolve(node("n0", master(refused_count=3)), tree=None))
     assert unknown[4:] == ["    refused by address, as the cluster file names no slave there: 3"]
 
