@@ -16,6 +16,9 @@ from actors.events import store as events
 from actors.ha.core.role_effects import RoleState
 from actors.log_types import GoodRange
 from actors.node.node import Node
+from actors.storage.scrub import log_check, scrubber
+from actors.storage.scrub.scrubber import ROUND_FIRST_S
+from actors.storage.scrub.scrubber_messages import RECHECK_S
 
 
 def node_of(on: Filled, name: str) -> Node:
@@ -41,6 +44,26 @@ def aside(on: Filled, name: str) -> dict[str, bytes]:
         for file in disk.listdir(f"{folder}/{each}")
     ]
     return {path: disk.open(f"{folder}/{path}", "r").pread(0, SEGMENT) for path in paths}
+
+
+async def test_what_is_beyond_what_is_remembered_is_mended_too(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (log_check, scrubber):
+        monkeypatch.setattr(module, "ROTTEN_MAX", 1)
+    async with filled(copies=2) as on:
+        good = log_of(on, "n1")
+        for number in (0, 1, 2):
+            on.flip("n1", number * SEGMENT + HEAD)
+        await trio.sleep(ROUND_FIRST_S + 2.0)
+        assert f"there is more damage from byte {SEGMENT} on" in on.view("n1").damage
+        found = await repaired(on, "n1")
+        assert [each["first"] for each in found["mended"]] == [0, SEGMENT, 2 * SEGMENT]
+        assert found["left"] == []
+        await trio.sleep(RECHECK_S)
+        assert on.view("n1").damage == ""
+        assert log_of(on, "n1") == good
+        assert (await on.cluster.log(GROUP, "n1").read(2 * SEGMENT)).records
 
 
 @pytest.mark.parametrize("place", [HEAD, BODY])

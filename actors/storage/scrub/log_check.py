@@ -392,6 +392,21 @@ class LogCheck:
             with suppress(OffsetGone):
                 yield from self.digest_file(base)
 
+    def look_beyond(self) -> Steps[None]:
+        """Read all from the first damage on that found no room in `rotten`, as far as there is some
+        now. What is found has room then, or there is still damage beyond.
+        """
+        size = self.digests.segment_bytes
+        if self.beyond_bytes is None:
+            return
+        for base in range(self.beyond_bytes - self.beyond_bytes % size, self.limit_bytes, size):
+            walk = self.walk_all(base)
+            with suppress(OffsetGone):
+                while len(self.rotten) < ROTTEN_MAX and (yield from self.step(walk)):
+                    pass
+        if len(self.rotten) < ROTTEN_MAX:
+            self.beyond_bytes = None
+
     def compare_again(
         self, parsed_max: int = 0, start: int = 0, end: int | None = None
     ) -> Steps[list[int]]:
@@ -673,10 +688,18 @@ class RottenFile:
             self._side.close()
 
 
-def damage_text(rotten: tuple[Rot, ...], folder: str) -> str:
-    """For people: which bytes of a log are damaged, in one line; "" if none are."""
+def damage_text(rotten: tuple[Rot, ...], folder: str, beyond_bytes: int | None = None) -> str:
+    """For people: which bytes of a log are damaged, in one line; "" if none are.
+
+    Args:
+        beyond_bytes: see `LogCheck`.
+    """
+    beyond = ""
+    if beyond_bytes is not None:
+        beyond = f"there is more damage from byte {beyond_bytes} on than is remembered"
     if not rotten:
-        return ""
+        return f"{folder}: {beyond}" if beyond else ""
     first, more = rotten[0], len(rotten) - 1
     others = f", and {more} more range{'s' * (more > 1)}" if more else ""
+    others += f"; {beyond}" if beyond else ""
     return f"{folder}: bytes {first.start} to {first.end} are damaged ({first.reason}){others}"

@@ -187,6 +187,7 @@ class Mender:
     def _all_known(self) -> Steps[None]:
         """Read again what is damaged, and parse what has no digest."""
         yield from self.check.look_again()
+        yield from self.check.look_beyond()
         with suppress(OffsetGone):
             yield from self.check.check_undigested(self.undigested())
 

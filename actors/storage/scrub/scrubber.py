@@ -298,6 +298,8 @@ class Scrubber(Actor[_Inbox]):
             self._syncer.forget(check.digests.drop_below(message.min_bytes))
             for start in [each for each in check.rotten if each < message.min_bytes]:
                 check.forget(start)
+            if check.beyond_bytes is not None:
+                check.beyond_bytes = max(check.beyond_bytes, message.min_bytes)
         if self._live.at < self._min_bytes:
             self._live = check.walk_from(self._min_bytes)
 
@@ -513,7 +515,8 @@ class Scrubber(Actor[_Inbox]):
             self._have_digested(self._check.walk_from(self._live.base))
 
     def _state_of_copy(self) -> CopyState:
-        damage = damage_text(self._published, self._check.reader.folder)
+        folder = self._check.reader.folder
+        damage = damage_text(self._published, folder, self._published_beyond)
         ranges = [(rot.start, rot.end) for rot in self._published]
         if self._published_beyond is not None:
             ranges.append((self._published_beyond, WITHOUT_END))
