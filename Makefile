@@ -4,17 +4,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 SEEDS ?= 200
 WORKERS ?= 3
+QUICK ?= $(addprefix tests/,api client config events ha log runtime storage wire) $(wildcard tests/test_*.py)
 FIRST ?= 0
 MODE ?= classic
 SECONDS ?= 60
 BENCH ?= mailbox api catchup appends async memory
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check sim replay shrink mutations fuzz bench compare audit kills interop diagrams dist clean
+.PHONY: help run test quick check sim replay shrink mutations fuzz bench compare audit kills interop diagrams dist clean
 
 help:
 	@echo "make run       three nodes, a feed of real lines, a live view; Ctrl-C stops in order"
 	@echo "make test      all tests, three at a time: WORKERS=3 (interop needs Maven and Java)"
+	@echo "make quick     those that take a minute or two: no Java, Spark, processes or whole clusters"
 	@echo "make check     ruff and mypy --strict"
 	@echo "make sim       a sweep of simulated clusters: SEEDS=200 FIRST=0 MODE=classic|dledger"
 	@echo "make replay    one simulated cluster again: SEED=7"
@@ -46,6 +48,10 @@ run: $(VENV)/.run
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(WORKERS)
+
+# Those without real processes, sockets, Java and Spark, but for whole simulated clusters and scripts.
+quick: $(VENV)/.test
+	$(BIN)/python -m pytest -q -n 2 -m "not real_io and not spark and not interop" $(QUICK)
 
 check: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -8,14 +8,17 @@ import re
 import tomllib
 from pathlib import Path
 
+import attrs
 import pytest
 import trio
 from free_ports import free_port
 
 import actors
 from actors.cli import COMMANDS, main
-from actors.config import loads
+from actors.config import ClassicGroup, ClusterConfig, DLedgerGroup, loads
 from actors.config.kinds import markdown
+from actors.config.model import FeedConfig
+from actors.group_status import GroupStatus, Scrub
 from actors.runtime import RestartIntensityExceeded
 
 ROOT = Path(__file__).parents[1]
@@ -28,6 +31,7 @@ DOCUMENTS = (
     "actors/config/guarantees.md",
     "tests/bench/README.md",
 )
+OWN_FILES = ("given_up", "begun_anew", "queue_ends")
 WORDS_MAX = 1500
 """A newcomer reads so much, in some six minutes."""
 
@@ -88,12 +92,22 @@ def test_what_is_linked_exists(name: str, target: str) -> None:
         {
             each
             for _, text in texts()
-            for each in re.findall(r"(?:`|^ {4})make ([a-z]+)", text, re.M)
+            for each in re.findall(r"(?:`|^ {4}|; )make ([a-z]+)", text, re.M)
         }
     ),
 )
 def test_every_make_target_exists(target: str) -> None:
     assert f"\n{target}:" in (ROOT / "Makefile").read_text()
+
+
+def test_every_key_is_one_of_a_cluster_file() -> None:
+    """Or of `status --json`; a word of ours that looks like one is none."""
+    classes = (ClusterConfig, ClassicGroup, DLedgerGroup, FeedConfig, GroupStatus, Scrub)
+    known = {field.name for each in classes for field in attrs.fields(each)}
+    known |= {"members_before", "all_of", "auto_shutdown"}
+    for name in ("README.md", "actors/cluster/OPERATING.md"):
+        found = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)(?: = [^`]*)?`", (ROOT / name).read_text()))
+        assert found - known - set(OWN_FILES) == set(), name
 
 
 @pytest.mark.parametrize(("name", "line"), typed())

@@ -86,8 +86,7 @@ def contradiction(sender: Sender, alarm: str, leader: str, term: int) -> str:
         f" Stop all members, and compare `members` in their files and their logs (python -m"
         f" actors.storage dump DATA_DIR/NODE --group {group}); where the log is not what most of"
         f" them have, perhaps {leader}'s, move all but currterm out of DATA_DIR/NODE/groups/{group}"
-        " and keep it; start the others first (OPERATING.md, A lost disk is lost"
-        " or damaged)"
+        " and keep it; start the others first (OPERATING.md, A lost disk)"
     )
 
 
