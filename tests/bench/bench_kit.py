@@ -169,6 +169,7 @@ def show_versions() -> None:
         "triolog": VERSION,
         "python": platform.python_version(),
         "trio": trio.__version__,
+        "build": f"{platform.python_compiler()}, {sys.executable}",
         "kernel": platform.release(),
         "cores": os.cpu_count(),
         "load": round(os.getloadavg()[0], 2),
