@@ -204,7 +204,7 @@ def _rows(view: ClusterView, group: str, rates: Mapping[str, Rates], wide: bool)
             "state": _state(node, own, lead, peer, away),
         }
         if own.leads and node.state != "away":  # it may have been replaced since
-            row["rec/s"], row["MB/s"] = f"{speed.records_per_s:.0f}", _mb(speed.bytes_per_s)
+            row["rec/s"], row["MB/s"] = _per_s(speed.records_per_s), _mb(speed.bytes_per_s)
         yield row
     for peer in peers.values():
         yield {"node": peer.node, **_known(peer, wide), "state": Text(state_text(peer))}
@@ -215,12 +215,16 @@ def _known(peer: Peer | None, wide: bool) -> _Row:
         return {}
     return {
         "lag": "-" if peer.lag is None else short(peer.lag, wide),
-        "MB/s": "" if peer.bytes_per_s is None else _mb(peer.bytes_per_s),
+        "MB/s": _mb(peer.bytes_per_s),
     }
 
 
-def _mb(bytes_per_s: float) -> str:
-    return f"{bytes_per_s / 1e6:.2f}"
+def _mb(bytes_per_s: float | None) -> str:
+    return "" if bytes_per_s is None else f"{bytes_per_s / 1e6:.2f}"
+
+
+def _per_s(records_per_s: float | None) -> str:
+    return "" if records_per_s is None else f"{records_per_s:.0f}"
 
 
 def _state(
@@ -338,15 +342,17 @@ def plain_lines(
     """
     lines, shown = list[str](), {} if shown is None else shown
     for group in view.groups:
-        speed, said = rates.get(group, Rates()), view.of(group)
+        speed = rates.get(group, Rates())
         words, reason = _plain_text(view, group)
         if reason and shown.get(group) != reason:
             words[0] = f"{words[0].removesuffix(';')}: {reason};"
         shown[group] = reason
-        words = [f"{clock(view.at_s)} {group}:", *words, f"{speed.records_per_s:.0f} records/s"]
-        if all(own.terms.unit == "bytes" for own in said.values()):
+        words = [f"{clock(view.at_s)} {group}:", *words]
+        if speed.records_per_s is not None:
+            words.append(f"{_per_s(speed.records_per_s)} records/s")
+        if speed.bytes_per_s is not None:
             words.append(f"{_mb(speed.bytes_per_s)} MB/s")
-        lines.append(" ".join(words))
+        lines.append(" ".join(words).removesuffix(";"))
     return lines
 
 

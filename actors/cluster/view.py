@@ -220,10 +220,10 @@ def tree_view(found: Mapping[str, Any]) -> TreeView:
 
 @attrs.frozen(kw_only=True)
 class Rates:
-    """What one group did lately, per second."""
+    """What one group did lately, per second; None: nobody who was asked knows."""
 
-    bytes_per_s: float = 0.0
-    records_per_s: float = 0.0
+    bytes_per_s: float | None = None
+    records_per_s: float | None = None
 
 
 @attrs.define
@@ -245,15 +245,21 @@ def _rates(before: ClusterView, now: ClusterView, group: str, elapsed_s: float) 
     """What is there when it is first seen is no rate."""
     counts_entries = any(own.terms.unit == "entries" for own in now.of(group).values())
     if counts_entries:  # an entry is a record, whoever led, and its bytes are not counted
-        ends = [[own.acknowledged for own in view.of(group).values()] for view in (before, now)]
-        if not all(ends):
-            return Rates()
-        return Rates(records_per_s=max(0, max(ends[1]) - max(ends[0])) / elapsed_s)
+        ends = ([own.acknowledged for own in view.of(group).values()] for view in (before, now))
+        return Rates(records_per_s=_growth(*ends, elapsed_s=elapsed_s))
     then, found = before.leader_of(group), now.leader_of(group)
-    if then is None or found is None:
-        return Rates()
+    if then is None or found is None:  # who follows knows what it gets, not how many records
+        ends = ([own.written for own in view.of(group).values()] for view in (before, now))
+        return Rates(bytes_per_s=_growth(*ends, elapsed_s=elapsed_s))
     records = found[1].counts.get("acknowledged", 0) - then[1].counts.get("acknowledged", 0)
     return Rates(
         bytes_per_s=max(0, found[1].written - then[1].written) / elapsed_s,
         records_per_s=max(0, records) / elapsed_s,
     )
+
+
+def _growth(before: list[int], now: list[int], *, elapsed_s: float) -> float | None:
+    """Per second; None: another node was asked, whose log ends before."""
+    if not before or not now or max(now) < max(before):
+        return None
+    return (max(now) - max(before)) / elapsed_s

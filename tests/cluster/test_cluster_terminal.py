@@ -193,10 +193,14 @@ def test_plain_lines() -> None:
     [line] = plain_lines(cluster(nodes=(node("n0", master(slaves=[never])),)), RATES)
     assert "n1 not connected;" in line
     alone = cluster(nodes=(node("n1", slave_group()),))
-    assert plain_lines(alone, {}) == [
-        "0:00:12 orders: n0 is said to lead; n1 at 70000000 acknowledged 69999000;"
-        " 0 records/s 0.00 MB/s"
-    ]
+    line = "0:00:12 orders: n0 is said to lead; n1 at 70000000 acknowledged 69999000"
+    assert plain_lines(alone, {}) == [line]
+    # It knows what it has got, and not in how many records.
+    now, meter = node("n1", slave_group()), RateMeter()
+    before = attrs.evolve(now.groups["orders"], written=69_000_000)
+    meter.rates(cluster(at_s=1.0, nodes=(attrs.evolve(now, groups={"orders": before}),)))
+    rates = meter.rates(cluster(at_s=3.0, nodes=(node("n1", slave_group()),)))
+    assert plain_lines(alone, rates) == [f"{line}; 0.50 MB/s"]
 
 
 def test_of_a_tree_only_what_is_odd_is_reported() -> None:
