@@ -64,13 +64,17 @@ _HERE: Final = {
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
     "spark.driver.memory": "2g",
+    "spark.buffer.pageSize": "1m",
     _JAVA: "-XX:+UseParallelGC",
 }
 """On one machine: nothing listens outside, and what listens takes nothing from other users (Spark
 makes a secret for each session, where it has no cluster, and otherwise unpacks anybody's objects);
 no bars in the terminal, no task for each folder that is
-listed (by default there are as many as folders). No user waits for an answer within milliseconds: a
-collector that stops all is a tenth of the processor time cheaper than Java's usual one (silver)."""
+listed (by default there are as many as folders). A page of memory is what each aggregation of a
+plan takes at once; by default it is a sixteenth of what a core has, and the audits' one plan has
+more aggregations than that: it found no memory for the last ones, now and then. No user waits for
+an answer within milliseconds: a collector that stops all is a tenth of the processor time cheaper
+than Java's usual one (silver)."""
 
 _SHORT: Final = {
     "spark.sql.adaptive.enabled": "false",

@@ -82,7 +82,7 @@ def test_both_kinds_are_checked_and_dumped(
     code, out, err = run(capfd, "check", node)
     assert (code, err) == (0, "")
     rows = [line.split() for line in out.splitlines()]
-    assert [row[:3] for row in rows if row[0] != "group"] == [
+    assert [row[:3] for row in rows if row[0] != "in"] == [
         ["orders", "good", "stopped"],
         ["ledger", "good", "stopped"],
     ]
