@@ -686,20 +686,3 @@ class RottenFile:
     def close(self) -> None:
         if self._side is not None:
             self._side.close()
-
-
-def damage_text(rotten: tuple[Rot, ...], folder: str, beyond_bytes: int | None = None) -> str:
-    """For people: which bytes of a log are damaged, in one line; "" if none are.
-
-    Args:
-        beyond_bytes: see `LogCheck`.
-    """
-    beyond = ""
-    if beyond_bytes is not None:
-        beyond = f"there is more damage from byte {beyond_bytes} on than is remembered"
-    if not rotten:
-        return f"{folder}: {beyond}" if beyond else ""
-    first, more = rotten[0], len(rotten) - 1
-    others = f", and {more} more range{'s' * (more > 1)}" if more else ""
-    others += f"; {beyond}" if beyond else ""
-    return f"{folder}: bytes {first.start} to {first.end} are damaged ({first.reason}){others}"

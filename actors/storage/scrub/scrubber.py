@@ -47,7 +47,6 @@ from actors.storage.scrub.log_check import (
     RottenFile,
     Steps,
     Walk,
-    damage_text,
 )
 from actors.storage.scrub.scrubber_messages import (
     CHECK_BYTES,
@@ -544,3 +543,20 @@ class Scrubber(Actor[_Inbox]):
         with suppress(OSError):  # what is lost of them is made again
             await self._syncer.sync(paths)
         await self.ctx.self_ref.tell(_DigestsSynced())
+
+
+def damage_text(rotten: tuple[Rot, ...], folder: str, beyond_bytes: int | None = None) -> str:
+    """For people: which bytes of a log are damaged, in one line; "" if none are.
+
+    Args:
+        beyond_bytes: see `LogCheck`.
+    """
+    beyond = ""
+    if beyond_bytes is not None:
+        beyond = f"there is more damage from byte {beyond_bytes} on than is remembered"
+    if not rotten:
+        return f"{folder}: {beyond}" if beyond else ""
+    first, more = rotten[0], len(rotten) - 1
+    others = f", and {more} more range{'s' * (more > 1)}" if more else ""
+    others += f"; {beyond}" if beyond else ""
+    return f"{folder}: bytes {first.start} to {first.end} are damaged ({first.reason}){others}"
