@@ -7,12 +7,10 @@ import trio
 from node_roles_kit import GROUP, becomes, cluster_in, promote, started
 
 from actors.api.failures import RequestRefused
-from actors.log_types import Offsets
 from actors.node.classic import ClassicPart
 from actors.sim.actions.process import Crash
 from actors.sim.cluster import SimCluster
 from actors.sim.world import open_world
-from actors.storage.commitlog.pull_service import Pulled
 
 
 async def bodies(cluster: SimCluster, name: str) -> list[bytes]:
@@ -165,21 +163,24 @@ async def test_readers_that_crash_on_the_master_do_not_make_it_forget_what_it_ac
                 await trio.sleep(0.01)
 
 
+@pytest.mark.parametrize("step", ["wait_acknowledged", "_read"])
 async def test_a_fresh_read_that_meets_a_promotion_shows_what_the_old_master_acknowledged(
-    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+    step: str, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The old master has proved that it is fresh, and is a slave by the time that it reads."""
-    proven, promoted = trio.Event(), trio.Event()
+    """The old master has proved that it is fresh, and is a slave by the time that it waits for the
+    offset, or reads the log.
+    """
+    begun, promoted = trio.Event(), trio.Event()
+    real = getattr(ClassicPart, step)
 
-    async def late(part: ClassicPart, above: int) -> Offsets:
-        proven.set()
+    async def late(*args: object, **named: object) -> object:
+        begun.set()
         await promoted.wait()
-        return await wait_acknowledged(part, above)
+        return await real(*args, **named)
 
-    wait_acknowledged = ClassicPart.wait_acknowledged
     async with open_world(6) as world:
         cluster = await started(world)
-        monkeypatch.setattr(ClassicPart, "wait_acknowledged", late)
+        monkeypatch.setattr(ClassicPart, step, late)
         found: list[list[bytes]] = []
 
         async def read() -> None:
@@ -187,35 +188,7 @@ async def test_a_fresh_read_that_meets_a_promotion_shows_what_the_old_master_ack
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(read)
-            await proven.wait()
-            await promote(cluster, 1, "n1", "n2", "n0")
-            promoted.set()
-        assert found == [[b"one"]]
-
-
-async def test_a_fresh_read_whose_tree_is_built_anew_at_the_end_waits_for_it(
-    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All was there when it looked, and the master becomes a slave before it reads."""
-    ready, promoted = trio.Event(), trio.Event()
-    read_log = ClassicPart._read
-
-    async def late(part: ClassicPart, start: int, max_bytes: int) -> Pulled:
-        ready.set()
-        await promoted.wait()
-        return await read_log(part, start, max_bytes)
-
-    async with open_world(7) as world:
-        cluster = await started(world)
-        monkeypatch.setattr(ClassicPart, "_read", late)
-        found: list[list[bytes]] = []
-
-        async def read() -> None:
-            found.append(await bodies(cluster, "n0"))
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(read)
-            await ready.wait()
+            await begun.wait()
             await promote(cluster, 1, "n1", "n2", "n0")
             promoted.set()
         assert found == [[b"one"]]
