@@ -6,6 +6,7 @@
 | `ha`       | classic HA's headers and reports              | `classic`        |
 | `dledger`  | DLedger's requests, entries and files         | `rpc`, `entry`   |
 | `files`    | RocketMQ's store: log, queues, index          | `commit_log`     |
+| `broker`   | what brokers and name servers tell each other | `topics`         |
 | `api`      | a node's API socket, which has no upstream    | `frames`         |
 | `spec`     | what upstream does, as documents              | `README.md`      |
 

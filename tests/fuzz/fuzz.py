@@ -15,6 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+import fuzz_broker
 import fuzz_dledger
 import fuzz_storage
 import fuzz_wire
@@ -33,7 +34,12 @@ def main() -> int:
     arguments.add_argument("--only", default="", help="targets whose name contains this")
     options = arguments.parse_args()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    targets = (*fuzz_wire.targets(), *fuzz_dledger.targets(), *fuzz_storage.targets())
+    targets = (
+        *fuzz_wire.targets(),
+        *fuzz_broker.targets(),
+        *fuzz_dledger.targets(),
+        *fuzz_storage.targets(),
+    )
     fuzzers = [Fuzzer.of(target, options.seed) for target in targets if options.only in target.name]
     end_s = time.monotonic() + options.seconds
     for fuzzer in fuzzers:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import sys
 
+import fuzz_broker
 import fuzz_dledger
 import fuzz_storage
 import fuzz_wire
@@ -17,7 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 EXECUTIONS = 400
-TARGETS = (*fuzz_wire.targets(), *fuzz_dledger.targets(), *fuzz_storage.targets())
+TARGETS = (
+    *fuzz_wire.targets(),
+    *fuzz_broker.targets(),
+    *fuzz_dledger.targets(),
+    *fuzz_storage.targets(),
+)
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)

@@ -1,0 +1,114 @@
+"""Topics as brokers keep and register them: `DataVersion`, `TopicConfig`, and the tables of both.
+
+Upstream: apache/rocketmq, common/.../TopicConfig.java, remoting/.../protocol/DataVersion.java,
+body/TopicConfigAndMappingSerializeWrapper.java, 5.3.3 and 4.9.7; classic-ha.md 5.2 and 5.3.
+
+`TopicTable` is the answer to GET_ALL_TOPIC_CONFIG (21), config/topics.json, and inside of a
+registration (103) its topicConfigSerializeWrapper. `TopicQueueMappings` is
+config/topicQueueMapping.json; of the mappings of static topics nothing is interpreted.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from wire.broker.java_json import JavaObject, Reader, table
+from wire.remoting.tolerant_json import Int, Long, always
+
+PERM_PRIORITY: Final = 8
+PERM_READ: Final = 4
+PERM_WRITE: Final = 2
+PERM_INHERIT: Final = 1
+"""Bits of a topic's `perm`; with PERM_INHERIT it is a template of topics made by a send."""
+QUEUES_DEFAULT: Final = 16
+"""Of a topic whose document does not say."""
+
+
+class DataVersion(JavaObject, frozen=True, eq=False):
+    """Which state of a table somebody has. Two are equal if all three numbers are.
+
+    Attributes:
+        counter: of changes.
+        state_version: the epoch of the broker's state machine; None: a 4.x broker, as 0.
+        timestamp: of the last change, ms.
+    """
+
+    counter: Long = always(0)
+    state_version: Long | None = None
+    timestamp: Long = always(0)
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        """By which versions are equal, and later ones of one broker are larger."""
+        return self.state_version or 0, self.counter, self.timestamp
+
+    def __eq__(self, other: object) -> bool:
+        return self.key == other.key if isinstance(other, DataVersion) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def next(self, now_ms: int, state_version: int = 0) -> DataVersion:
+        """The version after one more change."""
+        return msgspec.structs.replace(
+            self, counter=self.counter + 1, state_version=state_version, timestamp=now_ms
+        )
+
+
+class TopicConfig(JavaObject, frozen=True):
+    """A topic on one broker.
+
+    Attributes:
+        attributes: 5.x; None: a 4.x broker's, as none.
+        perm: PERM_... bits.
+        topic_filter_type: SINGLE_TAG or MULTI_TAG, kept as it was written.
+    """
+
+    attributes: dict[str, str] | None = None
+    order: bool = always(False)
+    perm: Int = always(PERM_READ | PERM_WRITE)
+    read_queue_nums: Int = always(QUEUES_DEFAULT)
+    topic_filter_type: str = always("SINGLE_TAG")
+    topic_name: str = always("")
+    topic_sys_flag: Int = always(0)
+    write_queue_nums: Int = always(QUEUES_DEFAULT)
+
+    @property
+    def is_readable(self) -> bool:
+        return bool(self.perm & PERM_READ)
+
+    @property
+    def is_writable(self) -> bool:
+        return bool(self.perm & PERM_WRITE)
+
+
+class TopicTable(JavaObject, frozen=True):
+    """All topics of a broker by name, and for a 5.x broker its static topics.
+
+    Attributes:
+        mapping_data_version: of the two maps behind it, None for a 4.x broker and in a file.
+        topic_queue_mapping_detail_map: by topic, uninterpreted JSON.
+        topic_queue_mapping_info_map: by topic, uninterpreted JSON; registrations have it.
+    """
+
+    data_version: DataVersion = msgspec.field(default_factory=DataVersion)
+    mapping_data_version: DataVersion | None = None
+    topic_config_table: dict[str, TopicConfig] = table()
+    topic_queue_mapping_detail_map: dict[str, Raw] | None = None
+    topic_queue_mapping_info_map: dict[str, Raw] | None = None
+
+
+class TopicQueueMappings(JavaObject, frozen=True):
+    """Static topics of a broker as they lie in its file."""
+
+    data_version: DataVersion = msgspec.field(default_factory=DataVersion)
+    topic_queue_mapping_info_map: dict[str, Raw] = table()
+
+
+TOPIC_TABLE = Reader(TopicTable)
+TOPIC_CONFIG = Reader(TopicConfig)
+DATA_VERSION = Reader(DataVersion)
+TOPIC_QUEUE_MAPPINGS = Reader(TopicQueueMappings)
