@@ -35,6 +35,8 @@ LEVELS = {
     "actors.records": 2,
     "actors.remoting": 3,
     "actors.storage": 3,
+    "actors.metadata.core": 3,
+    "actors.metadata": 4,
     "actors.ha.core": 3,
     "actors.dledger.core": 3,
     "actors.ha": 4,
@@ -74,7 +76,7 @@ OUTSIDE_OF_WIRE = frozenset({"attrs", "attr", "msgspec", "zlib_ng"})
 NOT_FOR_WIRE = frozenset(
     {"trio", "os", "io", "random", "time", "socket", "threading", "asyncio", "pathlib", "secrets"}
 )
-PURE = ("actors.epochs", "actors.ha.core", "actors.dledger.core")
+PURE = ("actors.metadata.core", "actors.epochs", "actors.ha.core", "actors.dledger.core")
 
 
 def module_of(path: str) -> str:

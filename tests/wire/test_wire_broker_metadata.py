@@ -52,7 +52,7 @@ _GROUP_TOPICS = re.compile(rb'"groupTopicMap":\{[^}]*\},')
 
 def answers(version: str) -> dict[int, bytes]:
     """The body of the answer to each code."""
-    found = {}
+    found: dict[int, bytes] = {}
     for port in ("vip", "listen"):
         requests, _ = Decoder().decode(golden.stream(version, port, "client"))
         replies, _ = Decoder().decode(golden.stream(version, port, "server"))

@@ -1,0 +1,119 @@
+"""The kinds of metadata: for each its field in the tables, its request code and its file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import attrs
+
+from wire.broker import metadata, topics
+from wire.broker.java_json import Reader, encode_pretty
+from wire.broker.topics import DataVersion
+
+
+@attrs.frozen(kw_only=True)
+class Kind:
+    """One kind of metadata.
+
+    Attributes:
+        name: of its field in `Tables`, and for people.
+        code: by which a slave asks for it; None: it comes in the answer of another kind.
+        is_vip: whether it is asked for at listenPort - 2.
+        file: its name in config/.
+        empty: before anything is known.
+        decode: a file's content, or an answer's body. Raises: RemoteProtocolError.
+        encode_file: what is written into the file.
+    """
+
+    name: str
+    code: int | None = None
+    is_vip: bool = False
+    file: str
+    empty: Any
+    decode: Callable[[bytes], Any]
+    encode_file: Callable[[Any], bytes]
+
+
+def _document(name: str, file: str, empty: Any, reader: Reader[Any], **more: Any) -> Kind:
+    return Kind(
+        name=name,
+        file=file,
+        empty=empty,
+        decode=reader.decode,
+        encode_file=encode_pretty,
+        **more,
+    )
+
+
+def _encode_timer_check_file(value: metadata.TimerCheckpoint) -> bytes:
+    encoded = metadata.encode_timer_checkpoint(value)
+    return encoded.ljust(metadata.TIMER_CHECK_FILE_BYTES, b"\0")
+
+
+_NEVER: Final = DataVersion(state_version=0)
+TOPICS: Final = _document(
+    "topics",
+    "topics.json",
+    topics.TopicTable(data_version=_NEVER),
+    topics.TOPIC_TABLE,
+    code=21,
+    is_vip=True,
+)
+QUEUE_MAPPINGS: Final = _document(
+    "queue_mappings",
+    "topicQueueMapping.json",
+    topics.TopicQueueMappings(data_version=_NEVER),
+    topics.TOPIC_QUEUE_MAPPINGS,
+)
+CONSUMER_OFFSETS: Final = _document(
+    "consumer_offsets",
+    "consumerOffset.json",
+    metadata.ConsumerOffsets(),
+    metadata.CONSUMER_OFFSETS,
+    code=43,
+)
+DELAY_OFFSETS: Final = _document(
+    "delay_offsets", "delayOffset.json", metadata.DelayOffsets(), metadata.DELAY_OFFSETS, code=45
+)
+GROUPS: Final = _document(
+    "groups",
+    "subscriptionGroup.json",
+    metadata.GroupTable(data_version=_NEVER),
+    metadata.GROUP_TABLE,
+    code=201,
+)
+REQUEST_MODES: Final = _document(
+    "request_modes",
+    "messageRequestMode.json",
+    metadata.RequestModes(),
+    metadata.REQUEST_MODES,
+    code=402,
+)
+TIMER_METRICS: Final = _document(
+    "timer_metrics",
+    "timermetrics",
+    metadata.TimerMetrics(data_version=_NEVER),
+    metadata.TIMER_METRICS,
+    code=61,
+    is_vip=True,
+)
+TIMER_CHECKPOINT: Final = Kind(
+    name="timer_checkpoint",
+    code=60,
+    is_vip=True,
+    file="timercheck",
+    empty=metadata.TimerCheckpoint(data_version=_NEVER),
+    decode=metadata.decode_timer_checkpoint,
+    encode_file=_encode_timer_check_file,
+)
+KINDS: Final = (
+    TOPICS,
+    QUEUE_MAPPINGS,
+    CONSUMER_OFFSETS,
+    DELAY_OFFSETS,
+    GROUPS,
+    REQUEST_MODES,
+    TIMER_METRICS,
+    TIMER_CHECKPOINT,
+)

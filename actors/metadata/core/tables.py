@@ -1,0 +1,245 @@
+"""All tables of one broker as a value, and what a slave does with an answer of its master.
+
+Upstream: apache/rocketmq, broker/.../slave/SlaveSynchronize.java, 5.3.3; classic-ha.md 5.2.
+
+The rules, for each kind by itself:
+
+- **Topics, groups, static topics, timer metrics** have a version. An equal one changes nothing. A
+  later one (by state version, then counter, then time) is the next state of the same table: it
+  replaces the table in one step, and what it lacks the master has removed. Any other version is
+  that of a table which the master began anew or put back: what it has is taken, and what it lacks
+  is **kept** until the master names it again or the table has no such row any more. Either way
+  the master's version is adopted as it is.
+- **Consumer offsets** never go back: the larger one of each queue counts, unless the same running
+  master has itself said a larger one before, which is a reset on purpose. What a topic or a group
+  had goes once the master has removed that and lacks the offsets, too.
+- **Delay offsets and timer checkpoints**: the larger ones count.
+- **Request modes** have no version and are replaced.
+
+Differs:
+- 5.3.3 deletes every row before it adds the new ones, and counts its own version up (T23); 4.9
+  clears the table first. There is a moment in which a reader finds no topic.
+- An answer of a master that has lost its table leaves upstream's slave without topics.
+- Upstream takes smaller offsets from a master that restarted with older ones (T21), and keeps
+  those of topics and groups that are gone (T24).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from typing import Any, Final, TypeVar
+
+import attrs
+import msgspec
+from msgspec import Raw
+
+from actors.metadata.core import kinds
+from actors.metadata.core.kinds import Kind
+from wire.broker.java_json import JavaObject
+from wire.broker.metadata import (
+    ConsumerOffsets,
+    DelayOffsets,
+    GroupTable,
+    RequestModes,
+    TimerCheckpoint,
+    TimerMetrics,
+)
+from wire.broker.topics import DataVersion, TopicQueueMappings, TopicTable
+
+V = TypeVar("V")
+K = TypeVar("K")
+J = TypeVar("J", bound=JavaObject)
+KEPT_KEY: Final = "triologKept"
+"""In a table's file: rows that the master's table, which began anew, does not have."""
+_ROWS: Final = {
+    kinds.TOPICS.name: "topic_config_table",
+    kinds.QUEUE_MAPPINGS.name: "topic_queue_mapping_info_map",
+    kinds.GROUPS.name: "subscription_group_table",
+    kinds.TIMER_METRICS.name: "timing_count",
+}
+"""The rows of each kind that has a version for all of them."""
+_names = msgspec.json.Decoder(list[str])
+
+
+@attrs.frozen(kw_only=True)
+class Tables:
+    """A broker's metadata. Tables in it are never changed, only replaced.
+
+    Attributes:
+        gone_topics, gone_groups: removed by the master while this ran; their offsets go with them.
+        said_offsets: the last answer to 43 of the master that runs; None: it has not answered yet.
+    """
+
+    topics: TopicTable = kinds.TOPICS.empty
+    queue_mappings: TopicQueueMappings = kinds.QUEUE_MAPPINGS.empty
+    consumer_offsets: ConsumerOffsets = kinds.CONSUMER_OFFSETS.empty
+    delay_offsets: DelayOffsets = kinds.DELAY_OFFSETS.empty
+    groups: GroupTable = kinds.GROUPS.empty
+    request_modes: RequestModes = kinds.REQUEST_MODES.empty
+    timer_metrics: TimerMetrics = kinds.TIMER_METRICS.empty
+    timer_checkpoint: TimerCheckpoint = kinds.TIMER_CHECKPOINT.empty
+    gone_topics: frozenset[str] = frozenset()
+    gone_groups: frozenset[str] = frozenset()
+    said_offsets: ConsumerOffsets | None = None
+
+
+def changed_kinds(old: Tables, new: Tables) -> tuple[Kind, ...]:
+    """What has to be written."""
+    return tuple(
+        kind for kind in kinds.KINDS if getattr(old, kind.name) is not getattr(new, kind.name)
+    )
+
+
+def another_master(tables: Tables) -> Tables:
+    """Whoever answers next is another master, or one that was started again."""
+    return attrs.evolve(tables, said_offsets=None)
+
+
+def as_master(tables: Tables) -> Tables:
+    """This node is master now: what it has is what the group has, and nobody else says more."""
+    fields = {name: _with_kept(getattr(tables, name), frozenset()) for name in _ROWS}
+    nobody: frozenset[str] = frozenset()
+    return attrs.evolve(tables, **fields, said_offsets=None, gone_topics=nobody, gone_groups=nobody)
+
+
+def adopt(tables: Tables, kind: Kind, answer: Any) -> Tables:
+    """The tables once the master's answer for one kind is taken."""
+    if kind is kinds.TOPICS:
+        return _adopt_topics(tables, answer)
+    if kind is kinds.CONSUMER_OFFSETS:
+        return _adopt_consumer_offsets(tables, answer)
+    if kind is kinds.GROUPS:
+        return _adopt_groups(tables, answer)
+    own = getattr(tables, kind.name)
+    if kind.name in _ROWS:
+        new, _ = _next_version(own, answer, _ROWS[kind.name])
+    elif kind is kinds.DELAY_OFFSETS:
+        new = _larger_delays(own, answer)
+    elif kind is kinds.TIMER_CHECKPOINT:
+        new = _larger_checkpoint(own, answer)
+    else:
+        new = answer
+    return tables if new == own else attrs.evolve(tables, **{kind.name: new})
+
+
+# ---- tables with a version ----
+
+
+def _adopt_topics(tables: Tables, answer: TopicTable) -> Tables:
+    """The answer holds static topics, too, which are a table of their own with a version."""
+    version = answer.mapping_data_version
+    if version is not None:
+        mappings = TopicQueueMappings(
+            data_version=version,
+            topic_queue_mapping_info_map=answer.topic_queue_mapping_detail_map or {},
+        )
+        tables = adopt(tables, kinds.QUEUE_MAPPINGS, mappings)
+    topics = msgspec.structs.replace(
+        answer,
+        mapping_data_version=None,
+        topic_queue_mapping_detail_map=None,
+        topic_queue_mapping_info_map=None,
+    )
+    new, gone = _next_version(tables.topics, topics, _ROWS[kinds.TOPICS.name])
+    if new is tables.topics:
+        return tables
+    gone_topics = (tables.gone_topics | gone) - set(new.topic_config_table)
+    return attrs.evolve(tables, topics=new, gone_topics=gone_topics)
+
+
+def _adopt_groups(tables: Tables, answer: GroupTable) -> Tables:
+    new, gone = _next_version(tables.groups, answer, _ROWS[kinds.GROUPS.name])
+    if new is tables.groups:
+        return tables
+    gone_groups = (tables.gone_groups | gone) - set(new.subscription_group_table)
+    return attrs.evolve(tables, groups=new, gone_groups=gone_groups)
+
+
+def _next_version(own: J, answer: J, rows: str) -> tuple[J, frozenset[str]]:
+    """The table that follows `own`, and the rows that the master has removed."""
+    version: DataVersion = own.data_version  # type: ignore[attr-defined]
+    said: DataVersion = answer.data_version  # type: ignore[attr-defined]
+    if version == said:
+        return own, frozenset()
+    mine: Mapping[str, Any] = getattr(own, rows)
+    theirs: Mapping[str, Any] = getattr(answer, rows)
+    missing = frozenset(mine) - frozenset(theirs)
+    kept = _kept(own) & missing if said.key > version.key else missing
+    if not kept:
+        return answer, missing
+    merged = {**theirs, **{name: row for name, row in mine.items() if name in kept}}
+    new = msgspec.structs.replace(answer, **{rows: merged})
+    return _with_kept(new, kept), missing - kept
+
+
+def _kept(table: JavaObject) -> frozenset[str]:
+    raw = (table.more or {}).get(KEPT_KEY)
+    try:
+        return frozenset() if raw is None else frozenset(_names.decode(raw))
+    except msgspec.MsgspecError:
+        return frozenset()  # somebody has edited the file
+
+
+def _with_kept(table: J, kept: Set[str]) -> J:
+    more = {key: raw for key, raw in (table.more or {}).items() if key != KEPT_KEY}
+    if kept:
+        more[KEPT_KEY] = Raw(msgspec.json.encode(sorted(kept)))
+    if more == (table.more or {}):
+        return table
+    return msgspec.structs.replace(table, more=more or None)
+
+
+# ---- offsets ----
+
+
+def _adopt_consumer_offsets(tables: Tables, answer: ConsumerOffsets) -> Tables:
+    said = {} if tables.said_offsets is None else tables.said_offsets.offset_table
+    own, theirs = tables.consumer_offsets.offset_table, answer.offset_table
+    merged = {
+        key: queues
+        for key, queues in own.items()
+        if key in theirs or not _is_gone(key, tables.gone_topics, tables.gone_groups)
+    }
+    for key, queues in theirs.items():
+        merged[key] = _larger_or_reset(merged.get(key, {}), queues, said.get(key, {}))
+    new = msgspec.structs.replace(answer, offset_table=merged)
+    if new == tables.consumer_offsets:
+        new = tables.consumer_offsets
+    if new is tables.consumer_offsets and answer == tables.said_offsets:
+        return tables
+    return attrs.evolve(tables, consumer_offsets=new, said_offsets=answer)
+
+
+def _is_gone(key: str, topics: Set[str], groups: Set[str]) -> bool:
+    topic, _, group = key.partition("@")
+    return topic in topics or group in groups
+
+
+def _larger_or_reset(
+    own: Mapping[int, int], theirs: Mapping[int, int], said: Mapping[int, int]
+) -> dict[int, int]:
+    """By queue the larger offset; the master's if the same master has said a larger one before."""
+    if own == theirs:
+        return dict(theirs)
+    merged = dict(own)
+    for queue, offset in theirs.items():
+        if offset >= own.get(queue, offset) or offset < said.get(queue, offset):
+            merged[queue] = offset
+    return merged
+
+
+def _larger_delays(own: DelayOffsets, answer: DelayOffsets) -> DelayOffsets:
+    merged = {**own.offset_table, **answer.offset_table}
+    for level, offset in own.offset_table.items():
+        merged[level] = max(offset, merged[level])
+    return msgspec.structs.replace(answer, offset_table=merged)
+
+
+def _larger_checkpoint(own: TimerCheckpoint, answer: TimerCheckpoint) -> TimerCheckpoint:
+    """Two of the numbers are about the slave's own files."""
+    return msgspec.structs.replace(
+        own,
+        last_read_ms=max(own.last_read_ms, answer.last_read_ms),
+        master_queue_offset=max(own.master_queue_offset, answer.master_queue_offset),
+        data_version=answer.data_version,
+    )
