@@ -115,6 +115,7 @@ def test_topics_say_who_may_do_what() -> None:
 def test_versions_are_equal_if_all_numbers_are() -> None:
     version = DataVersion(counter=1, state_version=0, timestamp=7)
     assert version == DataVersion(counter=1, timestamp=7), "4.9 has no stateVersion"
+    assert not version != DataVersion(counter=1, timestamp=7)  # noqa: SIM202
     assert len({version, DataVersion(counter=1, timestamp=7)}) == 1
     assert version != DataVersion(counter=2, state_version=0, timestamp=7)
     assert version != DataVersion(counter=1, state_version=1, timestamp=7)

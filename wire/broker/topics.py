@@ -48,6 +48,9 @@ class DataVersion(JavaObject, frozen=True, eq=False):
     def __eq__(self, other: object) -> bool:
         return self.key == other.key if isinstance(other, DataVersion) else NotImplemented
 
+    def __ne__(self, other: object) -> bool:  # a Struct's own compares its fields
+        return not self == other
+
     def __hash__(self) -> int:
         return hash(self.key)
 
