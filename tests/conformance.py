@@ -1,9 +1,9 @@
-"""The conformance checklists of classic HA and of DLedger, item by item, with the tests of each.
+"""The conformance checklists of classic HA, DLedger and name servers, with the tests of each item.
 
-`python tests/conformance.py [classic] [dledger]` prints the tables as Markdown. A test claims items
-with `@pytest.mark.checklist(16, 18)`, of DLedger's list with `@pytest.mark.checklist(4,
-of="dledger")`; `test_conformance.py` refuses an item that no test claims and that is named neither
-as later nor as coming, and a claim of an item that does not exist.
+`python tests/conformance.py [broker] [classic] [dledger]` prints the tables as Markdown. A test
+claims items with `@pytest.mark.checklist(16, 18)`, of another list than the classic one with
+`@pytest.mark.checklist(4, of="dledger")`; `test_conformance.py` refuses an item that no test claims
+and that is named neither as later nor as coming, and a claim of an item that does not exist.
 """
 
 from __future__ import annotations
@@ -143,7 +143,44 @@ _DLEDGER_LATER: dict[int, str] = {
 
 _DLEDGER_COMING: dict[int, str] = {}
 
+_BROKER_ITEMS: dict[int, str] = {
+    1: "a Java broker registers; its topics are in routes at once",
+    2: "registration bodies: plain, with blanks, compressed text; the CRC, and 0 for none",
+    3: "a first registration with exactly one topic: 1; with 0, 2 or a later one: 0",
+    4: "a slave hears of a living master, and adds no topics beside it",
+    5: "a promoted address has one entry",
+    6: "an older state from another address is ignored with code 0",
+    7: "a lost connection removes; the last address removes topics and cluster",
+    8: "120 s of silence remove; 904 and 322 renew",
+    9: "ids in quotes from version 401 on, or as asked for; unknown topic: 17",
+    10: "the shapes of 106, 206, 224, 304 and 901",
+    11: "100, 101, 102, 219 survive a restart; order topics in the answer to 103",
+    12: "205 and 327 count; 216 removes; unknown code: 3",
+    13: "two name servers, and either stopped",
+    66: "every mqadmin command exits 0 and prints the right values",
+    71: "unsupported codes: 3, and the command ends within 3 s",
+    73: "random bytes and impossible lengths close the connection and hurt nothing else",
+    75: "a client that does not read is cut off, others are unaffected",
+    76: "requests with binary headers are answered",
+    77: "a clock that jumps by an hour ends nothing",
+}
+"""What concerns a name server. The rest is about a broker's port, which a later version has."""
+
+_BROKER_LATER: dict[int, str] = {
+    66: "commands that ask a broker of ours",
+}
+
+_BROKER_COMING: dict[int, str] = {
+    13: "needs a name server that listens",
+    66: "needs a name server that listens",
+    73: "needs a name server that listens",
+    75: "needs a name server that listens",
+    76: "needs a name server that listens",
+    77: "needs a name server that listens",
+}
+
 CHECKLISTS = {
+    "broker": Checklist(_BROKER_ITEMS, _BROKER_LATER, _BROKER_COMING),
     "classic": Checklist(_CLASSIC_ITEMS, _CLASSIC_LATER, {}),
     "dledger": Checklist(_DLEDGER_ITEMS, _DLEDGER_LATER, _DLEDGER_COMING),
 }

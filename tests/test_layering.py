@@ -39,6 +39,7 @@ LEVELS = {
     "actors.metadata": 4,
     "actors.ha.core": 3,
     "actors.dledger.core": 3,
+    "actors.namesrv.core": 3,
     "actors.ha": 4,
     "actors.dledger": 4,
     "actors.trees": 5,
@@ -76,7 +77,13 @@ OUTSIDE_OF_WIRE = frozenset({"attrs", "attr", "msgspec", "zlib_ng"})
 NOT_FOR_WIRE = frozenset(
     {"trio", "os", "io", "random", "time", "socket", "threading", "asyncio", "pathlib", "secrets"}
 )
-PURE = ("actors.metadata.core", "actors.epochs", "actors.ha.core", "actors.dledger.core")
+PURE = (
+    "actors.epochs",
+    "actors.dledger.core",
+    "actors.ha.core",
+    "actors.metadata.core",
+    "actors.namesrv.core",
+)
 
 
 def module_of(path: str) -> str:

@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import fuzz_broker
 import fuzz_dledger
+import fuzz_namesrv
 import fuzz_storage
 import fuzz_wire
 from fuzz_engine import Fuzzer
@@ -37,6 +38,7 @@ def main() -> int:
     targets = (
         *fuzz_wire.targets(),
         *fuzz_broker.targets(),
+        *fuzz_namesrv.targets(),
         *fuzz_dledger.targets(),
         *fuzz_storage.targets(),
     )

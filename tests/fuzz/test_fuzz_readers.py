@@ -10,6 +10,7 @@ import sys
 
 import fuzz_broker
 import fuzz_dledger
+import fuzz_namesrv
 import fuzz_storage
 import fuzz_wire
 import pytest
@@ -21,6 +22,7 @@ EXECUTIONS = 400
 TARGETS = (
     *fuzz_wire.targets(),
     *fuzz_broker.targets(),
+    *fuzz_namesrv.targets(),
     *fuzz_dledger.targets(),
     *fuzz_storage.targets(),
 )

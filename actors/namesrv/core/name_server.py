@@ -1,0 +1,423 @@
+"""A name server as a state machine: one request, ended connection or tick in, its effects out.
+
+Source: apache/rocketmq, namesrv/processor/DefaultRequestProcessor.java and
+ClientRequestProcessor.java, 5.3.3; broker.md 1.3 and 2.
+
+Differs from upstream:
+- A request that cannot be read is answered with code 1 and a line about what is missing or wrong.
+  Upstream's is the text of an exception.
+- A change of the KV table or of settings counts once it is on the disk. Upstream answers before.
+- UNREGISTER_BROKER is carried out before it is answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeAlias
+
+import attrs
+
+from actors.events import namesrv as events
+from actors.namesrv.core import settings
+from actors.namesrv.core.tables import Event, Tables
+from wire.broker.codes import RequestCode, ResponseCode
+from wire.broker.dialect import Fields, decode_fields, encode_body, encode_fields
+from wire.broker.java_json import encode
+from wire.broker.registration import (
+    BrokerAddress,
+    RegisterBroker,
+    VersionChanged,
+    decode_registration,
+    registration_crc,
+)
+from wire.broker.routes import (
+    ORDER_TOPIC_CONFIG,
+    SYS_FLAG_UNIT,
+    SYS_FLAG_UNIT_SUB,
+    AddedTopics,
+    BrokerMemberGroup,
+    BrokerNamed,
+    ClusterInfo,
+    ClusterNamed,
+    KVConfig,
+    KVFound,
+    KVKey,
+    KVNamespace,
+    KVTable,
+    KVValue,
+    MemberGroupFound,
+    MembersAsked,
+    RouteAsked,
+    TopicDeleted,
+    TopicList,
+    TopicNamed,
+    TopicRouteData,
+    WipedTopics,
+    decode_kv_config,
+    decode_route,
+    encode_properties,
+    encode_route,
+)
+from wire.broker.topics import DATA_VERSION, PERM_WRITE
+from wire.dledger.files import decode_properties_file
+from wire.errors import RemoteProtocolError
+
+SCAN_S: Final = 5.0
+"""Between two looks for brokers that are silent. Upstream: scanNotActiveBrokerInterval."""
+
+KV: TypeAlias = Mapping[str, Mapping[str, str]]
+
+
+@attrs.frozen(kw_only=True)
+class Asked:
+    """A request.
+
+    Attributes:
+        version: the one that its header names.
+        connection: the number of the connection that it came on.
+    """
+
+    code: int
+    version: int
+    connection: int
+    fields: Mapping[str, str] | None = None
+    body: bytes = b""
+
+
+@attrs.frozen(kw_only=True)
+class Answer:
+    """A reply. `fields` are the header's `ext_fields`."""
+
+    code: int = ResponseCode.SUCCESS
+    remark: str | None = None
+    fields: Mapping[str, str] | None = None
+    body: bytes = b""
+
+
+@attrs.frozen(kw_only=True)
+class Change:
+    """Content that is to be on the disk before it counts: `NameServer.saved` makes it count.
+
+    Attributes:
+        file: its name in the data folder.
+    """
+
+    file: str
+    data: bytes
+    kv: KV
+    settings: Mapping[str, bool]
+
+
+@attrs.frozen(kw_only=True)
+class Effects:
+    """What one input asks for, to be done in the order of the fields.
+
+    Attributes:
+        save: if it cannot be saved, the answer is `not_saved` instead.
+        answer: None where nobody asked.
+        close: connections of brokers that were silent for too long.
+        events: to emit.
+    """
+
+    save: Change | None = None
+    answer: Answer | None = None
+    close: tuple[int, ...] = ()
+    events: tuple[Event, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class Place:
+    """What a name server tells of where it is: shown by GET_NAMESRV_CONFIG.
+
+    Attributes:
+        folder: where its files are; "" without any.
+    """
+
+    host: str
+    port: int
+    folder: str
+
+    def shown(self) -> dict[str, str]:
+        return {
+            "bindAddress": self.host,
+            "configStorePath": f"{self.folder}/{settings.CONFIG_FILE}",
+            "kvConfigPath": f"{self.folder}/{settings.KV_FILE}",
+            "listenPort": str(self.port),
+        }
+
+
+@attrs.define
+class NameServer:
+    """Routes, KV table and settings of one name server; the first are forgotten by a restart."""
+
+    _place: Place
+    kv: KV = attrs.field(factory=dict, init=False)
+    settings: Mapping[str, bool] = attrs.field(factory=lambda: settings.DEFAULTS, init=False)
+    tables: Tables = attrs.field(factory=Tables, init=False)
+    _served: Mapping[int, Callable[[Asked, float], Effects]] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._served = {
+            RequestCode.PUT_KV_CONFIG: self._put_kv,
+            RequestCode.GET_KV_CONFIG: self._get_kv,
+            RequestCode.DELETE_KV_CONFIG: self._delete_kv,
+            RequestCode.GET_KVLIST_BY_NAMESPACE: self._kv_list,
+            RequestCode.REGISTER_BROKER: self._register,
+            RequestCode.UNREGISTER_BROKER: self._unregister,
+            RequestCode.QUERY_DATA_VERSION: self._query_version,
+            RequestCode.BROKER_HEARTBEAT: self._heartbeat,
+            RequestCode.GET_ROUTEINFO_BY_TOPIC: self._route,
+            RequestCode.GET_BROKER_CLUSTER_INFO: self._clusters,
+            RequestCode.GET_BROKER_MEMBER_GROUP: self._members,
+            RequestCode.WIPE_WRITE_PERM_OF_BROKER: self._wipe,
+            RequestCode.ADD_WRITE_PERM_OF_BROKER: self._add,
+            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self._all_topics,
+            RequestCode.GET_TOPICS_BY_CLUSTER: self._cluster_topics,
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: self._system_topics,
+            RequestCode.GET_UNIT_TOPIC_LIST: self._unit_topics,
+            RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: self._unit_topics,
+            RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: self._unit_topics,
+            RequestCode.DELETE_TOPIC_IN_NAMESRV: self._delete_topic,
+            RequestCode.REGISTER_TOPIC_IN_NAMESRV: self._register_topic,
+            RequestCode.UPDATE_NAMESRV_CONFIG: self._update_config,
+            RequestCode.GET_NAMESRV_CONFIG: self._get_config,
+        }
+
+    # Inputs.
+
+    def read_files(self, kv: bytes | None, config: bytes | None) -> None:
+        """Take in what an earlier run has saved; None: there is no such file.
+
+        Raises: RemoteProtocolError: a file is not of its kind.
+        """
+        if kv is not None:
+            self.kv = decode_kv_config(kv)
+        if config is not None:
+            found = decode_properties_file(config)
+            known = {key: found[key] for key in settings.DEFAULTS if key in found}
+            values = settings.changed(settings.DEFAULTS, known, fixed={})
+            if isinstance(values, settings.Refusal):
+                raise RemoteProtocolError(f"{settings.CONFIG_FILE}: {values.remark}")
+            self.settings = values
+
+    def serve(self, asked: Asked, now_s: float) -> Effects:
+        """A request came, at a time of a clock that never jumps."""
+        serve = self._served.get(asked.code)
+        if serve is None:
+            remark = f" request type {asked.code} not supported"
+            return _answer(code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark)
+        try:
+            return serve(asked, now_s)
+        except RemoteProtocolError as error:
+            return _answer(code=ResponseCode.SYSTEM_ERROR, remark=str(error))
+
+    def ended(self, connection: int) -> Effects:
+        """A connection has ended."""
+        return Effects(events=tuple(self.tables.ended(connection)))
+
+    def tick(self, now_s: float) -> Effects:
+        """Look for brokers that were silent for too long; every SCAN_S."""
+        left, connections = self.tables.expire(now_s)
+        return Effects(events=tuple(left), close=connections)
+
+    def saved(self, change: Change) -> None:
+        """What `Effects.save` asked for is on the disk."""
+        self.kv, self.settings = change.kv, change.settings
+
+    # Brokers.
+
+    def _register(self, asked: Asked, now_s: float) -> Effects:
+        said = decode_fields(RegisterBroker, asked.fields)
+        if said.body_crc32 and said.body_crc32 != registration_crc(asked.body):
+            return _answer(code=ResponseCode.SYSTEM_ERROR, remark="crc32 not match")
+        table = decode_registration(asked.body, compressed=said.compressed, version=asked.version)
+        found = self.tables.register(said, table, asked.connection, now_s)
+        if found.refused:
+            answer = Answer(code=ResponseCode.SYSTEM_ERROR, remark=found.refused)
+            return Effects(answer=answer, events=found.events)
+        order = self.kv.get(ORDER_TOPIC_CONFIG)
+        is_told = order and self.settings[settings.RETURN_ORDER_TOPIC_CONFIG]
+        answer = Answer(
+            fields=encode_fields(found.master) or {},
+            body=encode_body(KVTable(table=dict(order))) if order and is_told else b"",
+        )
+        return Effects(answer=answer, events=found.events)
+
+    def _unregister(self, asked: Asked, now_s: float) -> Effects:
+        left = self.tables.unregister(decode_fields(BrokerAddress, asked.fields))
+        return Effects(answer=Answer(), events=tuple(left))
+
+    def _query_version(self, asked: Asked, now_s: float) -> Effects:
+        said = decode_fields(BrokerAddress, asked.fields)
+        version = DATA_VERSION.decode(asked.body)
+        live = self.tables.renew(said, now_s)
+        changed = VersionChanged(changed=live is None or live.version != version)
+        return _answer(fields=changed, body=encode(live.version) if live is not None else b"")
+
+    def _heartbeat(self, asked: Asked, now_s: float) -> Effects:
+        self.tables.renew(decode_fields(BrokerAddress, asked.fields), now_s)
+        return _answer()
+
+    # Clients and brokers look.
+
+    def _route(self, asked: Asked, now_s: float) -> Effects:
+        said = decode_fields(RouteAsked, asked.fields)
+        queues = self.tables.topics.get(said.topic)
+        if not queues:
+            remark = f"No topic route info in name server for the topic: {said.topic}"
+            return _answer(code=ResponseCode.TOPIC_NOT_EXIST, remark=remark)
+        order = None
+        if self.settings[settings.ORDER_MESSAGE_ENABLE]:
+            order = self.kv.get(ORDER_TOPIC_CONFIG, {}).get(said.topic)
+        route = TopicRouteData(
+            broker_datas=tuple(self.tables.brokers[name].data for name in queues),
+            order_topic_conf=order,
+            queue_datas=tuple(queues.values()),
+        )
+        standard = said.accept_standard_json_only
+        return _answer(body=encode_route(route, version=asked.version, standard_json=standard))
+
+    def _clusters(self, asked: Asked, now_s: float) -> Effects:
+        brokers = {name: each.data for name, each in self.tables.brokers.items()}
+        found = ClusterInfo(broker_addr_table=brokers, cluster_addr_table=self.tables.clusters())
+        return _answer(body=encode_body(found))
+
+    def _members(self, asked: Asked, now_s: float) -> Effects:
+        said = decode_fields(MembersAsked, asked.fields)
+        broker = self.tables.brokers.get(said.broker_name)
+        group = BrokerMemberGroup(
+            broker_addrs={} if broker is None else broker.data.broker_addrs,
+            broker_name=said.broker_name,
+            cluster=said.cluster_name,
+        )
+        return _answer(body=encode_body(MemberGroupFound(broker_member_group=group)))
+
+    # Topics.
+
+    def _all_topics(self, asked: Asked, now_s: float) -> Effects:
+        if not self.settings[settings.ENABLE_ALL_TOPIC_LIST]:
+            return _answer(code=ResponseCode.SYSTEM_ERROR, remark="disable")
+        return _topic_list(self.tables.topics)
+
+    def _cluster_topics(self, asked: Asked, now_s: float) -> Effects:
+        return _topic_list(self.tables.topics_of(decode_fields(ClusterNamed, asked.fields).cluster))
+
+    def _system_topics(self, asked: Asked, now_s: float) -> Effects:
+        clusters = self.tables.clusters()
+        names = dict.fromkeys((*clusters, *(name for each in clusters.values() for name in each)))
+        addresses = (
+            address
+            for broker in self.tables.brokers.values()
+            for address in broker.addresses.values()
+        )
+        found = TopicList(broker_addr=next(addresses, None), topic_list=tuple(names))
+        return _answer(body=encode_body(found))
+
+    def _unit_topics(self, asked: Asked, now_s: float) -> Effects:
+        def is_asked(flag: int) -> bool:
+            if asked.code == RequestCode.GET_UNIT_TOPIC_LIST:
+                return bool(flag & SYS_FLAG_UNIT)
+            is_sub = bool(flag & SYS_FLAG_UNIT_SUB)
+            is_any = asked.code == RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST
+            return is_sub and (is_any or not flag & SYS_FLAG_UNIT)
+
+        return _topic_list(
+            topic
+            for topic, table in self.tables.topics.items()
+            if is_asked(next(iter(table.values())).topic_sys_flag)
+        )
+
+    def _delete_topic(self, asked: Asked, now_s: float) -> Effects:
+        said = decode_fields(TopicDeleted, asked.fields)
+        self.tables.delete_topic(said.topic, said.cluster_name)
+        return _answer()
+
+    def _register_topic(self, asked: Asked, now_s: float) -> Effects:
+        topic = decode_fields(TopicNamed, asked.fields).topic
+        for queues in decode_route(asked.body).queue_datas:
+            self.tables.put_queues(topic, queues)
+        return _answer()
+
+    def _wipe(self, asked: Asked, now_s: float) -> Effects:
+        name = decode_fields(BrokerNamed, asked.fields).broker_name
+        count = self.tables.change_permissions(name, lambda perm: perm & ~PERM_WRITE)
+        return _answer(fields=WipedTopics(wipe_topic_count=count))
+
+    def _add(self, asked: Asked, now_s: float) -> Effects:
+        name = decode_fields(BrokerNamed, asked.fields).broker_name
+        count = self.tables.change_permissions(name, lambda perm: perm | PERM_WRITE)
+        return _answer(fields=AddedTopics(add_topic_count=count))
+
+    # KV table and settings.
+
+    def _put_kv(self, asked: Asked, now_s: float) -> Effects:
+        said = decode_fields(KVValue, asked.fields)
+        table = {**self.kv.get(said.namespace, {}), said.key: said.value}
+        return self._change_kv({**self.kv, said.namespace: table})
+
+    def _delete_kv(self, asked: Asked, now_s: float) -> Effects:
+        said = decode_fields(KVKey, asked.fields)
+        if said.key not in self.kv.get(said.namespace, {}):
+            return _answer()
+        table = {key: value for key, value in self.kv[said.namespace].items() if key != said.key}
+        return self._change_kv({**self.kv, said.namespace: table})
+
+    def _change_kv(self, kv: KV) -> Effects:
+        tables = {namespace: dict(table) for namespace, table in kv.items() if table}
+        data = encode_body(KVConfig(config_table=tables))
+        if len(data) > settings.KV_BYTES_MAX:
+            remark = f"the KV table would take more than {settings.KV_BYTES_MAX} bytes"
+            return _answer(code=ResponseCode.SYSTEM_ERROR, remark=remark)
+        change = Change(file=settings.KV_FILE, data=data, kv=tables, settings=self.settings)
+        return Effects(save=change, answer=Answer())
+
+    def _get_kv(self, asked: Asked, now_s: float) -> Effects:
+        said = decode_fields(KVKey, asked.fields)
+        value = self.kv.get(said.namespace, {}).get(said.key)
+        if value is None:
+            remark = f"No config item, Namespace: {said.namespace} Key: {said.key}"
+            return _answer(code=ResponseCode.QUERY_NOT_FOUND, remark=remark)
+        return _answer(fields=KVFound(value=value))
+
+    def _kv_list(self, asked: Asked, now_s: float) -> Effects:
+        namespace = decode_fields(KVNamespace, asked.fields).namespace
+        if not (table := self.kv.get(namespace)):
+            remark = f"No config item, Namespace: {namespace}"
+            return _answer(code=ResponseCode.QUERY_NOT_FOUND, remark=remark)
+        return _answer(body=encode_body(KVTable(table=dict(table))))
+
+    def _update_config(self, asked: Asked, now_s: float) -> Effects:
+        shown = {**settings.FIXED, **self._place.shown()}
+        values = settings.changed(self.settings, decode_properties_file(asked.body), fixed=shown)
+        if isinstance(values, settings.Refusal):
+            return _answer(code=values.code, remark=values.remark)
+        data = encode_properties(settings.shown(values))
+        change = Change(file=settings.CONFIG_FILE, data=data, kv=self.kv, settings=values)
+        return Effects(save=change, answer=Answer())
+
+    def _get_config(self, asked: Asked, now_s: float) -> Effects:
+        values = settings.shown(self.settings)
+        return _answer(body=encode_properties({**settings.FIXED, **self._place.shown(), **values}))
+
+
+def not_saved(change: Change, reason: str) -> Effects:
+    """What follows where `Effects.save` failed: the old content stays, here and in the file."""
+    return Effects(
+        answer=Answer(code=ResponseCode.SYSTEM_ERROR, remark=f"not saved: {reason}"),
+        events=(events.NameServerNotSaved(file=change.file, reason=reason),),
+    )
+
+
+def _answer(
+    *,
+    code: int = ResponseCode.SUCCESS,
+    remark: str | None = None,
+    fields: Fields | None = None,
+    body: bytes = b"",
+) -> Effects:
+    given = None if fields is None else encode_fields(fields)
+    return Effects(answer=Answer(code=code, remark=remark, fields=given, body=body))
+
+
+def _topic_list(topics: Iterable[str]) -> Effects:
+    return _answer(body=encode_body(TopicList(topic_list=tuple(topics))))

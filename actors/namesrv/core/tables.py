@@ -1,0 +1,385 @@
+"""Which brokers there are, and what topics they have: what routes are made of.
+
+Source: apache/rocketmq, namesrv/routeinfo/RouteInfoManager.java, 5.3.3; broker.md 2.1 to 2.6.
+
+Differs from upstream:
+- A broker's address is in a route exactly as long as its registration lives. Upstream keeps tables
+  of both, which differ once an address is registered under a second name, a name in a second
+  cluster, or an id by a second address: then an address stays in routes for ever.
+- The end of a connection removes every address that was last registered on it; upstream the first.
+- What is refused or ignored changes nothing. Upstream has already removed the address's other id.
+- A name belongs to one cluster. A broker of another cluster that comes with it is refused, where
+  upstream mixes the addresses of both.
+- An id below 0, which is a DLedger member without a role, never writes topics. Upstream's lets it,
+  and with an acting master all topics turn read-only (I#7600, I#7626).
+- To give back the write permission keeps a topic's other bits; upstream sets 6.
+- There is a bound for brokers and for topics of brokers: a registration above it is refused.
+- No acting masters and no static topics: nothing but `enable_acting_master`'s effect on permissions
+  is kept of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, TypeAlias
+
+import attrs
+import msgspec
+
+from actors.events import namesrv as events
+from wire.broker.registration import (
+    HEARTBEAT_TIMEOUT_S,
+    MASTER_ID,
+    BrokerAddress,
+    MasterOfGroup,
+    RegisterBroker,
+)
+from wire.broker.routes import BrokerData, QueueData
+from wire.broker.topics import PERM_WRITE, DataVersion, TopicTable
+
+BROKERS_MAX: Final = 10_000
+"""Addresses that may be registered."""
+QUEUE_DATA_MAX: Final = 1_000_000
+"""Topics, each counted once for each broker name that has it; some 300 bytes each."""
+FAILED: Final = "register broker failed"
+"""Upstream's answer to a first registration with one topic."""
+
+Event: TypeAlias = (
+    events.BrokerRegistered
+    | events.BrokerLeft
+    | events.RegistrationRefused
+    | events.TopicsRegistered
+    | events.NameServerNotSaved
+)
+Key: TypeAlias = tuple[str, str]
+"""Cluster and address of a broker."""
+
+
+@attrs.frozen(kw_only=True)
+class Live:
+    """A registration.
+
+    Attributes:
+        broker, broker_id: under which name and id the address is in routes.
+        last_s: when it was made or renewed.
+        timeout_s: how long it lives from then on.
+        version: of the broker's topics.
+        connection: the one that the last registration came on.
+    """
+
+    broker: str
+    broker_id: int
+    last_s: float
+    timeout_s: float
+    version: DataVersion
+    connection: int
+    ha_address: str
+
+
+@attrs.frozen(kw_only=True)
+class Registered:
+    """What came of a registration.
+
+    Attributes:
+        refused: why it failed; "" if it did not.
+        master: the living master of a slave that registered.
+        events: to emit.
+    """
+
+    refused: str = ""
+    master: MasterOfGroup = attrs.field(factory=MasterOfGroup)
+    events: tuple[Event, ...] = ()
+
+
+@attrs.define
+class Broker:
+    """The brokers of one name: addresses by id."""
+
+    cluster: str
+    name: str
+    addresses: dict[int, str] = attrs.field(factory=dict, init=False)
+    is_acting: bool = attrs.field(default=False, init=False)
+    zone: str | None = attrs.field(default=None, init=False)
+
+    @property
+    def data(self) -> BrokerData:
+        return BrokerData(
+            broker_addrs=dict(sorted(self.addresses.items())),
+            broker_name=self.name,
+            cluster=self.cluster,
+            enable_acting_master=self.is_acting,
+            zone_name=self.zone,
+        )
+
+
+@attrs.define
+class Tables:
+    """Brokers by name, topics by name and broker, registrations by cluster and address.
+
+    Every address of `brokers` has a registration that names it, and the other way round; every
+    broker of `topics` is in `brokers`.
+    """
+
+    brokers: dict[str, Broker] = attrs.field(factory=dict, init=False)
+    topics: dict[str, dict[str, QueueData]] = attrs.field(factory=dict, init=False)
+    live: dict[Key, Live] = attrs.field(factory=dict, init=False)
+    _queue_data_count: int = attrs.field(default=0, init=False)
+
+    # Coming.
+
+    def register(
+        self, said: RegisterBroker, table: TopicTable, connection: int, now_s: float
+    ) -> Registered:
+        """A broker says who it is and what topics it has, on that connection."""
+        refused = self._refusal(said, table)
+        if refused or self._is_outdated(said, table):
+            return _refusing(said, refused)
+        key = (said.cluster_name, said.broker_addr)
+        known = self.live.get(key)
+        left = self._make_way(said, known)
+        broker = self.brokers.setdefault(
+            said.broker_name, Broker(said.cluster_name, said.broker_name)
+        )
+        is_first = said.broker_id not in broker.addresses
+        broker.addresses[said.broker_id] = said.broker_addr
+        broker.is_acting = said.enable_acting_master is True
+        broker.zone = said.zone_name
+        self.live[key] = _live(said, table, connection, now_s)
+        is_other = is_first or known is None or _identity(known) != _identity(self.live[key])
+        changed = self._write_topics(broker, said, table, everything=is_other)
+        told = [*left]
+        if known is None or left:
+            told.append(_registered(said, table, connection))
+        if changed:
+            told.append(events.TopicsRegistered(broker=said.broker_name, changed=changed))
+        return Registered(master=self._master_of(broker, said), events=tuple(told))
+
+    def _refusal(self, said: RegisterBroker, table: TopicTable) -> str:
+        topics, name = table.topic_config_table, said.broker_name
+        broker = self.brokers.get(name)
+        if (broker is None or said.broker_id not in broker.addresses) and len(topics) == 1:
+            return FAILED
+        others = set() if broker is None else {*broker.addresses.values()} - {said.broker_addr}
+        if broker is not None and broker.cluster != said.cluster_name and others:
+            return f"the name {name} is taken in cluster {broker.cluster}"
+        if (said.cluster_name, said.broker_addr) not in self.live and len(self.live) >= BROKERS_MAX:
+            return f"there are {BROKERS_MAX} brokers, and no more are taken"
+        new = sum(name not in self.topics.get(topic, ()) for topic in topics)
+        if self._queue_data_count + new > QUEUE_DATA_MAX:
+            return f"there would be more than {QUEUE_DATA_MAX} topics of brokers"
+        return ""
+
+    def _is_outdated(self, said: RegisterBroker, table: TopicTable) -> bool:
+        """Whether another address holds this id with a later state."""
+        broker = self.brokers.get(said.broker_name)
+        holder = None if broker is None else broker.addresses.get(said.broker_id)
+        if broker is None or holder in (None, said.broker_addr):
+            return False
+        held = self.live[broker.cluster, holder].version.state_version or 0
+        return held > (table.data_version.state_version or 0)
+
+    def _make_way(self, said: RegisterBroker, known: Live | None) -> list[Event]:
+        """Remove what the address was registered as so far, and who has its id."""
+        name, address = said.broker_name, said.broker_addr
+        now = f"is now {said.cluster_name} {name} {said.broker_id}"
+        if known is not None and known.broker != name:
+            return [*self.remove((said.cluster_name, address), now), *self._make_way(said, None)]
+        broker = self.brokers.get(name)
+        if broker is None:
+            return []
+        if broker.cluster != said.cluster_name:
+            return self.remove((broker.cluster, address), now)
+        left = []
+        holder = broker.addresses.get(said.broker_id, address)
+        if holder != address:
+            del self.live[said.cluster_name, holder]
+            left.append(_left(broker, said.broker_id, holder, f"replaced by {address}"))
+        if known is not None and known.broker_id != said.broker_id:
+            del broker.addresses[known.broker_id]
+            left.append(_left(broker, known.broker_id, address, now))
+        return left
+
+    def _write_topics(
+        self, broker: Broker, said: RegisterBroker, table: TopicTable, *, everything: bool
+    ) -> int:
+        """Returns: how many changed."""
+        slaves = [each for each in broker.addresses if each > MASTER_ID]
+        is_master = said.broker_id == MASTER_ID
+        is_prime = (
+            said.enable_acting_master is not None
+            and MASTER_ID not in broker.addresses
+            and said.broker_id == min(slaves, default=None)
+        )
+        if not is_master and not is_prime:
+            return 0
+        kept = ~PERM_WRITE if is_prime and broker.is_acting else ~0
+        changed = 0
+        for name, topic in table.topic_config_table.items():
+            if not everything and broker.name in self.topics.get(name, ()):
+                continue
+            changed += self.put_queues(
+                name,
+                QueueData(
+                    broker_name=broker.name,
+                    perm=topic.perm & kept,
+                    read_queue_nums=topic.read_queue_nums,
+                    topic_sys_flag=topic.topic_sys_flag,
+                    write_queue_nums=topic.write_queue_nums,
+                ),
+            )
+        return changed
+
+    def put_queues(self, topic: str, queues: QueueData) -> bool:
+        """Have these queues in the topic's routes, if their broker is known and there is room.
+
+        Returns: whether that changed anything.
+        """
+        if queues.broker_name not in self.brokers:
+            return False
+        table = self.topics.get(topic, {})
+        before = table.get(queues.broker_name)
+        if before == queues or (before is None and self._queue_data_count >= QUEUE_DATA_MAX):
+            return False
+        self._queue_data_count += before is None
+        table[queues.broker_name] = queues
+        self.topics[topic] = table
+        return True
+
+    def _master_of(self, broker: Broker, said: RegisterBroker) -> MasterOfGroup:
+        address = broker.addresses.get(MASTER_ID)
+        if said.broker_id == MASTER_ID or address is None:
+            return MasterOfGroup()
+        live = self.live[broker.cluster, address]
+        return MasterOfGroup(ha_server_addr=live.ha_address, master_addr=address)
+
+    def renew(self, said: BrokerAddress, now_s: float) -> Live | None:
+        """A broker says that it lives. Returns: its registration, if there is one."""
+        key = (said.cluster_name, said.broker_addr)
+        live = self.live.get(key)
+        if live is not None:
+            self.live[key] = live = attrs.evolve(live, last_s=now_s)
+        return live
+
+    # Going.
+
+    def remove(self, key: Key, reason: str) -> list[Event]:
+        """An address is gone. With the last one of its name go the name and its topics."""
+        live = self.live.pop(key, None)
+        if live is None:
+            return []
+        broker = self.brokers[live.broker]
+        del broker.addresses[live.broker_id]
+        if not broker.addresses:
+            del self.brokers[live.broker]
+            self._remove_queues(live.broker)
+        elif broker.is_acting and MASTER_ID not in broker.addresses:
+            self.change_permissions(live.broker, lambda perm: perm & ~PERM_WRITE)
+        return [_left(broker, live.broker_id, key[1], reason)]
+
+    def unregister(self, said: BrokerAddress) -> list[Event]:
+        """A broker says that it stops."""
+        key = (said.cluster_name, said.broker_addr)
+        live = self.live.get(key)
+        if live is None or said.broker_name not in ("", live.broker):
+            return []
+        return self.remove(key, "unregistered")
+
+    def ended(self, connection: int) -> list[Event]:
+        """A connection has ended: so have the registrations that last came on it."""
+        gone = [key for key, live in self.live.items() if live.connection == connection]
+        return [event for key in gone for event in self.remove(key, "connection ended")]
+
+    def expire(self, now_s: float) -> tuple[list[Event], tuple[int, ...]]:
+        """Remove who was silent for too long. Returns: events, and whose connections to close."""
+        gone = [key for key, live in self.live.items() if live.last_s + live.timeout_s < now_s]
+        connections = dict.fromkeys(self.live[key].connection for key in gone)
+        left = [event for key in gone for event in self.remove(key, "expired")]
+        return left, tuple(connections)
+
+    def _remove_queues(self, broker: str) -> None:
+        for topic in [name for name, table in self.topics.items() if broker in table]:
+            self._drop(topic, (broker,))
+
+    def delete_topic(self, topic: str, cluster: str) -> None:
+        """Remove a topic from all routes, or from those of one cluster."""
+        named = tuple(self.topics.get(topic, ()))
+        brokers = (each for each in named if not cluster or self.brokers[each].cluster == cluster)
+        self._drop(topic, tuple(brokers))
+
+    def _drop(self, topic: str, brokers: Iterable[str]) -> None:
+        for broker in brokers:
+            del self.topics[topic][broker]
+            self._queue_data_count -= 1
+        if topic in self.topics and not self.topics[topic]:
+            del self.topics[topic]
+
+    def change_permissions(self, broker: str, change: Callable[[int], int]) -> int:
+        """Change the permissions of a broker's topics. Returns: how many topics it has."""
+        tables = [table for table in self.topics.values() if broker in table]
+        for table in tables:
+            queues = table[broker]
+            table[broker] = msgspec.structs.replace(queues, perm=change(queues.perm))
+        return len(tables)
+
+    # Looking.
+
+    def clusters(self) -> dict[str, tuple[str, ...]]:
+        """The names of brokers in each cluster, sorted."""
+        found: dict[str, list[str]] = {}
+        for name in sorted(self.brokers):
+            found.setdefault(self.brokers[name].cluster, []).append(name)
+        return {cluster: tuple(found[cluster]) for cluster in sorted(found)}
+
+    def topics_of(self, cluster: str) -> tuple[str, ...]:
+        """The topics that a cluster's brokers have."""
+        names = {name for name, each in self.brokers.items() if each.cluster == cluster}
+        return tuple(topic for topic, table in self.topics.items() if names & table.keys())
+
+
+def _live(said: RegisterBroker, table: TopicTable, connection: int, now_s: float) -> Live:
+    timeout_ms = said.heartbeat_timeout_millis
+    return Live(
+        broker=said.broker_name,
+        broker_id=said.broker_id,
+        last_s=now_s,
+        timeout_s=HEARTBEAT_TIMEOUT_S if timeout_ms is None else timeout_ms / 1000,
+        version=table.data_version,
+        connection=connection,
+        ha_address=said.ha_server_addr,
+    )
+
+
+def _identity(live: Live) -> tuple[str, int, DataVersion]:
+    return live.broker, live.broker_id, live.version
+
+
+def _registered(said: RegisterBroker, table: TopicTable, connection: int) -> Event:
+    return events.BrokerRegistered(
+        cluster=said.cluster_name,
+        broker=said.broker_name,
+        broker_id=said.broker_id,
+        address=said.broker_addr,
+        connection=connection,
+        topics=len(table.topic_config_table),
+    )
+
+
+def _left(broker: Broker, broker_id: int, address: str, reason: str) -> Event:
+    return events.BrokerLeft(
+        cluster=broker.cluster,
+        broker=broker.name,
+        broker_id=broker_id,
+        address=address,
+        reason=reason,
+    )
+
+
+def _refusing(said: RegisterBroker, refused: str) -> Registered:
+    told = events.RegistrationRefused(
+        cluster=said.cluster_name,
+        broker=said.broker_name,
+        broker_id=said.broker_id,
+        address=said.broker_addr,
+        reason=refused or "another address has this id, and a later state of its topics",
+    )
+    return Registered(refused=refused, events=(told,))
