@@ -6,6 +6,7 @@ import json
 import pathlib
 import struct
 
+import msgspec
 from fuzz_engine import Target
 from fuzz_wire import files_of
 
@@ -18,6 +19,7 @@ from wire.errors import IncompleteData, RemoteProtocolError
 from wire.files.scanned import Stop
 from wire.remoting import frame as remoting
 from wire.remoting import header, tolerant_json
+from wire.remoting.tolerant_json import Int, Long
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden" / "dledger"
 SPOKEN = tuple(code for code in RequestCode if rpc.request_code(code) is code)
@@ -46,6 +48,24 @@ def frames(data: bytes) -> object:
         assert again[0].body == frame.body
         assert again[0].header == frame.header or frame.header.language is None
     return whole[1] or None
+
+
+class _Fields(msgspec.Struct, frozen=True, rename="camel"):
+    """Of each kind that extFields have, one of them needed."""
+
+    broker_name: str
+    broker_id: Long = 0
+    queue_id: Int | None = None
+    compressed: bool = False
+
+
+def ext_fields(data: bytes) -> object:
+    """Of a binary header: what is read is written, and read again alike."""
+    found, _ = header.decode_header(1, data)
+    fields = header.read_fields(found, _Fields)
+    written = header.Header(ext_fields=header.write_fields(fields))
+    assert header.read_fields(written, _Fields) == fields
+    return None
 
 
 def _frames(chunks: list[bytes]) -> tuple[list[remoting.Frame], str]:
@@ -163,7 +183,7 @@ def ledger_checkpoint(data: bytes) -> object:
     return None
 
 
-_FRAMES = files_of(remoting, buffer, tolerant_json)
+_FRAMES = files_of(remoting, header, buffer, tolerant_json)
 _BODIES = files_of(rpc, push_rpc, tolerant_json)
 _ENTRIES = files_of(dledger_entry, scan)
 _TOKENS = (
@@ -175,6 +195,11 @@ _HEADERS = (
     header.Header(code=1, flag=1, remark="no", ext_fields={"a": "b"},
                     serialize_type=header.SerializeType.ROCKETMQ),
 )  # fmt: skip
+
+_FIELDS = header.encode_header(
+    header.Header(ext_fields={"brokerName": "b", "brokerId": "-1", "compressed": "TRUE"},
+                  serialize_type=header.SerializeType.ROCKETMQ)
+)[1]  # fmt: skip
 
 
 def targets() -> tuple[Target, ...]:
@@ -188,6 +213,8 @@ def targets() -> tuple[Target, ...]:
     return (
         Target(name="remoting frames", run=frames, seeds=framed + recorded,
                files=_FRAMES, tokens=_TOKENS, repair=repair_lengths, size_max=700),
+        Target(name="remoting extFields", run=ext_fields, seeds=(_FIELDS,), files=_FRAMES,
+               raises=REMOTE, tokens=(b"true", b"\0\7queueId\0\0\0\2-1", b"1e3", b"\0\0\0\1")),
         Target(name="dledger requests", run=requests, seeds=_bodies("request"), files=_BODIES,
                raises=REMOTE, tokens=_TOKENS),
         Target(name="dledger replies", run=responses, seeds=_bodies("reply"), files=_BODIES,

@@ -4,6 +4,7 @@ import itertools
 import struct
 
 import golden_dledger as golden
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,12 +26,16 @@ from wire.remoting.frame import (
 from wire.remoting.header import (
     FLAG_ONEWAY,
     FLAG_REPLY,
+    VERSION,
     Header,
     Language,
     SerializeType,
     decode_header,
+    read_fields,
     reply_header,
+    write_fields,
 )
+from wire.remoting.tolerant_json import Long
 
 SAMPLE = (
     b'\x00\x00\x00\x80\x00\x00\x00\x62{"code":51004,"flag":0,"language":"JAVA","opaque":12,'
@@ -384,3 +389,51 @@ def test_a_reply_encoded_at_once_is_the_same_reply(
 ) -> None:
     asked = Header(code=50001, opaque=opaque, serialize_type=serialize_type, remark="why")
     assert encode_reply(asked, body) == encode_frame(reply_header(asked), body)
+
+
+# --- extFields ------------------------------------------------------------------------------------
+
+
+class Fields(msgspec.Struct, frozen=True, rename="camel"):
+    broker_name: str
+    broker_id: Long
+    compressed: bool = False
+    zone_name: str | None = None
+
+
+def fields_of(**fields: str) -> Fields:
+    return read_fields(Header(ext_fields=fields), Fields)
+
+
+def test_ext_fields_are_text_of_java() -> None:
+    wanted = Fields(broker_name="b", broker_id=-1, compressed=True)
+    assert fields_of(brokerName="b", brokerId="-1", compressed="true", later="x") == wanted
+    assert fields_of(brokerName="b", brokerId="-1", compressed="TRUE") == wanted
+    assert write_fields(wanted) == {"brokerName": "b", "brokerId": "-1", "compressed": "true"}
+    zoned = Fields(broker_name="", broker_id=0, zone_name="z")
+    assert fields_of(brokerName="", brokerId="0", zoneName="z") == zoned
+    assert write_fields(zoned)["compressed"] == "false"
+
+
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [
+        ({}, "brokerName"),
+        ({"brokerName": "b"}, "brokerId"),
+        ({"brokerName": "b", "brokerId": ""}, "brokerId"),
+        ({"brokerName": "b", "brokerId": "1.5"}, "brokerId"),
+        ({"brokerName": "b", "brokerId": "9" * 30}, "brokerId"),
+        ({"brokerName": "b", "brokerId": "1", "compressed": "yes"}, "compressed"),
+    ],
+)
+def test_ext_fields_that_are_missing_or_wrong_are_named(fields: dict[str, str], name: str) -> None:
+    with pytest.raises(RemoteProtocolError, match=f"^extFields: .*{name}"):
+        fields_of(**fields)
+
+
+def test_no_ext_fields_are_none() -> None:
+    with pytest.raises(RemoteProtocolError, match="brokerName"):
+        read_fields(Header(), Fields)
+    request = Header(opaque=3, serialize_type=SerializeType.ROCKETMQ)
+    answer = reply_header(request, code=0, ext_fields={}, version=VERSION)
+    assert (answer.ext_fields, answer.opaque, answer.version) == (None, 3, 479)

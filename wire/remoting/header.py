@@ -1,7 +1,7 @@
 """Headers of RocketMQ's remoting frames, in both encodings; see `wire.remoting.frame`.
 
 Upstream: apache/rocketmq, remoting/.../protocol/RemotingCommand.java, RocketMQSerializable.java,
-LanguageCode.java, 4.9.4.
+LanguageCode.java, 4.9.4; CommandCustomHeader.java for `read_fields`.
 
 Binary header, 21 + R + E bytes:
 
@@ -22,7 +22,8 @@ from __future__ import annotations
 
 import enum
 import struct
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -34,6 +35,10 @@ FLAG_REPLY: Final = 1
 FLAG_ONEWAY: Final = 2
 REPLY_CODE: Final = 200
 """Header code of every reply that DLedger itself gives."""
+VERSION: Final = 479
+"""Of a broker and a name server of ours: upstream's ordinal of 5.3.3. Clients remember it."""
+
+S = TypeVar("S", bound=Struct)
 
 _LENGTH = struct.Struct(">i")
 _BINARY_HEAD = struct.Struct(">hbhiii")
@@ -62,6 +67,8 @@ class Language(enum.Enum):
     GO = "GO"
     PHP = "PHP"
     OMS = "OMS"
+    RUST = "RUST"
+    NODE_JS = "NODE_JS"
 
 
 _LANGUAGES: Final = tuple(Language)
@@ -107,15 +114,52 @@ class Header(
         return bool(self.flag & FLAG_ONEWAY)
 
 
-def reply_header(request: Header, *, code: int = REPLY_CODE, remark: str | None = None) -> Header:
+def reply_header(
+    request: Header,
+    *,
+    code: int = REPLY_CODE,
+    ext_fields: Mapping[str, str] | None = None,
+    remark: str | None = None,
+    version: int = 0,
+) -> Header:
     """The header that answers `request`: its opaque and its encoding."""
     return Header(
         code=code,
+        ext_fields=dict(ext_fields) if ext_fields else None,
         flag=FLAG_REPLY,
         opaque=request.opaque,
         remark=remark,
         serialize_type=request.serialize_type,
+        version=version,
     )
+
+
+def read_fields(header: Header, type_: type[S]) -> S:
+    """The header's extFields as an object of a class that says what they are.
+
+    Args:
+        type_: a frozen msgspec class, `rename="camel"`, of text, integers and booleans; a field
+            with a default may be missing. Other fields than its own are ignored.
+
+    Raises:
+        RemoteProtocolError: one is missing, or not of its kind; the text names it.
+    """
+    try:
+        return msgspec.convert(header.ext_fields or {}, type_, strict=False)
+    except msgspec.ValidationError as error:
+        raise RemoteProtocolError(f"extFields: {error}") from None
+
+
+def write_fields(fields: Struct) -> dict[str, str]:
+    """The extFields that `read_fields` reads as an equal object, as Java writes them: None is left
+    out.
+    """
+    found = msgspec.to_builtins(fields)
+    return {name: _as_text(value) for name, value in found.items() if value is not None}
+
+
+def _as_text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 _encode_json = msgspec.json.Encoder().encode
