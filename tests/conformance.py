@@ -173,9 +173,6 @@ _BROKER_LATER: dict[int, str] = {
 _BROKER_COMING: dict[int, str] = {
     13: "needs a name server that listens",
     66: "needs a name server that listens",
-    73: "needs a name server that listens",
-    75: "needs a name server that listens",
-    76: "needs a name server that listens",
     77: "needs a name server that listens",
 }
 

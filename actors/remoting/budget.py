@@ -2,10 +2,10 @@
 
 Two pools. What peers and clients send, and what of their answers they have not taken, counts with
 the first from where it exceeds what each connection has of its own; answers to reads count with the
-second. A large frame gets its whole room when its head is read, so two that are half read never
-wait for each other; who has got it and stalls is cut off. What is whole is given back when it is
-answered, for which nobody waits here. A client that takes nothing of its answers is cut off
-likewise.
+second, and at ports of processors all answers that are not short. A large frame gets its whole room
+when its head is read, so two that are half read never wait for each other; who has got it and
+stalls is cut off. What is whole is given back when it is answered, for which nobody waits here. A
+client that takes nothing of its answers is cut off likewise.
 
 A connection that has asked what only members ask is a member's: it comes first, and the room of one
 largest frame is kept for such. That is no proof, as nothing is on a wire without a token; it holds
@@ -36,7 +36,7 @@ OWN_BYTES: Final = 256 << 10
 """What each connection has without asking: votes and heart-beats, frames up to SMALL_BYTES."""
 MADE_WAY: Final = "made way for another: it was the client that had been quiet for the longest"
 STEP_ANSWERS_BYTES: Final = STEP_FRAMES * 512
-"""Refusals of one step's frames, whose peer may not take them."""
+"""Refusals of one step's frames, and short answers to them, whose peer may not take them."""
 
 
 def memory_bytes(connections: int) -> int:
@@ -100,8 +100,12 @@ class Share:
     @property
     def is_quiet(self) -> bool:
         """Whether it is a client's connection with nothing under way."""
-        reads_bytes = self._answering_bytes + self.unsent_read_bytes
-        return not (self.is_member or self._held_bytes() or reads_bytes)
+        return not (self.is_member or self._held_bytes() or self.reads_bytes)
+
+    @property
+    def reads_bytes(self) -> int:
+        """What it holds of answers to reads: those that are to be encoded, and to be sent."""
+        return self._answering_bytes + self.unsent_read_bytes
 
     # What comes.
 
@@ -183,5 +187,5 @@ class Share:
         assert self._waits is None
         self._budget.shares.pop(self, None)
         self._budget.received.give_back(self._taken_bytes)
-        self._budget.read.give_back(self._answering_bytes + self.unsent_read_bytes)
+        self._budget.read.give_back(self.reads_bytes)
         self._taken_bytes = self._answering_bytes = self.unsent_read_bytes = 0

@@ -44,7 +44,7 @@ from actors.dledger.replication.quorum_ack_checker import QuorumAckChecker
 from actors.dledger.rpc.peer import PeerConnection, RPCPeer
 from actors.dledger.rpc.refusal_log import RefusalLog
 from actors.dledger.rpc.rpc_messages import Services
-from actors.dledger.rpc.server import RPCServerSettings, rpc_server
+from actors.dledger.rpc.server import rpc_server
 from actors.env import Address
 from actors.runtime import (
     AutoShutdown,
@@ -82,7 +82,7 @@ def group_tree(setup: LedgerSetup, *, serves: bool = True) -> SupervisorSpec:
         serves: it listens itself, on a port of its own.
 
     """
-    server = ChildSpec(name="rpc_server", start=rpc_server(_server_settings((setup,))))
+    server = ChildSpec(name="rpc_server", start=shared_server((setup,)))
     entry_pusher = _entry_pusher(setup, _term_body(setup))
     return SupervisorSpec(
         strategy=Strategy.REST_FOR_ONE,
@@ -353,14 +353,9 @@ def services(setup: LedgerSetup) -> Services:
 
 def shared_server(setups: tuple[LedgerSetup, ...]) -> SupervisorSpec:
     """The server of the groups of one node that share a port, as upstream's proxy is one."""
-    return rpc_server(_server_settings(setups))
-
-
-def _server_settings(setups: tuple[LedgerSetup, ...]) -> RPCServerSettings:
-    """The settings of a server for groups that share a port of one node."""
     setup, group = setups[0], setups[0].group
     members = [name for each in setups for name in each.group.members]
-    return RPCServerSettings(
+    return rpc_server(
         network=setup.env.network,
         host=setup.address_of(setup.node),
         port=group.port,

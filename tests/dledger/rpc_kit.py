@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import attrs
 import trio
+from frame_client import FrameClient
 
 from actors.dledger.core.election_effects import RoleChanged
 from actors.dledger.core.member_state import Role
@@ -17,8 +18,8 @@ from actors.dledger.leader_status import LeaderStatus
 from actors.dledger.rpc.peer import PeerConnection, RPCPeer
 from actors.dledger.rpc.refusal_log import RefusalLog
 from actors.dledger.rpc.rpc_messages import Answered, Asked, Call, Services
-from actors.dledger.rpc.server import RPCServerSettings, rpc_server
-from actors.env.protocols import Address, Listener, Network, ReceiveHalf, SendHalf, Stream
+from actors.dledger.rpc.server import rpc_server
+from actors.env.protocols import Address, Listener, Network
 from actors.remoting.open_calls import IN_FLIGHT_MAX, OpenCalls
 from actors.runtime import (
     Actor,
@@ -32,7 +33,6 @@ from actors.runtime import (
     open_system,
 )
 from actors.sim.network import NetworkOptions, SimNetwork
-from wire.buffer import NEED_DATA
 from wire.dledger.codes import RequestCode
 from wire.dledger.rpc import (
     AppendEntryRequest,
@@ -52,7 +52,7 @@ from wire.dledger.rpc import (
     request_code_of,
     response_class,
 )
-from wire.remoting.frame import Decoder, Frame, encode_frame
+from wire.remoting.frame import encode_frame
 from wire.remoting.header import Header
 
 PORT = 20911
@@ -152,41 +152,12 @@ class ServerKit:
 
 
 @attrs.define
-class Client:
-    """The other end of a connection, frame by frame."""
-
-    stream: Stream
-    receive: ReceiveHalf
-    send: SendHalf
-    decoder: Decoder = attrs.field(factory=Decoder)
-
-    @classmethod
-    def of(cls, stream: Stream) -> Client:
-        return cls(stream, *stream.halves())
-
-    async def put(self, *frames: bytes) -> None:
-        await self.send.send_all(b"".join(frames))
+class Client(FrameClient):
+    """The other end of a connection, request by request."""
 
     async def ask(self, *requests: Request) -> None:
         """Send all in one piece, numbered from 1."""
         await self.put(*(frame_of(each, number) for number, each in enumerate(requests, 1)))
-
-    async def next_frame(self) -> Frame:
-        frame = await self.frame_or_end()
-        assert frame is not None, "the stream ended"
-        return frame
-
-    async def frame_or_end(self) -> Frame | None:
-        """None: the stream ended."""
-        while (frame := self.decoder.next_frame()) is NEED_DATA:
-            try:
-                data = await self.receive.receive_some(65536)
-            except trio.BrokenResourceError:
-                return None
-            if not data:
-                return None
-            self.decoder.receive_data(data)
-        return frame
 
     async def next_request(self) -> tuple[int, Request]:
         """Its number, and what it asks."""
@@ -202,16 +173,6 @@ class Client:
         assert frame.header.code == 200, frame.header
         assert frame.header.is_reply
         return frame.header.opaque, decode_response(code, frame.body)[0]
-
-    async def ended(self) -> bool:
-        """Wait until the other side has closed; whatever still comes is thrown away."""
-        try:
-            while await self.receive.receive_some(65536):
-                pass
-        except trio.BrokenResourceError:
-            pass
-        self.stream.abort()
-        return True
 
 
 def frame_of(asked: Request, opaque: int, *, flag: int = 0) -> bytes:
@@ -266,7 +227,7 @@ async def serving(
 
         def build(registry: Registry) -> SupervisorSpec:
             role_statuses = [kit.role_status, *(LeaderStatus() for _ in members[1:])]
-            settings = RPCServerSettings(
+            server = rpc_server(
                 network=network or sim.open("n0"),
                 host=ADDRESSES["n0"],
                 port=port,
@@ -282,9 +243,7 @@ async def serving(
                 ChildSpec(name=part, start=lambda part=part: stand_in(kit, part))
                 for part in dict.fromkeys(PARTS.values())
             )
-            return SupervisorSpec(
-                children=(*parts, ChildSpec(name="rpc_server", start=rpc_server(settings)))
-            )
+            return SupervisorSpec(children=(*parts, ChildSpec(name="rpc_server", start=server)))
 
         def sink(path: str, incarnation: int, event: object) -> None:
             kit.events.append(event)

@@ -23,7 +23,7 @@ from rpc_kit import Client, frame_of
 from actors.config import ClusterConfig, DLedgerGroup, validate
 from actors.env.real import real_env
 from actors.env.tcp import TcpNetwork
-from actors.events.dledger import RPCConnectionClosed, RPCFrameRefused
+from actors.events.remoting import RPCConnectionClosed, RPCFrameRefused
 from actors.events.runtime import ActorCrashed
 from wire.dledger.codes import PushType, RequestCode
 from wire.dledger.entry import Entry, new_entry

@@ -17,7 +17,8 @@ from actors.dledger.core.transfer import TransferAsked
 from actors.dledger.election.election_requests import _Beat
 from actors.dledger.election.peer_signs import PeerSigns
 from actors.dledger.rpc.rpc_messages import Answered, Sender
-from actors.events.dledger import RPCAnswerRefused, RPCFrameRefused, TermRefused
+from actors.events.dledger import TermRefused
+from actors.events.remoting import RPCAnswerRefused, RPCFrameRefused
 from wire.dledger.codes import ResponseCode, VoteResult
 from wire.dledger.rpc import (
     HeartBeatRequest,

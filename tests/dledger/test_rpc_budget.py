@@ -11,12 +11,12 @@ import pytest
 import trio
 from rpc_kit import Client, ServerKit, answer_at_once, frame_of, keep, request, serving, success
 
-from actors.dledger.rpc import connection as rpc_connection
 from actors.dledger.rpc import server
-from actors.dledger.rpc.connection import READS_MAX, read_cost_bytes
 from actors.dledger.rpc.rpc_messages import Asked
-from actors.events.dledger import RPCConnectionClosed
+from actors.dledger.rpc.session import READS_MAX, RPCSession, read_cost_bytes
+from actors.events.remoting import RPCConnectionClosed
 from actors.remoting import budget as rpc_budget
+from actors.remoting import server as remoting_server
 from actors.remoting.budget import (
     OWN_BYTES,
     READ_BYTES,
@@ -99,7 +99,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     @asynccontextmanager
     async def open_port(**options: Any) -> AsyncIterator[Port]:
         budget = RPCBudget()
-        monkeypatch.setattr(server, "RPCBudget", lambda: budget)
+        monkeypatch.setattr(remoting_server, "RPCBudget", lambda: budget)
         async with serving(**options) as kit, trio.open_nursery() as nursery:
             port = Port(kit, budget, nursery)
             yield port
@@ -364,7 +364,7 @@ async def test_it_comes_back_from_a_crash_and_from_a_stop(
             def fail(connection: object) -> None:
                 raise RuntimeError("crash")
 
-            patched.setattr(rpc_connection.RPCConnection, "_route_appends", fail)
+            patched.setattr(RPCSession, "step_ended", fail)
             await port.half(frame_of(request(), 1) + largest()[:MIB])
             await trio.sleep(1)
         assert port.reasons() == ["crashed"]

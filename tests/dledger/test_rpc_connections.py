@@ -15,12 +15,13 @@ from rpc_kit import (
     success,
 )
 
-from actors.dledger.rpc import connection, server
-from actors.dledger.rpc.connection import IDLE, UNANSWERED_BYTES_MAX, UNSENT_BYTES_MAX
+from actors.dledger.rpc import server, session
 from actors.dledger.rpc.rpc_messages import Asked
-from actors.events.dledger import RPCConnectionClosed, RPCConnectionOpened, RPCConnectionRefused
+from actors.events.remoting import RPCConnectionClosed, RPCConnectionOpened, RPCConnectionRefused
 from actors.events.runtime import ActorCrashed
+from actors.remoting import server as remoting_server
 from actors.remoting.budget import MADE_WAY
+from actors.remoting.connection import IDLE, UNANSWERED_BYTES_MAX, UNSENT_BYTES_MAX
 from actors.remoting.stream import CLOSED_BY_PEER, DOES_NOT_READ, IDLE_S, SPEAKS_TLS
 from actors.runtime.accepting import FULL, UNKNOWN_ADDRESS
 from wire.dledger.codes import RequestCode
@@ -251,13 +252,13 @@ async def test_a_crowd_of_clients_keeps_no_member_out(
             await member.ask(request(VoteRequest))
             await member.answer_of(RequestCode.VOTE)
         assert kit.seen(RPCConnectionRefused) == []
-        assert reasons(kit) == [MADE_WAY] * (62 - (40 - server.SLOTS_KEPT))
+        assert reasons(kit) == [MADE_WAY] * (62 - (40 - remoting_server.SLOTS_KEPT))
 
 
 async def test_who_waits_for_an_answer_does_not_make_way(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "SLOTS_KEPT", server.CONNECTIONS_MAX - 2)
+    monkeypatch.setattr(remoting_server, "SLOTS_KEPT", server.CONNECTIONS_MAX - 2)
     async with serving() as kit:
         kit.behave = keep
         busy = await kit.connect()
@@ -285,7 +286,7 @@ async def test_the_listener_closes_first_and_its_crash_ends_no_connection(
             async def fail(door: object, stream: object) -> None:
                 raise RuntimeError("crash")
 
-            patched.setattr(server.RPCServer, "admit", fail)
+            patched.setattr(remoting_server.RPCServer, "admit", fail)
             assert await kit.turned_away()
             await trio.sleep(1)
         assert len(kit.seen(ActorCrashed)) == 1
@@ -307,7 +308,7 @@ async def test_a_crash_of_a_connection_is_its_own(
             def fail(services: object, asked: object) -> None:
                 raise RuntimeError("crash")
 
-            patched.setattr(connection, "server_of", fail)
+            patched.setattr(session, "server_of", fail)
             await client.ask(request(PushEntryRequest))
             assert await client.ended()
         await other.ask(request())

@@ -10,9 +10,8 @@ import trio
 import trio.testing
 from rpc_kit import frame_of, request, serving
 
-from actors.dledger.rpc.server import RPCServer
 from actors.env.protocols import Address, Stream
-from actors.events.dledger import RPCConnectionOpened, RPCConnectionRefused
+from actors.events.remoting import RPCConnectionOpened, RPCConnectionRefused
 from actors.remoting.lobby import (
     CROWDED,
     FIRST_BYTES,
@@ -24,6 +23,7 @@ from actors.remoting.lobby import (
     WAITING_MAX,
     Lobby,
 )
+from actors.remoting.server import RPCServer
 from actors.runtime.accepting import UNOWNED_MAX, Admitted
 from wire.dledger.codes import RequestCode
 from wire.dledger.rpc import AppendEntryRequest

@@ -11,7 +11,7 @@ from rpc_kit import PORT, Client, PeerKit, answer_frame, calling, request
 
 from actors.dledger.rpc.peer import CONNECT_TIMEOUT_S, RECONNECT_MAX_S
 from actors.env.protocols import Listener
-from actors.events.dledger import (
+from actors.events.remoting import (
     RPCAnswerRefused,
     RPCCallRefused,
     RPCPeerConnected,

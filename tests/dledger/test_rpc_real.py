@@ -8,7 +8,7 @@ from rpc_kit import Client, calling, request, serving
 
 from actors.dledger.rpc.rpc_messages import Asked, AskedAppends
 from actors.env.tcp import TcpNetwork
-from actors.events.dledger import RPCConnectionClosed, RPCListening, RPCPeerLost
+from actors.events.remoting import RPCConnectionClosed, RPCListening, RPCPeerLost
 from wire.dledger.rpc import AppendEntryRequest, AppendEntryResponse, Request
 
 pytestmark = pytest.mark.real_io

@@ -23,11 +23,13 @@ from rpc_kit import (
     success,
 )
 
-from actors.dledger.rpc.connection import BUSY, READS_MAX, UNANSWERED_MAX
 from actors.dledger.rpc.routing import Directory
 from actors.dledger.rpc.rpc_messages import Asked, AskedAppends
+from actors.dledger.rpc.session import READS_MAX
 from actors.errors import ConfigError
-from actors.events.dledger import RPCConnectionClosed, RPCFrameRefused, RPCListening
+from actors.events.remoting import RPCConnectionClosed, RPCFrameRefused, RPCListening
+from actors.remoting.connection import UNANSWERED_MAX
+from actors.remoting.requests import BUSY
 from wire.dledger.codes import RequestCode
 from wire.dledger.rpc import (
     AppendEntryRequest,

@@ -28,7 +28,7 @@ from actors.dledger.rpc.peer_messages import GetLink, Link
 from actors.dledger.rpc.refusal_log import RefusalLog
 from actors.dledger.rpc.rpc_messages import Call
 from actors.env.protocols import Address, Network, Stream
-from actors.events import dledger as events
+from actors.events import remoting as events
 from actors.remoting.open_calls import OpenCalls
 from actors.remoting.stream import (
     DOES_NOT_READ,

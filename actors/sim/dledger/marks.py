@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 import attrs
 
-from actors.events import dledger, store
+from actors.events import dledger, remoting, store
 from actors.sim.dledger.faults import LEDGER_ACTIONS, MACHINE_ACTIONS
 from actors.sim.dledger.runner import INSTALLING, RECOVERING, TAKING
 from actors.sim.history import FaultInjected
@@ -59,7 +59,7 @@ class LedgerTally(Tally):
     named: ClassVar = {
         dledger.CommittedRose: "commits",
         dledger.LedgerTruncated: "truncations",
-        dledger.RPCPeerLost: "connections lost",
+        remoting.RPCPeerLost: "connections lost",
         dledger.SnapshotLoaded: "snapshots loaded",
         dledger.SnapshotFailed: "mark snapshot failed",
         store.SegmentExpired: "expiries",

@@ -1,0 +1,170 @@
+"""A port of a name server or broker in a simulated network."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import attrs
+import trio
+from frame_client import FrameClient
+
+from actors.remoting.requests import Answer, Channel, Processors, Request, plain, posted_to
+from actors.remoting.server import ServerSettings, anybody, rpc_server
+from actors.runtime import (
+    Actor,
+    ActorRef,
+    ChildSpec,
+    Registry,
+    SupervisorSpec,
+    System,
+    open_system,
+)
+from actors.sim.network import NetworkOptions, SimNetwork
+from wire.remoting.frame import Frame, encode_frame
+from wire.remoting.header import FLAG_ONEWAY, Header, SerializeType
+
+PORT = 9876
+HOSTS = {"ns": "127.0.0.1", "a": "127.0.0.2", "b": "127.0.0.3"}
+ECHO, FAIL, LATER = 105, 106, 107
+E = TypeVar("E")
+
+
+def echo(request: Request) -> Answer:
+    """The request's own body and fields."""
+    fields = request.header.ext_fields
+    return Answer(ext_fields=fields, remark="seen", body=request.body)
+
+
+def fail(request: Request) -> Answer:
+    raise KeyError("no such broker")
+
+
+def frame(
+    code: int = ECHO,
+    opaque: int = 1,
+    body: bytes = b"",
+    *,
+    encoding: SerializeType = SerializeType.JSON,
+    oneway: bool = False,
+    **fields: str,
+) -> bytes:
+    header = Header(
+        code=code,
+        ext_fields=fields or None,
+        flag=FLAG_ONEWAY if oneway else 0,
+        opaque=opaque,
+        serialize_type=encoding,
+    )
+    return encode_frame(header, body)
+
+
+def answer_frame(opaque: int, body: bytes = b"", code: int = 0) -> bytes:
+    return encode_frame(Header(code=code, flag=1, opaque=opaque), body)
+
+
+@attrs.define
+class Owner(Actor[Request]):
+    """The one that owns what requests are about."""
+
+    kit: Port
+
+    async def handle(self, message: Request) -> None:
+        if message.header.code == LATER and message.body == b"crash":
+            raise RuntimeError("crash")
+        self.kit.processors.serve(message)
+
+
+@attrs.define
+class Port:
+    """One port, with processors that the test may change.
+
+    Attributes:
+        kept: the requests with code LATER, unanswered.
+        channels: all connections, in their order.
+    """
+
+    network: SimNetwork
+    kept: list[Request] = attrs.field(factory=list)
+    channels: list[Channel] = attrs.field(factory=list)
+    events: list[Any] = attrs.field(factory=list)
+    table: dict[int, Callable[[Request], Answer | None]] = attrs.field(factory=dict)
+    system: System = attrs.field(init=False)
+
+    @property
+    def processors(self) -> Processors:
+        return Processors({ECHO: echo, FAIL: fail, LATER: self.kept.append, **self.table})
+
+    def seen(self, kind: type[E]) -> list[E]:
+        return [each for each in self.events if isinstance(each, kind)]
+
+    async def connect(self, host: str = "a") -> FrameClient:
+        return FrameClient.of(await self.network.open(host).connect(HOSTS["ns"], PORT))
+
+    async def ask(self, client: FrameClient, *frames: bytes) -> Frame:
+        """Send frames, and wait for the next that comes."""
+        await client.put(*frames)
+        return await client.next_frame()
+
+
+@asynccontextmanager
+async def lan(**options: Any) -> AsyncIterator[SimNetwork]:
+    async with trio.open_nursery() as nursery:
+        network = SimNetwork(random.Random(1), NetworkOptions(**options))
+        await nursery.start(network.run)
+        for name, address in HOSTS.items():
+            network.add_host(name, address)
+        yield network
+        nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def serving(
+    *,
+    posted: bool = False,
+    may_connect: Callable[[str], bool] = anybody,
+    connections_max: int = 64,
+    **options: Any,
+) -> AsyncIterator[Port]:
+    """Args: posted: an actor owns the processors; else they run in the connections' tasks."""
+    async with lan(**options) as network:
+        port = Port(network)
+
+        def build(registry: Registry) -> SupervisorSpec:
+            owner: ActorRef[Request] = registry.ref("/ns/owner")
+
+            def here(request: Request) -> None:
+                port.processors.serve(request)
+
+            session = plain(posted_to(owner) if posted else here)
+
+            def remembered(channel: Channel) -> Any:
+                port.channels.append(channel)
+                return session(channel)
+
+            settings = ServerSettings(
+                network=network.open("ns"),
+                host=HOSTS["ns"],
+                port=PORT,
+                where="name_servers",
+                may_connect=may_connect,
+                session=remembered,
+                next_connection=itertools.count(1).__next__,
+                connections_max=connections_max,
+            )
+            return SupervisorSpec(
+                children=(
+                    ChildSpec(name="owner", start=lambda: Owner(port)),
+                    ChildSpec(name="server", start=rpc_server(settings)),
+                )
+            )
+
+        def sink(path: str, incarnation: int, event: object) -> None:
+            port.events.append(event)
+
+        async with open_system("ns", build, rng=random.Random(2), events=sink) as system:
+            port.system = system
+            yield port
