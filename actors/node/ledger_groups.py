@@ -98,9 +98,8 @@ class LedgerGroups:
 def _memory(groups: tuple[DLedgerGroup, ...], node: str) -> Iterator[tuple[str, int]]:
     """Bounds on the memory of the connections between members, and of those of clients."""
     from actors.dledger.machine import state_machine_caller
-    from actors.dledger.rpc import peer
     from actors.dledger.rpc.server import CONNECTIONS_MAX
-    from actors.remoting import budget
+    from actors.remoting import budget, calling
     from actors.storage.ledger import recent
 
     for group in groups:
@@ -111,7 +110,7 @@ def _memory(groups: tuple[DLedgerGroup, ...], node: str) -> Iterator[tuple[str, 
         if connections:
             yield f"{group.name}: appended last, for a leader's peers", recent.HELD_BYTES_MAX
             what = f"{group.name}: {connections} connections to peers, waiting and unsent"
-            yield what, connections * (peer.PENDING_BYTES + peer.UNSENT_BYTES_MAX)
+            yield what, connections * (calling.PENDING_BYTES + calling.UNSENT_BYTES_MAX)
     for port in dict.fromkeys(group.port for group in groups):
         what = f"port {port}, {CONNECTIONS_MAX} connections that all send and read the most"
         yield what, budget.memory_bytes(CONNECTIONS_MAX)

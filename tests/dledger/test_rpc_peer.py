@@ -9,7 +9,6 @@ import pytest
 import trio
 from rpc_kit import PORT, Client, PeerKit, answer_frame, calling, request
 
-from actors.dledger.rpc.peer import CONNECT_TIMEOUT_S, RECONNECT_MAX_S
 from actors.env.protocols import Listener
 from actors.events.remoting import (
     RPCAnswerRefused,
@@ -18,6 +17,7 @@ from actors.events.remoting import (
     RPCPeerLost,
 )
 from actors.events.runtime import ActorCrashed
+from actors.remoting.calling import CONNECT_TIMEOUT_S, RECONNECT_MAX_S
 from actors.remoting.stream import IDLE_S
 from wire.dledger.codes import RequestCode
 from wire.dledger.rpc import (

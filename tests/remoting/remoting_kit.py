@@ -1,4 +1,4 @@
-"""A port of a name server or broker in a simulated network."""
+"""A port of a name server or broker, and a client's actor, in a simulated network."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import attrs
 import trio
 from frame_client import FrameClient
 
+from actors.env.protocols import Address, Listener
+from actors.remoting.client import Call, RemotingClient
 from actors.remoting.requests import Answer, Channel, Processors, Request, plain, posted_to
 from actors.remoting.server import ServerSettings, anybody, rpc_server
 from actors.runtime import (
@@ -19,6 +21,7 @@ from actors.runtime import (
     ActorRef,
     ChildSpec,
     Registry,
+    ReplyTo,
     SupervisorSpec,
     System,
     open_system,
@@ -168,3 +171,46 @@ async def serving(
         async with open_system("ns", build, rng=random.Random(2), events=sink) as system:
             port.system = system
             yield port
+
+
+@attrs.define
+class Caller:
+    """A RemotingClient of host a."""
+
+    network: SimNetwork
+    events: list[Any] = attrs.field(factory=list)
+    outcomes: dict[object, Frame | Exception] = attrs.field(factory=dict)
+    system: System = attrs.field(init=False)
+
+    def seen(self, kind: type[E]) -> list[E]:
+        return [each for each in self.events if isinstance(each, kind)]
+
+    async def listen(self, host: str = "ns") -> Listener:
+        return await self.network.open(host).listen(HOSTS[host], PORT)
+
+    async def call(self, name: object, *, host: str = "ns", **fields: Any) -> None:
+        """Send a call; its outcome comes under that name."""
+
+        def ended(outcome: Frame | Exception) -> None:
+            self.outcomes[name] = outcome
+
+        client: ActorRef[Any] = self.system.ref("/a/client")
+        reply_to: ReplyTo[Frame] = ReplyTo.local(ended, asked=client)
+        address = Address(HOSTS[host], PORT)
+        await client.tell(
+            Call(**{"address": address, "code": ECHO, "reply_to": reply_to, **fields})
+        )
+
+
+@asynccontextmanager
+async def calling(network: SimNetwork) -> AsyncIterator[Caller]:
+    caller = Caller(network)
+    client = ChildSpec(name="client", start=lambda: RemotingClient(network=network.open("a")))
+
+    def sink(path: str, incarnation: int, event: object) -> None:
+        caller.events.append(event)
+
+    root = SupervisorSpec(children=(client,))
+    async with open_system("a", root, rng=random.Random(3), events=sink) as system:
+        caller.system = system
+        yield caller

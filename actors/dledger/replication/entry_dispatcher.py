@@ -28,15 +28,7 @@ from actors.dledger.leader_status import LeaderStatus
 from actors.dledger.machine.machine_messages import GetSnapshot, NoSnapshot, ReleaseSnapshot
 from actors.dledger.replication.append_messages import Matched
 from actors.dledger.replication.push_bodies import push_answer
-from actors.dledger.rpc.peer import (
-    PENDING_BYTES,
-    WORK_BYTES,
-    CallsDue,
-    Connected,
-    IdleDue,
-    News,
-    PeerConnection,
-)
+from actors.dledger.rpc.peer import PeerConnection
 from actors.dledger.rpc.peer_messages import GetLink, GetProgress, Progress
 from actors.dledger.rpc.refusal_log import RefusalLog
 from actors.dledger.rpc.rpc_messages import Base, Call, Sender
@@ -44,6 +36,14 @@ from actors.dledger.session_messages import CONTROL, Following, Leading, Rejoin,
 from actors.env.protocols import Disk
 from actors.errors import StorageError
 from actors.events import dledger as events
+from actors.remoting.calling import (
+    PENDING_BYTES,
+    WORK_BYTES,
+    CallsDue,
+    Connected,
+    IdleDue,
+    News,
+)
 from actors.remoting.stream import Received, StreamEnded
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage.commitlog.pull_service import IDLE_NEWS_WITHIN_S
@@ -212,7 +212,7 @@ class EntryDispatcher(Actor[_Inbox]):
     # ---- start and stop ----
 
     async def on_start(self) -> None:
-        self.connection.open(self.ctx, self._call_ended)
+        self.connection.begin(self.ctx, self._call_ended)
         if self.ctx.incarnation > 1:
             self._holds = self.caller is not None  # perhaps, since before a restart
             await self._release()
