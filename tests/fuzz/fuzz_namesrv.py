@@ -14,6 +14,7 @@ from actors.namesrv.core import name_server, settings, tables
 from wire.broker import dialect, registration, routes
 from wire.broker.codes import RequestCode
 from wire.broker.topics import DataVersion, TopicConfig, TopicTable
+from wire.remoting.header import Header, read_fields, write_fields
 
 _WIRE = files_of(dialect, registration, routes)
 _SERVER = files_of(name_server, settings, tables)
@@ -66,8 +67,8 @@ def fields(data: bytes) -> object:
     found = json.loads(data)
     if not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
         return None
-    read = dialect.decode_fields(registration.RegisterBroker, found)
-    assert dialect.decode_fields(type(read), dialect.encode_fields(read)) == read
+    read = read_fields(Header(ext_fields=found), registration.RegisterBroker)
+    assert read_fields(Header(ext_fields=write_fields(read)), type(read)) == read
     return None
 
 
@@ -94,9 +95,8 @@ def server(data: bytes) -> object:
         lines = head.decode("utf-8", "replace").split("\n")
         texts = dict(_FIELDS) | dict(line.split("=", 1) for line in lines[1:] if "=" in line)
         code = int(lines[0]) if lines[0].isascii() and lines[0].isdecimal() else 0
-        asked = name_server.Asked(
-            code=code, version=479, connection=number % 3, fields=texts, body=body
-        )
+        header = Header(code=code, version=479, ext_fields=texts)
+        asked = name_server.Asked(header=header, connection=number % 3, body=body)
         effects = core.serve(asked, float(number * 40))
         assert effects.answer is not None
         if effects.save is not None:

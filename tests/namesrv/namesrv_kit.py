@@ -16,6 +16,7 @@ from wire.broker.codes import RequestCode
 from wire.broker.registration import encode_registration
 from wire.broker.routes import TopicRouteData, decode_route
 from wire.broker.topics import DataVersion, TopicConfig, TopicTable
+from wire.remoting.header import Header
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden" / "broker"
 VERSION = 479
@@ -74,9 +75,8 @@ class Driven:
     def serve(
         self, code: int, version: int, connection: int, fields: Mapping[str, str], body: bytes
     ) -> Answer:
-        asked = Asked(
-            code=code, version=version, connection=connection, fields=fields or None, body=body
-        )
+        header = Header(code=code, version=version, ext_fields=dict(fields) or None)
+        asked = Asked(header=header, connection=connection, body=body)
         self._take(self.core.serve(asked, self.now_s))
         if self.last.save is not None:
             self.core.saved(self.last.save)

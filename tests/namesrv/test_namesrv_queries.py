@@ -15,6 +15,7 @@ from wire.broker.dialect import encode_body
 from wire.broker.java_json import quote_integer_keys
 from wire.broker.routes import QueueData, TopicRouteData, decode_members, decode_topics
 from wire.dledger.files import decode_properties_file
+from wire.remoting.header import Header
 
 
 @pytest.fixture
@@ -251,7 +252,8 @@ def test_what_is_saved_is_read_by_the_next_run(server: Driven) -> None:
 def test_what_cannot_be_saved_does_not_count(server: Driven) -> None:
     server.ask(RequestCode.PUT_KV_CONFIG, namespace="n", key="k", value="old")
     fields = {"namespace": "n", "key": "k", "value": "new"}
-    asked = Asked(code=RequestCode.PUT_KV_CONFIG, version=479, connection=1, fields=fields)
+    header = Header(code=RequestCode.PUT_KV_CONFIG, ext_fields=fields)
+    asked = Asked(header=header, connection=1)
     effects = server.core.serve(asked, 0.0)
     assert effects.save is not None
     failed = not_saved(effects.save, "no room")

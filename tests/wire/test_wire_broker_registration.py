@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wire.broker import registration
-from wire.broker.dialect import decode_fields, encode_fields
 from wire.broker.java_json import encode
 from wire.broker.registration import (
     BrokerAddress,
@@ -25,6 +24,7 @@ from wire.broker.registration import (
 )
 from wire.broker.topics import DataVersion, TopicConfig, TopicTable
 from wire.errors import RemoteProtocolError
+from wire.remoting.header import Header, read_fields, write_fields
 
 SESSION = pathlib.Path(__file__).parent.parent / "golden" / "broker" / "name-server-5.3.3.jsonl.gz"
 VERSIONS = (37, 407, 479)
@@ -63,8 +63,8 @@ def test_recorded_registrations_are_read() -> None:
     found = recorded(103)
     assert len(found) == 50
     for header, body in found:
-        said = decode_fields(RegisterBroker, header["extFields"])
-        assert encode_fields(said) | {"compressed": "false"} == header["extFields"]
+        said = read_fields(Header(ext_fields=header["extFields"]), RegisterBroker)
+        assert write_fields(said) | {"compressed": "false"} == header["extFields"]
         assert said.body_crc32 == registration_crc(body)
         topics = decode_registration(body, compressed=False, version=header["version"])
         assert topics.topic_config_table
@@ -75,7 +75,7 @@ def test_recorded_registrations_are_read() -> None:
 
 def test_a_recorded_registration_says_what_it_says() -> None:
     header, body = recorded(103)[0]
-    assert decode_fields(RegisterBroker, header["extFields"]) == RegisterBroker(
+    assert read_fields(Header(ext_fields=header["extFields"]), RegisterBroker) == RegisterBroker(
         body_crc32=927303188, broker_addr="127.0.0.1:20921", broker_id=0, broker_name="broker-a",
         cluster_name="DefaultCluster", enable_acting_master=False, ha_server_addr="127.0.0.1:20922",
     )  # fmt: skip
@@ -88,7 +88,7 @@ def test_a_recorded_registration_says_what_it_says() -> None:
 
 def test_a_recorded_end_is_read() -> None:
     ((header, _),) = recorded(104)
-    assert decode_fields(BrokerAddress, header["extFields"]) == BrokerAddress(
+    assert read_fields(Header(ext_fields=header["extFields"]), BrokerAddress) == BrokerAddress(
         broker_addr="127.0.0.1:20921", broker_id=0, broker_name="broker-a",
         cluster_name="DefaultCluster",
     )  # fmt: skip
@@ -211,7 +211,7 @@ def test_fields_of_another_type_are_named(fields: dict[str, str], says: str) -> 
     others = {"brokerAddr": "h:1", "brokerId": "0", "brokerName": "a", "clusterName": "C",
               "haServerAddr": "h:2"}  # fmt: skip
     with pytest.raises(RemoteProtocolError, match=says):
-        decode_fields(RegisterBroker, {**others, **fields} if fields else {})
+        read_fields(Header(ext_fields={**others, **fields} if fields else {}), RegisterBroker)
 
 
 names = st.text(st.characters(codec="utf-8", exclude_characters=" "), min_size=1, max_size=20)

@@ -18,13 +18,13 @@ from wire.broker.dialect import (
     BodyDecoder,
     Fields,
     bare_integer_keys,
-    decode_fields,
     encode_body,
-    encode_fields,
 )
+from wire.broker.java_json import quote_integer_keys
 from wire.broker.routes import BrokerData, QueueData, TopicRouteData, decode_route, encode_route
 from wire.dledger.files import decode_properties_file
 from wire.errors import LocalProtocolError, RemoteProtocolError
+from wire.remoting.header import Header, read_fields, write_fields
 
 SESSION = pathlib.Path(__file__).parent.parent / "golden" / "broker" / "name-server-5.3.3.jsonl.gz"
 
@@ -55,14 +55,15 @@ def test_recorded_fields_are_read_and_written(code: int) -> None:
     found = [asked["extFields"] for asked, _, _ in rows() if asked["code"] == code]
     assert found
     for fields in found:
-        read = decode_fields(FIELDS[code], fields)
-        assert encode_fields(read) == {"clusterName": "", **fields} if code == 216 else fields
+        read = read_fields(Header(ext_fields=fields), FIELDS[code])
+        absent = {"clusterName": ""} if code == 216 else {}
+        assert write_fields(read) == {**absent, **fields}
 
 
 @pytest.mark.parametrize("code", ANSWERS)
 def test_recorded_answers_have_their_fields(code: int) -> None:
     (fields,) = [reply["extFields"] for asked, reply, _ in rows() if asked["code"] == code]
-    assert encode_fields(decode_fields(ANSWERS[code], fields)) == fields
+    assert write_fields(read_fields(Header(ext_fields=fields), ANSWERS[code])) == fields
 
 
 @pytest.mark.parametrize("code", READERS)
@@ -78,7 +79,7 @@ def test_recorded_bodies_are_read(code: int) -> None:
 
 def test_a_recorded_route_for_a_client_that_asks_for_it_by_its_marker() -> None:
     asked = next(asked for asked, _, _ in rows() if "ReqT" in asked.get("extFields", {}))
-    assert decode_fields(routes.RouteAsked, asked["extFields"]).topic == "TopicT"
+    assert read_fields(Header(ext_fields=asked["extFields"]), routes.RouteAsked).topic == "TopicT"
 
 
 # ---- ids as keys ----
@@ -106,8 +107,6 @@ def test_both_forms_of_a_route_are_read_alike() -> None:
                     lambda inner: st.dictionaries(st.text() | st.from_regex(r"\A-?[0-9]{1,3}\Z"),
                                                   inner)))  # fmt: skip
 def test_only_keys_lose_their_quotes(value: Any) -> None:
-    from wire.broker.java_json import quote_integer_keys
-
     body = encode_body(value)
     assert quote_integer_keys(bare_integer_keys(body)) == body
 

@@ -3,9 +3,11 @@
 Upstream: apache/rocketmq, remoting/.../protocol/RemotingCommand.java (decodeCommandCustomHeader),
 RemotingSerializable.java, 5.3.3; broker.md 1.3 and 1.4.
 
-A request or reply has values in two places. The header's `extFields` are text by name: numbers in
-decimal digits, booleans `true` and `false`, absent where Java has null. The body is JSON, written
-by fastjson: keys in alphabetical order, null left out.
+A request or reply has values in two places: text by name in the header's `extFields`, and a body
+of JSON, which Java's fastjson writes with keys in alphabetical order, null left out.
+
+`java_json` is for documents that are kept, with all that they say. What is here is for bodies that
+are answers: keys that are not known are skipped.
 
 fastjson writes the keys of a map by integers without quotes, `{0:"127.0.0.1:10911"}`. That is no
 JSON; it is read here like `{"0":"127.0.0.1:10911"}`, which is what is written, and what Java reads
@@ -17,8 +19,7 @@ Differs: what is of another type, or lacks a required value, is refused; Java re
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -30,7 +31,6 @@ ERROR_CHARS_MAX: Final = 200
 """Of a line about what is wrong: a peer's key of any length may stand in it."""
 
 T = TypeVar("T")
-F = TypeVar("F", bound=Struct)
 
 _UNREADABLE: Final = (msgspec.MsgspecError, UnicodeError, RecursionError)
 _INTEGER_KEY = re.compile(rb'"(-?[0-9]++)"(?=:)|"(?:[^"\\]++|\\.)*+"', re.DOTALL)
@@ -38,7 +38,9 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Fields(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Base of the values in a header's `extFields`. None is what is absent there."""
+    """Base of the values in a header's `extFields`, which `wire.remoting.header` reads and writes.
+    None is what is absent there.
+    """
 
 
 class Body(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -47,31 +49,6 @@ class Body(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True
     None is a key that is left out. Other defaults are written, by `always` of
     `wire.remoting.tolerant_json`.
     """
-
-
-def decode_fields(type_: type[F], fields: Mapping[str, str] | None) -> F:
-    """The values in a header's `ext_fields`.
-
-    Raises:
-        RemoteProtocolError: one that is required is missing, or another one is of no such type.
-    """
-    try:
-        return msgspec.convert(fields or {}, type_, strict=False)
-    except msgspec.ValidationError as error:
-        raise RemoteProtocolError(_line(f"extFields of {type_.__name__}", error)) from None
-
-
-def encode_fields(fields: Fields) -> dict[str, str] | None:
-    """What a header's `ext_fields` hold for these values; None if all are absent."""
-    values: dict[str, Any] = msgspec.to_builtins(fields)
-    return {key: _text_of(value) for key, value in values.items() if value is not None} or None
-
-
-def _text_of(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    assert isinstance(value, str | int)
-    return str(value)
 
 
 class BodyDecoder(Generic[T]):

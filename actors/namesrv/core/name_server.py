@@ -21,7 +21,7 @@ from actors.events import namesrv as events
 from actors.namesrv.core import settings
 from actors.namesrv.core.tables import Event, Tables
 from wire.broker.codes import RequestCode, ResponseCode
-from wire.broker.dialect import Fields, decode_fields, encode_body, encode_fields
+from wire.broker.dialect import Fields, encode_body
 from wire.broker.java_json import encode
 from wire.broker.registration import (
     BrokerAddress,
@@ -61,6 +61,7 @@ from wire.broker.routes import (
 from wire.broker.topics import DATA_VERSION, PERM_WRITE
 from wire.dledger.files import decode_properties_file
 from wire.errors import RemoteProtocolError
+from wire.remoting.header import Header, read_fields, write_fields
 
 SCAN_S: Final = 5.0
 """Between two looks for brokers that are silent. Upstream: scanNotActiveBrokerInterval."""
@@ -73,14 +74,11 @@ class Asked:
     """A request.
 
     Attributes:
-        version: the one that its header names.
         connection: the number of the connection that it came on.
     """
 
-    code: int
-    version: int
+    header: Header
     connection: int
-    fields: Mapping[str, str] | None = None
     body: bytes = b""
 
 
@@ -115,12 +113,14 @@ class Effects:
     Attributes:
         save: if it cannot be saved, the answer is `not_saved` instead.
         answer: None where nobody asked.
+        registered: a broker lives by the connection of the request: `ended` has to hear of its end.
         close: connections of brokers that were silent for too long.
         events: to emit.
     """
 
     save: Change | None = None
     answer: Answer | None = None
+    registered: bool = False
     close: tuple[int, ...] = ()
     events: tuple[Event, ...] = ()
 
@@ -202,9 +202,9 @@ class NameServer:
 
     def serve(self, asked: Asked, now_s: float) -> Effects:
         """A request came, at a time of a clock that never jumps."""
-        serve = self._served.get(asked.code)
+        serve = self._served.get(asked.header.code)
         if serve is None:
-            remark = f" request type {asked.code} not supported"
+            remark = f" request type {asked.header.code} not supported"
             return _answer(code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark)
         try:
             return serve(asked, now_s)
@@ -227,10 +227,12 @@ class NameServer:
     # Brokers.
 
     def _register(self, asked: Asked, now_s: float) -> Effects:
-        said = decode_fields(RegisterBroker, asked.fields)
+        said = read_fields(asked.header, RegisterBroker)
         if said.body_crc32 and said.body_crc32 != registration_crc(asked.body):
             return _answer(code=ResponseCode.SYSTEM_ERROR, remark="crc32 not match")
-        table = decode_registration(asked.body, compressed=said.compressed, version=asked.version)
+        table = decode_registration(
+            asked.body, compressed=said.compressed, version=asked.header.version
+        )
         found = self.tables.register(said, table, asked.connection, now_s)
         if found.refused:
             answer = Answer(code=ResponseCode.SYSTEM_ERROR, remark=found.refused)
@@ -238,30 +240,30 @@ class NameServer:
         order = self.kv.get(ORDER_TOPIC_CONFIG)
         is_told = order and self.settings[settings.RETURN_ORDER_TOPIC_CONFIG]
         answer = Answer(
-            fields=encode_fields(found.master) or {},
+            fields=write_fields(found.master),
             body=encode_body(KVTable(table=dict(order))) if order and is_told else b"",
         )
-        return Effects(answer=answer, events=found.events)
+        return Effects(answer=answer, registered=True, events=found.events)
 
     def _unregister(self, asked: Asked, now_s: float) -> Effects:
-        left = self.tables.unregister(decode_fields(BrokerAddress, asked.fields))
+        left = self.tables.unregister(read_fields(asked.header, BrokerAddress))
         return Effects(answer=Answer(), events=tuple(left))
 
     def _query_version(self, asked: Asked, now_s: float) -> Effects:
-        said = decode_fields(BrokerAddress, asked.fields)
+        said = read_fields(asked.header, BrokerAddress)
         version = DATA_VERSION.decode(asked.body)
         live = self.tables.renew(said, now_s)
         changed = VersionChanged(changed=live is None or live.version != version)
         return _answer(fields=changed, body=encode(live.version) if live is not None else b"")
 
     def _heartbeat(self, asked: Asked, now_s: float) -> Effects:
-        self.tables.renew(decode_fields(BrokerAddress, asked.fields), now_s)
+        self.tables.renew(read_fields(asked.header, BrokerAddress), now_s)
         return _answer()
 
     # Clients and brokers look.
 
     def _route(self, asked: Asked, now_s: float) -> Effects:
-        said = decode_fields(RouteAsked, asked.fields)
+        said = read_fields(asked.header, RouteAsked)
         queues = self.tables.topics.get(said.topic)
         if not queues:
             remark = f"No topic route info in name server for the topic: {said.topic}"
@@ -275,7 +277,9 @@ class NameServer:
             queue_datas=tuple(queues.values()),
         )
         standard = said.accept_standard_json_only
-        return _answer(body=encode_route(route, version=asked.version, standard_json=standard))
+        return _answer(
+            body=encode_route(route, version=asked.header.version, standard_json=standard)
+        )
 
     def _clusters(self, asked: Asked, now_s: float) -> Effects:
         brokers = {name: each.data for name, each in self.tables.brokers.items()}
@@ -283,7 +287,7 @@ class NameServer:
         return _answer(body=encode_body(found))
 
     def _members(self, asked: Asked, now_s: float) -> Effects:
-        said = decode_fields(MembersAsked, asked.fields)
+        said = read_fields(asked.header, MembersAsked)
         broker = self.tables.brokers.get(said.broker_name)
         group = BrokerMemberGroup(
             broker_addrs={} if broker is None else broker.data.broker_addrs,
@@ -300,7 +304,7 @@ class NameServer:
         return _topic_list(self.tables.topics)
 
     def _cluster_topics(self, asked: Asked, now_s: float) -> Effects:
-        return _topic_list(self.tables.topics_of(decode_fields(ClusterNamed, asked.fields).cluster))
+        return _topic_list(self.tables.topics_of(read_fields(asked.header, ClusterNamed).cluster))
 
     def _system_topics(self, asked: Asked, now_s: float) -> Effects:
         clusters = self.tables.clusters()
@@ -315,10 +319,10 @@ class NameServer:
 
     def _unit_topics(self, asked: Asked, now_s: float) -> Effects:
         def is_asked(flag: int) -> bool:
-            if asked.code == RequestCode.GET_UNIT_TOPIC_LIST:
+            if asked.header.code == RequestCode.GET_UNIT_TOPIC_LIST:
                 return bool(flag & SYS_FLAG_UNIT)
             is_sub = bool(flag & SYS_FLAG_UNIT_SUB)
-            is_any = asked.code == RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST
+            is_any = asked.header.code == RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST
             return is_sub and (is_any or not flag & SYS_FLAG_UNIT)
 
         return _topic_list(
@@ -328,35 +332,35 @@ class NameServer:
         )
 
     def _delete_topic(self, asked: Asked, now_s: float) -> Effects:
-        said = decode_fields(TopicDeleted, asked.fields)
+        said = read_fields(asked.header, TopicDeleted)
         self.tables.delete_topic(said.topic, said.cluster_name)
         return _answer()
 
     def _register_topic(self, asked: Asked, now_s: float) -> Effects:
-        topic = decode_fields(TopicNamed, asked.fields).topic
+        topic = read_fields(asked.header, TopicNamed).topic
         for queues in decode_route(asked.body).queue_datas:
             self.tables.put_queues(topic, queues)
         return _answer()
 
     def _wipe(self, asked: Asked, now_s: float) -> Effects:
-        name = decode_fields(BrokerNamed, asked.fields).broker_name
+        name = read_fields(asked.header, BrokerNamed).broker_name
         count = self.tables.change_permissions(name, lambda perm: perm & ~PERM_WRITE)
         return _answer(fields=WipedTopics(wipe_topic_count=count))
 
     def _add(self, asked: Asked, now_s: float) -> Effects:
-        name = decode_fields(BrokerNamed, asked.fields).broker_name
+        name = read_fields(asked.header, BrokerNamed).broker_name
         count = self.tables.change_permissions(name, lambda perm: perm | PERM_WRITE)
         return _answer(fields=AddedTopics(add_topic_count=count))
 
     # KV table and settings.
 
     def _put_kv(self, asked: Asked, now_s: float) -> Effects:
-        said = decode_fields(KVValue, asked.fields)
+        said = read_fields(asked.header, KVValue)
         table = {**self.kv.get(said.namespace, {}), said.key: said.value}
         return self._change_kv({**self.kv, said.namespace: table})
 
     def _delete_kv(self, asked: Asked, now_s: float) -> Effects:
-        said = decode_fields(KVKey, asked.fields)
+        said = read_fields(asked.header, KVKey)
         if said.key not in self.kv.get(said.namespace, {}):
             return _answer()
         table = {key: value for key, value in self.kv[said.namespace].items() if key != said.key}
@@ -372,7 +376,7 @@ class NameServer:
         return Effects(save=change, answer=Answer())
 
     def _get_kv(self, asked: Asked, now_s: float) -> Effects:
-        said = decode_fields(KVKey, asked.fields)
+        said = read_fields(asked.header, KVKey)
         value = self.kv.get(said.namespace, {}).get(said.key)
         if value is None:
             remark = f"No config item, Namespace: {said.namespace} Key: {said.key}"
@@ -380,7 +384,7 @@ class NameServer:
         return _answer(fields=KVFound(value=value))
 
     def _kv_list(self, asked: Asked, now_s: float) -> Effects:
-        namespace = decode_fields(KVNamespace, asked.fields).namespace
+        namespace = read_fields(asked.header, KVNamespace).namespace
         if not (table := self.kv.get(namespace)):
             remark = f"No config item, Namespace: {namespace}"
             return _answer(code=ResponseCode.QUERY_NOT_FOUND, remark=remark)
@@ -415,7 +419,7 @@ def _answer(
     fields: Fields | None = None,
     body: bytes = b"",
 ) -> Effects:
-    given = None if fields is None else encode_fields(fields)
+    given = None if fields is None else write_fields(fields)
     return Effects(answer=Answer(code=code, remark=remark, fields=given, body=body))
 
 
