@@ -27,6 +27,7 @@ CLUSTER: Final = (
     ("repair", "FILE NODE [GROUP]", "mend damage with another member's bytes"),
 )
 ROOMS: Final = (
+    ("namesrv", "", "run a RocketMQ name server"),
     ("client", "TARGET COMMAND", "append, read, tail, status, bench"),
     ("storage", "COMMAND DIR", "check, dump, truncate, backup, seed"),
     ("pipeline", "STEP DATA_DIR -o OUT", "tables, audits, report, alarms, with Spark"),
@@ -34,7 +35,7 @@ ROOMS: Final = (
 )
 PARTS: Final = (
     ("A cluster; FILE is its cluster file, such as examples/3node.toml:", CLUSTER),
-    ("Its records, its files, its events, and clusters in simulation:", ROOMS),
+    ("Its records, its files, its events, and what stands beside it:", ROOMS),
 )
 COMMANDS: Final = tuple(name for _, part in PARTS for name, _, _ in part)
 
@@ -69,6 +70,8 @@ def _run(command: str, words: Sequence[str], *, is_own: bool) -> int:
     match command:
         case "client":
             from actors.client.__main__ import main as room
+        case "namesrv":
+            from actors.namesrv.__main__ import main as room
         case "storage":
             from actors.storage.__main__ import main as room
         case "pipeline":

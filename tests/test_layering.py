@@ -37,6 +37,7 @@ LEVELS = {
     "actors.storage": 3,
     "actors.metadata.core": 3,
     "actors.metadata": 4,
+    "actors.namesrv": 4,
     "actors.ha.core": 3,
     "actors.dledger.core": 3,
     "actors.namesrv.core": 3,
@@ -56,7 +57,7 @@ LEVELS = {
     "actors.cli": 9,
 }
 COMMAND_LEVEL = 8  # a package's __main__, and what it hands its words to
-COMMAND_LINES = ("actors.storage.tools.command_line",)
+COMMAND_LINES = ("actors.namesrv.command_line", "actors.storage.tools.command_line")
 """Those of rooms below 8: they ask a running node, as any command does."""
 ROOM_OF_6 = frozenset(room for room, level in LEVELS.items() if level == 6)
 """Level 6 is one room in the style page, "service.py api/": node and log are parts of it."""

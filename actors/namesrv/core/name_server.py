@@ -224,6 +224,10 @@ class NameServer:
         """What `Effects.save` asked for is on the disk."""
         self.kv, self.settings = change.kv, change.settings
 
+    def contents(self) -> tuple[Change, Change]:
+        """What is to be in the files now, for the start."""
+        return self._kv_change(self.kv), self._settings_change(self.settings)
+
     # Brokers.
 
     def _register(self, asked: Asked, now_s: float) -> Effects:
@@ -367,13 +371,20 @@ class NameServer:
         return self._change_kv({**self.kv, said.namespace: table})
 
     def _change_kv(self, kv: KV) -> Effects:
-        tables = {namespace: dict(table) for namespace, table in kv.items() if table}
-        data = encode_body(KVConfig(config_table=tables))
-        if len(data) > settings.KV_BYTES_MAX:
+        change = self._kv_change(kv)
+        if len(change.data) > settings.KV_BYTES_MAX:
             remark = f"the KV table would take more than {settings.KV_BYTES_MAX} bytes"
             return _answer(code=ResponseCode.SYSTEM_ERROR, remark=remark)
-        change = Change(file=settings.KV_FILE, data=data, kv=tables, settings=self.settings)
         return Effects(save=change, answer=Answer())
+
+    def _kv_change(self, kv: KV) -> Change:
+        tables = {namespace: dict(table) for namespace, table in kv.items() if table}
+        data = encode_body(KVConfig(config_table=tables))
+        return Change(file=settings.KV_FILE, data=data, kv=tables, settings=self.settings)
+
+    def _settings_change(self, values: Mapping[str, bool]) -> Change:
+        data = encode_properties(settings.shown(values))
+        return Change(file=settings.CONFIG_FILE, data=data, kv=self.kv, settings=values)
 
     def _get_kv(self, asked: Asked, now_s: float) -> Effects:
         said = read_fields(asked.header, KVKey)
@@ -395,9 +406,7 @@ class NameServer:
         values = settings.changed(self.settings, decode_properties_file(asked.body), fixed=shown)
         if isinstance(values, settings.Refusal):
             return _answer(code=values.code, remark=values.remark)
-        data = encode_properties(settings.shown(values))
-        change = Change(file=settings.CONFIG_FILE, data=data, kv=self.kv, settings=values)
-        return Effects(save=change, answer=Answer())
+        return Effects(save=self._settings_change(values), answer=Answer())
 
     def _get_config(self, asked: Asked, now_s: float) -> Effects:
         values = settings.shown(self.settings)

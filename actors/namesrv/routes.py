@@ -1,0 +1,212 @@
+"""Routes owns the tables of a name server: it carries out what its core decides.
+
+Messages: Request (of the port), ConnectionEnded, Look. It asks and tells nobody. A restart forgets
+who has registered, as upstream's does: brokers register every 30 s; the KV table and the settings
+are in files, under upstream's names.
+
+Source: apache/rocketmq, namesrv/NamesrvController.java, routeinfo/BrokerHousekeepingService.java,
+5.3.3; broker.md 2.
+
+Differs: files are replaced as a whole, and a full disk keeps the old content (broker.md T22).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, Final, TypeAlias, assert_never
+
+import attrs
+
+from actors.env.protocols import Disk, FileLock, LockedByOther, LockedByUs
+from actors.errors import NO_ROOM_CODES, ConfigError, StorageError
+from actors.events.namesrv import NameServerStarted
+from actors.namesrv.core import settings
+from actors.namesrv.core.name_server import (
+    SCAN_S,
+    Asked,
+    Change,
+    Effects,
+    NameServer,
+    Place,
+    not_saved,
+)
+from actors.remoting.requests import Answer, Channel, Request
+from actors.runtime import Actor, MailboxSpec, ReplyTo, StopReason
+from actors.storage.files.replacing import Replaced, replace_file, settle_spares
+from actors.storage.files.room import NoRoom, why_no_room
+from actors.storage.files.whole_files import read_bytes
+from wire.errors import RemoteProtocolError
+
+LOCK_FILE: Final = "lock"
+EXPIRED: Final = "its broker was silent for too long"
+
+
+@attrs.frozen
+class ConnectionEnded:
+    """A connection on which a broker had registered has ended."""
+
+    connection: int
+
+
+@attrs.frozen
+class Look:
+    """Ask what the name server knows."""
+
+    reply_to: ReplyTo[NameServerStatus]
+
+
+@attrs.frozen(kw_only=True)
+class NameServerStatus:
+    """What a name server knows, in numbers.
+
+    Attributes:
+        brokers: addresses that are registered.
+        topics: names.
+    """
+
+    brokers: int
+    topics: int
+
+
+@attrs.frozen
+class _Scan:
+    """Timer: look for brokers that are silent."""
+
+
+Message: TypeAlias = Request | ConnectionEnded | Look
+_Inbox: TypeAlias = Message | _Scan
+
+
+@attrs.define(kw_only=True)
+class Routes(Actor[_Inbox]):
+    """See the module's text.
+
+    Args:
+        place: where it listens, and its folder, which must be absolute.
+        on_change: called with the new status after each change of it.
+    """
+
+    mailbox: ClassVar[MailboxSpec] = MailboxSpec(
+        conflate={ConnectionEnded: lambda message: message.connection}
+    )
+
+    disk: Disk
+    place: Place
+    on_change: Callable[[NameServerStatus], None] = lambda status: None
+    _core: NameServer = attrs.field(init=False)
+    _channels: dict[int, Channel] = attrs.field(factory=dict, init=False)
+    _files: dict[str, Replaced] = attrs.field(factory=dict, init=False)
+    _status: NameServerStatus = attrs.field(
+        default=NameServerStatus(brokers=0, topics=0), init=False
+    )
+    _lock: FileLock | None = attrs.field(default=None, init=False)
+
+    async def on_start(self) -> None:
+        self._core = NameServer(self.place)
+        try:
+            self._open()
+        except ConfigError:
+            self._close()
+            raise
+        self.ctx.timers.start("scan", SCAN_S, _Scan())
+        self.ctx.emit(NameServerStarted(kv_count=sum(map(len, self._core.kv.values()))))
+
+    def _open(self) -> None:
+        """Raises: ConfigError: the folder cannot be used, or holds what is no name server's."""
+        folder = self.place.folder
+        try:
+            self.disk.mkdir(folder)
+            self._lock = self.disk.lock(f"{folder}/{LOCK_FILE}")
+            settle_spares(self.disk, folder)
+            self._core.read_files(self._read(settings.KV_FILE), self._read(settings.CONFIG_FILE))
+            for change in self._core.contents():
+                path = f"{folder}/{change.file}"
+                replace_file(self.disk, path, change.data)
+                self._files[change.file] = Replaced(self.disk, path)
+        except (LockedByOther, LockedByUs) as error:
+            raise ConfigError(f"{folder}: another name server uses it") from error
+        except OSError as error:
+            full = error.errno in NO_ROOM_CODES
+            why = why_no_room(self.disk, folder, error) if full else str(error)
+            raise ConfigError(f"{folder}: cannot be used as a data directory: {why}") from error
+        except RemoteProtocolError as error:
+            raise ConfigError(f"{folder}: {error}") from error
+
+    def _read(self, name: str) -> bytes | None:
+        path = f"{self.place.folder}/{name}"
+        if not self.disk.exists(path):
+            return None
+        return read_bytes(self.disk, path, 2 * settings.KV_BYTES_MAX)
+
+    async def handle(self, message: _Inbox) -> None:
+        match message:
+            case Request():
+                await self._serve(message)
+            case ConnectionEnded():
+                self._channels.pop(message.connection, None)
+                self._carry_out(self._core.ended(message.connection))
+            case _Scan():
+                self.ctx.timers.start("scan", SCAN_S, message)
+                self._carry_out(self._core.tick(self.ctx.now_s()))
+            case Look():
+                message.reply_to.send(self._status)
+            case _:
+                assert_never(message)
+
+    async def _serve(self, request: Request) -> None:
+        channel = request.channel
+        asked = Asked(header=request.header, connection=channel.connection, body=request.body)
+        effects = self._core.serve(asked, self.ctx.now_s())
+        if effects.save is not None:
+            effects = await self._save(effects.save, effects)
+        if effects.answer is not None:
+            answer = effects.answer
+            request.send(
+                Answer(
+                    code=answer.code,
+                    ext_fields=answer.fields,
+                    remark=answer.remark,
+                    body=answer.body,
+                )
+            )
+        if effects.registered:
+            channel.prove()
+            self._channels[channel.connection] = channel
+            channel.on_end(self._ended)
+        self._carry_out(effects)
+
+    async def _save(self, change: Change, effects: Effects) -> Effects:
+        try:
+            await self._files[change.file].replace_beside(lambda: change.data)
+        except NoRoom as error:
+            return not_saved(change, why_no_room(self.disk, self.place.folder, error))
+        except StorageError as error:
+            return not_saved(change, str(error))
+        self._core.saved(change)
+        return effects
+
+    def _ended(self, channel: Channel) -> None:
+        self.ctx.self_ref.post(ConnectionEnded(channel.connection))
+
+    def _carry_out(self, effects: Effects) -> None:
+        """What is left of effects once the answer is given."""
+        for connection in effects.close:
+            channel = self._channels.get(connection)
+            if channel is not None:
+                channel.end(EXPIRED)
+        for event in effects.events:
+            self.ctx.emit(event)
+        tables = self._core.tables
+        status = NameServerStatus(brokers=len(tables.live), topics=len(tables.topics))
+        if status != self._status:
+            self._status = status
+            self.on_change(status)
+
+    async def on_stop(self, reason: StopReason) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        for file in self._files.values():
+            file.close()
+        if self._lock is not None:
+            self._lock.release()
