@@ -19,7 +19,7 @@ import trio
 
 from actors.env.protocols import Address, Network, Stream
 from actors.events import remoting as events
-from actors.remoting.open_calls import OpenCalls
+from actors.remoting.open_calls import UNANSWERED_OPAQUE, OpenCalls
 from actors.remoting.stream import IDLE_S, FrameStream, Received, StreamEnded
 from actors.runtime import ActorContext
 from wire.errors import LocalProtocolError
@@ -93,6 +93,8 @@ class CallingConnection(Generic[C]):
         work_bytes: bytes encoded or decoded since the last checkpoint; at WORK_BYTES `breathe` is
             due.
         error: why the last call without an answer had none; "" if all had one.
+        failures: connections that were lost, or not made, in a row; 0 again, by the subclass, once
+            the peer has answered a call well.
         next_number: gives the next stream's number; one for all connections of an actor that
             forgets some.
     """
@@ -103,6 +105,7 @@ class CallingConnection(Generic[C]):
     network: Network
     work_bytes: int = attrs.field(default=0, init=False)
     error: str = attrs.field(default="", init=False)
+    failures: int = attrs.field(default=0, init=False)
     _calls: OpenCalls[C] = attrs.field(factory=OpenCalls)
     _ctx: ActorContext[Any] = attrs.field(init=False)
     _tell: Callable[[Any], Awaitable[None]] = attrs.field(init=False)
@@ -117,7 +120,6 @@ class CallingConnection(Generic[C]):
     _frames: FrameStream | None = attrs.field(default=None, init=False)
     _early: list[tuple[int, bytes]] = attrs.field(factory=list, init=False)  # until it is connected
     _early_bytes: int = attrs.field(default=0, init=False)
-    _failures: int = attrs.field(default=0, init=False)
     _connect_at_s: float = attrs.field(default=0.0, init=False)
     _answers_refused: int = attrs.field(default=0, init=False)
 
@@ -136,7 +138,7 @@ class CallingConnection(Generic[C]):
 
     @abstractmethod
     def answered(self, call: C, frame: Frame) -> None:
-        """A call's answer has come, whatever its code; `heard_well` if the peer is all right."""
+        """A call's answer has come, whatever its code."""
 
     @abstractmethod
     def unanswered(self, call: C) -> None:
@@ -236,14 +238,13 @@ class CallingConnection(Generic[C]):
         Returns: False if too many calls are open; nothing was sent.
         Raises: LocalProtocolError: it fits no frame; nothing was sent.
         """
-        flag = 0
-        if is_oneway:
-            opaque, flag = self._calls.number(), FLAG_ONEWAY
-        elif (added := self._calls.add(call, self._ctx.now_s() + call.timeout_s)) is None:
+        opaque: int | None = UNANSWERED_OPAQUE
+        if not is_oneway:
+            opaque = self._calls.add(call, self._ctx.now_s() + call.timeout_s)
+        if opaque is None:
             self.error = "too many calls are unanswered"
             return False
-        else:
-            opaque = added
+        flag = FLAG_ONEWAY if is_oneway else 0
         header = Header(code=code, ext_fields=ext_fields, flag=flag, opaque=opaque, version=version)
         try:
             frame = encode_frame(header, body)
@@ -254,13 +255,9 @@ class CallingConnection(Generic[C]):
         if self._frames is not None:
             self._frames.put(frame)
         else:
-            self._early.append((0 if is_oneway else opaque, frame))
+            self._early.append((opaque, frame))
             self._early_bytes += len(frame)
         return True
-
-    def heard_well(self) -> None:
-        """Note that the peer is all right: the next pause is the shortest again."""
-        self._failures = 0
 
     def refused(self, reason: str) -> None:
         """Count what the peer sent and what is no answer."""
@@ -306,7 +303,9 @@ class CallingConnection(Generic[C]):
         self._ctx.emit(events.RPCPeerConnected(peer=self.peer, address=str(self.address)))
         frames = self._frames = FrameStream(number, stream, self._ctx.now_s(), self._tell)
         for opaque, frame in self._early:
-            if not opaque or opaque in self._calls:  # else its time was over before it was sent
+            if (
+                opaque == UNANSWERED_OPAQUE or opaque in self._calls
+            ):  # else its time was over before it was sent
                 frames.put(frame)
         self._forget_early()
         self._ctx.spawn(frames.receive)
@@ -345,17 +344,17 @@ class CallingConnection(Generic[C]):
         pause_s = 0.0
         if reason != IDLE:  # else nothing is wrong with the peer
             self.error = self.explain(reason, frames) or reason[:REASON_CHARS_MAX]
-            pause_s = min(RECONNECT_MAX_S, RECONNECT_FIRST_S * float(1 << min(self._failures, 16)))
-            self._failures += 1
+            pause_s = min(RECONNECT_MAX_S, RECONNECT_FIRST_S * float(1 << min(self.failures, 16)))
+            self.failures += 1
         self._connect_at_s = self._ctx.now_s() + pause_s
         left = self._calls.clear()
-        if was_connected or self._failures & (self._failures - 1) == 0:
+        if was_connected or self.failures & (self.failures - 1) == 0:
             self._ctx.emit(
                 events.RPCPeerLost(
                     peer=self.peer,
                     reason=reason,
                     unanswered=len(left),
-                    failures=self._failures,
+                    failures=self.failures,
                     pause_s=pause_s,
                 )
             )

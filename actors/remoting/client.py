@@ -87,7 +87,7 @@ class _Connection(CallingConnection[Call]):
     """The connection to one address."""
 
     def answered(self, call: Call, frame: Frame) -> None:
-        self.heard_well()
+        self.failures = 0
         assert call.reply_to is not None
         call.reply_to.send(frame)
 

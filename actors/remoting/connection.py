@@ -32,7 +32,7 @@ import trio
 from actors.env.protocols import Address, Stream
 from actors.events import remoting as events
 from actors.remoting.budget import RPCBudget, Share
-from actors.remoting.open_calls import OpenCalls
+from actors.remoting.open_calls import UNANSWERED_OPAQUE, OpenCalls
 from actors.remoting.requests import (
     BUSY,
     Answer,
@@ -161,8 +161,7 @@ class RPCConnection(Actor[_Inbox]):
                 case _IdleDue():
                     self._look_at_idleness()
                 case _CallsDue():
-                    for call in self._calls.expire(self.ctx.now_s()):
-                        call.fail(CallFailed("no answer in time"))
+                    self._look_at_calls()
                 case _:
                     assert_never(message)
             if self._ended:
@@ -172,10 +171,6 @@ class RPCConnection(Actor[_Inbox]):
         self._announced = False
         self._frames.flush()
         self._make_room()
-        if self._calls:  # one timer for all; its call may have ended
-            self.ctx.timers.start_by("calls", self._calls.deadline_s, _CallsDue())
-        if self._frames.held_bytes - self._share.unsent_read_bytes > CUT_OFF_BYTES:
-            self.end(READS_TOO_LITTLE)
 
     async def on_stop(self, reason: StopReason) -> None:
         self._ended = self._ended or reason.value
@@ -220,9 +215,12 @@ class RPCConnection(Actor[_Inbox]):
         return self._unread_bytes + self._unanswered_bytes + answers_bytes
 
     def _make_room(self) -> None:
-        self._share.sent(self._frames.held_bytes)
+        held_bytes = self._frames.held_bytes
+        self._share.sent(held_bytes)
         self._share.settle()
         self._room.set()
+        if held_bytes - self._share.unsent_read_bytes > CUT_OFF_BYTES:
+            self.end(READS_TOO_LITTLE)
 
     async def _received(self, message: Received) -> None:
         self._unread_bytes -= message.size_bytes
@@ -281,7 +279,7 @@ class RPCConnection(Actor[_Inbox]):
     def notify(
         self, code: int, *, ext_fields: Mapping[str, str] | None = None, body: bytes = b""
     ) -> bool:
-        self._push(code, FLAG_ONEWAY, self._calls.number(), ext_fields, body)
+        self._push(code, FLAG_ONEWAY, UNANSWERED_OPAQUE, ext_fields, body)
         return not self._ended
 
     def call(
@@ -305,6 +303,7 @@ class RPCConnection(Actor[_Inbox]):
         except LocalProtocolError:
             self._calls.take(opaque)
             raise
+        self._start_calls_timer()
 
     def take_answer(self, request: Request, answer: object) -> None:
         if self._ended:
@@ -316,7 +315,8 @@ class RPCConnection(Actor[_Inbox]):
                 answer = self._within_budget(request, answer)
             request.outcome = answer
             self._answers.append(request)
-        self._announce()  # also for a one-way request, which gives its room back
+        if not self._announced:  # also for a one-way request, which gives its room back
+            self._announce()
 
     def reserve(self, request: Request, cost_bytes: int) -> bool:
         if self._ended or request.header.is_oneway:
@@ -344,9 +344,8 @@ class RPCConnection(Actor[_Inbox]):
     # Sending.
 
     def _announce(self) -> None:
-        if not self._announced:
-            self._announced = True
-            self.ctx.self_ref.offer(_AnswersReady())
+        self._announced = True
+        self.ctx.self_ref.offer(_AnswersReady())
 
     def _push(
         self,
@@ -370,7 +369,8 @@ class RPCConnection(Actor[_Inbox]):
         self._frames.put(frame)
         if self._frames.unsent_bytes - self._share.unsent_read_bytes > CUT_OFF_BYTES:
             self.end(READS_TOO_LITTLE)
-        self._announce()
+        if not self._announced:
+            self._announce()
 
     def _within_budget(self, request: Request, answer: Answer) -> Answer | Refused:
         """The answer, if there is room for it and for its frame, or a refusal."""
@@ -427,6 +427,16 @@ class RPCConnection(Actor[_Inbox]):
         await trio.lowlevel.checkpoint()
 
     # Ending.
+
+    def _start_calls_timer(self) -> None:
+        """One for all; its call may have ended."""
+        if self._calls:
+            self.ctx.timers.start_by("calls", self._calls.deadline_s, _CallsDue())
+
+    def _look_at_calls(self) -> None:
+        for call in self._calls.expire(self.ctx.now_s()):
+            call.fail(CallFailed("no answer in time"))
+        self._start_calls_timer()
 
     def _look_at_idleness(self) -> None:
         if self.ctx.now_s() >= self._frames.active_s + IDLE_S:

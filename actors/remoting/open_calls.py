@@ -15,6 +15,8 @@ import attrs
 IN_FLIGHT_MAX: Final = 65_535
 """Calls of one connection that may be unanswered. Upstream: clientAsyncSemaphoreValue."""
 OPAQUE_MAX: Final = 2**31 - 1
+UNANSWERED_OPAQUE: Final = 0
+"""The number of one-way requests: no call has it."""
 STALE_MIN: Final = 64  # deadlines of answered calls that stay in the heap before it is rebuilt
 
 C = TypeVar("C")
@@ -47,18 +49,14 @@ class OpenCalls(Generic[C]):
             heapq.heappop(heap)
         return heap[0][0] if heap else math.inf
 
-    def number(self) -> int:
-        """The next number, for what nobody answers."""
-        self._opaque = self._opaque % OPAQUE_MAX + 1
-        while self._opaque in self._open:  # only after 2**31 calls
-            self._opaque = self._opaque % OPAQUE_MAX + 1
-        return self._opaque
-
     def add(self, call: C, deadline_s: float) -> int | None:
         """The number under which to send it, 1 .. OPAQUE_MAX; None: too many are open."""
         if len(self._open) >= self.limit:
             return None
-        self._open[self.number()] = (deadline_s, call)
+        self._opaque = self._opaque % OPAQUE_MAX + 1
+        while self._opaque in self._open:  # only after 2**31 calls
+            self._opaque = self._opaque % OPAQUE_MAX + 1
+        self._open[self._opaque] = (deadline_s, call)
         if len(self._heap) >= 2 * len(self._open) + STALE_MIN:
             self._heap = [(each_s, number) for number, (each_s, _) in self._open.items()]
             heapq.heapify(self._heap)

@@ -133,7 +133,7 @@ class PeerConnection(CallingConnection[_Open]):
             except RemoteProtocolError as error:
                 self.refused(str(error))
             else:
-                self.heard_well()
+                self.failures = 0
             if response is not None and (why := _not_to(call.request, response)):
                 self.refused(f"{call.code.name}: {why}")
                 response = None

@@ -13,6 +13,7 @@ Differs:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -132,12 +133,11 @@ class RPCSession:
             request.fail(MailboxFull(BUSY))
 
     def _appended(self, appends: list[Request], answers: tuple[Response, ...] | Exception) -> None:
-        if isinstance(answers, Exception):
-            for each in appends:
-                each.fail(answers)
-        else:
-            for each, answer in zip(appends, answers, strict=True):
-                _answer(each, answer)
+        each: Sequence[Response | Exception]
+        each = (answers,) * len(appends) if isinstance(answers, Exception) else answers
+        take = self._channel.take_answer  # nobody else has these requests, who might answer them
+        for request, answer in zip(appends, each, strict=True):
+            take(request, answer)
 
     def _read(self, services: Services, request: Request, asked: GetEntriesRequest) -> None:
         channel = self._channel
