@@ -35,6 +35,9 @@ READ_BYTES: Final = 64 << 20
 OWN_BYTES: Final = 256 << 10
 """What each connection has without asking: votes and heart-beats, frames up to SMALL_BYTES."""
 MADE_WAY: Final = "made way for another: it was the client that had been quiet for the longest"
+STALLED_S: Final = 5.0
+"""Who has taken nothing of its answers for so long is cut off once another one's have no room."""
+TAKES_NOTHING: Final = f"it has taken nothing for {STALLED_S:g} s, and others' answers had no room"
 STEP_ANSWERS_BYTES: Final = STEP_FRAMES * 512
 """Refusals of one step's frames, and short answers to them, whose peer may not take them."""
 
@@ -67,6 +70,15 @@ class RPCBudget:
             del self.shares[oldest]
             oldest.end(MADE_WAY)
 
+    def cut_off(self) -> None:
+        """End the connection that holds most of the room for answers, of those that stall."""
+        since_s = trio.current_time() - STALLED_S
+        stalled = (each for each in self.shares if each.is_stalled(since_s))
+        worst = max(stalled, key=lambda share: share.reads_bytes, default=None)
+        if worst is not None:
+            del self.shares[worst]
+            worst.end(TAKES_NOTHING)
+
 
 @attrs.define(eq=False)
 class Share:
@@ -89,6 +101,7 @@ class Share:
     active_s: float
     is_member: bool = attrs.field(default=False, init=False)
     unsent_read_bytes: int = attrs.field(default=0, init=False)
+    _taken_s: float = attrs.field(default=0.0, init=False)  # when some of those were taken last
     _begun_bytes: int = attrs.field(default=0, init=False)  # a large frame, whole
     _taken_bytes: int = attrs.field(default=0, init=False)
     _answering_bytes: int = attrs.field(default=0, init=False)  # read, not yet encoded
@@ -106,6 +119,10 @@ class Share:
     def reads_bytes(self) -> int:
         """What it holds of answers to reads: those that are to be encoded, and to be sent."""
         return self._answering_bytes + self.unsent_read_bytes
+
+    def is_stalled(self, since_s: float) -> bool:
+        """Whether it holds answers that are to be sent, and none of them has been since then."""
+        return bool(self.unsent_read_bytes) and self._taken_s <= since_s
 
     # What comes.
 
@@ -169,6 +186,8 @@ class Share:
         """Note that an answer was encoded as a frame of so many bytes, to be sent; 0 for none."""
         if cost_bytes:
             kept_bytes = min(frame_bytes, cost_bytes)
+            if not self.unsent_read_bytes:
+                self._taken_s = trio.current_time()
             self._answering_bytes -= cost_bytes
             self.unsent_read_bytes += kept_bytes
             self._budget.read.give_back(cost_bytes - kept_bytes)
@@ -177,6 +196,7 @@ class Share:
         """Note how many bytes of answers are still to be sent."""
         gone_bytes = max(self.unsent_read_bytes - unsent_bytes, 0)
         if gone_bytes:
+            self._taken_s = trio.current_time()
             self.unsent_read_bytes -= gone_bytes
             self._budget.read.give_back(gone_bytes)
 

@@ -374,13 +374,15 @@ class RPCConnection(Actor[_Inbox]):
 
     def _within_budget(self, request: Request, answer: Answer) -> Answer | Refused:
         """The answer, if there is room for it and for its frame, or a refusal."""
+        if request.cost_bytes:
+            return answer  # whoever gives it has asked for room
         cost_bytes = 2 * len(answer.body)
         had_bytes = self._share.reads_bytes
-        if request.cost_bytes or (
-            (not had_bytes or had_bytes + cost_bytes <= BUDGET_SHARE_BYTES)
-            and self.reserve(request, cost_bytes)
-        ):
+        if had_bytes and had_bytes + cost_bytes > BUDGET_SHARE_BYTES:
+            return Refused(REMOTING_SYSTEM_BUSY, BUSY)
+        if self.reserve(request, cost_bytes):
             return answer
+        self._budget.cut_off()
         return Refused(REMOTING_SYSTEM_BUSY, BUSY)
 
     async def _send_answers(self) -> None:

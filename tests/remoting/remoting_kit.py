@@ -12,7 +12,7 @@ import attrs
 import trio
 from frame_client import FrameClient
 
-from actors.env.protocols import Address, Listener
+from actors.env.protocols import Address, Listener, Network
 from actors.remoting.client import Call, RemotingClient
 from actors.remoting.requests import Answer, Channel, Processors, Request, plain, posted_to
 from actors.remoting.server import ServerSettings, anybody, rpc_server
@@ -130,28 +130,35 @@ async def serving(
     posted: bool = False,
     may_connect: Callable[[str], bool] = anybody,
     connections_max: int = 64,
+    network: Network | None = None,
+    port: int = PORT,
     **options: Any,
 ) -> AsyncIterator[Port]:
-    """Args: posted: an actor owns the processors; else they run in the connections' tasks."""
-    async with lan(**options) as network:
-        port = Port(network)
+    """A port of host ns.
+
+    Args:
+        posted: an actor owns the processors; else they run in the connections' tasks.
+        network: to listen in; None: the simulated one, made with `options`.
+    """
+    async with lan(**options) as sim:
+        kit = Port(sim)
 
         def build(registry: Registry) -> SupervisorSpec:
             owner: ActorRef[Request] = registry.ref("/ns/owner")
 
             def here(request: Request) -> None:
-                port.processors.serve(request)
+                kit.processors.serve(request)
 
             session = plain(posted_to(owner) if posted else here)
 
             def remembered(channel: Channel) -> Any:
-                port.channels.append(channel)
+                kit.channels.append(channel)
                 return session(channel)
 
             settings = ServerSettings(
-                network=network.open("ns"),
+                network=network or sim.open("ns"),
                 host=HOSTS["ns"],
-                port=PORT,
+                port=port,
                 where="name_servers",
                 may_connect=may_connect,
                 session=remembered,
@@ -160,32 +167,40 @@ async def serving(
             )
             return SupervisorSpec(
                 children=(
-                    ChildSpec(name="owner", start=lambda: Owner(port)),
+                    ChildSpec(name="owner", start=lambda: Owner(kit)),
                     ChildSpec(name="server", start=rpc_server(settings)),
                 )
             )
 
         def sink(path: str, incarnation: int, event: object) -> None:
-            port.events.append(event)
+            kit.events.append(event)
 
         async with open_system("ns", build, rng=random.Random(2), events=sink) as system:
-            port.system = system
-            yield port
+            kit.system = system
+            yield kit
 
 
 @attrs.define
 class Caller:
     """A RemotingClient of host a."""
 
-    network: SimNetwork
+    network: SimNetwork | Network
     events: list[Any] = attrs.field(factory=list)
     outcomes: dict[object, Frame | Exception] = attrs.field(factory=dict)
+    news: trio.Event = attrs.field(factory=trio.Event)
     system: System = attrs.field(init=False)
 
     def seen(self, kind: type[E]) -> list[E]:
         return [each for each in self.events if isinstance(each, kind)]
 
+    async def ended(self, count: int) -> None:
+        """Wait until so many calls have ended."""
+        while len(self.outcomes) < count:
+            self.news = trio.Event()
+            await self.news.wait()
+
     async def listen(self, host: str = "ns") -> Listener:
+        assert isinstance(self.network, SimNetwork)
         return await self.network.open(host).listen(HOSTS[host], PORT)
 
     async def call(self, name: object, *, host: str = "ns", **fields: Any) -> None:
@@ -193,6 +208,7 @@ class Caller:
 
         def ended(outcome: Frame | Exception) -> None:
             self.outcomes[name] = outcome
+            self.news.set()
 
         client: ActorRef[Any] = self.system.ref("/a/client")
         reply_to: ReplyTo[Frame] = ReplyTo.local(ended, asked=client)
@@ -203,9 +219,10 @@ class Caller:
 
 
 @asynccontextmanager
-async def calling(network: SimNetwork) -> AsyncIterator[Caller]:
+async def calling(network: SimNetwork | Network) -> AsyncIterator[Caller]:
     caller = Caller(network)
-    client = ChildSpec(name="client", start=lambda: RemotingClient(network=network.open("a")))
+    own = network.open("a") if isinstance(network, SimNetwork) else network
+    client = ChildSpec(name="client", start=lambda: RemotingClient(network=own))
 
     def sink(path: str, incarnation: int, event: object) -> None:
         caller.events.append(event)

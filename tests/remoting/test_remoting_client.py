@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 import trio
 from frame_client import FrameClient
@@ -237,6 +239,44 @@ async def test_addresses_are_bounded(
         await server.put(answer_frame((await server.next_frame()).header.opaque))
         await trio.sleep(1)
         assert isinstance(caller.outcomes["now"], Frame)
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_every_call_ends_in_its_time_whatever_the_network_does(
+    seed: int, autojump_clock: object
+) -> None:
+    """With its own answer, or in time without one; and afterwards calls are answered again."""
+    rng = random.Random(seed)
+    async with serving(posted=True, clog_share=0.1) as port, calling(port.network) as caller:
+        sent_s: dict[object, float] = {}
+        for name in range(300):
+            match rng.randrange(40):
+                case 0:
+                    port.network.cut(*rng.sample(["a", "ns"], 2))
+                case 1:
+                    port.network.reset("a", "ns")
+                case 2:
+                    port.network.forget(*rng.sample(["a", "ns"], 2))
+                case 3 if port.channels:
+                    port.channels[-1].end("ended by the test")
+                case 4 | 5 | 6:
+                    port.network.heal_all()
+            size = rng.choice([1, 1, 1, 100_000])
+            await caller.call(name, body=b"%d," % name * size, timeout_s=2)
+            sent_s[name] = trio.current_time()
+            await trio.sleep(rng.expovariate(20))
+            late = [each for each, at_s in sent_s.items() if trio.current_time() > at_s + 2.1]
+            assert all(each in caller.outcomes for each in late)
+        port.network.heal_all()
+        await trio.sleep(3 + RECONNECT_MAX_S)
+        await caller.call("at last", body=b"x")
+        await caller.ended(301)
+        assert body_of(caller.outcomes.pop("at last")) == b"x"
+        answered = {at: each for at, each in caller.outcomes.items() if isinstance(each, Frame)}
+        assert 20 < len(answered) < 300
+        for name, each in answered.items():
+            assert set(each.body.split(b",")) == {b"%d" % name, b""}
+        assert caller.seen(ActorCrashed) == port.seen(ActorCrashed) == []
 
 
 async def test_a_stop_ends_all_calls(autojump_clock: object) -> None:

@@ -16,6 +16,7 @@ from actors.events.remoting import (
     RPCListening,
 )
 from actors.events.runtime import ActorCrashed
+from actors.remoting.budget import STALLED_S, TAKES_NOTHING
 from actors.remoting.connection import (
     BUDGET_SHARE_BYTES,
     CALLS_MAX,
@@ -339,6 +340,28 @@ async def test_who_does_not_read_its_answers_is_cut_off(autojump_clock: object) 
         assert port.seen(ActorCrashed) == []
 
 
+@pytest.mark.checklist(75, of="broker")
+async def test_many_that_do_not_read_take_the_ports_room_for_moments_only(
+    autojump_clock: object,
+) -> None:
+    """All of it: others are answered busy until those have taken nothing for some seconds."""
+    async with serving() as port:
+        port.table[1] = lambda request: Answer(body=bytes(MIB))
+        other = await port.connect("b")
+        for _ in range(12):
+            deaf = await port.connect()
+            for turn in range(3):
+                await deaf.put(*(frame(1, turn * 100 + each) for each in range(100)))
+                await trio.sleep(0.1)
+        assert (await port.ask(other, frame(1))).header.code == ResponseCode.SYSTEM_BUSY
+        assert port.seen(RPCConnectionClosed) == []
+        await trio.sleep(STALLED_S)
+        answers = [await port.ask(other, frame(1)) for _ in range(4)]
+        assert answers[0].header.code == ResponseCode.SYSTEM_BUSY
+        assert len(answers[-1].body) == MIB
+        assert {each.reason for each in port.seen(RPCConnectionClosed)} == {TAKES_NOTHING}
+
+
 async def test_too_much_at_once_is_answered_busy(autojump_clock: object) -> None:
     """Not what is taken in time: a client that reads gets all."""
     async with serving() as port:
@@ -353,6 +376,39 @@ async def test_too_much_at_once_is_answered_busy(autojump_clock: object) -> None
             assert len((await port.ask(client, frame(1, opaque))).body) == 2 * MIB
         (channel,) = port.channels
         assert channel._share.reads_bytes == 0  # type: ignore[attr-defined]
+
+
+async def test_an_answer_whose_room_was_asked_for_is_not_refused(autojump_clock: object) -> None:
+    async with serving() as port:
+
+        def reserving(request: Request) -> Answer:
+            assert request.reserve(20 * MIB)
+            return Answer(body=bytes(10 * MIB))
+
+        port.table.update({1: lambda request: Answer(body=bytes(2 * MIB)), 2: reserving})
+        client = await port.connect()
+        await client.put(*(frame(1, opaque) for opaque in range(1, 7)), frame(2, 7))
+        answers = [await client.next_frame() for _ in range(7)]
+        assert [each.header.code for each in answers] == [0] * 4 + [
+            ResponseCode.SYSTEM_BUSY
+        ] * 2 + [0]
+        assert len(answers[-1].body) == 10 * MIB
+        assert (await port.ask(client, frame(9999))).header.code == 3
+        (channel,) = port.channels
+        assert channel._share.reads_bytes == 0  # type: ignore[attr-defined]
+
+
+async def test_a_thousand_connections_are_served(autojump_clock: object) -> None:
+    """Of one address: the later ones speak first, as clients do."""
+    async with serving(connections_max=1024) as port:
+        clients = []
+        for opaque in range(1000 - SLOTS_KEPT):
+            clients.append(await port.connect())
+            await clients[-1].put(frame(ECHO, opaque))
+        for opaque, client in enumerate(clients):
+            assert (await client.next_frame()).header.opaque == opaque
+        assert port.seen(RPCConnectionClosed) == []
+        assert port.seen(RPCConnectionRefused) == []
 
 
 async def test_unanswered_requests_are_bounded(autojump_clock: object) -> None:
