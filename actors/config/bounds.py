@@ -126,6 +126,8 @@ STORE_VERSION = Text(
 )
 PATH = Text(rf"[^\x00-\x1f\x7f]{{1,{PATH_CHARS_MAX}}}", "a path without control characters")
 PORT = Within(1, PORT_MAX)
+BROKER_PORT = Within(3, PORT_MAX)
+"""The port less 2 is listened on, too."""
 NODES = Within(1, NODES_MAX)
 INTERVAL = Within(0.001, 86_400.0)
 FRAME = Within(1024, 4_194_292)

@@ -11,7 +11,7 @@ from ipaddress import ip_address
 import attrs
 
 from actors.config.group import Group
-from actors.config.kinds import KINDS, guarantee_of, kind_of
+from actors.config.kinds import KINDS, broker_ports, guarantee_of, kind_of
 from actors.config.model import ClusterConfig
 from actors.readable import size
 from wire.api import frames
@@ -63,6 +63,11 @@ def ports(config: ClusterConfig) -> tuple[PortUse, ...]:
         wanted = [
             (port, f"{callers} of {', '.join(names)}", f"groups.{names[0]}.port")
             for (port, callers), names in shared.items()
+        ]
+        wanted += [
+            (port, f"topics and offsets of {group.name}", f"groups.{group.name}.broker_port")
+            for group in config.groups_of(node)
+            for port in broker_ports(group)
         ]
         if config.api_port is not None:
             wanted.append((config.api_port, "API, from the members' addresses only", "api_port"))

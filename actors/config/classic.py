@@ -51,6 +51,12 @@ class ClassicGroup:
             synced every `flush_interval_s`. Upstream: flushDiskType = ASYNC_FLUSH, on the master
             only.
         port: where the master listens for slaves. Upstream: haListenPort, 10912.
+        broker_port: where every member answers what brokers are asked for: topics, offsets and
+            consumer groups, which its slaves copy. They ask for topics at this port less 2, where
+            it listens, too. Java members listen there themselves. None: the group has no such
+            metadata. Upstream: listenPort, 10911.
+        broker_peers: addresses that may connect there, beside the members' and this machine's own,
+            because there are no access rules yet. Upstream lets everybody.
         compat: "upstream" turns on RocketMQ 5.3.3's looser rules, for comparison and to see its
             known bugs run (`python tests/traps.py`; in brackets the traps of classic-ha.md 7):
             bytes leave the master before its sync, slaves and Java slaves count by what they have
@@ -141,6 +147,10 @@ class ClassicGroup:
     )
     durability: Durability = "synced"
     port: int = attrs.field(default=10_912, validator=PORT)
+    broker_port: int | None = attrs.field(
+        default=None, validator=attrs.validators.optional(bounds.BROKER_PORT)
+    )
+    broker_peers: tuple[str, ...] = ()
     compat: Literal["upstream"] | None = None
 
     ack_policy: AckPolicyName = "copies"
@@ -191,6 +201,11 @@ class ClassicGroup:
     def master(self) -> str:
         """The master's node name."""
         return self.master_node.node
+
+    @property
+    def broker_ports(self) -> tuple[int, ...]:
+        """Listen port and, 2 below, what clients call its VIP channel."""
+        return () if self.broker_port is None else (self.broker_port, self.broker_port - 2)
 
     @property
     def append_timeout_s(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Final
 
 from actors.config.bounds import RECONNECT_FIRST_S
@@ -52,5 +53,6 @@ CLASSIC: Final = ConfigKind(
     guarantees=classic_rows,
     fresh_read=confirmed_by,
     rows=_rows,
+    broker_ports=attrgetter("broker_ports"),
     terms=Terms(leader="master", peer="slave", epoch="promotion", since="by"),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from ipaddress import ip_address
 from itertools import combinations, pairwise
 
 import attrs
@@ -22,6 +23,7 @@ def classic_problems(group: ClassicGroup, nodes: Mapping[str, str]) -> Iterator[
     yield from _policies(group)
     yield from _addresses(group, nodes)
     yield from _limits(group)
+    yield from _broker(group)
 
 
 def _members(group: ClassicGroup, nodes: Mapping[str, str]) -> Iterator[Problem]:
@@ -166,3 +168,27 @@ def _limits(group: ClassicGroup) -> Iterator[Problem]:
                 f"{getattr(group, low):g}",
                 ((*base, high),),
             )
+
+
+def _broker(group: ClassicGroup) -> Iterator[Problem]:
+    base = ("groups", group.name)
+    if group.port in group.broker_ports:
+        yield Problem(
+            (*base, "broker_port"),
+            f"neither {group.port}, the group's port, nor {group.port + 2}",
+            str(group.broker_port),
+            ((*base, "port"),),
+        )
+    if group.broker_peers and group.broker_port is None:
+        depends = ((*base, "broker_port"),)
+        yield Problem(
+            (*base, "broker_peers"),
+            "nothing without broker_port",
+            describe(list(group.broker_peers)),
+            depends,
+        )
+    for i, address in enumerate(group.broker_peers):
+        try:
+            ip_address(address)
+        except ValueError:
+            yield Problem((*base, "broker_peers", i), "an IP address", describe(address))

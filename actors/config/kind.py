@@ -63,6 +63,11 @@ class Terms:
         return f" {self.since} {self.epoch} {epoch}" if epoch > 0 else ""
 
 
+def _no_ports(group: Group) -> tuple[int, ...]:
+    """The members are no brokers."""
+    return ()
+
+
 @attrs.frozen(kw_only=True)
 class ConfigKind(Generic[G]):
     """A mode, as far as configuration goes.
@@ -72,6 +77,7 @@ class ConfigKind(Generic[G]):
         copiers: what the nodes that copy are called, in the plural.
         callers: who connects to the group's port.
         shares_port: its groups may have one port of a node in common.
+        broker_ports: where the members of a group listen for whoever takes them for brokers.
         problems: what no single key can show, given all nodes' addresses by name.
         guarantee: what an answered append of a group means.
         guarantees: the rows of `guarantees.md`: the promises of every kind of such group.
@@ -89,4 +95,5 @@ class ConfigKind(Generic[G]):
     guarantees: Callable[[], tuple[Guarantee, ...]]
     fresh_read: Callable[[G], str]
     rows: Callable[[G], list[tuple[str, str]]]
+    broker_ports: Callable[[G], tuple[int, ...]] = _no_ports
     terms: Terms = attrs.field(factory=Terms)

@@ -25,6 +25,11 @@ def kind_of(group: Group) -> ConfigKind[Any]:
     return KINDS[group.mode]
 
 
+def broker_ports(group: Group) -> tuple[int, ...]:
+    """Where its members listen for whoever takes them for brokers; () if nowhere."""
+    return kind_of(group).broker_ports(group)
+
+
 def guarantee_of(group: Group) -> Guarantee:
     """The promise of one configured group."""
     return kind_of(group).guarantee(group)

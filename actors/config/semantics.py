@@ -12,7 +12,8 @@ from ipaddress import ip_address
 from itertools import combinations
 
 from actors.config.bounds import GROUPS_MAX, NODES_MAX
-from actors.config.kinds import kind_of
+from actors.config.group import Group
+from actors.config.kinds import broker_ports, kind_of
 from actors.config.model import ClusterConfig
 from actors.config.problems import Problem, describe
 
@@ -57,7 +58,16 @@ def _ports(config: ClusterConfig) -> Iterator[Problem]:
                 f"{second.port}, the port of group {first.name}",
                 (("groups", first.name, "port"),),
             )
+        yield from _broker_ports(first, second, shared)
+        yield from _broker_ports(second, first, shared)
     for group in groups:
+        if config.api_port is not None and config.api_port in broker_ports(group):
+            yield Problem(
+                ("groups", group.name, "broker_port"),
+                f"neither {config.api_port}, the api_port, nor {config.api_port + 2}",
+                str(broker_ports(group)[0]),
+                (("api_port",),),
+            )
         if config.api_port == group.port:
             yield Problem(
                 ("api_port",),
@@ -65,6 +75,19 @@ def _ports(config: ClusterConfig) -> Iterator[Problem]:
                 f"{group.port}, the port of group {group.name}",
                 (("groups", group.name, "port"),),
             )
+
+
+def _broker_ports(group: Group, other: Group, shared: list[str]) -> Iterator[Problem]:
+    """What one group's broker_port has in common with the ports of another."""
+    taken = {other.port, *broker_ports(other)}
+    if shared and not taken.isdisjoint(broker_ports(group)):
+        ports = ", ".join(map(str, sorted(taken)))
+        yield Problem(
+            ("groups", group.name, "broker_port"),
+            f"it and the port 2 below not among {ports} of group {other.name} on node {shared[0]}",
+            str(broker_ports(group)[0]),
+            (("groups", other.name, "port"),),
+        )
 
 
 def _api_addresses(config: ClusterConfig) -> Iterator[Problem]:

@@ -17,10 +17,12 @@ from actors.ha.role_status import RoleStatus
 from actors.log_types import GroupRecord
 from actors.node.classic import ClassicPart
 from actors.node.kind import NodeContext, NodeKind
+from actors.remoting.budget import memory_bytes
 from actors.runtime import ChildSpec, Registry
 from actors.state_machine import Machines
 from actors.storage.commitlog.group_commit import GROUP_BYTES
 from actors.storage.node.identity import NEW_RECORD, NodeDirectory, identity_path
+from actors.trees.broker import CONNECTIONS_MAX
 from actors.trees.classic import classic_trees
 from actors.trees.group_setup import GroupSetup
 from actors.trees.node import GroupTrees
@@ -127,6 +129,8 @@ def _memory(groups: tuple[ClassicGroup, ...], node: str) -> Iterator[tuple[str, 
         else:
             yield f"{group.name}: received, in hand, waiting and in work", 3 * PENDING_BYTES
             yield f"{group.name}: the system's pipes from socket to file", CONNECTION_BYTES_MAX
+        for port in group.broker_ports:
+            yield f"{group.name}: connections at port {port}", memory_bytes(CONNECTIONS_MAX)
 
 
 CLASSIC: Final = NodeKind(

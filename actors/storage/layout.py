@@ -76,6 +76,11 @@ class StoreLayout(LogLayout):
         return f"{self.root}/consumequeue"
 
     @property
+    def config(self) -> str:
+        """Folder: the broker's metadata, of a group with a `broker_port`. See `config_folder`."""
+        return f"{self.root}/config"
+
+    @property
     def abort(self) -> str:
         """While a store runs. Between its runs it is `abort.spare`, which is ours."""
         return f"{self.root}/abort"

@@ -6,6 +6,8 @@ A group is rest_for_one, the listener last, so that it stops taking connections 
   connection_state, connections (dynamic), accept_socket
 - slave: storage, dispatcher, pull_service, scrubber, derived_scrubber, connection_state, ha_client
 
+and behind them, with a `broker_port`, what `broker` has.
+
 `storage` is store and syncer, one_for_all and significant: if either crashes, the group ends, and
 with it the node, for what was written last is in doubt; and if they cannot start, as the group gets
 another role, no further try would mend it. So does the dispatcher, which syncs files of its own: a
@@ -55,6 +57,7 @@ from actors.storage.log.log_reader import LogReader
 from actors.storage.log.pacing import Pacing
 from actors.storage.log.syncer import Syncer
 from actors.storage.scrub.scrubber import Scrubber
+from actors.trees.broker import broker_children
 from actors.trees.group_setup import GroupSetup
 from actors.trees.node import STORAGE_SHUTDOWN_S, GroupTrees, group_child, storage_child
 
@@ -90,6 +93,7 @@ def group_tree(setup: GroupSetup) -> SupervisorSpec:
                 backoff=SCRUBBER_BACKOFF,
             ),
             *(master_ha(setup) if is_master else slave_ha(setup)),
+            *broker_children(setup),
         ),
         auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
     )

@@ -13,6 +13,7 @@ from actors.env import Env
 from actors.ha import role_messages
 from actors.ha.role_status import RoleStatus
 from actors.log_types import Promotion
+from actors.metadata.view import MetadataView
 from actors.runtime import ActorRef, Registry
 from actors.storage.commitlog import store_messages
 from actors.storage.commitlog.pull_service import AcknowledgedMark
@@ -25,6 +26,7 @@ class GroupPaths:
     Attributes:
         group_transfer, connections: only on the master.
         ha_client: only on a slave.
+        metadata: only with a `broker_port`, as remoting_client, which only a slave has.
         role: the role keeper, which stands outside the group's tree.
     """
 
@@ -41,6 +43,8 @@ class GroupPaths:
         self.connection_state = f"{base}/connection_state"
         self.connections = f"{base}/connections"
         self.ha_client = f"{base}/ha_client"
+        self.metadata = f"{base}/metadata"
+        self.remoting_client = f"{base}/remoting_client"
         node, _, group = base.rpartition("/")
         self.role = f"{node}/roles/{group}"
 
@@ -56,6 +60,7 @@ class GroupSetup:
         role_status: what the guard publishes.
         acknowledged: up to where readers see the log; of one tree, for the log may be cut, and
             another master have acknowledged less, when the next one is built.
+        metadata: what the keeper of the group's metadata publishes.
         connections, sessions: numbers that outlive restarts of the tree.
     """
 
@@ -67,6 +72,7 @@ class GroupSetup:
     guard: store_messages.Guard | None = None
     role_status: RoleStatus | None = None
     acknowledged: AcknowledgedMark = attrs.field(factory=AcknowledgedMark)
+    metadata: MetadataView = attrs.field(factory=MetadataView)
     connections: Iterator[int] = attrs.field(factory=partial(itertools.count, 1))
     sessions: Iterator[int] = attrs.field(factory=partial(itertools.count, 1))
 

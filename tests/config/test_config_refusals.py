@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from refusals_kit import BASE, GROUP, HEAD, NODES, group, lines
 
-from actors.config import loads
+from actors.config import check, loads
 
 HOURS = "a list of different hours from 0 to 23"
 
@@ -264,6 +264,43 @@ def test_api_port() -> None:
     assert lines("api_port = 1\n" + shared) == [
         "f.toml: key api_port: expected nodes on different addresses, found n0 and n2 on 127.0.0.1"
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            BASE + "broker_port = 10914",
+            "broker_port: expected neither 10912, the group's port, nor 10914, found 10914",
+        ),
+        (BASE + "broker_port = 2", "broker_port: expected an integer from 3 to 65535, found 2"),
+        (
+            "api_port = 10909\n" + BASE + "broker_port = 10911",
+            "broker_port: expected neither 10909, the api_port, nor 10911, found 10911",
+        ),
+        (
+            BASE + 'broker_peers = ["127.0.0.9"]',
+            'broker_peers: expected nothing without broker_port, found ["127.0.0.9"]',
+        ),
+        (
+            BASE + 'broker_port = 10911\nbroker_peers = ["here"]',
+            'broker_peers[0]: expected an IP address, found "here"',
+        ),
+        (
+            BASE + 'broker_port = 10911\n[groups.b]\nmaster = "n1"\nport = 10909',
+            "broker_port: expected it and the port 2 below not among 10909 of group b on node n1, "
+            "found 10911",
+        ),
+    ],
+)
+def test_broker_port(text: str, line: str) -> None:
+    assert lines(text) == [f"f.toml: key groups.orders.{line}"]
+
+
+def test_a_broker_port_of_its_own() -> None:
+    found = loads(BASE + 'broker_port = 10911\nbroker_peers = ["192.0.2.1"]', "f.toml")
+    assert found.classic_groups["orders"].broker_ports == (10911, 10909)
+    assert [use.port for use in check.ports(found) if use.node == "n1"] == [10911, 10909]
 
 
 def test_two_nodes_on_one_address() -> None:

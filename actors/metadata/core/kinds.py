@@ -8,13 +8,14 @@ from typing import Any, Final
 import attrs
 
 from wire.broker import metadata, topics
+from wire.broker.codes import RequestCode
 from wire.broker.java_json import Reader, encode_pretty
 from wire.broker.topics import DataVersion
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False)
 class Kind:
-    """One kind of metadata.
+    """One kind of metadata; there is one object for each.
 
     Attributes:
         name: of its field in `Tables`, and for people.
@@ -27,7 +28,7 @@ class Kind:
     """
 
     name: str
-    code: int | None = None
+    code: RequestCode | None = None
     is_vip: bool = False
     file: str
     empty: Any
@@ -57,7 +58,7 @@ TOPICS: Final = _document(
     "topics.json",
     topics.TopicTable(data_version=_NEVER),
     topics.TOPIC_TABLE,
-    code=21,
+    code=RequestCode.GET_ALL_TOPIC_CONFIG,
     is_vip=True,
 )
 QUEUE_MAPPINGS: Final = _document(
@@ -71,36 +72,40 @@ CONSUMER_OFFSETS: Final = _document(
     "consumerOffset.json",
     metadata.ConsumerOffsets(),
     metadata.CONSUMER_OFFSETS,
-    code=43,
+    code=RequestCode.GET_ALL_CONSUMER_OFFSET,
 )
 DELAY_OFFSETS: Final = _document(
-    "delay_offsets", "delayOffset.json", metadata.DelayOffsets(), metadata.DELAY_OFFSETS, code=45
+    "delay_offsets",
+    "delayOffset.json",
+    metadata.DelayOffsets(),
+    metadata.DELAY_OFFSETS,
+    code=RequestCode.GET_ALL_DELAY_OFFSET,
 )
 GROUPS: Final = _document(
     "groups",
     "subscriptionGroup.json",
     metadata.GroupTable(data_version=_NEVER),
     metadata.GROUP_TABLE,
-    code=201,
+    code=RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
 )
 REQUEST_MODES: Final = _document(
     "request_modes",
     "messageRequestMode.json",
     metadata.RequestModes(),
     metadata.REQUEST_MODES,
-    code=402,
+    code=RequestCode.GET_ALL_MESSAGE_REQUEST_MODE,
 )
 TIMER_METRICS: Final = _document(
     "timer_metrics",
     "timermetrics",
     metadata.TimerMetrics(data_version=_NEVER),
     metadata.TIMER_METRICS,
-    code=61,
+    code=RequestCode.GET_TIMER_METRICS,
     is_vip=True,
 )
 TIMER_CHECKPOINT: Final = Kind(
     name="timer_checkpoint",
-    code=60,
+    code=RequestCode.GET_TIMER_CHECK_POINT,
     is_vip=True,
     file="timercheck",
     empty=metadata.TimerCheckpoint(data_version=_NEVER),

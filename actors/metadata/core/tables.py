@@ -58,6 +58,8 @@ _ROWS: Final = {
     kinds.TIMER_METRICS.name: "timing_count",
 }
 """The rows of each kind that has a version for all of them."""
+_NEVER: Final = DataVersion(state_version=0)
+_ROW_FIELDS: Final = (*_ROWS.values(), "offset_table", "message_request_mode_map")
 _names = msgspec.json.Decoder(list[str])
 
 
@@ -90,6 +92,15 @@ def changed_kinds(old: Tables, new: Tables) -> tuple[Kind, ...]:
     )
 
 
+def rows_of(table: Any) -> dict[Any, Any]:
+    """The rows of a kind's table; a timer checkpoint has none."""
+    for name in _ROW_FIELDS:
+        rows: dict[Any, Any] | None = getattr(table, name, None)
+        if rows is not None:
+            return rows
+    return {}
+
+
 def another_master(tables: Tables) -> Tables:
     """Whoever answers next is another master, or one that was started again."""
     return attrs.evolve(tables, said_offsets=None)
@@ -97,7 +108,13 @@ def another_master(tables: Tables) -> Tables:
 
 def as_master(tables: Tables) -> Tables:
     """This node is master now: what it has is what the group has, and nobody else says more."""
-    fields = {name: _with_kept(getattr(tables, name), frozenset()) for name in _ROWS}
+    fields: dict[str, Any] = {
+        name: _with_kept(getattr(tables, name), frozenset()) for name in _ROWS
+    }
+    for kind in (kinds.CONSUMER_OFFSETS, kinds.DELAY_OFFSETS):
+        offsets = getattr(tables, kind.name)
+        if offsets.data_version is None:  # a 5.x slave fails on an answer without
+            fields[kind.name] = msgspec.structs.replace(offsets, data_version=_NEVER)
     nobody: frozenset[str] = frozenset()
     return attrs.evolve(tables, **fields, said_offsets=None, gone_topics=nobody, gone_groups=nobody)
 

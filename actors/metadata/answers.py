@@ -1,0 +1,104 @@
+"""What a broker answers to slaves that ask for its metadata, and to who changes it.
+
+Upstream: apache/rocketmq, broker/.../processor/AdminBrokerProcessor.java, 5.3.3; classic-ha.md 5.2
+and broker.md 6.2.
+
+Slaves of any version are answered alike, in standard JSON, and on a slave as on a master. A body
+is encoded once for each change of its table.
+
+Differs: a broker without a timer wheel has no checkpoint and no metrics to show, as upstream's; one
+of ours has those that it copied from its master.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import attrs
+import msgspec
+
+from actors.metadata.core import kinds
+from actors.metadata.core.kinds import Kind
+from actors.metadata.core.tables import Tables, as_master
+from actors.metadata.view import BOOT_KEY, MetadataView
+from actors.remoting.requests import Answer, Processor, Refused, Request
+from wire.broker import metadata
+from wire.broker.codes import RequestCode, ResponseCode
+from wire.broker.dialect import encode_body
+from wire.broker.java_json import encode
+from wire.broker.routes import KVTable
+
+
+@attrs.define
+class MetadataAnswers:
+    """Answers from what is published in a view.
+
+    Attributes:
+        processors: by request code.
+    """
+
+    _view: MetadataView
+    _encoded: dict[Kind, tuple[Tables, bytes]] = attrs.field(init=False, factory=dict)
+    processors: dict[int, Processor] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        asked = [kind for kind in kinds.KINDS if kind.code is not None]
+        self.processors = {
+            kind.code: partial(self._answer, kind) for kind in asked if kind.code is not None
+        }
+        self.processors[RequestCode.GET_BROKER_RUNTIME_INFO] = self._runtime_info
+
+    def _runtime_info(self, request: Request) -> Answer:
+        """Only by what a slave sees that its master was started again."""
+        table = {BOOT_KEY: str(self._view.boot_ms)}
+        return Answer(body=encode_body(KVTable(table=table)))
+
+    def _answer(self, kind: Kind, request: Request) -> Answer:
+        tables = self._view.tables
+        known = self._encoded.get(kind)
+        if known is None or not _is_same(kind, known[0], tables):
+            known = self._encoded[kind] = (tables, BODIES[kind](tables))
+        return Answer(body=known[1])
+
+
+def _is_same(kind: Kind, one: Tables, other: Tables) -> bool:
+    """Whether two tables have the same answer."""
+    if kind is kinds.TOPICS and one.queue_mappings is not other.queue_mappings:
+        return False
+    return getattr(one, kind.name) is getattr(other, kind.name)
+
+
+def _topics(tables: Tables) -> bytes:
+    """With the static topics, which are a part of the answer, and without marks of our own."""
+    mappings = tables.queue_mappings
+    table = msgspec.structs.replace(
+        as_master(tables).topics,
+        mapping_data_version=mappings.data_version,
+        topic_queue_mapping_detail_map=mappings.topic_queue_mapping_info_map,
+    )
+    return encode(table)
+
+
+def _timer_metrics(tables: Tables) -> bytes:
+    if tables.timer_metrics is kinds.TIMER_METRICS.empty:
+        raise Refused(ResponseCode.SYSTEM_ERROR, "The timer message store is null")
+    return encode(tables.timer_metrics)
+
+
+def _timer_checkpoint(tables: Tables) -> bytes:
+    if tables.timer_checkpoint is kinds.TIMER_CHECKPOINT.empty:
+        raise Refused(ResponseCode.SYSTEM_ERROR, "The checkpoint is null")
+    return metadata.encode_timer_checkpoint(tables.timer_checkpoint)
+
+
+BODIES: dict[Kind, Callable[[Tables], bytes]] = {
+    kinds.TOPICS: _topics,
+    kinds.CONSUMER_OFFSETS: lambda tables: encode(as_master(tables).consumer_offsets),
+    kinds.DELAY_OFFSETS: lambda tables: encode(as_master(tables).delay_offsets),
+    kinds.GROUPS: lambda tables: encode(as_master(tables).groups),
+    kinds.REQUEST_MODES: lambda tables: encode(tables.request_modes),
+    kinds.TIMER_METRICS: _timer_metrics,
+    kinds.TIMER_CHECKPOINT: _timer_checkpoint,
+}
+"""The body of each answer. Raises: Refused: there is none."""

@@ -1,0 +1,209 @@
+"""MetadataKeeper owns the tables of one group on one node: it alone changes and writes them.
+
+Upstream: apache/rocketmq, common/.../ConfigManager.java and the managers that extend it, 5.3.3.
+
+Messages: Change from whoever serves clients and operators, on a master; Adopt and AnotherMaster
+from slave_sync, on a slave. What it has it publishes in a `MetadataView`. A restart forgets what
+was adopted and not yet written, which the master says again; a change is on the disk before it is
+answered.
+
+Differs: a change is in its file before anybody sees it; what a slave adopts, and what nobody waits
+for, as the offsets of consumers, within WRITE_WITHIN_S. Upstream writes offsets every 5 s.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias, assert_never
+
+import attrs
+
+from actors.env import Env
+from actors.events import metadata as events
+from actors.metadata.config_folder import ConfigFolder
+from actors.metadata.core import tables as core
+from actors.metadata.core.kinds import Kind
+from actors.metadata.core.tables import Tables
+from actors.metadata.view import MetadataView
+from actors.runtime import Actor, MailboxSpec, ReplyTo, StopReason
+from actors.storage.files.room import ROOM_PAUSE_S, why_failed
+
+WRITE_WITHIN_S: Final = 0.5
+"""How long what nobody waits for may be unwritten, in seconds: so much a kill can lose."""
+_LOGGER = logging.getLogger("triolog.metadata")
+
+
+@attrs.frozen(kw_only=True)
+class Done:
+    """A change is in effect, and on the disk if it was asked for."""
+
+
+@attrs.frozen(kw_only=True)
+class Change:
+    """The master changes its tables.
+
+    Attributes:
+        make: makes the next tables of the present ones and of `now_ms`: a function of
+            `core.changes` with the other arguments.
+        reply_to: answered when the change is on the disk; fails with OSError, and nothing is
+            changed. None: the change is in effect at once, and written soon.
+    """
+
+    make: Callable[..., Tables]
+    reply_to: ReplyTo[Done] | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Adopt:
+    """The master's answer for one kind."""
+
+    kind: Kind
+    answer: Any
+
+
+@attrs.frozen(kw_only=True)
+class AnotherMaster:
+    """What the next `Adopt` brings is of another master, or of one that was started again."""
+
+
+@attrs.frozen
+class _Write:
+    """Time to write what is due."""
+
+
+Message: TypeAlias = Change | Adopt | AnotherMaster
+_Inbox: TypeAlias = Message | _Write
+
+
+@attrs.define(kw_only=True)
+class MetadataKeeper(Actor[_Inbox]):
+    """See the module's text.
+
+    Attributes:
+        folder: of the files, absolute.
+        owner: node and group, for people.
+        is_master: whether this node is the group's master.
+    """
+
+    mailbox = MailboxSpec(capacity=256)
+    env: Env
+    folder: str
+    owner: str
+    view: MetadataView
+    is_master: bool
+    _files: ConfigFolder = attrs.field(init=False)
+    _due: dict[Kind, None] = attrs.field(init=False, factory=dict)  # to be written, in order
+    _refused: set[Kind] = attrs.field(init=False, factory=set)  # of these it was said
+    _is_planned: bool = attrs.field(init=False, default=False)
+
+    async def on_start(self) -> None:
+        self._files = ConfigFolder(self.env.disk, self.folder, self.owner)
+        tables = self._files.read()
+        self.ctx.emit(
+            events.MetadataRead(
+                topics=len(tables.topics.topic_config_table),
+                groups=len(tables.groups.subscription_group_table),
+                offsets=len(tables.consumer_offsets.offset_table),
+            )
+        )
+        self.view.boot_ms = self.env.wall_clock_ms()
+        self._publish(tables, core.as_master(tables) if self.is_master else tables)
+        self._plan_write()
+
+    async def handle(self, message: _Inbox) -> None:
+        match message:
+            case Change():
+                await self._change(message)
+            case Adopt():
+                self._adopt(message)
+            case AnotherMaster():
+                self.view.tables = core.another_master(self.view.tables)
+            case _Write():
+                self._is_planned = False
+                await self._write_due()
+            case _:
+                assert_never(message)
+
+    async def on_stop(self, reason: StopReason) -> None:
+        """What is due is written, unless the actor failed."""
+        try:
+            if reason in (StopReason.SHUTDOWN, StopReason.NORMAL):
+                await self._write_due()
+        finally:
+            self._files.close()
+
+    async def _change(self, change: Change) -> None:
+        old = self.view.tables
+        new = change.make(old, now_ms=self.env.wall_clock_ms())
+        changed = core.changed_kinds(old, new)
+        if change.reply_to is not None:
+            try:
+                for kind in changed:
+                    await self._write(kind, new)
+            except OSError as error:
+                self._due.update(dict.fromkeys(changed))  # some files may have the new content
+                self._plan_write()
+                change.reply_to.fail(error)
+                return
+        self._publish(old, new)
+        if change.reply_to is not None:
+            for kind in changed:
+                self._due.pop(kind, None)
+            change.reply_to.send(Done())
+        self._plan_write()
+
+    def _adopt(self, message: Adopt) -> None:
+        old, kind = self.view.tables, message.kind
+        new = core.adopt(old, kind, message.answer)
+        for changed in core.changed_kinds(old, new):
+            before, after = getattr(old, changed.name), getattr(new, changed.name)
+            version = getattr(after, "data_version", None)
+            self.ctx.emit(
+                events.MetadataAdopted(
+                    table=changed.name,
+                    counter=version.counter if version is not None else 0,
+                    timestamp=version.timestamp if version is not None else 0,
+                    rows=len(core.rows_of(after)),
+                    removed=len(core.rows_of(before).keys() - core.rows_of(after).keys()),
+                )
+            )
+        self._publish(old, new)
+        self._plan_write()
+
+    def _publish(self, old: Tables, new: Tables) -> None:
+        changed = core.changed_kinds(old, new)
+        if changed or new is not self.view.tables:
+            self._due.update(dict.fromkeys(changed))
+            self.view.publish(new)
+
+    def _plan_write(self, within_s: float = WRITE_WITHIN_S) -> None:
+        if self._due and not self._is_planned:
+            self._is_planned = True
+            self.ctx.timers.start("write", within_s, _Write())
+
+    async def _write_due(self) -> None:
+        """Each by itself: one that finds no room keeps no other from the disk."""
+        failed = False
+        for kind in tuple(self._due):
+            try:
+                await self._write(kind, self.view.tables)
+            except OSError:
+                failed = True
+            else:
+                del self._due[kind]
+        if failed:
+            self._plan_write(ROOM_PAUSE_S)
+
+    async def _write(self, kind: Kind, tables: Tables) -> None:
+        try:
+            await self._files.write(kind, getattr(tables, kind.name))
+        except OSError as error:
+            if kind not in self._refused:
+                self._refused.add(kind)
+                reason = why_failed(self.env.disk, self.folder, error)
+                self.ctx.emit(events.MetadataNotWritten(table=kind.name, reason=reason))
+                text = "%s: %s/%s keeps its old content: %s"
+                _LOGGER.warning(text, self.owner, self.folder, kind.file, reason)
+            raise
+        self._refused.discard(kind)

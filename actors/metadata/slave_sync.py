@@ -1,0 +1,235 @@
+"""SlaveSync copies a master's metadata to a slave, by the requests of upstream's slaves.
+
+Upstream: apache/rocketmq, broker/.../slave/SlaveSynchronize.java and BrokerController.java, 4.9.7
+and 5.3.3; classic-ha.md 5.1 and 5.2.
+
+A round asks for each kind, one after the other, and the timer's checkpoint is asked for between
+rounds, too. What fails is said once and asked for again in the next round, and keeps nothing else
+from being taken. A round begins and ends with the question when the master was started
+(GET_BROKER_RUNTIME_INFO): the offsets of consumers are taken at its end, and only if it was the
+same run at both ends of this round and of the one before may they have gone back.
+
+Messages: none but its own. It sends Adopt and AnotherMaster to the keeper. A restart begins with a
+round, as after the start.
+
+Differs: the first round is at once, and the next ones every ROUND_S, whatever the master's version;
+4.x waits 3 s and then has the same pace, 5.x has 60 s. A kind that a master does not know is not
+asked for again while that master runs. If there is no answer at the port for topics, which is
+listenPort - 2, the next question for them goes to listenPort.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import Any, Final, TypeAlias, assert_never
+
+import attrs
+
+from actors.env.protocols import Address
+from actors.metadata import keeper
+from actors.metadata.core import kinds
+from actors.metadata.core.kinds import Kind
+from actors.metadata.view import BOOT_KEY, MetadataView
+from actors.remoting import client
+from actors.runtime import Actor, ActorError, ActorRef, MailboxSpec
+from wire.broker.codes import RequestCode, ResponseCode
+from wire.broker.routes import decode_kv_table
+from wire.errors import RemoteProtocolError
+from wire.remoting.frame import Frame
+
+ROUND_S: Final = 10.0
+"""From the beginning of a round to the next one. Upstream: 10 s (4.x), 60 s (5.x)."""
+CHECKPOINT_S: Final = 3.0
+"""From one question for the timer's checkpoint to the next one. Upstream: 3 s (5.x)."""
+TIMEOUT_S: Final = 3.0
+"""How long an answer may take. Upstream: a constant in BrokerOuterAPI, 3000 ms."""
+VIP_BELOW: Final = 2
+"""Upstream: MixAll.brokerVIPChannel; by how much its port is below listenPort."""
+_OFTEN_MISSING: Final = (kinds.REQUEST_MODES, kinds.TIMER_METRICS, kinds.TIMER_CHECKPOINT)
+"""A 4.x master does not know them, and one without a timer wheel has no answer for the last two."""
+_ASKED: Final = tuple(kind for kind in kinds.KINDS if kind.code is not None)
+_LOGGER = logging.getLogger("triolog.metadata")
+
+
+@attrs.frozen
+class _Round:
+    """Time for a round."""
+
+
+@attrs.frozen
+class _Checkpoint:
+    """Time to ask for the timer's checkpoint."""
+
+
+@attrs.frozen
+class _Heard:
+    """The answer to the question under way, or why there is none."""
+
+    outcome: Frame | Exception
+
+
+_Inbox: TypeAlias = _Round | _Checkpoint | _Heard
+
+
+@attrs.frozen
+class _Boot:
+    """The question when the master was started.
+
+    Attributes:
+        ends: whether it ends a round.
+    """
+
+    ends: bool
+    name = "runtime_info"
+    code = RequestCode.GET_BROKER_RUNTIME_INFO
+    is_vip = False
+
+
+_Question: TypeAlias = Kind | _Boot
+
+
+@attrs.define(kw_only=True)
+class SlaveSync(Actor[_Inbox]):
+    """See the module's text.
+
+    Attributes:
+        owner: node and group, for people.
+        master: where the master's broker listens.
+    """
+
+    mailbox = MailboxSpec(capacity=16)
+    owner: str
+    master: Address
+    client: ActorRef[client.Call]
+    keeper: ActorRef[keeper.Message]
+    view: MetadataView
+    _waiting: deque[_Question] = attrs.field(init=False, factory=deque)
+    _asked: _Question | None = attrs.field(init=False, default=None)
+    _unknown: set[_Question] = attrs.field(init=False, factory=set)  # to the master that runs
+    _failed: set[str] = attrs.field(init=False, factory=set)  # questions of which that was said
+    _is_vip_silent: bool = attrs.field(init=False, default=False)
+    _boot: str = attrs.field(init=False, default="")  # of the last round; "": it is not known
+    _first_boot: str = attrs.field(init=False, default="")  # at the beginning of this round
+    _offsets: Any = attrs.field(init=False, default=None)  # answered in this round
+    _bodies: dict[Kind, bytes] = attrs.field(init=False, factory=dict)  # that were taken
+
+    async def on_start(self) -> None:
+        self._begin()
+        self.ctx.timers.start("checkpoint", CHECKPOINT_S, _Checkpoint())
+
+    async def handle(self, message: _Inbox) -> None:
+        match message:
+            case _Round():
+                self._begin()
+            case _Checkpoint():
+                self.ctx.timers.start("checkpoint", CHECKPOINT_S, message)
+                if kinds.TIMER_CHECKPOINT not in self._waiting:
+                    self._waiting.appendleft(kinds.TIMER_CHECKPOINT)
+                    self._ask_next()
+            case _Heard(outcome=outcome):
+                asked, self._asked = self._asked, None
+                assert asked is not None  # OneQuestionAtATime
+                await self._take(asked, outcome)
+                self._ask_next()
+            case _:
+                assert_never(message)
+
+    def _begin(self) -> None:
+        """A round that is still under way goes on, and is this one, too."""
+        self.ctx.timers.start("round", ROUND_S, _Round())
+        if not any(isinstance(question, _Boot) for question in self._waiting):
+            self._waiting.extend((_Boot(ends=False), *_ASKED, _Boot(ends=True)))
+        self._ask_next()
+
+    def _ask_next(self) -> None:
+        if self._asked is not None:
+            return
+        while self._waiting:
+            question = self._waiting.popleft()
+            if question not in self._unknown:
+                self._ask(question)
+                return
+
+    def _ask(self, question: _Question) -> None:
+        self._asked = question
+        is_vip = question.is_vip and not self._is_vip_silent
+        port = self.master.port - VIP_BELOW if is_vip else self.master.port
+        code = question.code
+        assert code is not None  # OnlyWhatHasACode
+        self.ctx.ask_later(
+            self.client,
+            Frame,
+            lambda reply_to: client.Call(
+                address=Address(self.master.host, port),
+                code=code,
+                timeout_s=TIMEOUT_S,
+                reply_to=reply_to,
+            ),
+            timeout_s=2 * TIMEOUT_S,
+            on_reply=_Heard,
+        )
+
+    async def _take(self, question: _Question, outcome: Frame | Exception) -> None:
+        reason, boot = self._why_not(question, outcome), ""
+        try:
+            if not reason and isinstance(question, Kind):
+                await self._take_kind(question, _body(outcome))
+            elif not reason:
+                boot = _boot_of(_body(outcome))
+        except RemoteProtocolError as error:
+            reason = str(error)
+        if isinstance(question, _Boot):
+            await self._take_boot(question, boot)
+        self.view.heard(question.name, self.ctx.now_s(), reason)
+        if not reason:
+            self._failed.discard(question.name)
+        elif question.name not in self._failed and question not in _OFTEN_MISSING:
+            self._failed.add(question.name)
+            text = "%s: %s of master %s: %s; asked for again"
+            _LOGGER.warning(text, self.owner, question.name, self.master, reason)
+
+    def _why_not(self, question: _Question, outcome: Frame | Exception) -> str:
+        if isinstance(outcome, ActorError):
+            return str(outcome)
+        if isinstance(outcome, Exception):
+            self._is_vip_silent = question.is_vip and not self._is_vip_silent
+            return str(outcome)
+        code = outcome.header.code
+        if code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED and isinstance(question, Kind):
+            self._unknown.add(question)
+        return "" if code == ResponseCode.SUCCESS else f"code {code}: {outcome.header.remark}"
+
+    async def _take_boot(self, question: _Boot, boot: str) -> None:
+        if not question.ends:
+            self._first_boot = boot
+            if boot != self._boot:
+                self._bodies.clear()
+                self._unknown.clear()
+            return
+        if not boot or boot != self._boot:
+            self._boot = boot if boot == self._first_boot else ""
+            await self.keeper.tell(keeper.AnotherMaster())
+        if self._offsets is not None:
+            await self.keeper.tell(keeper.Adopt(kind=kinds.CONSUMER_OFFSETS, answer=self._offsets))
+            self._offsets = None
+
+    async def _take_kind(self, kind: Kind, body: bytes) -> None:
+        if self._bodies.get(kind) == body:
+            return
+        answer = kind.decode(body)
+        if kind is kinds.CONSUMER_OFFSETS:
+            self._offsets = answer
+        else:
+            await self.keeper.tell(keeper.Adopt(kind=kind, answer=answer))
+        self._bodies[kind] = body
+
+
+def _body(outcome: Frame | Exception) -> bytes:
+    assert isinstance(outcome, Frame)
+    return outcome.body
+
+
+def _boot_of(body: bytes) -> str:
+    """When the master was started, as it says so. Raises: RemoteProtocolError."""
+    return decode_kv_table(body).get(BOOT_KEY, "")

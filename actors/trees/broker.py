@@ -1,0 +1,99 @@
+"""The part of a classic group's tree that makes a node a broker for others: its metadata, and the
+port where slaves and operators ask for it.
+
+- metadata: owns the tables, on the master and on slaves
+- on a slave remoting_client and metadata_sync, which copy the master's
+- broker: the servers at listenPort and at listenPort - 2, each with `connections` and `accept`
+
+They come last in the group's tree, so no crash of theirs touches replication.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from functools import partial
+from typing import Final
+
+from actors.env import Address
+from actors.metadata.answers import MetadataAnswers
+from actors.metadata.keeper import MetadataKeeper
+from actors.metadata.slave_sync import VIP_BELOW, SlaveSync
+from actors.remoting.client import RemotingClient
+from actors.remoting.requests import Processors, plain
+from actors.remoting.server import SLOTS_KEPT, ServerSettings, rpc_server
+from actors.runtime import Backoff, ChildSpec, SupervisorSpec
+from actors.trees.group_setup import GroupSetup
+
+CONNECTIONS_MAX: Final = SLOTS_KEPT + 64
+"""At each of the two ports: a dozen of slaves, name servers' probes, and operators' tools."""
+BROKER_BACKOFF: Final = Backoff(first_s=1.0, max_s=30.0)
+
+
+def broker_children(setup: GroupSetup) -> tuple[ChildSpec, ...]:
+    """None if the group has no `broker_port`."""
+    group = setup.group
+    if group.broker_port is None:
+        return ()
+    return (
+        ChildSpec(
+            name="metadata",
+            start=partial(
+                MetadataKeeper,
+                env=setup.env,
+                folder=setup.layout.config,
+                owner=f"{setup.node}/{group.name}",
+                view=setup.metadata,
+                is_master=group.master == setup.node,
+            ),
+            backoff=BROKER_BACKOFF,
+        ),
+        *(() if group.master == setup.node else _copying(setup, group.broker_port)),
+        ChildSpec(name="broker", start=_servers(setup, group.broker_port)),
+    )
+
+
+def _copying(setup: GroupSetup, port: int) -> tuple[ChildSpec, ...]:
+    """What copies the master's tables."""
+    group, paths = setup.group, setup.paths
+    sync = partial(
+        SlaveSync,
+        owner=f"{setup.node}/{group.name}",
+        master=Address(setup.address_of(group.master), port),
+        client=setup.registry.ref(paths.remoting_client),
+        keeper=setup.registry.ref(paths.metadata),
+        view=setup.metadata,
+    )
+    client = partial(
+        RemotingClient, network=setup.env.network, local_host=setup.address_of(setup.node)
+    )
+    return (
+        ChildSpec(name="remoting_client", start=client),
+        ChildSpec(name="metadata_sync", start=sync, backoff=BROKER_BACKOFF),
+    )
+
+
+def _servers(setup: GroupSetup, port: int) -> SupervisorSpec:
+    group = setup.group
+    hosts = frozenset((*map(setup.address_of, group.members), *group.broker_peers))
+    session = plain(Processors(MetadataAnswers(setup.metadata).processors).serve)
+
+    def server(at: int) -> SupervisorSpec:
+        return rpc_server(
+            ServerSettings(
+                network=setup.env.network,
+                host=setup.address_of(setup.node),
+                port=at,
+                where=f"groups.{group.name}.broker_port",
+                may_connect=lambda host: host in hosts or ipaddress.ip_address(host).is_loopback,
+                session=session,
+                next_connection=setup.connections.__next__,
+                connections_max=CONNECTIONS_MAX,
+            )
+        )
+
+    return SupervisorSpec(
+        children=(
+            ChildSpec(name="port", start=server(port)),
+            ChildSpec(name="vip_port", start=server(port - VIP_BELOW)),
+        )
+    )

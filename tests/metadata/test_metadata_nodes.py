@@ -1,0 +1,156 @@
+"""Nodes with metadata in a simulated world: what a master changes, and its slaves have."""
+
+from __future__ import annotations
+
+import errno
+from functools import partial
+from typing import Any
+
+import pytest
+import trio
+from metadata_kit import FOLDER, MetadataCluster, until
+
+from actors.metadata.config_folder import ConfigFolder
+from actors.metadata.core import kinds
+from actors.metadata.core.changes import put_group, put_topic, remove_topic, set_offsets
+from actors.metadata.core.kinds import Kind
+from actors.metadata.core.tables import Tables
+from actors.metadata.keeper import WRITE_WITHIN_S
+from actors.sim.world import open_world
+from actors.storage.files.room import NoRoom
+from wire.broker.metadata import SubscriptionGroupConfig
+from wire.broker.topics import TopicConfig
+
+LONG_S = 3600.0
+
+
+def topic(name: str, perm: int = 6) -> partial[Tables]:
+    return partial(put_topic, config=TopicConfig(topic_name=name, perm=perm))
+
+
+def offset(key: str, *offsets: int) -> partial[Tables]:
+    return partial(set_offsets, offsets={key: dict(enumerate(offsets))})
+
+
+GROUP = partial(put_group, config=SubscriptionGroupConfig(group_name="g"))
+
+
+def on_disk(nodes: MetadataCluster, name: str) -> Tables:
+    return ConfigFolder(nodes.world.node(name).disk, FOLDER.format(name), name).read()
+
+
+@pytest.mark.checklist(49, 52)
+async def test_slaves_get_every_kind(autojump_clock: object) -> None:
+    async with open_world(1) as world:
+        nodes = MetadataCluster(world)
+        await nodes.start("n0")
+        for change in (topic("a"), topic("b"), GROUP, offset("a@g", 4, 5)):
+            await nodes.change(change)
+        await nodes.start("n1", "n2")
+        await nodes.until_equal(within_s=1.0)
+        assert nodes.topics("n1") == {"a", "b"}
+        await nodes.change(partial(remove_topic, topic="a"))
+        await nodes.change(offset("b@g", 1))
+        await nodes.until_equal()
+        assert nodes.offsets("n2") == {"b@g": {0: 1}}
+        await trio.sleep(2 * WRITE_WITHIN_S)
+        assert on_disk(nodes, "n1").topics == nodes.tables("n0").topics
+        assert on_disk(nodes, "n2").consumer_offsets == nodes.tables("n0").consumer_offsets
+
+
+async def test_a_change_that_was_answered_survives_a_power_loss(autojump_clock: object) -> None:
+    async with open_world(2) as world:
+        nodes = MetadataCluster(world)
+        await nodes.start("n0")
+        for number in range(5):
+            await nodes.change(topic(f"t{number}"))
+            await nodes.note(offset("t0@g", number))
+            await world.power_loss("n0")
+            await nodes.start("n0")
+            assert nodes.topics("n0") == {f"t{each}" for each in range(number + 1)}
+
+
+async def test_what_nobody_waits_for_is_written_soon_and_at_an_ordered_stop(
+    autojump_clock: object,
+) -> None:
+    async with open_world(3) as world:
+        nodes = MetadataCluster(world)
+        await nodes.start("n0")
+        await nodes.note(offset("a@g", 1))
+        await until(lambda: nodes.offsets("n0") == {"a@g": {0: 1}}, within_s=0.1)
+        await trio.sleep(2 * WRITE_WITHIN_S)
+        await world.kill_node("n0")
+        assert on_disk(nodes, "n0").consumer_offsets.offset_table == {"a@g": {0: 1}}
+        await nodes.start("n0")
+        await nodes.note(offset("a@g", 2))
+        await nodes.systems["n0"].stop()
+        assert on_disk(nodes, "n0").consumer_offsets.offset_table == {"a@g": {0: 2}}
+
+
+async def test_a_full_disk_refuses_changes_and_takes_what_is_adopted_later(
+    autojump_clock: object,
+) -> None:
+    async with open_world(4) as world:
+        nodes = MetadataCluster(world)
+        await nodes.start("n0", "n1")
+        await nodes.change(topic("a"))
+        await nodes.until_equal()
+        await trio.sleep(2 * WRITE_WITHIN_S)
+        for name in ("n0", "n1"):
+            world.node(name).disk.faults.use_up_inodes(30.0)
+        with pytest.raises(NoRoom):
+            await nodes.change(topic("b"))
+        assert nodes.topics("n0") == {"a"}, "as if it had not been asked for"
+        await nodes.note(topic("c"))
+        await until(lambda: nodes.topics("n1") == {"a", "c"})
+        assert set(on_disk(nodes, "n1").topics.topic_config_table) == {"a"}
+        await trio.sleep(60.0)
+        for name in ("n0", "n1"):
+            assert set(on_disk(nodes, name).topics.topic_config_table) == {"a", "c"}
+
+
+async def test_a_slave_that_becomes_master_goes_on_with_the_tables(autojump_clock: object) -> None:
+    async with open_world(5) as world:
+        nodes = MetadataCluster(world)
+        await nodes.start()
+        await nodes.change(topic("a"))
+        await nodes.change(offset("a@g", 7))
+        await nodes.until_equal()
+        await trio.sleep(2 * WRITE_WITHIN_S)
+        for name in nodes.systems:
+            await world.kill_node(name)
+        nodes.master = "n1"
+        await nodes.start()
+        await nodes.change(topic("b"))
+        await nodes.until_equal()
+        assert nodes.topics("n0") == {"a", "b"}
+        assert nodes.offsets("n0") == {"a@g": {0: 7}}
+        version = nodes.tables("n0").topics.data_version
+        assert version.counter == 2
+
+
+async def test_a_change_that_fails_half_way_leaves_no_half_behind(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A topic that is removed takes offsets with it, and their file finds no room."""
+    write = ConfigFolder.write
+
+    async def no_room(self: ConfigFolder, kind: Kind, value: Any) -> None:
+        if kind is kinds.CONSUMER_OFFSETS:
+            raise NoRoom(errno.ENOSPC, "no room")
+        await write(self, kind, value)
+
+    async with open_world(6) as world:
+        nodes = MetadataCluster(world)
+        await nodes.start("n0")
+        await nodes.change(topic("a"))
+        await nodes.change(offset("a@g", 1))
+        with monkeypatch.context() as patch:
+            patch.setattr(ConfigFolder, "write", no_room)
+            with pytest.raises(NoRoom):
+                await nodes.change(partial(remove_topic, topic="a"))
+        await trio.sleep(2 * WRITE_WITHIN_S)
+        await world.kill_node("n0")
+        found = on_disk(nodes, "n0")
+        assert set(found.topics.topic_config_table) == {"a"}
+        assert found.consumer_offsets.offset_table == {"a@g": {0: 1}}
