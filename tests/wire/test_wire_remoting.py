@@ -225,7 +225,8 @@ BINARY = struct.Struct(">hbhiii")
         (raw_frame(b'{"code":null}'), "Header: Expected `int`, got `null`"),
         (raw_frame(b'{"code":4294967296}'), "Header: Expected `int` <= 2147483647"),
         (raw_frame(b'{"opaque":12345678901234567890}'), "Header: Expected `int` <= 2147483647"),
-        (raw_frame(b'{"extFields":{"a":1}}'), "Header: Expected `str`"),
+        (raw_frame(b'{"extFields":["a"]}'), "Header: Expected `object`"),
+        (raw_frame(b'{"extFields":{"a":tru}}'), "Header: "),
         (raw_frame(b'{"extFields":' + b"[" * 9000), "Header: "),
         (raw_frame(b'{"remark":"\xff"}'), "Header: "),
         (raw_frame(b"", kind=1), "binary header of 0 bytes"),
@@ -259,6 +260,18 @@ def test_a_careless_header_is_read_and_reported() -> None:
     data = raw_frame(b'{"CODE":"51004","language":3,"opaque":"7","future":{}}', b"body")
     (frame,) = read_frames([data])
     assert frame == Frame(Header(code=51004, opaque=7), b"body", True)
+
+
+def test_ext_fields_that_are_no_text_are_text_of_what_they_are() -> None:
+    """As fastjson reads them: clients in JavaScript send numbers and booleans."""
+    said = b'{"extFields":{"a":1,"b":true,"c":null,"d":"x","e": -1.5e3 ,"f":{"g": [1]}}}'
+    (frame,) = read_frames([raw_frame(said)])
+    text = {"a": "1", "b": "true", "d": "x", "e": "-1.5e3", "f": '{"g": [1]}'}
+    assert (frame.header.ext_fields, frame.loose) == (text, True)
+    (frame,) = read_frames([raw_frame(b'{"extFields": null}')])
+    assert (frame.header.ext_fields, frame.loose) == (None, False)
+    (frame,) = read_frames([raw_frame(b'{"extFields":{"a":"1"},"more":1}')])
+    assert (frame.header.ext_fields, frame.loose) == ({"a": "1"}, False)
 
 
 def test_languages_nobody_knows_are_none() -> None:

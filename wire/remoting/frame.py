@@ -1,4 +1,4 @@
-"""RocketMQ's remoting frames: how requests and replies lie on a DLedger connection.
+"""RocketMQ's remoting frames: how requests and replies lie on a connection.
 
 Upstream: apache/rocketmq, remoting/.../protocol/RemotingCommand.java, RocketMQSerializable.java,
 LanguageCode.java, netty/NettyDecoder.java, 4.9.4.
@@ -11,11 +11,11 @@ Frame:
 | 4      | 1         | byte  | encoding     | of the header: SerializeType  | 0, 1            |
 | 5      | 3         | int24 | headerLength | H                             | 1 .. L - 4      |
 | 8      | H         | raw   | header       | `wire.remoting.header`        |                 |
-| 8+H    | L - 4 - H | raw   | body         | JSON, see `wire.dledger.rpc`  |                 |
+| 8+H    | L - 4 - H | raw   | body         | what the code says, or none   |                 |
 
-**JSON headers only** on DLedger's ports: every DLedger code is above 32767, which the binary
-header's short does not hold. 51004 arrives as -14532, and finds nobody who serves it, here as in
-Java; to encode it is refused.
+**JSON headers only** at DLedger's ports (`wire.dledger.rpc`): every code there is above 32767,
+which the binary header's short does not hold. 51004 arrives as -14532, and finds nobody who serves
+it, here as in Java; to encode it is refused.
 
 Java writes JSON keys in alphabetical order and leaves out null; so does this. Its own failures are
 replies with a REMOTING_... code, a remark and no body; DLedger's replies have REPLY_CODE whatever
@@ -25,7 +25,6 @@ Differs:
 - Bytes behind the binary header's last field, and negative lengths in it, are refused; upstream
   ignores them.
 - A missing opaque is 0, for which upstream invents a number, and a missing language PYTHON.
-- An extField that is not text is refused; upstream makes it text.
 """
 
 from __future__ import annotations

@@ -9,13 +9,15 @@ Accepted like fastjson 1.2.69 (tried with the Java classes, `tests/golden/dledge
 - keys without regard to case, "_" and "-"; of two spellings of one key the first counts;
 - numbers in quotes; integers written as floats (1.0, 1e3);
 - for an enum its name without regard to case, or its ordinal; an unknown name is null;
+- numbers, booleans, lists and objects for a text by name (extFields, which clients in JavaScript
+  fill so), as they are written; null there is a missing one;
 - unknown keys are skipped, and so are those in the class's UNREAD, whatever their values are;
   missing ones have their default; null is read as an absent string, object or byte array.
 
 Differs, each time by refusing what Java reads silently as something else:
 
 - null, "" and "null" for a number or a list: Java keeps the default.
-- A fraction (1.7): Java cuts it. A number for a string: Java makes it text.
+- A fraction (1.7): Java cuts it. A number for any other string: Java makes it text.
 - Base64 without padding, with "-", "_" or blanks: Java decodes other bytes.
 - Arrays for objects and the reverse, an empty body: Java makes an empty or null object.
 - What is no JSON: single quotes, comments, keys without quotes. Leading zeros in a quoted number.
@@ -148,6 +150,8 @@ def _rule(hint: Any) -> _Rule | None:
     """What to do with a value of this type; None: leave it to the typed reading."""
     if isinstance(hint, types.UnionType):  # with None: the only unions here
         (hint,) = [each for each in hint.__args__ if each is not types.NoneType]
+    if hint == dict[str, str]:
+        return _or_null(_texts)
     if typing.get_origin(hint) is tuple:
         element = _rule(typing.get_args(hint)[0])
         return None if element is None else _list_rule(element)
@@ -160,6 +164,20 @@ def _rule(hint: Any) -> _Rule | None:
 
 def _or_null(rule: _Rule) -> _Rule:
     return lambda raw: (raw, False) if bytes(raw).strip() == b"null" else rule(raw)
+
+
+def _texts(raw: Raw) -> tuple[Raw, bool]:
+    found: dict[str, Raw] = {}
+    loose = False
+    for key, value in _OBJECT.decode(raw).items():
+        text = bytes(value).strip()
+        if not text.startswith(b'"'):
+            loose = True
+            if text == b"null":
+                continue
+            value = Raw(_encode(text.decode()))
+        found[key] = value
+    return Raw(_encode(found)), loose
 
 
 def _list_rule(element: _Rule) -> _Rule:
