@@ -137,6 +137,8 @@ CONSUME_QUEUE = Within(CONSUME_QUEUE_UNIT_BYTES, 1_000_000_000, CONSUME_QUEUE_UN
 INDEX_COUNT = Within(2, 100_000_000)
 """Units of 20 bytes in one mapped file: Java's int size ends a little above this."""
 MESSAGE = Within(1, 64 << 20)
+PAGES = Within(0, 1 << 20)
+"""Pages of 4 KiB that may wait for a sync: 4 GiB of them."""
 PENDING = Within(64 << 10, 16 << 30)
 RATE = Within(0, 1 << 40)
 RATE_RECORDS = Within(0, 100_000_000)

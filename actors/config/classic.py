@@ -21,6 +21,8 @@ AckPolicyName: TypeAlias = Literal["copies", "4.x", "5.x"]
 
 MIB = 1 << 20
 MESSAGE_BYTES_DEFAULT = 4 * MIB
+PAGE_BYTES = 4096
+"""Of a page that `flush_least_pages` counts. Upstream: MappedFile.OS_PAGE_SIZE."""
 _MASTER: Final = ConfiguredRole(name="master", listens=True, appends=True, receives=False)
 _SLAVE: Final = ConfiguredRole(name="slave", listens=False, appends=False, receives=True)
 
@@ -117,6 +119,11 @@ class ClassicGroup:
             or half a segment.
         flush_interval_s: how often a `written` group syncs behind the answers. Upstream:
             flushIntervalCommitLog, 500 ms.
+        flush_least_pages: of a `written` group: while fewer pages of 4 KiB are not synced, they
+            wait for `flush_thorough_interval_s`; 0: they do not. Upstream:
+            flushCommitLogLeastPages, 4.
+        flush_thorough_interval_s: how long they wait. Upstream: flushCommitLogThoroughInterval,
+            10000 ms.
         check_crc_on_recover: check each record's CRC at start. Upstream: checkCRCOnRecover, true.
         file_reserved_time_h: age at which a full segment expires. Upstream: fileReservedTime, 72 h.
         delete_when_hours: local hours in which expired segments are deleted. Upstream: deleteWhen,
@@ -182,6 +189,8 @@ class ClassicGroup:
         validator=bounds.MESSAGE,
     )
     flush_interval_s: float = attrs.field(default=0.5, validator=INTERVAL)
+    flush_least_pages: int = attrs.field(default=0, validator=bounds.PAGES)
+    flush_thorough_interval_s: float = attrs.field(default=10.0, validator=INTERVAL)
     check_crc_on_recover: bool = True
 
     file_reserved_time_h: int = attrs.field(default=72, validator=bounds.HOURS)
@@ -254,6 +263,11 @@ class ClassicGroup:
     def role_of(self, node: str) -> ConfiguredRole:
         """Master or slave by the cluster file: only a master listens, for slaves."""
         return _MASTER if node == self.master else _SLAVE
+
+    @property
+    def flush_least_bytes(self) -> int:
+        """While less than this is not synced, it waits for `flush_thorough_interval_s`."""
+        return self.flush_least_pages * PAGE_BYTES
 
     @property
     def strict_sync(self) -> bool:

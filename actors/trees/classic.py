@@ -196,6 +196,8 @@ def _storage(setup: GroupSetup, *, is_master: bool) -> ChildSpec:
         store=registry.ref(paths.store),
         interval_s=interval_s,
         upstream=setup.group.compat is not None,
+        least_bytes=setup.group.flush_least_bytes,
+        thorough_s=setup.group.flush_thorough_interval_s,
     )
     store = partial(
         Store,

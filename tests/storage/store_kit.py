@@ -211,6 +211,8 @@ def tree(
             disk=env.disk,
             store=registry.ref("/n0/storage/store"),
             interval_s=0.0 if kit.group.durability == "synced" else kit.group.flush_interval_s,
+            least_bytes=kit.group.flush_least_bytes,
+            thorough_s=kit.group.flush_thorough_interval_s,
         ),
         partial(
             Store,

@@ -79,6 +79,27 @@ async def test_a_written_group_syncs_at_its_interval(autojump_clock: Any) -> Non
         )
 
 
+async def test_few_pages_of_a_written_group_wait_longer(autojump_clock: Any) -> None:
+    """As flushCommitLogLeastPages and flushCommitLogThoroughInterval have it."""
+    keys = {"flush_interval_s": 2.0, "flush_least_pages": 4, "flush_thorough_interval_s": 30.0}
+    async with running(sim_disk(), small_group(durability="written", **keys)) as kit:
+
+        async def synced_after_s(bodies: list[bytes]) -> float:
+            """How long it takes until the next sync has ended."""
+            began_s, count = trio.current_time(), len(kit.of(events.LogSynced))
+            for body in bodies:
+                await kit.append(body)
+            await until(lambda: len(kit.of(events.LogSynced)) > count)
+            return trio.current_time() - began_s
+
+        pages = [b"x" * 900] * 20
+        await synced_after_s([b"at once, as none was before"])
+        assert 29 <= await synced_after_s([b"few"]) <= 31
+        assert 1 <= await synced_after_s(pages) <= 3
+        await trio.sleep(3)
+        assert await synced_after_s(pages) <= 1
+
+
 async def test_the_synced_mark_is_on_the_disk_within_two_seconds(autojump_clock: Any) -> None:
     disk = sim_disk()
     async with running(disk) as kit:

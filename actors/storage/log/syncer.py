@@ -14,6 +14,7 @@ synced; the store restarts with it.
 
 from __future__ import annotations
 
+import math
 from typing import Final, TypeAlias, assert_never
 
 import attrs
@@ -122,6 +123,8 @@ class Syncer(Actor[_Inbox]):
 
     Attributes:
         interval_s: least time between two syncs; 0.0 syncs as soon as there is something.
+        least_bytes: while fewer bytes are not synced, they wait for `thorough_s` instead.
+        thorough_s: least time between two syncs of so few.
         upstream: whether a failed sync is only reported, and counts as done.
     """
 
@@ -130,10 +133,13 @@ class Syncer(Actor[_Inbox]):
     _store: ActorRef[SyncDone]
     interval_s: float
     upstream: bool = False
+    least_bytes: int = 0
+    thorough_s: float = 0.0
     _syncer: DiskSyncer = attrs.field(init=False)
     _offset_bytes: int = attrs.field(default=0, init=False)
     _paths: dict[str, None] = attrs.field(factory=dict, init=False)
-    _next_s: float = attrs.field(default=0.0, init=False)
+    _synced_bytes: int = attrs.field(default=0, init=False)
+    _began_s: float = attrs.field(default=-math.inf, init=False)
 
     async def on_start(self) -> None:
         self._syncer = self._disk.syncer()
@@ -155,8 +161,8 @@ class Syncer(Actor[_Inbox]):
                 case _:
                     assert_never(message)
         if self._paths:
-            if self.interval_s and not settles and self.ctx.now_s() < self._next_s:
-                self.ctx.timers.start_at("interval", self._next_s, _IntervalPassed())
+            if self.interval_s and not settles and self.ctx.now_s() < self._due_s():
+                self.ctx.timers.start_at("interval", self._due_s(), _IntervalPassed())
             else:
                 await self._sync()
         for settle in settles:
@@ -164,6 +170,11 @@ class Syncer(Actor[_Inbox]):
 
     async def on_stop(self, reason: StopReason) -> None:
         self._syncer.close()
+
+    def _due_s(self) -> float:
+        """When what is not synced may be, by how much it is."""
+        few = self._offset_bytes - self._synced_bytes < self.least_bytes
+        return self._began_s + max(self.interval_s, self.thorough_s if few else 0.0)
 
     async def _sync(self) -> None:
         """Sync, then report, so that nothing is called durable before it is."""
@@ -174,7 +185,7 @@ class Syncer(Actor[_Inbox]):
             await self._syncer.sync(paths)
         except OSError as error:
             self._failed(error, paths)
-        self._next_s = began_s + self.interval_s
+        self._began_s, self._synced_bytes = began_s, offset
         await self._store.tell(SyncDone(offset_bytes=offset))
 
     async def _sync_file(self, message: SyncFile) -> None:
