@@ -1,5 +1,7 @@
 """The cluster file: read strictly, checked completely, explained before anything starts.
 
+`brokerconf` makes one of RocketMQ's own properties files.
+
 Names for other rooms: `load`, `loads`, `validate`, the classes of `classic`, `dledger` and `model`,
 and `guarantee_of`.
 """

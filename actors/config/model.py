@@ -105,6 +105,8 @@ class ClusterConfig:
         events: the event log's settings.
         demo: the example's feed.
         path: the file this came from; "" for a configuration made by a program.
+        broker_files: the properties files it came from instead, all of them, `path` the first; see
+            `brokerconf`.
     """
 
     version: int = attrs.field(
@@ -122,6 +124,14 @@ class ClusterConfig:
     events: EventsConfig = attrs.field(factory=EventsConfig)
     demo: DemoConfig = attrs.field(factory=DemoConfig)
     path: str = ""
+    broker_files: tuple[str, ...] = ()
+
+    @property
+    def named_by(self) -> tuple[str, ...]:
+        """The words by which a command line names the files that this came from."""
+        if not self.broker_files:
+            return (self.path,)
+        return tuple(word for file in self.broker_files for word in ("--broker-conf", file))
 
     def node_dir(self, node: str) -> str:
         """The path of the node's own folder."""

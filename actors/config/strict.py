@@ -38,6 +38,8 @@ _KINDS: dict[type, str] = {
     str: "a string",
 }
 _MEMBERS = (MasterNode, MemberNode, SlaveNode)
+_ORIGIN = ("path", "broker_files")
+"""Of a configuration: where it came from, which no file says."""
 MODE_DEFAULT = "classic"
 """The mode of a group whose table does not name one."""
 _SELF_NAME = "name "
@@ -96,7 +98,7 @@ class _Strict:
             hook = hooks.get(field.name) or self._limited(field)
             # "master" in the file is the field master_node: attrs' alias is the key's name.
             name = field.alias if field.alias != field.name else None
-            hidden = cls is ClusterConfig and field.name == "path"
+            hidden = cls is ClusterConfig and field.name in _ORIGIN
             overrides[field.name] = override(struct_hook=hook, rename=name, omit=hidden or None)
         build = make_dict_structure_fn(cls, self.converter, **overrides)
         return lambda value, kind: build(_require_table(value), kind)
@@ -234,7 +236,7 @@ def _noted(error: Exception, parent: BaseException, key: KeyPath) -> list[Proble
 
 def _keys_of(cls: type[Any]) -> set[str]:
     is_group = any(kind.group is cls for kind in KINDS.values())
-    hidden = {"name"} if is_group else {"path"} if cls is ClusterConfig else set()
+    hidden = {"name"} if is_group else set(_ORIGIN) if cls is ClusterConfig else set()
     return {field.alias for field in attrs.fields(cls)} - hidden
 
 

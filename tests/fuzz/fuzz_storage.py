@@ -13,7 +13,17 @@ from fuzz_engine import Target
 from fuzz_wire import PROPS, files_of, record, records, repair_records
 
 from actors.cluster import feed_record
-from actors.config import ClassicGroup
+from actors.config import ClassicGroup, loads
+from actors.config.brokerconf import (
+    brokers,
+    conf,
+    files,
+    groups,
+    parse_broker_conf,
+    properties,
+    values,
+)
+from actors.config.brokerconf.keys import KEYS
 from actors.env import Env
 from actors.env.protocols import Disk
 from actors.errors import ConfigError, CorruptLog
@@ -353,6 +363,29 @@ _TOKENS = (b"\xda\xa3\x20\xa7", b"\xcb\xd4\x31\x94", b"\x7f" + b"\xff" * 7, b"\x
            b"\3" + b"\xff" * 7, b"\0" * 7 + b"\1", b"SCHEDULE_TOPIC_XXXX")  # fmt: skip
 
 
+def broker_properties(data: bytes) -> None:
+    """What is taken means the same as the cluster file that is made of it."""
+    try:
+        found = parse_broker_conf(data, "f")
+    except ConfigError as error:
+        if not all("\n" not in line and line.startswith("f") for line in error.problems):
+            raise AssertionError(error.problems) from error
+        raise
+    same = loads(found.toml, "/c.toml")
+    assert (same.groups, same.nodes) == (found.config.groups, found.config.nodes)
+    assert len(found.uses) == len({use.key for use in found.uses})
+
+
+_PROPERTIES = b"""# A broker\nbrokerName = broker-a\nbrokerId:1\nbrokerRole SLAVE
+haMasterAddress=192.0.2.1:10912\nbrokerIP1=192.0.2.2\nfileReservedTime=4\\\n  8
+deleteWhen=04;16\nstorePathRootDir=/s\\u00e4\nmappedFileSizeCommitLog=65536\n!\nx=\\t"""
+_OPTIONS = tuple(f"\n{name}=".encode() for name in KEYS) + tuple(
+    b"true false 0 1 127.0.0.1 SYNC_MASTER SYNC_FLUSH \\u \\\n : = # 9223372036854775808".split(
+        b" "
+    )
+)
+
+
 def targets() -> tuple[Target, ...]:
     """All of them."""
     log = (records(), record(0, props=PROPS) * 2)
@@ -370,6 +403,9 @@ def targets() -> tuple[Target, ...]:
                files=files_of(manifest), raises=(ConfigError,), tokens=_JSON, size_max=20_000),
         Target(name="feed record", run=feed_rows, seeds=(_FEED,), files=files_of(feed_record),
                raises=(ConfigError,), tokens=_JSON, size_max=20_000),
+        Target(name="broker properties", run=broker_properties, raises=(ConfigError,),
+               seeds=(_PROPERTIES, b"brokerName=a\nhaFlowControlEnable=true"), tokens=_OPTIONS,
+               files=files_of(properties, values, files, brokers, groups, conf)),
         Target(name="event line", run=event_line, seeds=tuple(_LINES), files=files_of(codec),
                raises=(EventFormatError,), tokens=_JSON, size_max=20_000),
         Target(name="event file", run=event_file, files=files_of(event_files, event_reader, codec),

@@ -1,0 +1,296 @@
+"""Files of brokers, alone and together, as a cluster: who is who, and what does not fit."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from brokerconf_kit import MASTER, SLAVE, conf_of, flat, problems_of
+
+from actors.config.brokerconf import in_properties, load_broker_conf, parse_broker_conf
+from actors.config.kinds import guarantee_of
+from actors.errors import ConfigError
+
+SYNC = {**MASTER, "brokerRole": "SYNC_MASTER"}
+
+
+@pytest.mark.checklist(56)
+def test_the_sample_keys_alone_make_a_pair() -> None:
+    """As upstream's 2m-2s-sync has them: no address, no port, no folder but that of each store."""
+    names = {"brokerClusterName": "DefaultCluster", "brokerName": "broker-a"}
+    both = {"deleteWhen": "04", "fileReservedTime": "48", "flushDiskType": "ASYNC_FLUSH"}
+    master = {**names, "brokerId": "0", **both, "brokerRole": "SYNC_MASTER"}
+    slave = {**names, "brokerId": "1", **both, "brokerRole": "SLAVE", "storePathRootDir": "/s"}
+    conf = conf_of(master, slave)
+    assert conf_of(slave, master).toml == conf.toml, "in any order"
+    group = conf.config.classic_groups["broker-a"]
+    assert (group.master, [each.node for each in group.slaves]) == ("broker-a-0", ["broker-a-1"])
+    assert (group.copies, group.durability, group.port) == (2, "written", 10912)
+    assert dict(conf.config.nodes) == {"broker-a-0": "127.0.0.1", "broker-a-1": "127.0.0.2"}
+    assert conf.config.data_dir == os.path.expanduser("~/store/triolog")
+    assert [store.root for store in conf.stores] == [os.path.expanduser("~/store"), "/s"]
+    assert conf.config.named_by == (
+        "--broker-conf", os.path.abspath("0.properties"),
+        "--broker-conf", os.path.abspath("1.properties"),
+    )  # fmt: skip
+
+
+def test_an_asynchronous_master_waits_for_nobody() -> None:
+    group = conf_of(MASTER, SLAVE).config.groups["broker-a"]
+    assert group.sure_copies == 1
+    assert guarantee_of(group).returns_when.startswith("the master has it")
+
+
+def test_masters_and_slaves_of_two_groups() -> None:
+    other = {"brokerName": "broker-b"}
+    conf = conf_of(
+        MASTER,
+        SLAVE,
+        {**MASTER, **other, "storePathRootDir": "/data/b"},
+        {**SLAVE, **other, "storePathRootDir": "/data/b-s"},
+    )
+    assert list(conf.config.groups) == ["broker-a", "broker-b"]
+    assert list(conf.config.nodes.values()) == [f"127.0.0.{n}" for n in (1, 2, 3, 4)]
+
+
+def test_a_slave_alone_follows_the_master_that_it_names() -> None:
+    conf = conf_of({**SLAVE, "haMasterAddress": "192.0.2.1:20912", "brokerIP1": "192.0.2.2"})
+    group = conf.config.classic_groups["broker-a"]
+    assert (group.master_node.kind, group.port) == ("java", 20912)
+    assert conf.config.python_nodes == ("broker-a-1",)
+    assert dict(conf.config.nodes) == {"broker-a-1": "192.0.2.2", "broker-a-0": "192.0.2.1"}
+    assert conf.config.data_dir == "/data/a-s/triolog"
+
+
+def test_a_master_alone_takes_the_slaves_that_it_names() -> None:
+    conf = conf_of({**SYNC, "brokerIP1": "192.0.2.1", "triolog.slaves": "192.0.2.2"})
+    group = conf.config.classic_groups["broker-a"]
+    assert group.copies == 2
+    assert conf.config.python_nodes == ("broker-a-0",)
+    assert [(slave.node, slave.kind) for slave in group.slaves] == [("broker-a-slave1", "java")]
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "localhost"])
+def test_one_loopback_address_for_a_pair_becomes_two(address: str) -> None:
+    conf = conf_of({**SYNC, "brokerIP1": address}, {**SLAVE, "brokerIP1": address})
+    assert dict(conf.config.nodes) == {"broker-a-0": "127.0.0.1", "broker-a-1": "127.0.0.2"}
+    (note,) = [note for note in conf.notes if "brokerIP1" in note]
+    assert note == (
+        "1.properties:6: key brokerIP1: 127.0.0.2 stands for it, as slaves are told apart by"
+        " addresses"
+    )
+
+
+def test_a_slave_that_names_its_masters_address_beside_its_file() -> None:
+    named = {**SLAVE, "haMasterAddress": "127.0.0.1:10912"}
+    assert flat(conf_of(MASTER, named))["nodes.broker-a-0"] == "127.0.0.1"
+    (line,) = problems_of(MASTER, {**SLAVE, "haMasterAddress": "127.0.0.1:1"})
+    assert line == (
+        "1.properties:6: key haMasterAddress: expected 127.0.0.1:10912, where 0.properties has it,"
+        ' found "127.0.0.1:1"'
+    )
+
+
+def test_no_slave_is_waited_for_only_where_the_file_says_so() -> None:
+    """RocketMQ 5's own default is 1 (T13): here it has to be said, and is answered with a line."""
+    assert conf_of(SYNC, SLAVE).config.groups["broker-a"].sure_copies == 2
+    assert conf_of({**SYNC, "totalReplicas": "2"}, SLAVE).config.groups["broker-a"].sure_copies == 2
+    conf = conf_of({**SYNC, "inSyncReplicas": "1"}, SLAVE)
+    assert conf.config.groups["broker-a"].sure_copies == 1
+    assert (
+        "0.properties:6: key inSyncReplicas: no append waits for a slave, as RocketMQ 5 does not by"
+        " default"
+    ) in conf.notes
+
+
+@pytest.mark.checklist(56)
+@pytest.mark.parametrize(
+    ("files", "line"),
+    [
+        (
+            [{**SLAVE, "brokerId": "0"}],
+            '0.properties:3: key brokerId: expected a slave\'s id, from 1 on, found "0"',
+        ),
+        (
+            [{"brokerRole": "SLAVE"}],
+            "0.properties: key brokerId: expected a slave's id, from 1 on, found nothing, which is"
+            " 0",
+        ),
+        (
+            [{**MASTER, "brokerId": "1"}],
+            '0.properties:3: key brokerId: expected 0, the id of masters (ASYNC_MASTER), found "1"',
+        ),
+        (
+            [{"brokerName": "a", "brokerId": "1"}],
+            "0.properties:2: key brokerId: expected 0, the id of masters (ASYNC_MASTER, as"
+            ' brokerRole is not given), found "1"',
+        ),
+        (
+            [{**SLAVE}],
+            "0.properties: key haMasterAddress: expected the address and port of a master, such as"
+            " 192.0.2.10:10912, or the master's file beside this one (--broker-conf), found"
+            " nothing",
+        ),
+        (
+            [SYNC],
+            "0.properties:4: key brokerRole: expected ASYNC_MASTER, or a slave beside it: its file"
+            ' too (--broker-conf), or triolog.slaves, found "SYNC_MASTER"',
+        ),
+        (
+            [{**SYNC, "flushDiskType": "SYNC_FLUSH", "triolog.slaves": "127.0.0.9"}],
+            "0.properties:6: key flushDiskType: expected ASYNC_FLUSH, or the slave's file too"
+            " (--broker-conf): one that another machine runs reports what it has not synced, which"
+            ' does not count, found "SYNC_FLUSH"',
+        ),
+        (
+            [MASTER, {**SLAVE, "mappedFileSizeCommitLog": "67108864"}],
+            "1.properties:6: key mappedFileSizeCommitLog: expected 1073741824, as 0.properties has"
+            ' it: files are copied as they are, found "67108864"',
+        ),
+        (
+            [MASTER, {**SLAVE, "brokerClusterName": "other"}],
+            "1.properties:1: key brokerClusterName: expected DefaultCluster, as 0.properties has"
+            ' it, found "other"',
+        ),
+        (
+            [MASTER, {**SLAVE, "storePathRootDir": "/data/a"}],
+            "1.properties:5: key storePathRootDir: expected another folder than that of"
+            ' 0.properties, found "/data/a"',
+        ),
+        (
+            [MASTER, {**SLAVE, "storePathCommitLog": "/data/a/commitlog"}],
+            "1.properties:5: key storePathRootDir: expected another folder than that of"
+            ' 0.properties, found "/data/a-s"',
+        ),
+        (
+            [MASTER, {**MASTER, "storePathRootDir": "/b"}],
+            "1.properties:2: key brokerName: expected another than that of 0.properties,"
+            ' broker-a-0, found "broker-a"',
+        ),
+        (
+            [MASTER, SLAVE, {**SLAVE, "storePathRootDir": "/b"}],
+            "2.properties:3: key brokerId: expected another than that of 1.properties,"
+            ' broker-a-1, found "1"',
+        ),
+        (
+            [{**SYNC, "totalReplicas": "2", "inSyncReplicas": "3"}, SLAVE],
+            '0.properties:7: key inSyncReplicas: expected at most totalReplicas, 2, found "3"',
+        ),
+        (
+            [{**SYNC, "inSyncReplicas": "3"}, SLAVE],
+            "0.properties:6: key inSyncReplicas: expected at most 2, the number of the group's"
+            " nodes, found 3",
+        ),
+        (
+            [{**MASTER, "maxMessageSize": "8192", "mappedFileSizeCommitLog": "8192"}],
+            "0.properties:6: key maxMessageSize: expected less than mappedFileSizeCommitLog, 8192,"
+            " found 8192",
+        ),
+        (
+            [{**MASTER, "haHousekeepingInterval": "4000"}],
+            "0.properties: key haSendHeartbeatInterval: expected less than"
+            " haHousekeepingInterval, 4, found 5, in seconds",
+        ),
+        (
+            [{**SYNC, "inSyncReplicas": "2", "enableAutoInSyncReplicas": "true"}, SLAVE],
+            "0.properties:7: key enableAutoInSyncReplicas: expected false unless"
+            " enableSlaveActingMaster, found true",
+        ),
+        (
+            [{**MASTER, "brokerIP1": "192.0.2.1"}, SLAVE],
+            "1.properties: key brokerIP1: expected the address of broker-a-1, as others have"
+            " addresses such as 192.0.2.1, found nothing",
+        ),
+        (
+            [{**SYNC, "brokerIP1": "192.0.2.1"}, {**SLAVE, "brokerIP1": "192.0.2.1"}],
+            "1.properties:6: key brokerIP1: expected another address than broker-a-0's: group"
+            ' broker-a counts copies by address, found "192.0.2.1"',
+        ),
+        (
+            [{**SYNC, "brokerIP1": "192.0.2.1"}, {**SLAVE, "brokerIP1": "192.0.2.2"}],
+            "0.properties: key triolog.apiPort: expected a port at which nodes of ours on different"
+            " machines ask each other, found nothing",
+        ),
+        (
+            [{**MASTER, "triolog.apiPort": "1000"}, {**SLAVE, "triolog.apiPort": "1001"}],
+            "1.properties:6: key triolog.apiPort: expected 1000, as 0.properties:6 has it, found"
+            ' "1001"',
+        ),
+        (
+            [{**MASTER, "triolog.apiPort": "10912"}],
+            "0.properties:6: key triolog.apiPort: expected a port of its own, found 10912, the"
+            " port of group broker-a",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_one_line(files: list[dict[str, str]], line: str) -> None:
+    assert line in problems_of(*files)
+
+
+def test_the_hosts_name_has_to_be_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.node", lambda: "broker.example.com")
+    (line,) = problems_of({"storePathRootDir": "/s"})
+    assert line == (
+        "0.properties: key brokerName: expected a name of 1 to 64 letters, digits, _ and -, found"
+        " the host's name, 'broker.example.com'"
+    )
+    monkeypatch.setattr("platform.node", lambda: "host1")
+    assert list(conf_of({"storePathRootDir": "/s"}).config.nodes) == ["host1-0"]
+
+
+def test_which_file_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"expected a FILE, or broker\.properties or conf/"):
+        load_broker_conf([None])
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf/broker.conf").write_text("brokerName=second\nstorePathRootDir=store")
+    found = load_broker_conf([None]).config
+    assert list(found.groups) == ["second"]
+    assert found.data_dir == f"{tmp_path}/store/triolog", "as for a broker that is started here"
+    (tmp_path / "broker.properties").write_text("brokerName=first")
+    assert list(load_broker_conf([None]).config.groups) == ["first"]
+    with pytest.raises(ConfigError, match=r"each file once, found broker\.properties again"):
+        load_broker_conf([None, "broker.properties"])
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("missing", "no such file"), (".", "is a directory"), ("a\0b", "no such file")],
+)
+def test_a_file_that_cannot_be_read(
+    name: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=f"expected a broker's properties, found {why}"):
+        load_broker_conf([name])
+
+
+def test_a_file_of_megabytes_is_none(tmp_path: Path) -> None:
+    file = tmp_path / "b.properties"
+    file.write_bytes(b"#" * (1 << 21))
+    with pytest.raises(ConfigError, match="at most 1048576 bytes, found more"):
+        load_broker_conf([str(file)])
+
+
+def test_mistakes_of_all_files_at_once() -> None:
+    lines = problems_of({**MASTER, "brokerId": "1"}, {**SLAVE, "brokerId": "0"})
+    assert [line.partition(":")[0] for line in lines] == ["0.properties", "1.properties"]
+
+
+def test_what_a_node_says_of_keys_is_said_of_properties() -> None:
+    assert in_properties('f: key groups.broker-a.port: expected "x"') == (
+        'f: key haListenPort: expected "x"'
+    )
+    assert in_properties("f: key groups.a.segment_bytes: e") == (
+        "f: key mappedFileSizeCommitLog: e"
+    )
+    assert in_properties("f: key nodes.a-0: e") == "f: key brokerIP1 or brokerIP2 of a-0: e"
+    assert in_properties("f: key data_dir: e") == "f: key storePathRootDir: e"
+    assert in_properties("f: key groups.a.receive_pending_bytes: e") == (
+        "f: key receive_pending_bytes: e"
+    )
+
+
+def test_one_file_from_bytes() -> None:
+    assert list(parse_broker_conf(b"brokerName=a", "f").config.nodes) == ["a-0"]
