@@ -42,7 +42,9 @@ _NAMED: Final = re.compile(
 
 
 class _Typed:
-    """How this program was started. Attributes: see `as_triolog` and `naming`."""
+    """How this program was started. Attributes: see `as_triolog` and `naming`; `file` is quoted for
+    a shell.
+    """
 
     is_triolog: bool = False
     file: str | None = None
@@ -62,14 +64,16 @@ def as_triolog() -> Iterator[None]:
 
 
 @contextmanager
-def naming(file: str | None) -> Iterator[None]:
+def naming(file: str | None, *more: str) -> Iterator[None]:
     """Until the exit, `as_typed` has commands name this cluster file.
 
     Args:
         file: as the user typed it; "FILE" where it is not known; None: what this process prints is
             for another one of ours, which shows it.
+        more: further words that belong to it: `--broker-conf` and files.
     """
-    was, _typed.file = _typed.file, file
+    words = None if file is None else " ".join(map(shlex.quote, (file, *more)))
+    was, _typed.file = _typed.file, words
     try:
         yield
     finally:
@@ -103,10 +107,9 @@ def _whole(found: re.Match[str]) -> str:
         return f"`{usage_of(room)}{rest}`"
     if room is not None or not (command in _BARE if not rest else rest[1] != "-"):
         return found[0]  # a word in a sentence, or an option that is spoken of
-    file = shlex.quote(_typed.file)
     if _typed.is_triolog:
-        return f"`triolog {command} {file}{rest}`"
-    return f"`python -m actors.cluster {file} {command}{rest}`"
+        return f"`triolog {command} {_typed.file}{rest}`"
+    return f"`python -m actors.cluster {_typed.file} {command}{rest}`"
 
 
 @contextmanager

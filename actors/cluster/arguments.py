@@ -80,7 +80,10 @@ class Arguments:
     """What the user asked for.
 
     Attributes:
-        file: the cluster file, as typed.
+        file: the cluster file, as typed; "" with `broker_confs`.
+        broker_confs: the properties files that stand for it, as typed; None: the one that is looked
+            for.
+        toml: of check: print the cluster file that means the same as `broker_confs`.
         command: what to do.
         group: of promote, resync, repair and transfer-leader; None: all groups of the node.
         member: the node of these; None: the furthest.
@@ -112,6 +115,8 @@ class Arguments:
     source: str | None = None
     force: bool = False
     trees: bool = False
+    broker_confs: tuple[str | None, ...] = ()
+    toml: bool = False
 
 
 def duration_s(text: str) -> float:
@@ -123,6 +128,11 @@ def duration_s(text: str) -> float:
     return found
 
 
+BROKER_CONF: Final = "--broker-conf"
+_BROKER_CONF_HELP: Final = (
+    "a RocketMQ broker's properties in FILE's place, repeatable: a node for each (default:"
+    " broker.properties, else conf/broker.conf)"
+)
 _Option: TypeAlias = tuple[tuple[str, ...], dict[str, Any]]
 _OPTIONS: Final[dict[str, _Option]] = {
     "--node": (
@@ -169,6 +179,13 @@ _OPTIONS: Final[dict[str, _Option]] = {
         ("status",),
         {"action": "store_true", "help": "status: each node's supervision tree, whole"},
     ),
+    "--toml": (
+        ("check",),
+        {
+            "action": "store_true",
+            "help": "check: the cluster file that means what --broker-conf does",
+        },
+    ),
     "--child-of": (("run",), {"type": int, "help": argparse.SUPPRESS}),
     "--report-end": (("run",), {"type": int, "help": argparse.SUPPRESS}),
 }
@@ -185,8 +202,15 @@ def parse(argv: Sequence[str], command: str = "") -> Arguments:
         ConfigError: one line; the user's fault.
         SystemExit: after --help.
     """
+    words, broker_confs = _without_confs(argv, command)
     parser = _parser_of(command) if command else _parser()
-    found = vars(parser.parse_intermixed_args(list(argv)))
+    if broker_confs:  # they stand for FILE
+        words = ["", *words]
+    found = vars(parser.parse_intermixed_args(words))
+    found["broker_confs"] = broker_confs  # argparse only knows it for --help
+    del found["broker_conf"]
+    if found.get("toml") and not broker_confs:
+        raise ConfigError(f"--toml: expected {BROKER_CONF} beside it, found none (see --help)")
     found["nodes"] = tuple(dict.fromkeys(found.get("nodes", ())))
     if not command:
         found["group"], found["member"] = _names(found["command"], found.pop("names"))
@@ -195,6 +219,30 @@ def parse(argv: Sequence[str], command: str = "") -> Arguments:
             if found[name] not in (None, False, ()) and found["command"] not in commands:
                 raise ConfigError(f"{option} has no meaning for {found['command']} (see --help)")
     return Arguments(**{"command": command, **found})
+
+
+def _without_confs(argv: Sequence[str], command: str) -> tuple[list[str], tuple[str | None, ...]]:
+    """The words without BROKER_CONF, and the files that it names; None: it names none.
+
+    Not by argparse, for which FILE would be required, and a command's name a file's.
+    """
+    words, files = list[str](), list[str | None]()
+    rest = iter(argv)
+    word = next(rest, None)
+    while word is not None:
+        following = None
+        if word.startswith(f"{BROKER_CONF}="):
+            files.append(word.partition("=")[2])
+        elif word == BROKER_CONF:
+            following = next(rest, None)
+            is_file = following is not None and not following.startswith("-")
+            is_file = is_file and (bool(command) or following not in COMMANDS)
+            files.append(following if is_file else None)
+            following = None if is_file else following
+        else:
+            words.append(word)
+        word = next(rest, None) if following is None else following
+    return words, tuple(files)
 
 
 def _parser() -> Parser:
@@ -210,6 +258,7 @@ def _parser() -> Parser:
         metavar="NAME",
         help="GROUP [NODE] of promote and transfer-leader, NODE [GROUP] of resync and repair",
     )
+    add(BROKER_CONF, nargs="?", metavar="PROPERTIES", help=_BROKER_CONF_HELP)
     for option, (_, how) in _OPTIONS.items():
         add(option, **how)
     return parser
@@ -225,6 +274,7 @@ def _parser_of(command: str) -> Parser:
         metavars = {"group": "GROUP", "member": "NODE"}
         add(first, metavar=metavars[first])
         add(second, metavar=metavars[second], nargs="?")
+    add(BROKER_CONF, nargs="?", metavar="PROPERTIES", help=_BROKER_CONF_HELP)
     for option, (commands, how) in _OPTIONS.items():
         if command in commands:
             add(option, **how)

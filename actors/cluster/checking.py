@@ -16,7 +16,9 @@ from actors.api.socket_file import api_socket_path
 from actors.cluster.commands import Answer
 from actors.cluster.explain import EXIT_OK
 from actors.config import ClusterConfig, changes, settings
+from actors.config.brokerconf import BrokerConf
 from actors.config.check import MemoryBound, memory, ports, render, warnings
+from actors.config.command_line import columns
 from actors.config.kinds import guarantee_of
 from actors.env.local_secrets import LocalSecretStore
 from actors.env.protocols import Disk
@@ -27,17 +29,26 @@ from actors.storage.group_kind import group_kind_problems, inner_kind_problems
 from actors.storage.node.identity import kind_problems, read_identity
 
 
-def check(config: ClusterConfig, disk: Disk, trees: dict[str, str], *, as_json: bool) -> Answer:
+def check(
+    config: ClusterConfig,
+    disk: Disk,
+    trees: dict[str, str],
+    conf: BrokerConf | None = None,
+    *,
+    as_json: bool,
+) -> Answer:
     """Everything that a file means; starts nothing.
 
     Args:
         disk: where the nodes' identity files of the last start are looked for.
         trees: node -> its tree as text.
+        conf: the properties files that it came from, which are explained too.
 
     Raises: ConfigError: what lies in a node's folder refuses its next start.
     """
     _need_kinds(config, disk)
     changed, notes = _changed(config, disk), secret_state(config, LocalSecretStore())
+    notes = notes if conf is None else (*conf.notes, *notes)
     loose = _loose(config)
     if as_json:
         found = {
@@ -52,10 +63,13 @@ def check(config: ClusterConfig, disk: Disk, trees: dict[str, str], *, as_json: 
             "changed": changed,
             "loose": loose,
         }
+        if conf is not None:
+            found["properties"] = [attrs.asdict(use) for use in conf.uses]
         return Answer(json.dumps(found, ensure_ascii=False), EXIT_OK)
     sockets = {node: api_socket_path(config.node_dir(node)) for node in config.python_nodes}
     blocks = [
         render(config, sockets, fixed_memory(config), notes),
+        *([] if conf is None else _properties(conf)),
         *_trees(config, trees),
     ]
     for node, lines in changed.items():
@@ -63,6 +77,15 @@ def check(config: ClusterConfig, disk: Disk, trees: dict[str, str], *, as_json: 
     if loose:
         blocks.append("not the nodes' alone\n" + _indented("\n".join(loose)))
     return Answer("\n\n".join(blocks), EXIT_OK)
+
+
+def _properties(conf: BrokerConf) -> list[str]:
+    """A table for each file: key, value, what it does here."""
+    blocks = []
+    for file in dict.fromkeys(use.file for use in conf.uses):
+        rows = [(use.key, use.value, use.does) for use in conf.uses if use.file == file]
+        blocks.append("\n".join([file, *(f"  {row}" for row in columns(rows, left=3))]))
+    return blocks
 
 
 def _trees(config: ClusterConfig, trees: dict[str, str]) -> list[str]:

@@ -188,9 +188,9 @@ def ended_how(returncode: int | None) -> str:
     return f"was killed by {name}"
 
 
-def child_command(file: str, node: str) -> tuple[str, ...]:
-    """How this program runs one node as its child."""
-    words = (file, "run", "--node", node, "--child-of", str(os.getpid()))
+def child_command(files: Sequence[str], node: str) -> tuple[str, ...]:
+    """How this program runs one node as its child. Args: files: `ClusterConfig.named_by`."""
+    words = (*files, "run", "--node", node, "--child-of", str(os.getpid()))
     return (sys.executable, "-m", "actors.cluster", *words)
 
 

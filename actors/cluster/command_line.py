@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import random
 import sys
 from collections.abc import Sequence
@@ -20,8 +21,8 @@ from typing import TYPE_CHECKING, assert_never
 import trio
 
 from actors.client.lines import open_missing_streams
-from actors.cluster.arguments import Arguments, parse
-from actors.cluster.explain import EXIT_USAGE, explain
+from actors.cluster.arguments import BROKER_CONF, Arguments, parse
+from actors.cluster.explain import EXIT_OK, EXIT_USAGE, explain
 from actors.collector import collect_less
 from actors.config import ClusterConfig, Group, load
 from actors.config.command_line import OutputFailed, complain, say, tell, with_output
@@ -36,6 +37,7 @@ from actors.service import build_tree, new_node
 
 if TYPE_CHECKING:
     from actors.cluster.commands import Answer
+    from actors.config.brokerconf import BrokerConf
 
 SWITCHES = ("promote", "resync", "repair", "transfer-leader")
 
@@ -117,13 +119,16 @@ def _run_named(argv: Sequence[str], is_own: bool, command: str, stack: ExitStack
     config: ClusterConfig | None = None
     try:
         arguments = parse(argv[1:], command) if command else parse(argv)
-        stack.enter_context(naming(arguments.file if arguments.child_of is None else None))
+        stack.enter_context(
+            naming(*_named(arguments)) if arguments.child_of is None else naming(None)
+        )
         if arguments.child_of is not None:
             with quiet_imports():
                 from actors.cluster.child import die_with_parent
             die_with_parent(arguments.child_of)
-        config = load(arguments.file)
-        exit_code = _do(arguments, config, is_own)
+        conf = _broker_conf(arguments)
+        config = load(arguments.file) if conf is None else conf.config
+        exit_code = _do(arguments, config, is_own, conf)
     except KeyboardInterrupt:
         exit_code = INTERRUPTED
     except OutputFailed:
@@ -142,6 +147,25 @@ def _run_named(argv: Sequence[str], is_own: bool, command: str, stack: ExitStack
     return exit_code
 
 
+def _named(arguments: Arguments) -> tuple[str, ...]:
+    """What commands in texts name, as typed."""
+    if not arguments.broker_confs:
+        return (arguments.file,)
+    files = (
+        (BROKER_CONF,) if file is None else (BROKER_CONF, file) for file in arguments.broker_confs
+    )
+    return tuple(word for words in files for word in words)
+
+
+def _broker_conf(arguments: Arguments) -> BrokerConf | None:
+    """What stands for the cluster file; None: the file itself."""
+    if not arguments.broker_confs:
+        return None
+    from actors.config.brokerconf import load_broker_conf
+
+    return load_broker_conf(arguments.broker_confs)
+
+
 def _is_answer(error: Exception, arguments: Arguments | None) -> bool:
     """Whether a node said this, or was lost, when it was asked to switch: no fault of ours."""
     if arguments is None or arguments.command not in SWITCHES:
@@ -155,23 +179,33 @@ def _as_typed(line: str, arguments: Arguments | None, config: ClusterConfig | No
     """The file is named as the user named it."""
     if arguments is None or config is None:
         return line
+    if config.broker_files:
+        from actors.config.brokerconf import in_properties
+
+        if arguments.child_of is not None:
+            return in_properties(line)  # its parent names the files
+        typed = {os.path.abspath(file): file for file in arguments.broker_confs if file}
+        files = (typed.get(file, os.path.relpath(file)) for file in config.broker_files)
+        return in_properties(line.replace(config.path, ", ".join(files)))
     return line.replace(config.path, arguments.file)
 
 
-def _do(arguments: Arguments, config: ClusterConfig, is_own: bool) -> int:
+def _do(arguments: Arguments, config: ClusterConfig, is_own: bool, conf: BrokerConf | None) -> int:
     nodes = _nodes(arguments, config)
     match arguments.command:
         case "run":
+            if conf is not None and arguments.child_of is None:
+                _prepare(arguments, conf, nodes)
             return _run_nodes(arguments, config, nodes, is_own)
         case "check":
-            answer = _check(arguments, config)
+            answer = _check(arguments, config, conf)
         case "status" | "stop":
             answer = _ask(arguments, config, nodes)
         case "promote" | "resync" | "repair" | "transfer-leader":
             answer = _switch(arguments, config)
         case _:
             assert_never(arguments.command)
-    (say if arguments.json else tell)(answer.text)
+    (say if arguments.json or arguments.toml else tell)(answer.text)
     return answer.exit_code
 
 
@@ -192,11 +226,27 @@ def _run_nodes(
     return run_session(arguments, config, nodes, partial(connect_own, config), opened)
 
 
-def _check(arguments: Arguments, config: ClusterConfig) -> Answer:
+def _prepare(arguments: Arguments, conf: BrokerConf, nodes: tuple[str, ...]) -> None:
+    """Say what an acknowledgement means, and what is not as a broker has it; then make what nodes
+    of ours need in a broker's store.
+    """
+    with quiet_imports():
+        from actors.cluster.broker_stores import prepare_stores
+        from actors.cluster.session import promises
+    said = promises(conf.config) if arguments.json else ()  # the views show them
+    for line in (*said, *conf.notes):
+        _say(line)
+    prepare_stores(LocalDisk(), conf.config, conf.stores, nodes)
+
+
+def _check(arguments: Arguments, config: ClusterConfig, conf: BrokerConf | None) -> Answer:
     with quiet_imports():
         from actors.cluster.checking import check
+        from actors.cluster.commands import Answer
+    if arguments.toml and conf is not None:
+        return Answer(conf.toml.rstrip("\n"), EXIT_OK)
     shown = {} if arguments.json else trees_of(config)
-    return check(config, LocalDisk(), shown, as_json=arguments.json)
+    return check(config, LocalDisk(), shown, conf, as_json=arguments.json)
 
 
 def _ask(arguments: Arguments, config: ClusterConfig, nodes: tuple[str, ...]) -> Answer:

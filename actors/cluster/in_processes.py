@@ -80,7 +80,7 @@ async def in_processes(
     stop_timeout_s = config.drain_timeout_s + config.stop_timeout_s
     spec = tree(
         start_order(config, nodes),
-        lambda node: child_command(config.path, node),
+        lambda node: child_command(config.named_by, node),
         watcher,
         stop_timeout_s,
     )

@@ -55,6 +55,9 @@ def test_durations(text: str, seconds: float) -> None:
         ("c.toml check --trees", "--trees has no meaning for check (see --help)"),
         ("c.toml --trees", "--trees has no meaning for run (see --help)"),
         ("c.toml stop --feed x", "--feed has no meaning for stop (see --help)"),
+        ("c.toml --broker-conf b check", "argument command: invalid choice: 'c.toml'"),
+        ("c.toml check --toml", "--toml: expected --broker-conf beside it, found none"),
+        ("--broker-conf b status --toml", "--toml has no meaning for status (see --help)"),
         ("c.toml stop --plain", "--plain has no meaning for stop (see --help)"),
     ],
 )
@@ -64,6 +67,37 @@ def test_mistakes_are_one_line(words: str, line: str) -> None:
     [found] = caught.value.problems
     assert line in found
     assert "\n" not in found
+
+
+@pytest.mark.parametrize(
+    ("words", "files", "command"),
+    [
+        ("--broker-conf b.conf", ("b.conf",), "run"),
+        ("--broker-conf=b.conf check", ("b.conf",), "check"),
+        ("--broker-conf a --broker-conf b status --json", ("a", "b"), "status"),
+        ("check --broker-conf a --toml --broker-conf b", ("a", "b"), "check"),
+        ("--broker-conf", (None,), "run"),
+        ("--broker-conf status", (None,), "status"),
+        ("status --broker-conf", (None,), "status"),
+        ("--broker-conf --json stop", (None,), "stop"),
+    ],
+)
+def test_properties_stand_for_the_file(
+    words: str, files: tuple[str | None, ...], command: str
+) -> None:
+    found = parse(words.split())
+    assert (found.file, found.broker_confs, found.command) == ("", files, command)
+    assert found.toml == ("--toml" in words)
+
+
+def test_properties_stand_for_the_file_of_a_command() -> None:
+    found = parse(["--broker-conf", "a", "--broker-conf", "b", "broker-a"], "promote")
+    assert (found.broker_confs, found.group) == (("a", "b"), "broker-a")
+    assert parse(["--broker-conf"], "status").broker_confs == (None,)
+    assert parse(["--broker-conf", "status"], "status").broker_confs == ("status",)
+    assert parse(["--broker-conf", "a", "promote", "broker-a", "broker-a-1"]) == Arguments(
+        file="", broker_confs=("a",), command="promote", group="broker-a", member="broker-a-1"
+    )
 
 
 def test_status_takes_nodes() -> None:

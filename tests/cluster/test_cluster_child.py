@@ -91,6 +91,6 @@ def test_ended_how(code: int | None, words: str) -> None:
 
 
 def test_command_of_a_child() -> None:
-    command = child.child_command("f.toml", "n1")
+    command = child.child_command(("f.toml",), "n1")
     assert command[:3] == (sys.executable, "-m", "actors.cluster")
     assert command[3:] == ("f.toml", "run", "--node", "n1", "--child-of", str(os.getpid()))
