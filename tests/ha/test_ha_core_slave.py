@@ -126,14 +126,15 @@ def test_an_empty_log_takes_a_multiple_of_the_file_size_only() -> None:
 
 
 @pytest.mark.checklist(17, 20)
-def test_a_heartbeat_creates_the_first_file_of_an_empty_log_and_is_reported() -> None:
+def test_a_heartbeat_leaves_an_empty_log_empty() -> None:
+    """A position without a byte would expire on the master, as bytes do, and end the copying."""
     progress = began(0)
-    effects = progress.received(frame(2 * FILE, b""), 1.0)
-    assert effects == Effects(append=(Append(2 * FILE, b"", ends_frame=True),))
-    created = LogExtent(2 * FILE, 2 * FILE, 2 * FILE)
-    assert progress.grew(created).report_bytes == 2 * FILE
-    untouched = began(0)
-    assert untouched.received(frame(0, b""), 1.0) == slave_progress.NOTHING
+    assert progress.received(frame(2 * FILE, b""), 1.0) == slave_progress.NOTHING
+    assert progress.tick(6.0).report_bytes == 0
+    taken = progress.received(frame(2 * FILE, b"x"), 7.0)
+    assert taken.append == (Append(2 * FILE, b"x", ends_frame=True),)
+    refused = began(0).received(frame(1, b""), 1.0)
+    assert refused.lost == Lost.UNALIGNED
 
 
 @pytest.mark.checklist(19)

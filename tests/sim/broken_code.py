@@ -211,7 +211,7 @@ def no_offset_check(patch: Patch) -> None:
     """
     real = CommitLog.append_raw
 
-    def start_frame(progress: Any, offset: int, size: int, appends: Any) -> Any:
+    def start_frame(progress: Any, offset: int, size: int) -> Any:
         progress._frame_counts = size > 0
         progress._next_bytes = offset
         progress._frame_end_bytes = offset + size

@@ -18,6 +18,8 @@ Differs from upstream:
   silent.
 - Time of last read and last write are separate (T5), and an empty log takes only a multiple of the
   file size (T9).
+- An empty log stays empty until bytes come: upstream's slave makes the file that a heartbeat names,
+  and is refused for ever once its master has deleted that file for its age.
 """
 
 from __future__ import annotations
@@ -41,8 +43,7 @@ class Append:
 
     Attributes:
         offset_bytes: the physical offset of the first byte.
-        data: the bytes; empty only to create the first file of an empty log; None: the bytes that
-            `body_kept` was about.
+        data: the bytes, at least one; None: the bytes that `body_kept` was about.
         ends_frame: whether the frame is complete with these bytes.
     """
 
@@ -202,7 +203,7 @@ class SlaveProgress:
     def _take(self, event: FrameEvent, appends: list[Append]) -> Effects:
         match event:
             case FrameStarted(offset, size):
-                return self._start_frame(offset, size, appends)
+                return self._start_frame(offset, size)
             case FrameData(offset, data):
                 appends.append(self._piece(offset, len(data), data))
             case FrameEnded(offset_end):
@@ -217,16 +218,11 @@ class SlaveProgress:
         self._next_bytes = offset + size
         return Append(offset, data, self._next_bytes == self._frame_end_bytes)
 
-    def _start_frame(self, offset: int, size: int, appends: list[Append]) -> Effects:
+    def _start_frame(self, offset: int, size: int) -> Effects:
         self._frame_counts = size > 0
         if self._next_bytes is None:
             if offset % self.segment_bytes != 0:
                 return self._end(Lost.UNALIGNED, expected_bytes=0, got_bytes=offset)
-            if size == 0 and offset > 0:
-                appends.append(
-                    Append(offset, b"", ends_frame=True)
-                )  # creates the file, as upstream
-                self._frame_counts = True
             self._next_bytes = offset
         if offset != self._next_bytes:
             return self._end(
