@@ -80,6 +80,13 @@ class ActorContext(Generic[M]):
         """Trio's time in seconds, the only one there is for deadlines."""
         return trio.current_time()
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the actor ends after its present message: for one that has more to do in it than
+        is worth waiting for.
+        """
+        return self._mailbox.stopping is not None
+
     def emit(self, event: object) -> None:
         """Hand an event of the catalogue to the node's event log. Synchronous."""
         self._registry.emit(self.path, self.incarnation, event)

@@ -6,6 +6,7 @@ import errno
 import random
 from typing import Any
 
+import attrs
 import pytest
 import trio
 from held_kit import HeldDisk
@@ -183,3 +184,25 @@ async def test_no_power_loss_leaves_another_log(
         if await left_by_a_power_loss(seed):
             return
     raise AssertionError("the seal is why")
+
+
+async def test_a_stop_writes_no_further_received_bytes(autojump_clock: Any) -> None:
+    """They were not reported, so the master sends them again; and each may wait for a sync."""
+    pages = 30
+    disk = SimDisk(random.Random(1), DiskOptions(sync_min_s=1.0, sync_mean_s=1.0))
+    group = attrs.evolve(WRITTEN, segment_bytes=(pages + 2) * PAGE_BYTES)
+    log = some_log(100, PAGE_BYTES - 100)
+    body = b"z" * (PAGE_BYTES - len(record(0, b"")))
+    while len(log) < pages * PAGE_BYTES:
+        log += record(len(log), body)
+    async with running(disk, group, is_master=False) as kit:
+        await kit.open_session(1)
+        ends = [page * PAGE_BYTES - 40 for page in range(1, pages + 1)]
+        for start, end in zip([0, *ends], ends, strict=False):
+            await kit.receive(1, start, log[start:end])
+        await trio.sleep(2.5)
+        stopped_s = trio.current_time()
+    assert trio.current_time() - stopped_s < 5
+    sealed = kit.of(events.PageSealed)
+    assert 2 <= len(sealed) < 5
+    assert log_of(disk)[: sealed[-1].offset_bytes] == log[: sealed[-1].offset_bytes]

@@ -91,12 +91,18 @@ class RawSession:
         return True
 
     async def write(
-        self, log: CommitLog, messages: Sequence[AppendRaw], why_not: str
+        self,
+        log: CommitLog,
+        messages: Sequence[AppendRaw],
+        why_not: str,
+        is_stopping: Callable[[], bool],
     ) -> RawWritten:
         """Write messages in order, until one is refused. It waits for the disk to seal a page.
 
         Args:
             why_not: refuses all; "" if nothing does.
+            is_stopping: once it is true the others are dropped, and their session ends: each may
+                wait for the disk, and the master sends again what was not reported.
 
         Raises: StorageError: a seal failed; the log ends where its page does.
         """
@@ -104,6 +110,9 @@ class RawSession:
         for message in messages:
             if message.session != self.session or self._source is None:
                 continue  # the fence: a session that was replaced, or refused
+            if is_stopping():
+                self._source = None
+                continue
             try:
                 if why_not:
                     raise OffsetMismatch(why_not)

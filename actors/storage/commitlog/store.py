@@ -322,7 +322,10 @@ class Store(Actor[_Inbox]):
     async def _append_raw(self, messages: list[AppendRaw]) -> None:
         """Write received bytes, and report them as one growth; report a refusal after that."""
         before = self._grown()
-        done = await self._raw.write(self._log, messages, self._raw_refusal())
+        refusal = self._raw_refusal()
+        done = await self._raw.write(
+            self._log, messages, refusal, is_stopping=lambda: self.ctx.is_stopping
+        )
         if done.first_bytes is not None:
             self._cleaner.wrote()
             if done.ends_frame:
