@@ -68,6 +68,29 @@ async def test_what_is_damaged_on_a_master_leaves_it_no_more(
         assert on.view("n0").damage == ""
 
 
+@pytest.mark.parametrize("node", ["n0", "n1"])
+@pytest.mark.parametrize("place", [HEAD, BODY])
+async def test_what_changes_in_the_file_that_is_written_is_damage_once_it_is_full(
+    autojump_clock: object, node: str, place: int
+) -> None:
+    """No digest is made of it: what is put back is good again, and is what others get."""
+    async with filled() as on:
+        written = await on.written(node)
+        base = written - written % SEGMENT
+        assert written - base > 1000
+        on.flip(node, base + place)
+        while await on.written(node) < base + SEGMENT:
+            await on.cluster.log(GROUP).append([b"x" * 700])
+        await trio.sleep(RECHECK_S)
+        (found,) = on.events(node, events.RotFound)
+        assert found.first_bytes == base
+        on.flip(node, base + place)
+        await trio.sleep(3 * RECHECK_S)
+        assert on.view(node).damage == ""
+        await on.empty("n2")
+        await on.cluster.converged(GROUP)
+
+
 async def test_damage_beyond_what_is_remembered_is_not_shown_either(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -310,3 +310,39 @@ def test_what_was_found_before_is_parsed_a_piece_at_a_time(monkeypatch: pytest.M
     again.check.remember(start, 0)
     finish(again.check.look_again())
     assert again.check.healed == {start}
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+@pytest.mark.parametrize("place", [20, 200])
+def test_what_changes_in_a_range_before_it_is_full_is_damage(is_own: bool, place: int) -> None:
+    """Also in a record's head, which no CRC covers; and what is put back counts as mended."""
+    log = Log.of(1)
+    check = log.check
+    check.own_from_bytes = 0 if is_own else None
+    check.limit_bytes = S // 2
+    walk = check.walk_from(0)
+    assert finish(check.step(walk)) == 0
+    finish(check.begin(walk))
+    log.flip(0, place)
+    check.limit_bytes = S - 100
+    finish(check.begin(walk))
+    check.limit_bytes = S
+    assert finish(check.step(walk)) == S
+    assert list(check.rotten) == [0]
+    log.flip(0, place)
+    finish(check.compare_again())
+    check.confirm([0])
+    assert not check.rotten
+    assert finish(check.check(0, S)) == S
+
+
+def test_a_range_that_is_damaged_before_it_is_full_is_not_begun() -> None:
+    log = Log.of(1)
+    check = log.check
+    check.limit_bytes = S // 2
+    log.flip(0, 200)
+    assert finish(check.check_undigested(0)) == 0
+    assert list(check.rotten) == [0]
+    walk = check.walk_from(0)
+    finish(check.begin(walk))
+    assert walk.begun == 0

@@ -260,9 +260,13 @@ def forget_digests(disk: Disk, folder: str) -> None:
         disk.sync_dir(folder)
 
 
-def digest_of(data: bytes | memoryview) -> int:
-    """CRC-32: 3 GB/s where the system's zlib uses the processor's instructions for it."""
-    return crc32(data)
+def digest_of(data: bytes | memoryview, before: int = 0) -> int:
+    """CRC-32: 3 GB/s where the system's zlib uses the processor's instructions for it.
+
+    Args:
+        before: the digest of the bytes that precede them in their range; 0: none do.
+    """
+    return crc32(data, before)
 
 
 def _guard(start: int, digest: int) -> int:

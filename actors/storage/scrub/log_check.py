@@ -6,10 +6,11 @@ and each record's CRC is checked. Only then is its digest saved, so unchecked by
 to be good. Bytes that a master itself has just written need not be parsed for that, nor those that
 the store has just parsed to find the log's end.
 
-The log's last, unfinished range has no digest, perhaps for long; and a master makes digests of what
-rots in it before it is full. So if a record is doubted, records are parsed: those without digests
-(`check_undigested`), or all of a file (`walk_anew`). Damage that is found so is parsed again, not
-compared, until it reads well, and no digest is made of it before.
+The log's last, unfinished range has no digest, perhaps for long. Its bytes are digested as they
+come (`LogCheck.begin`), so that what changes before the range is full is damage then. Until then,
+if a record is doubted, records are parsed: those without digests (`check_undigested`), or all of a
+file (`walk_anew`). Damage that is found so is parsed again, not compared, until it reads well, and
+no digest is made of it before.
 
 Upstream has nothing like it: a slave of RocketMQ's copies what it is sent, and a record's CRC is
 checked when it is consumed.
@@ -63,17 +64,21 @@ Reading: TypeAlias = Callable[[], list[RangeRead]]
 """A read that `RunBeside` runs beside the loop."""
 
 
-def read_ranges(file: File, base: int, spans: Sequence[Span], *, keeps: bool) -> list[RangeRead]:
+def read_ranges(
+    file: File, base: int, spans: Sequence[Span], *, keeps: bool, before: int = 0
+) -> list[RangeRead]:
     """Read the ranges `spans`, which follow each other, of the log file that begins at `base`.
 
     Args:
         keeps: whether their bytes are wanted.
+        before: the digest of the bytes of the first range that precede its span; 0: none do.
 
     Raises: nothing if the disk fails: `RangeRead.problem` says so.
     """
     found: list[RangeRead] = []
     for block in _blocks(spans):
-        found += _read_block(file, base, block, keeps=keeps)
+        found += _read_block(file, base, block, keeps=keeps, before=before)
+        before = 0
     return found
 
 
@@ -104,14 +109,19 @@ def _blocks(spans: Sequence[Span]) -> Iterator[Sequence[Span]]:
             first = number
 
 
-def _read_block(file: File, base: int, block: Sequence[Span], *, keeps: bool) -> list[RangeRead]:
-    """Read one block; if the disk fails, read each of its ranges alone."""
+def _read_block(
+    file: File, base: int, block: Sequence[Span], *, keeps: bool, before: int = 0
+) -> list[RangeRead]:
+    """Read one block; if the disk fails, read each of its ranges alone. Args: as `read_ranges`."""
     start, end = block[0][0], block[-1][1]
     try:
         data = file.pread(start - base, end - start)
     except OSError as error:
         if len(block) > 1:
-            return [_read_block(file, base, (span,), keeps=keeps)[0] for span in block]
+            return [
+                *read_ranges(file, base, block[:1], keeps=keeps, before=before),
+                *(_read_block(file, base, (span,), keeps=keeps)[0] for span in block[1:]),
+            ]
         problem = f"it cannot be read: {error.strerror or error}"
         return [RangeRead(start, end, None, problem=problem)]
     view, found = memoryview(data), []
@@ -121,7 +131,8 @@ def _read_block(file: File, base: int, block: Sequence[Span], *, keeps: bool) ->
             found.append(RangeRead(first, behind, None, problem="its file is too short"))
         else:
             kept = bytes(part) if keeps else b""
-            found.append(RangeRead(first, behind, digest_of(part), kept))
+            found.append(RangeRead(first, behind, digest_of(part, before), kept))
+        before = 0
     return found
 
 
@@ -168,6 +179,9 @@ class Walk:
         record_at: where the first record begins that is not checked yet.
         rest: the bytes from there on.
         broken: whether no record begins where one should, so that the rest cannot be parsed.
+        begun: the end of the bytes from `at` on that were digested before their range was complete;
+            not above `at`: none were.
+        begun_digest: their digest.
     """
 
     base: int
@@ -177,6 +191,8 @@ class Walk:
     record_at: int = attrs.field(default=attrs.Factory(lambda self: self.base, takes_self=True))
     broken: bool = attrs.field(default=False, init=False)
     rest: bytes = attrs.field(default=b"", init=False)
+    begun: int = attrs.field(default=0, init=False)
+    begun_digest: int = attrs.field(default=0, init=False)
     _wanted: int = attrs.field(default=0, init=False)
     _pending: list[tuple[int, int, int]] = attrs.field(factory=list, init=False)
 
@@ -305,10 +321,40 @@ class LogCheck:
         if not spans:
             return 0
         known = self._known(spans)
+        begun = None
+        if walk.begun > walk.at and known[0] is None:
+            begun = yield from self._begun(walk, spans[0][1])
         for found, digest in zip((yield from self._read(spans, keeps=keeps)), known, strict=True):
+            if found.start == spans[0][0] and begun not in (None, found.digest):
+                self.digests.put(found.start, digest := begun)  # it has changed since it came
             self._take(walk, found, digest)
             walk.at = found.end
         return spans[-1][1] - spans[0][0]
+
+    def begin(self, walk: Walk) -> Steps[None]:
+        """Digest what is there of the range that a walk comes to next, while it is not complete.
+
+        Raises: OffsetGone.
+        """
+        at, end = walk.at, min(self.limit_bytes, self.digests.range_at(walk.at)[1])
+        is_rotten = any(rot.start < end and at < rot.end for rot in self.rotten.values())
+        if walk.is_done or walk.broken or is_rotten or max(at, walk.begun) >= end:
+            return
+        digest = yield from self._begun(walk, end)
+        if digest is not None:
+            walk.begun, walk.begun_digest = end, digest
+
+    def _begun(self, walk: Walk, end: int) -> Steps[int | None]:
+        """The digest of a walk's next range up to `end`: of the bytes up to `begun` as they were
+        then, and of the others as they are now. None: they cannot be read.
+        """
+        start, before = walk.at, 0
+        if walk.begun > walk.at:
+            start, before = walk.begun, walk.begun_digest
+        if start == end:
+            return before
+        (found,) = yield from self._read([(start, end)], before=before)
+        return found.digest
 
     def _take(self, walk: Walk, found: RangeRead, known: int | None) -> None:
         """Take the next range of a walk."""
@@ -563,10 +609,12 @@ class LogCheck:
         *,
         keeps: bool = False,
         known: Sequence[int | None] | None = None,
+        before: int = 0,
     ) -> Steps[list[RangeRead]]:
         """Read ranges of one file.
 
         Args:
+            keeps, before: as `read_ranges`.
             known: the known digests; only ranges with other digests are returned.
 
         Raises: OffsetGone: the file was deleted for its age.
@@ -583,7 +631,7 @@ class LogCheck:
             base = spans[0][0] - position
             if known is not None:
                 return (yield partial(read_changed, file, base, spans, known))
-            return (yield partial(read_ranges, file, base, spans, keeps=keeps))
+            return (yield partial(read_ranges, file, base, spans, keeps=keeps, before=before))
         return [RangeRead(start, end, None, problem=problem) for start, end in spans]
 
     def _is_hole(self, offset: int) -> bool:

@@ -319,6 +319,8 @@ class Scrubber(Actor[_Inbox]):
         began_s = self.ctx.now_s()
         size = await self._step(self._live)
         if not size:
+            with suppress(OffsetGone):
+                await self._run(self._check.begin(self._live))
             self._pacing.at_end()
             return
         if self._live.is_done:
@@ -481,6 +483,8 @@ class Scrubber(Actor[_Inbox]):
         if (now, beyond_bytes) == (self._published, self._published_beyond) and not always:
             return
         before, self._published, self._published_beyond = self._published, now, beyond_bytes
+        if any(rot.end > self._live.at for rot in {*before} ^ {*now}):
+            self._live.begun = 0  # what was digested may have been damaged, or is mended now
         known = {rot.start for rot in before}
         for rot in now:
             if rot.start not in known:
