@@ -14,7 +14,8 @@ from actors.storage.log.commit_log import CommitLog, segment_path
 from actors.storage.log.digests import RANGE_BYTES, UNSAVED_MAX, Digests, digest_of
 from actors.storage.log.log_reader import LogReader, OffsetGone
 from actors.storage.scrub import log_check
-from actors.storage.scrub.log_check import AT_ONCE_BYTES, ROTTEN_MAX, LogCheck, RangeRead
+from actors.storage.scrub.log_check import AT_ONCE_BYTES, ROTTEN_MAX, LogCheck
+from actors.storage.scrub.range_reading import RangeRead
 
 S = 4096
 FOLDER, DIGESTS = "/data/commitlog", "/data/digests"

@@ -14,7 +14,7 @@ from actors.env.protocols import run_here
 from actors.sim.disk import SimDisk, SimFile
 from actors.storage.files.stepping import answered
 from actors.storage.log.digests import RANGE_BYTES, digest_of
-from actors.storage.scrub.log_check import BLOCK_BYTES, RangeRead, read_changed, read_ranges
+from actors.storage.scrub.range_reading import BLOCK_BYTES, RangeRead, read_changed, read_ranges
 
 BASE = 1 << 20
 COUNT = 2 * BLOCK_BYTES // RANGE_BYTES + 1
