@@ -14,7 +14,7 @@ something before they are served (`lobby`).
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Final
 
@@ -44,9 +44,9 @@ def anybody(host: str) -> bool:
     return True
 
 
-def loopback(host: str) -> bool:
-    """For `may_connect`: the same machine's addresses may."""
-    return ipaddress.ip_address(host).is_loopback
+def listed(hosts: Collection[str]) -> Callable[[str], bool]:
+    """For `may_connect`: these addresses may, and the same machine's."""
+    return lambda host: host in hosts or ipaddress.ip_address(host).is_loopback
 
 
 def _nothing(host: str) -> None:
@@ -59,7 +59,7 @@ class ServerSettings:
 
     Attributes:
         where: for people: the key of the file that sets the port.
-        may_connect: whether an address may: `anybody`, `loopback`, or the `__contains__` of a set.
+        may_connect: whether an address may: `anybody`, `listed(...)`, the `__contains__` of a set.
         session: makes what serves a new connection: `requests.plain(...)`.
         next_connection: gives the next connection's number. It outlives restarts, so that numbers
             never repeat.

@@ -7,7 +7,17 @@ import random
 import pytest
 import trio
 from frame_client import FrameClient
-from remoting_kit import ECHO, HOSTS, LATER, PORT, answer_frame, calling, lan, serving
+from remoting_kit import (
+    ECHO,
+    HOSTS,
+    LATER,
+    NO_FRAMES,
+    PORT,
+    answer_frame,
+    calling,
+    lan,
+    serving,
+)
 
 from actors.env.protocols import Address, Listener
 from actors.events.remoting import (
@@ -156,7 +166,8 @@ async def test_a_host_that_does_not_answer(autojump_clock: object) -> None:
         assert "no connection within" in why(caller.outcomes["first"])
 
 
-@pytest.mark.parametrize("junk", [b"\xff" * 8, b""], ids=["junk", "its end"])
+@pytest.mark.checklist(73, of="broker")
+@pytest.mark.parametrize("junk", [*NO_FRAMES.values(), b""], ids=[*NO_FRAMES, "its end"])
 async def test_a_lost_connection_takes_its_calls_with_it(
     junk: bytes, autojump_clock: object
 ) -> None:

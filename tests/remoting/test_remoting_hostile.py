@@ -3,53 +3,16 @@
 from __future__ import annotations
 
 import random
-import struct
 
 import pytest
 import trio
-from remoting_kit import ECHO, frame, serving
+from remoting_kit import JSON, NO_FRAMES, binary, frame, head, serving
 
 from actors.events.remoting import RPCConnectionClosed
 from actors.events.runtime import ActorCrashed
 from wire.remoting.header import SerializeType
 
 MIB = 1 << 20
-JSON = b'{"code":105,"flag":0,"language":"JAVA","opaque":1,"version":0}'
-
-
-def head(length: int, header_bytes: int, kind: int = 0) -> bytes:
-    return struct.pack(">iI", length, kind << 24 | header_bytes)
-
-
-def binary(*, fields: bytes = b"", language: int = 0, fields_bytes: int | None = None) -> bytes:
-    """A binary request, whose extFields may be anything."""
-    size = len(fields) if fields_bytes is None else fields_bytes
-    header = struct.pack(">hbhiiii", ECHO, language, 0, 1, 0, 0, size) + fields
-    return head(4 + len(header), len(header), 1) + header
-
-
-NO_FRAMES = {
-    "a length of -1": head(-1, 0) + bytes(64),
-    "a length of 2**31 - 1": head(2**31 - 1, 0) + bytes(64),
-    "a length of 0": bytes(64),
-    "above the largest": head(16 * MIB, 10) + bytes(64),
-    "a header longer than its frame": head(len(JSON) + 4, len(JSON) + 1) + JSON,
-    "a header of 2**24 - 1": head(len(JSON) + 4, 2**24 - 1) + JSON,
-    "encoding 2": head(len(JSON) + 4, len(JSON), 2) + JSON,
-    "encoding 255": head(len(JSON) + 4, len(JSON), 255) + JSON,
-    "no header": head(4, 0),
-    "a list": head(6, 2) + b"[]",
-    "half a text": head(8, 4) + b'{"c\xff',
-    "extFields of a number": head(20, 16) + b'{"extFields": 1}',
-    "binary, too short": head(10, 6, 1) + bytes(6),
-    "binary, a negative length": binary(fields_bytes=-1),
-    "binary, a length beyond": binary(fields_bytes=2**31 - 1),
-    "binary, a negative key": binary(fields=struct.pack(">h", -1) + bytes(8)),
-    "binary, a value beyond": binary(fields=b"\0\1k" + struct.pack(">i", 99) + b"v"),
-    "binary, no text": binary(fields=b"\0\1\xff" + struct.pack(">i", 0)),
-    "HTTP": b"GET / HTTP/1.1\r\nHost: ns\r\n\r\n",
-    "TLS": bytes.fromhex("16030100c8010000c4") + bytes(200),
-}
 
 
 @pytest.mark.checklist(73, of="broker")
