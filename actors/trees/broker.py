@@ -10,7 +10,6 @@ They come last in the group's tree, so no crash of theirs touches replication.
 
 from __future__ import annotations
 
-import ipaddress
 from functools import partial
 from typing import Final
 
@@ -20,7 +19,7 @@ from actors.metadata.keeper import MetadataKeeper
 from actors.metadata.slave_sync import VIP_BELOW, SlaveSync
 from actors.remoting.client import RemotingClient
 from actors.remoting.requests import Processors, plain
-from actors.remoting.server import SLOTS_KEPT, ServerSettings, rpc_server
+from actors.remoting.server import SLOTS_KEPT, ServerSettings, listed, rpc_server
 from actors.runtime import Backoff, ChildSpec, SupervisorSpec
 from actors.trees.group_setup import GroupSetup
 
@@ -84,7 +83,7 @@ def _servers(setup: GroupSetup, port: int) -> SupervisorSpec:
                 host=setup.address_of(setup.node),
                 port=at,
                 where=f"groups.{group.name}.broker_port",
-                may_connect=lambda host: host in hosts or ipaddress.ip_address(host).is_loopback,
+                may_connect=listed(hosts),
                 session=session,
                 next_connection=setup.connections.__next__,
                 connections_max=CONNECTIONS_MAX,
