@@ -78,6 +78,13 @@ _CLASSIC_ITEMS: dict[int, str] = {
     46: "expiry keeps the last file, obeys time and disk marks; a reader ends cleanly",
     47: "a synced put completes only after the sync; a failed sync is never PUT_OK",
     48: "a full disk stops puts, and appends on a slave, visibly",
+    49: "metadata of each kind is on the slave within a period, its files and .bak as upstream's",
+    50: "the failure of one kind stops neither the others nor later rounds",
+    51: "unquoted integer keys are read, unknown fields kept, our own output is fastjson's",
+    52: "an equal data version writes nothing, another one ends in equal tables and versions",
+    53: "no reader on a slave sees an empty or partial topic table",
+    54: "a copy never moves consumer offsets back",
+    55: "topics are asked for at listenPort - 2, all else at listenPort",
     56: "stock broker properties form a working pair",
     57: "a value that does not parse is an error",
     58: "a slave refuses puts and serves reads",
@@ -86,8 +93,6 @@ _CLASSIC_ITEMS: dict[int, str] = {
     61: "a clean stop: client, listener, connections, waits, then the store",
     62: "recorded Java sessions replayed both ways give the same log",
 }
-"""Metadata synchronisation (49-55) belongs to a later version as a whole."""
-
 _CLASSIC_LATER: dict[int, str] = {
     14: "discovery through a name server; configured addresses are here",
     39: "a Java broker reading our store; reading Java's is here",
