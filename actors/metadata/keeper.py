@@ -157,15 +157,15 @@ class MetadataKeeper(Actor[_Inbox]):
         old, kind = self.view.tables, message.kind
         new = core.adopt(old, kind, message.answer)
         for changed in core.changed_kinds(old, new):
-            before, after = getattr(old, changed.name), getattr(new, changed.name)
-            version = getattr(after, "data_version", None)
+            rows = core.rows_of(changed, new)
+            version = getattr(getattr(new, changed.name), "data_version", None)
             self.ctx.emit(
                 events.MetadataAdopted(
                     table=changed.name,
                     counter=version.counter if version is not None else 0,
                     timestamp=version.timestamp if version is not None else 0,
-                    rows=len(core.rows_of(after)),
-                    removed=len(core.rows_of(before).keys() - core.rows_of(after).keys()),
+                    rows=len(rows),
+                    removed=len(core.rows_of(changed, old).keys() - rows.keys()),
                 )
             )
         self._publish(old, new)

@@ -2,7 +2,9 @@
 port where slaves and operators ask for it.
 
 - metadata: owns the tables, on the master and on slaves
-- on a slave remoting_client and metadata_sync, which copy the master's
+- on a slave remoting_client and metadata_sync, which copy the master's: a Java master is asked for
+  all of it again and again, one of ours tells what changes
+- metadata_watches: tells slaves of ours
 - broker: the servers at listenPort and at listenPort - 2, each with `connections` and `accept`
 
 They come last in the group's tree, so no crash of theirs touches replication.
@@ -16,12 +18,15 @@ from typing import Final
 from actors.env import Address
 from actors.metadata.answers import MetadataAnswers
 from actors.metadata.keeper import MetadataKeeper
+from actors.metadata.master_watch import MasterWatch
 from actors.metadata.slave_sync import VIP_BELOW, SlaveSync
+from actors.metadata.watches import MetadataWatches
 from actors.remoting.client import RemotingClient
-from actors.remoting.requests import Processors, plain
+from actors.remoting.requests import Processors, Request, plain, posted_to
 from actors.remoting.server import SLOTS_KEPT, ServerSettings, listed, rpc_server
 from actors.runtime import Backoff, ChildSpec, SupervisorSpec
 from actors.trees.group_setup import GroupSetup
+from wire.broker.increments import WATCH_METADATA
 
 CONNECTIONS_MAX: Final = SLOTS_KEPT + 64
 """At each of the two ports: a dozen of slaves, name servers' probes, and operators' tools."""
@@ -47,6 +52,7 @@ def broker_children(setup: GroupSetup) -> tuple[ChildSpec, ...]:
             backoff=BROKER_BACKOFF,
         ),
         *(() if group.master == setup.node else _copying(setup, group.broker_port)),
+        ChildSpec(name="metadata_watches", start=partial(MetadataWatches, view=setup.metadata)),
         ChildSpec(name="broker", start=_servers(setup, group.broker_port)),
     )
 
@@ -54,8 +60,9 @@ def broker_children(setup: GroupSetup) -> tuple[ChildSpec, ...]:
 def _copying(setup: GroupSetup, port: int) -> tuple[ChildSpec, ...]:
     """What copies the master's tables."""
     group, paths = setup.group, setup.paths
+    copying = SlaveSync if group.master_node.kind == "java" else MasterWatch
     sync = partial(
-        SlaveSync,
+        copying,
         owner=f"{setup.node}/{group.name}",
         master=Address(setup.address_of(group.master), port),
         client=setup.registry.ref(paths.remoting_client),
@@ -74,7 +81,16 @@ def _copying(setup: GroupSetup, port: int) -> tuple[ChildSpec, ...]:
 def _servers(setup: GroupSetup, port: int) -> SupervisorSpec:
     group = setup.group
     hosts = frozenset((*map(setup.address_of, group.members), *group.broker_peers))
-    session = plain(Processors(MetadataAnswers(setup.metadata).processors).serve)
+    watches = posted_to(setup.registry.ref(setup.paths.metadata_watches))
+    answers = Processors(MetadataAnswers(setup.metadata).processors)
+
+    def serve(request: Request) -> None:
+        if request.header.code == WATCH_METADATA:
+            watches(request)
+        else:
+            answers.serve(request)
+
+    session = plain(serve)
 
     def server(at: int) -> SupervisorSpec:
         return rpc_server(

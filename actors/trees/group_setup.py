@@ -26,7 +26,8 @@ class GroupPaths:
     Attributes:
         group_transfer, connections: only on the master.
         ha_client: only on a slave.
-        metadata: only with a `broker_port`, as remoting_client, which only a slave has.
+        metadata, metadata_watches: only with a `broker_port`, as remoting_client, which only a
+            slave has.
         role: the role keeper, which stands outside the group's tree.
     """
 
@@ -44,6 +45,7 @@ class GroupPaths:
         self.connections = f"{base}/connections"
         self.ha_client = f"{base}/ha_client"
         self.metadata = f"{base}/metadata"
+        self.metadata_watches = f"{base}/metadata_watches"
         self.remoting_client = f"{base}/remoting_client"
         node, _, group = base.rpartition("/")
         self.role = f"{node}/roles/{group}"

@@ -9,14 +9,18 @@ from typing import Any
 from fuzz_engine import Target
 from fuzz_wire import GOLDEN, REMOTE, files_of
 
-from wire.broker import java_json, metadata, topics
+from wire.broker import increments, java_json, metadata, topics
 from wire.errors import RemoteProtocolError
 
-_FILES = files_of(java_json, topics, metadata)
+_FILES = files_of(java_json, topics, metadata, increments)
 _TOKENS = (b"{0:1}", b",-1 :", b"null", b'"\\', b'"more":{}', b'"":{}', b"[" * 40, b'"1"', b"1e3")
 _MODES = b'{"messageRequestModeMap":{"t":{"g":{"mode":"POP","popShareQueueNum":2,"x":{1:2}}}}}'
 _METRICS = (
     b'{"dataVersion":{"counter":1,"timestamp":2},"timingCount":{"t":{"count":1,"timeStamp":2}}}'
+)
+_INCREMENT = (
+    b'{"boot":1,"full":false,"number":2,"removed":{"topics":["a"]},"timerCheckpoint":"00","topics":'
+    b'{"dataVersion":{"counter":1},"topicConfigTable":{"t":{"topicName":"t"}}}}'
 )
 
 
@@ -65,6 +69,7 @@ def targets() -> tuple[Target, ...]:
         "group table": (metadata.GROUP_TABLE, _golden("subscriptionGroup.json")),
         "request modes": (metadata.REQUEST_MODES, (_MODES,)),
         "timer metrics": (metadata.TIMER_METRICS, (_METRICS,)),
+        "increment": (increments.INCREMENT, (_INCREMENT,)),
         "topic queue mappings": (
             topics.TOPIC_QUEUE_MAPPINGS,
             (b'{"dataVersion":{"counter":0},"topicQueueMappingInfoMap":{"t":{"0":[{}]}}}',),

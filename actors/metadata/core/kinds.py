@@ -21,6 +21,7 @@ class Kind:
         name: of its field in `Tables`, and for people.
         code: by which a slave asks for it; None: it comes in the answer of another kind.
         is_vip: whether it is asked for at listenPort - 2.
+        rows: of its tables, the field with the rows; None: it has none.
         file: its name in config/.
         empty: before anything is known.
         decode: a file's content, or an answer's body. Raises: RemoteProtocolError.
@@ -30,6 +31,7 @@ class Kind:
     name: str
     code: RequestCode | None = None
     is_vip: bool = False
+    rows: str | None = None
     file: str
     empty: Any
     decode: Callable[[bytes], Any]
@@ -60,12 +62,14 @@ TOPICS: Final = _document(
     topics.TOPIC_TABLE,
     code=RequestCode.GET_ALL_TOPIC_CONFIG,
     is_vip=True,
+    rows="topic_config_table",
 )
 QUEUE_MAPPINGS: Final = _document(
     "queue_mappings",
     "topicQueueMapping.json",
     topics.TopicQueueMappings(data_version=_NEVER),
     topics.TOPIC_QUEUE_MAPPINGS,
+    rows="topic_queue_mapping_info_map",
 )
 CONSUMER_OFFSETS: Final = _document(
     "consumer_offsets",
@@ -73,6 +77,7 @@ CONSUMER_OFFSETS: Final = _document(
     metadata.ConsumerOffsets(),
     metadata.CONSUMER_OFFSETS,
     code=RequestCode.GET_ALL_CONSUMER_OFFSET,
+    rows="offset_table",
 )
 DELAY_OFFSETS: Final = _document(
     "delay_offsets",
@@ -80,6 +85,7 @@ DELAY_OFFSETS: Final = _document(
     metadata.DelayOffsets(),
     metadata.DELAY_OFFSETS,
     code=RequestCode.GET_ALL_DELAY_OFFSET,
+    rows="offset_table",
 )
 GROUPS: Final = _document(
     "groups",
@@ -87,6 +93,7 @@ GROUPS: Final = _document(
     metadata.GroupTable(data_version=_NEVER),
     metadata.GROUP_TABLE,
     code=RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+    rows="subscription_group_table",
 )
 REQUEST_MODES: Final = _document(
     "request_modes",
@@ -94,6 +101,7 @@ REQUEST_MODES: Final = _document(
     metadata.RequestModes(),
     metadata.REQUEST_MODES,
     code=RequestCode.GET_ALL_MESSAGE_REQUEST_MODE,
+    rows="message_request_mode_map",
 )
 TIMER_METRICS: Final = _document(
     "timer_metrics",
@@ -102,6 +110,7 @@ TIMER_METRICS: Final = _document(
     metadata.TIMER_METRICS,
     code=RequestCode.GET_TIMER_METRICS,
     is_vip=True,
+    rows="timing_count",
 )
 TIMER_CHECKPOINT: Final = Kind(
     name="timer_checkpoint",

@@ -51,15 +51,9 @@ K = TypeVar("K")
 J = TypeVar("J", bound=JavaObject)
 KEPT_KEY: Final = "triologKept"
 """In a table's file: rows that the master's table, which began anew, does not have."""
-_ROWS: Final = {
-    kinds.TOPICS.name: "topic_config_table",
-    kinds.QUEUE_MAPPINGS.name: "topic_queue_mapping_info_map",
-    kinds.GROUPS.name: "subscription_group_table",
-    kinds.TIMER_METRICS.name: "timing_count",
-}
-"""The rows of each kind that has a version for all of them."""
+VERSIONED: Final = (kinds.TOPICS, kinds.QUEUE_MAPPINGS, kinds.GROUPS, kinds.TIMER_METRICS)
+"""The kinds whose tables have a version that says which rows they have."""
 _NEVER: Final = DataVersion(state_version=0)
-_ROW_FIELDS: Final = (*_ROWS.values(), "offset_table", "message_request_mode_map")
 _names = msgspec.json.Decoder(list[str])
 
 
@@ -87,18 +81,17 @@ class Tables:
 
 def changed_kinds(old: Tables, new: Tables) -> tuple[Kind, ...]:
     """What has to be written."""
-    return tuple(
-        kind for kind in kinds.KINDS if getattr(old, kind.name) is not getattr(new, kind.name)
-    )
+    return tuple(kind for kind in kinds.KINDS if _table(kind, old) is not _table(kind, new))
 
 
-def rows_of(table: Any) -> dict[Any, Any]:
-    """The rows of a kind's table; a timer checkpoint has none."""
-    for name in _ROW_FIELDS:
-        rows: dict[Any, Any] | None = getattr(table, name, None)
-        if rows is not None:
-            return rows
-    return {}
+def rows_of(kind: Kind, tables: Tables) -> dict[Any, Any]:
+    """The rows of one kind's table; a timer checkpoint has none."""
+    rows: dict[Any, Any] = {} if kind.rows is None else getattr(_table(kind, tables), kind.rows)
+    return rows
+
+
+def _table(kind: Kind, tables: Tables) -> Any:
+    return getattr(tables, kind.name)
 
 
 def another_master(tables: Tables) -> Tables:
@@ -109,10 +102,10 @@ def another_master(tables: Tables) -> Tables:
 def as_master(tables: Tables) -> Tables:
     """This node is master now: what it has is what the group has, and nobody else says more."""
     fields: dict[str, Any] = {
-        name: _with_kept(getattr(tables, name), frozenset()) for name in _ROWS
+        kind.name: _with_kept(_table(kind, tables), frozenset()) for kind in VERSIONED
     }
     for kind in (kinds.CONSUMER_OFFSETS, kinds.DELAY_OFFSETS):
-        offsets = getattr(tables, kind.name)
+        offsets = _table(kind, tables)
         if offsets.data_version is None:  # a 5.x slave fails on an answer without
             fields[kind.name] = msgspec.structs.replace(offsets, data_version=_NEVER)
     nobody: frozenset[str] = frozenset()
@@ -127,9 +120,9 @@ def adopt(tables: Tables, kind: Kind, answer: Any) -> Tables:
         return _adopt_consumer_offsets(tables, answer)
     if kind is kinds.GROUPS:
         return _adopt_groups(tables, answer)
-    own = getattr(tables, kind.name)
-    if kind.name in _ROWS:
-        new, _ = _next_version(own, answer, _ROWS[kind.name])
+    own = _table(kind, tables)
+    if kind in VERSIONED:
+        new, _ = _next_version(kind, own, answer)
     elif kind is kinds.DELAY_OFFSETS:
         new = _larger_delays(own, answer)
     elif kind is kinds.TIMER_CHECKPOINT:
@@ -157,7 +150,7 @@ def _adopt_topics(tables: Tables, answer: TopicTable) -> Tables:
         topic_queue_mapping_detail_map=None,
         topic_queue_mapping_info_map=None,
     )
-    new, gone = _next_version(tables.topics, topics, _ROWS[kinds.TOPICS.name])
+    new, gone = _next_version(kinds.TOPICS, tables.topics, topics)
     if new is tables.topics:
         return tables
     gone_topics = (tables.gone_topics | gone) - set(new.topic_config_table)
@@ -165,27 +158,28 @@ def _adopt_topics(tables: Tables, answer: TopicTable) -> Tables:
 
 
 def _adopt_groups(tables: Tables, answer: GroupTable) -> Tables:
-    new, gone = _next_version(tables.groups, answer, _ROWS[kinds.GROUPS.name])
+    new, gone = _next_version(kinds.GROUPS, tables.groups, answer)
     if new is tables.groups:
         return tables
     gone_groups = (tables.gone_groups | gone) - set(new.subscription_group_table)
     return attrs.evolve(tables, groups=new, gone_groups=gone_groups)
 
 
-def _next_version(own: J, answer: J, rows: str) -> tuple[J, frozenset[str]]:
+def _next_version(kind: Kind, own: J, answer: J) -> tuple[J, frozenset[str]]:
     """The table that follows `own`, and the rows that the master has removed."""
     version: DataVersion = own.data_version  # type: ignore[attr-defined]
     said: DataVersion = answer.data_version  # type: ignore[attr-defined]
     if version == said:
         return own, frozenset()
-    mine: Mapping[str, Any] = getattr(own, rows)
-    theirs: Mapping[str, Any] = getattr(answer, rows)
+    assert kind.rows is not None  # VersionedTablesHaveRows
+    mine: Mapping[str, Any] = getattr(own, kind.rows)
+    theirs: Mapping[str, Any] = getattr(answer, kind.rows)
     missing = frozenset(mine) - frozenset(theirs)
     kept = _kept(own) & missing if said.key > version.key else missing
     if not kept:
         return answer, missing
     merged = {**theirs, **{name: row for name, row in mine.items() if name in kept}}
-    new = msgspec.structs.replace(answer, **{rows: merged})
+    new = msgspec.structs.replace(answer, **{kind.rows: merged})
     return _with_kept(new, kept), missing - kept
 
 

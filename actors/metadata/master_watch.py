@@ -1,0 +1,127 @@
+"""MasterWatch follows the metadata of a master of ours: it is told what changes, as it changes.
+
+It asks one question at a time, which its master holds while there is nothing new (`watches`), and
+keeps the master's state, to which each answer is applied. Each table that changed is then taken by
+the rules that hold for any master's answers. A master that was started again says all of it anew.
+
+Messages: none but its own. It sends Adopt and AnotherMaster to the keeper. A restart forgets the
+master's state and is told everything.
+
+Upstream has nothing like it; `slave_sync` is for Java masters.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final, TypeAlias
+
+import attrs
+
+from actors.env.protocols import Address
+from actors.metadata import keeper
+from actors.metadata.core.increments import applied
+from actors.metadata.core.tables import Tables, changed_kinds
+from actors.metadata.view import MetadataView
+from actors.metadata.watches import HOLD_S
+from actors.remoting import client
+from actors.runtime import Actor, ActorRef, MailboxSpec
+from wire.broker.codes import ResponseCode
+from wire.broker.increments import INCREMENT, WATCH_METADATA, Watch
+from wire.errors import RemoteProtocolError
+from wire.remoting.frame import Frame
+from wire.remoting.header import write_fields
+
+TIMEOUT_S: Final = HOLD_S + 5.0
+RETRY_S: Final = 0.5
+"""After a question without an answer."""
+_LOGGER = logging.getLogger("triolog.metadata")
+
+
+@attrs.frozen
+class _Ask:
+    """Ask again."""
+
+
+@attrs.frozen
+class _Heard:
+    """The answer, or why there is none."""
+
+    outcome: Frame | Exception
+
+
+_Inbox: TypeAlias = _Ask | _Heard
+
+
+@attrs.define(kw_only=True)
+class MasterWatch(Actor[_Inbox]):
+    """See the module's text.
+
+    Attributes:
+        owner: node and group, for people.
+        master: where the master's broker listens.
+    """
+
+    mailbox = MailboxSpec(capacity=4)
+    owner: str
+    master: Address
+    client: ActorRef[client.Call]
+    keeper: ActorRef[keeper.Message]
+    view: MetadataView
+    _said: Tables = attrs.field(init=False, factory=Tables)
+    _boot: int = attrs.field(init=False, default=0)
+    _number: int = attrs.field(init=False, default=0)
+    _is_failing: bool = attrs.field(init=False, default=False)
+
+    async def on_start(self) -> None:
+        self._ask()
+
+    async def handle(self, message: _Inbox) -> None:
+        if isinstance(message, _Ask):
+            self._ask()
+            return
+        reason = await self._take(message.outcome)
+        self.view.heard("metadata", self.ctx.now_s(), reason)
+        if reason and not self._is_failing:
+            text = "%s: metadata of master %s: %s; asked for again"
+            _LOGGER.warning(text, self.owner, self.master, reason)
+        self._is_failing = bool(reason)
+        if reason:
+            self.ctx.timers.start("ask", RETRY_S, _Ask())
+        else:
+            self._ask()
+
+    def _ask(self) -> None:
+        fields = write_fields(Watch(boot=self._boot, number=self._number))
+        self.ctx.ask_later(
+            self.client,
+            Frame,
+            lambda reply_to: client.Call(
+                address=self.master,
+                code=WATCH_METADATA,
+                ext_fields=fields,
+                timeout_s=TIMEOUT_S,
+                reply_to=reply_to,
+            ),
+            timeout_s=2 * TIMEOUT_S,
+            on_reply=_Heard,
+        )
+
+    async def _take(self, outcome: Frame | Exception) -> str:
+        """Take an answer. Returns: why that cannot be; ""."""
+        if isinstance(outcome, Exception):
+            return str(outcome)
+        if outcome.header.code != ResponseCode.SUCCESS:
+            return f"code {outcome.header.code}: {outcome.header.remark}"
+        try:
+            told = INCREMENT.decode(outcome.body)
+            said = applied(self._said, told)
+        except RemoteProtocolError as error:
+            self._boot = self._number = 0
+            return str(error)
+        if told.boot != self._boot:
+            await self.keeper.tell(keeper.AnotherMaster())
+        changed = changed_kinds(self._said, said)
+        self._said, self._boot, self._number = said, told.boot, told.number
+        for kind in changed:
+            await self.keeper.tell(keeper.Adopt(kind=kind, answer=getattr(said, kind.name)))
+        return ""
