@@ -227,6 +227,13 @@ class Appender:
         self._raise_failure()
         await trio.lowlevel.checkpoint_if_cancelled()
 
+    @property
+    def unanswered_from(self) -> int:
+        """How many records were sent before the oldest without a receipt."""
+        collected = self._next_number
+        kinds = self._refused, self._in_doubt, self._in_flight
+        return min(min(batches, default=collected) for batches in kinds)
+
     def left(self) -> list[Left]:
         """What has no receipt, in the order in which it was sent: all of it once the block is left.
 

@@ -1,6 +1,7 @@
 """`append`: lines of a file or a pipe into a group's log, each one record; what became of them.
 
-Every line that was handed over is accounted for at the end: acknowledged, not stored, or in doubt.
+Every line that was handed over is accounted for at the end: acknowledged, not stored, or in doubt,
+by its number in the input; and from which line on nothing was handed over.
 When the node that took them is lost, the next appender goes on with what was not stored, and with
 `again` with what is in doubt; lines keep their order but for those. The policy is the feed's
 (`actors.cluster.feed`), which has a record of its own and knows no "in doubt" at its end.
@@ -13,8 +14,9 @@ from __future__ import annotations
 import os
 import stat
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Any, TypeAlias
 
 import attrs
 import trio
@@ -31,6 +33,9 @@ LINE_BYTES_MAX = 4 << 20
 """Upstream's largest message. A group may allow less."""
 LIMIT = "the client sends in one line"
 LOOK_S = 0.1
+
+Ranges: TypeAlias = tuple[tuple[int, int], ...]
+"""First and last of each run of neighbours."""
 
 
 @attrs.frozen(kw_only=True)
@@ -49,6 +54,10 @@ class Summary:
             name; `message` has its text.
         first, last: with an unknown outcome, the positions in doubt, if the node named them.
         in_doubt_from: what is in doubt is not below this position; None: nobody knows.
+        in_doubt_lines, not_stored_lines: which lines of the input these are, the first is 1.
+        unsent_from: nothing was handed over from this line of the input on. None: the input was
+            read to its end, and all of it handed over. What is in none of these three is
+            acknowledged, or empty and passed over.
     """
 
     group: str
@@ -66,6 +75,9 @@ class Summary:
     first: int | None = None
     last: int | None = None
     in_doubt_from: int | None = None
+    in_doubt_lines: Ranges = ()
+    not_stored_lines: Ranges = ()
+    unsent_from: int | None = None
 
 
 @attrs.frozen
@@ -101,9 +113,11 @@ class Rules:
 
 @attrs.frozen
 class _Again:
-    """A line that was sent and has no receipt."""
+    """A line that was sent and has no receipt. `place`: of the input's lines, itself the last; the
+    others stand between it and the one that was sent before, and are empty."""
 
     line: NewRecord
+    place: tuple[int, int]
     in_doubt: bool
 
 
@@ -134,12 +148,18 @@ class Appending:
     _next: int | None = None
     _pending: deque[bytes] = attrs.field(factory=deque)
     _to_send_again: list[_Again] = attrs.field(factory=list)
-    _in_doubt: int = 0
+    _sent: list[_Again] = attrs.field(factory=list)  # of these, what the appender has
+    _places: deque[tuple[int, int]] = attrs.field(factory=deque)  # of its lines without answer
+    _answered: int = 0  # so many of its lines are in `_places` no more
+    _given_up: list[tuple[int, int]] = attrs.field(factory=list)  # in doubt, not to be sent again
     _in_doubt_from: int | None = None
     _sent_again: int = 0
     _appender: Appender | None = None
     _reading: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     _read_failure: LineTooLong | OSError | None = None
+    _read_all: bool = False
+    _sent_all: bool = False
+    _unsent_from: int = 1
 
     def stop(self) -> None:
         """Read no more."""
@@ -172,6 +192,7 @@ class Appending:
         try:
             with self._reading:
                 await read_lines(self.descriptor, [put], line_bytes_max=most, limit=limit)
+                self._read_all = True
         except (LineTooLong, OSError) as error:
             self._read_failure = error  # what was read before it is appended first
 
@@ -199,22 +220,22 @@ class Appending:
     async def _use_one_appender(self, get: trio.MemoryReceiveChannel[Chunk]) -> TriologError | None:
         self._appender = appender = self.log.appender()
         failure: TriologError | None = None
-        sent: list[_Again] = []
+        self._sent, self._places, self._answered = [], deque(), 0
         try:
             async with appender:
-                await self._send_again(appender, sent)
+                await self._send_again(appender)
                 await self._send(get, appender)
         except TriologError as error:
             failure = error
-        self._take_stock(appender, sent)
+        self._take_stock(appender)
         return failure
 
-    async def _send_again(self, appender: Appender, sent: list[_Again]) -> None:
-        while len(sent) < len(self._to_send_again):
-            line = self._to_send_again[len(sent)]
+    async def _send_again(self, appender: Appender) -> None:
+        for line in self._to_send_again:
             await appender.send(line.line)
             self._sent_again += line.in_doubt
-            sent.append(line)
+            self._sent.append(line)
+            self._places.append(line.place)
 
     async def _send(self, get: trio.MemoryReceiveChannel[Chunk], appender: Appender) -> None:
         pending = self._pending
@@ -225,30 +246,42 @@ class Appending:
                     await appender.send(line)
                     self._lines += 1
                     self._bytes += len(line)
+                    number = self._lines + self._empty
+                    self._places.append((self._unsent_from, number))
+                    self._unsent_from = number + 1
                 else:
                     self._empty += 1
                 pending.popleft()
+            self._forget_answered(appender)
             try:
                 pending.extend(await get.receive())
             except trio.EndOfChannel:
+                self._sent_all = True
                 return
 
-    def _take_stock(self, appender: Appender, sent: list[_Again]) -> None:
-        """What became of the lines of one appender; `sent` were its first."""
+    def _forget_answered(self, appender: Appender) -> None:
+        """Keep the places of no more lines than may be under way."""
+        for _ in range(appender.unanswered_from - self._answered):
+            self._places.popleft()
+        self._answered = appender.unanswered_from
+
+    def _take_stock(self, appender: Appender) -> None:
+        """What became of the lines of one appender; `_sent` were its first."""
         self._appender = None
         self._acknowledged += appender.acknowledged_count
         if appender.last_receipt is not None:
             self._next = appender.last_receipt.next
         kept: list[_Again] = []
         for left in appender.left():
-            before = left.number < len(sent) and sent[left.number].in_doubt
-            if left.in_doubt and not self._in_doubt:
+            before = left.number < len(self._sent) and self._sent[left.number].in_doubt
+            place = self._places[left.number - self._answered]
+            if left.in_doubt and not self._given_up:
                 self._in_doubt_from = self._next
             if left.in_doubt and not self.again:
-                self._in_doubt += 1
+                self._given_up.append(place)
             else:
-                kept.append(_Again(left.record, left.in_doubt or before))
-        self._to_send_again = kept + self._to_send_again[len(sent) :]
+                kept.append(_Again(left.record, place, left.in_doubt or before))
+        self._to_send_again = kept + self._to_send_again[len(self._sent) :]
 
     async def _look(self, total_bytes: int | None) -> None:
         while True:
@@ -266,13 +299,14 @@ class Appending:
 
     def _summary(self, failure: Exception | None, reason: str, seconds: float) -> Summary:
         unknown = failure if isinstance(failure, OutcomeUnknown) else None
-        in_doubt = self._in_doubt + sum(line.in_doubt for line in self._to_send_again)
+        doubted = [line.place for line in self._to_send_again if line.in_doubt]
+        in_doubt = sorted(self._given_up + doubted)
         return Summary(
             group=self.log.name,
             node=self.node,
             lines=self._lines,
             acknowledged=self._acknowledged,
-            in_doubt=in_doubt,
+            in_doubt=len(in_doubt),
             bytes=self._bytes,
             seconds=round(seconds, 3),
             next=self._next,
@@ -283,7 +317,23 @@ class Appending:
             first=unknown.first if unknown else None,
             last=unknown.last if unknown else None,
             in_doubt_from=self._in_doubt_from if in_doubt else None,
+            in_doubt_lines=_ranges(in_doubt),
+            not_stored_lines=_ranges(
+                line.place for line in self._to_send_again if not line.in_doubt
+            ),
+            unsent_from=None if self._read_all and self._sent_all else self._unsent_from,
         )
+
+    @property
+    def unanswered_from(self) -> int:
+        """The first line of the input that was handed over, or is to be sent again, and has no
+        answer: all before it are acknowledged, in doubt as their appender ended, or passed over.
+        """
+        if self._appender is not None:
+            self._forget_answered(self._appender)
+        to_come = (line.place for line in self._to_send_again[len(self._sent) :])
+        _, line = next(chain(self._places, to_come), (0, self._unsent_from))
+        return line
 
 
 def _total_bytes(descriptor: int) -> int | None:
@@ -298,6 +348,42 @@ def _lines(count: int) -> str:
     return f"{count} line" if count == 1 else f"{count} lines"
 
 
+def _ranges(places: Iterable[tuple[int, int]]) -> Ranges:
+    """Of ascending places; empty lines that were passed over part nothing."""
+    found: list[tuple[int, int]] = []
+    for first, number in places:
+        if found and found[-1][1] == first - 1:
+            found[-1] = found[-1][0], number
+        else:
+            found.append((number, number))
+    return tuple(found)
+
+
+def _spans(ranges: Ranges) -> Iterator[str]:
+    for first, last in ranges:
+        yield f"line {first}" if first == last else f"lines {first} to {last}"
+
+
+def _go_on(summary: Summary) -> str:
+    """With which lines of the input to go on; "" if nothing is left of it."""
+    ranges, unsent = summary.not_stored_lines, summary.unsent_from
+    if unsent is not None and ranges and ranges[-1][1] == unsent - 1:
+        ranges, unsent = ranges[:-1], ranges[-1][0]
+    if unsent is not None:
+        ranges = *ranges, (unsent, unsent)
+    if not ranges:
+        return ""
+    fates = {
+        "acknowledged": summary.acknowledged,
+        "in doubt": summary.in_doubt,
+        "passed over": summary.empty,
+    }
+    others = " or ".join(fate for fate, count in fates.items() if count)
+    behind = "" if unsent is None else " and all after it"
+    text = f"go on with {', '.join(_spans(ranges))} of the input{behind}"
+    return f"{text}; the others are {others}" if others else text
+
+
 def summary_lines(summary: Summary) -> list[str]:
     """The summary for people; a failure comes first, and the last line is about all of it."""
     rate = summary.acknowledged / summary.seconds if summary.seconds else 0.0
@@ -309,6 +395,8 @@ def summary_lines(summary: Summary) -> list[str]:
             where = f"at positions from {summary.in_doubt_from} on"
         else:
             where = "at unknown positions"
+        if spans := ", ".join(_spans(summary.in_doubt_lines)):
+            where = f"{where}: {spans} of the input"
         lines.append(f"{_lines(summary.in_doubt)} may be stored, or not, {where}")
     refused = summary.lines - summary.acknowledged - summary.in_doubt
     if refused:
@@ -318,6 +406,7 @@ def summary_lines(summary: Summary) -> list[str]:
     if summary.empty:
         are = "an empty line was" if summary.empty == 1 else f"{summary.empty} empty lines were"
         lines.append(f"{are} passed over: {summary.group} takes no empty records")
+    lines += filter(None, [_go_on(summary)])
     end = "" if summary.next is None else f", next position {summary.next}"
     lines.append(
         f"{summary.acknowledged} of {_lines(summary.lines)} acknowledged in {summary.group}"

@@ -259,7 +259,10 @@ async def _append(backend: GroupBackend, command: Append) -> int:
             summary = await appending.run()
             nursery.cancel_scope.cancel()
     if summary is None:
-        complain("triolog: hurried: the last lines may be stored, or not")
+        line = appending.unanswered_from
+        complain(
+            f"triolog: hurried: line {line} of the input and those after it may be stored, or not"
+        )
         return INTERRUPTED
     summary = attrs.evolve(summary, node=leading.node)
     *notes, last = summary_lines(summary)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ from api_kit import MemoryNode, sink_of
 from actors.api.handle import NodeIdentity
 from actors.client.appending import Appending, Progress, Rules, Summary, summary_lines
 from actors.client.lines import open_source
-from actors.errors import LeadershipLost, NodeStopped, NotEnoughReplicas, NotMaster
+from actors.errors import LeadershipLost, LogFull, NodeStopped, NotEnoughReplicas, NotMaster
 from actors.log import AppendOutcome, Log
 from actors.log_types import Chain, NewRecord
 
@@ -82,6 +83,51 @@ async def test_a_refusal_ends_the_reading(tmp_path: Path) -> None:
     assert (summary.error, summary.message) == ("NotEnoughReplicas", "one of two")
     assert (summary.acknowledged, summary.in_doubt, summary.next) == (0, 0, None)
     assert summary.lines < 1_000_000
+    assert summary_lines(summary)[-2] == "go on with line 1 of the input and all after it"
+
+
+@pytest.mark.parametrize("in_doubt", [False, True])
+async def test_with_which_lines_to_go_on_after_an_end(tmp_path: Path, in_doubt: bool) -> None:
+    """Empty lines count in the input, though nothing of them is sent."""
+    path = tmp_path / "lines"
+    path.write_bytes(b"\n" + b"".join(line + b"\n\n" for line in LINES) + b"last")
+    failure = NodeStopped("gone") if in_doubt else LogFull("no room")
+    node = Failing(fails={2: failure})
+    summary = await appended(node, path, rules=Rules(takes_empty=False))
+    assert node.stored == LINES[:2]  # lines 2 and 4 of the input
+    assert summary.in_doubt_lines == (((6, 6),) if in_doubt else ())
+    *_, left, last = summary_lines(summary)
+    fates = "acknowledged or in doubt or passed over" if in_doubt else "acknowledged or passed over"
+    line = "[78]" if in_doubt else "6"  # whether the line behind it was handed over, too
+    assert re.fullmatch(
+        f"go on with line {line} of the input and all after it; the others are {fates}", left
+    )
+    assert last.startswith(f"2 of {summary.lines} lines acknowledged in orders by n0, ")
+
+
+async def test_what_an_interrupt_leaves_of_the_input_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    node = MemoryNode()
+    source = os.open(path, os.O_RDWR)
+    appending = Appending(Log(node, "orders"), "n0", open_source(str(path), "FILE"))
+    try:
+        os.write(source, b"one\ntwo\nhalf a li")
+        with trio.fail_after(TIMEOUT_S):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(stop_behind, node, 2, appending)
+                summary = await appending.run()
+    finally:
+        os.close(source)
+    assert (summary.lines, summary.acknowledged, summary.error) == (2, 2, None)
+    text = "go on with line 3 of the input and all after it; the others are acknowledged"
+    assert summary_lines(summary)[:-1] == [text]
+
+
+async def stop_behind(node: MemoryNode, count: int, appending: Appending) -> None:
+    while len(node.stored) < count:
+        await trio.lowlevel.checkpoint()
+    appending.stop()
 
 
 @attrs.define(eq=False)
@@ -144,7 +190,8 @@ async def test_lines_in_doubt_are_counted_and_left(tmp_path: Path, stored: bool)
     assert sorted(bytes(line) for line in node.stored) == expected  # type: ignore[arg-type]
     assert (summary.lines, summary.acknowledged, summary.in_doubt) == (6, 5, 1)
     assert (summary.error, summary.in_doubt_from) == (None, 200)
-    assert summary_lines(summary)[0] == "1 line may be stored, or not, at positions from 200 on"
+    text = "1 line may be stored, or not, at positions from 200 on: line 3 of the input"
+    assert summary_lines(summary)[:-1] == [text]
 
 
 async def test_lines_in_doubt_are_sent_again_if_asked(tmp_path: Path) -> None:
@@ -168,4 +215,4 @@ async def test_a_line_stays_in_doubt_though_it_is_refused_then(tmp_path: Path) -
     assert summary.message == "gone; one of two"
     first, doubt, *_ = summary_lines(summary)
     assert first == "NodeStopped: gone; one of two"
-    assert doubt == "1 line may be stored, or not, at unknown positions"
+    assert doubt == "1 line may be stored, or not, at unknown positions: line 1 of the input"
