@@ -26,6 +26,10 @@ SEGMENT_BYTES_MAX = (1 << 31) - 4096
 CONSUME_QUEUE_UNIT_BYTES = 20
 RECONNECT_FIRST_S = 0.2
 """A slave's first pause after a lost master: short for a person, long for a machine."""
+ROOM_LOOK_S = 0.5
+"""How often a disk without room is looked at, and how soon what it refused is tried again: whoever
+makes room looks whether it was enough.
+"""
 EVENT_BYTES_MIN = 4096
 API_CLIENTS = 64
 """Clients of one node, beside the connections that the cluster makes itself."""

@@ -56,6 +56,7 @@ from actors.ha.role_messages import HIGH_WATER_S, HighWater, MasterLeft, Verifie
 from actors.ha.settings import ClientSettings
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage.commitlog import store_messages
+from actors.storage.files.room import NO_ROOM
 from actors.storage.log.growth import Subscribe, Unsubscribe
 from actors.storage.log.log_reader import OffsetGone
 from actors.storage.scrub import scrubber_messages
@@ -375,7 +376,8 @@ class HAClient(Actor[Inbox]):
     async def _raw_refused(self, message: store_messages.RawRefused) -> None:
         connection = self._connection
         if connection is not None and message.session == self._session:
-            self._lose(Lost.APPEND_FAILED, message.reason)
+            no_room = message.reason.startswith(NO_ROOM)
+            self._lose(Lost.APPEND_FAILED, message.reason, no_room=no_room)
 
     def _set_master(self, address: Address) -> None:
         if address == self._master:
@@ -449,13 +451,13 @@ class HAClient(Actor[Inbox]):
         if consecutive == DIVERGED_AFTER and self._reconnect.diverged:
             self.ctx.emit(events.SlaveDiverged(session=self._session, mismatches=consecutive))
 
-    def _lose(self, reason: Lost, detail: str) -> None:
+    def _lose(self, reason: Lost, detail: str, *, no_room: bool = False) -> None:
         """End the connection or the attempt; harmless when it has ended."""
         if self._connection is None and not self._attempting:
             return
         if self._connection is not None:
             self._connection.stream.abort()
-        pause_s = self._reconnect.lost(reason, detail, self.ctx.now_s())
+        pause_s = self._reconnect.lost(reason, detail, self.ctx.now_s(), no_room=no_room)
         self.ctx.emit(
             events.MasterLost(
                 session=self._session, reason=reason.value, detail=detail, pause_s=pause_s

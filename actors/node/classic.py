@@ -298,7 +298,7 @@ class ClassicPart(ClassicMember):
             attrs.asdict(self.counts),
             stands_still="" if held is None else held.stands_still,
             mended=mended,
-            no_room="" if held is None else held.no_room,
+            no_room=None if held is None else held.no_room,
             scrub=None if ha is None else await self._scrub(),
             said=self.role_status.said(),
         )

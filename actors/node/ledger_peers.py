@@ -15,6 +15,7 @@ from actors.config import DLedgerGroup
 from actors.dledger.core.election_effects import RoleChanged
 from actors.dledger.core.member_state import Role
 from actors.dledger.core.push_effects import DispatcherState
+from actors.dledger.election.state_maintainer import LEAD_AGAIN_S
 from actors.dledger.rpc.peer_messages import (
     GetLink,
     GetProgress,
@@ -29,6 +30,8 @@ from actors.dledger.rpc.peer_messages import (
 from actors.group_status import Peer
 from actors.node.part import STATUS_TIMEOUT_S
 from actors.runtime import ActorError, ActorRef, Registry, ReplyTo
+from actors.storage.files.room import NO_ROOM
+from actors.storage.ledger.store_messages import GetRoom
 from actors.trees.ledger_setup import LedgerPaths, compat_settings
 
 M = TypeVar("M")
@@ -48,6 +51,7 @@ JOINS: Final = "joins"
 """The states of a peer as a member sees them that does not lead. JOINS is a provisional voter: its
 vote counts only if all members vote.
 """
+RESTS: Final = f"stands for election again within {LEAD_AGAIN_S:g} s: its disk had no room"
 RESTARTING: Final = "restarting"
 """The state of a peer whose dispatcher is being restarted."""
 
@@ -59,6 +63,7 @@ class Known:
     Attributes:
         refusal: why its store takes no entries, on a follower its leader's; "" if it does, as far
             as is known: without a leader nobody asks it.
+        rests: why it does not lead for a while, though its store takes entries; "" if it may.
         unsaved_vote: why it takes no part in elections, as its vote is not saved; "" if it does.
         joining: why its vote counts only if all members vote; "" if it counts by itself.
         peers: on a leader all other members; on a candidate those that it has asked for votes. A
@@ -66,6 +71,7 @@ class Known:
     """
 
     refusal: str = ""
+    rests: str = ""
     unsaved_vote: str = ""
     joining: str = ""
     peers: tuple[Peer, ...] = ()
@@ -80,8 +86,10 @@ class LedgerPeers:
         handler: the entry_handler, which takes a leader's entries.
         dispatchers: by peer, the entry_dispatcher that sends it the log.
         links: by peer, the connection for votes and heartbeats.
+        store: knows whether the disk has room by now.
     """
 
+    store: ActorRef[GetRoom]
     maintainer: ActorRef[GetSigns]
     handler: ActorRef[GetTaking]
     dispatchers: dict[str, ActorRef[GetProgress]]
@@ -93,6 +101,7 @@ class LedgerPeers:
         peers = [name for name in group.members if name != node]
         shared = compat_settings(group).shared_connection
         return LedgerPeers(
+            store=registry.ref(paths.store),
             maintainer=registry.ref(paths.state_maintainer),
             handler=registry.ref(paths.entry_handler),
             dispatchers={peer: registry.ref(paths.dispatcher(peer)) for peer in peers},
@@ -101,6 +110,17 @@ class LedgerPeers:
 
     async def known(self, role: RoleChanged | None) -> Known:
         """What this member knows now, while its role is `role`."""
+        known = await self._known(role)
+        if not known.refusal.startswith(NO_ROOM):
+            return known
+        # That was so when something was written last, which may have been a while ago.
+        no_room = await _asked(self.store, str, lambda reply: GetRoom(reply_to=reply))
+        if no_room != "":
+            return known
+        follows = role is not None and role.role is Role.FOLLOWER
+        return attrs.evolve(known, refusal="", rests="" if follows else RESTS)
+
+    async def _known(self, role: RoleChanged | None) -> Known:
         said = await _asked(self.maintainer, Signs, lambda reply: GetSigns(reply_to=reply))
         known = Known(
             refusal="" if said is None else said.full,

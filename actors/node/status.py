@@ -56,7 +56,7 @@ def classic_status(
     *,
     stands_still: str = "",
     mended: str = "",
-    no_room: str = "",
+    no_room: str | None = None,
     scrub: Scrub | None = None,
     said: Mapping[str, GroupState] | None = None,
 ) -> GroupStatus:
@@ -69,16 +69,17 @@ def classic_status(
         counts: what became of the records that were appended here since the node's start.
         stands_still: why old log files are not deleted; "" if they are.
         mended: how much of what is derived from the log was damaged and has been mended.
-        no_room: why nothing can be written here; "" if something can.
+        no_room: why nothing can be written here; "" if something can; None: the store was not
+            asked, or did not answer.
         said: by member, the newest state that it has reported.
     """
     client = None if ha is None else ha.client
     link = None if ha is None or client is None else _link(client, ha.asked_s)
-    leads, reason = role.role is Role.MASTER, role.reason or no_room
+    leads, reason = role.role is Role.MASTER, role.reason or no_room or ""
     findings = {
         REFUSED: "" if leads else _why_refused(role, link),
         FENCED: "" if role.fence in PASSING else role.reason,
-        WITHOUT_ROOM: "" if leads else _why_without_room(reason, link),
+        WITHOUT_ROOM: "" if leads else _why_without_room(reason, link, no_room),
         DAMAGED: role.damage,
         STANDS_STILL: stands_still,
         MENDED: mended,
@@ -158,11 +159,16 @@ def _why_refused(role: RoleView, link: Link | None) -> str:
     return link.error if link is not None and refuses else ""
 
 
-def _why_without_room(reason: str, link: Link | None) -> str:
-    """Why this slave has no room to copy anything, beginning with NO_ROOM; "" if it has room."""
+def _why_without_room(reason: str, link: Link | None, no_room: str | None) -> str:
+    """Why this slave has no room to copy anything, beginning with NO_ROOM; "" if it has room.
+
+    How its last connection ended is asked only where the store does not answer: there may be room
+    since.
+    """
     if link is not None and link.is_up:
         return ""
-    _, sign, rest = ((link.error if link is not None else "") or reason).partition(NO_ROOM)
+    ended = link.error if link is not None and no_room is None else ""
+    _, sign, rest = (ended or reason).partition(NO_ROOM)
     return f"{sign}{rest}" if sign else ""
 
 
@@ -251,7 +257,9 @@ def ledger_status(
             attrs.evolve(peer, has_copy=(peer.end or 0) >= offsets.acknowledged)
             for peer in known.peers
         ),
-        troubles=tuple(filter(None, (closed, known.unsaved_vote, refusal, lacks, known.joining))),
+        troubles=tuple(
+            filter(None, (closed, known.unsaved_vote, refusal, lacks, known.rests, known.joining))
+        ),
         others=(
             *(weaker_text(*pair) for pair in role_status.weaker.items()),
             *(

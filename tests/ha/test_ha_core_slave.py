@@ -218,6 +218,16 @@ def test_what_the_store_did_not_take_is_never_reported() -> None:
     assert progress.grew(LogExtent(0, 110, 110)).report_bytes == 110  # and not the second one
 
 
+def test_a_slave_without_room_tries_again_soon() -> None:
+    """Whoever makes some looks whether it was enough."""
+    reconnect = Reconnect(interval_s=5.0)
+    pauses = [reconnect.lost(Lost.APPEND_FAILED, "no room", 10.0, no_room=True) for _ in range(5)]
+    assert pauses == [0.2, 0.4, 0.5, 0.5, 0.5]
+    assert reconnect.lost(Lost.APPEND_FAILED, "another reason", 10.0) == 5.0
+    upstream = Reconnect(interval_s=5.0, upstream=True)
+    assert upstream.lost(Lost.APPEND_FAILED, "no room", 10.0, no_room=True) == 5.0
+
+
 @pytest.mark.checklist(14)
 def test_pauses_between_attempts() -> None:
     reconnect = Reconnect(interval_s=5.0)

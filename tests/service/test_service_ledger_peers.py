@@ -12,6 +12,7 @@ from service_kit import GROUP, ledger_alone
 
 from actors.config import ClusterConfig
 from actors.dledger.leader_status import LATELY_S
+from actors.errors import LogFull
 from actors.sim.cluster import SimCluster
 
 pytest_plugins = ["actors.sim.plugin"]
@@ -177,3 +178,30 @@ async def test_who_comes_from_elsewhere_is_in_the_status_for_a_while(cluster: Si
     assert (await said_by(cluster, leader))["details"]["non_members"] == ["10.9.9.9"]
     await trio.sleep(LATELY_S)
     assert (await said_by(cluster, leader))["details"]["non_members"] == []
+
+
+async def troubles(cluster: SimCluster, name: str) -> tuple[str, ...]:
+    found: tuple[str, ...] = (await said_by(cluster, name))["troubles"]
+    return found
+
+
+async def test_room_that_was_made_is_known_at_once(cluster: SimCluster) -> None:
+    """No member leads for a while after its disk was full; nobody takes that for a full disk."""
+    leader = cluster.master_of(GROUP)
+    for name in cluster.names:
+        cluster.world.node(name).disk.faults.fill(3600.0)
+    with pytest.raises(LogFull):
+        while True:
+            await cluster.node(leader).log(GROUP).append([bytes(8000)])
+    await trio.sleep(2)
+    assert any("takes no entries: no room: " in each for each in await troubles(cluster, leader))
+    for name in cluster.names:
+        cluster.world.node(name).disk.faults.clear()
+    await trio.sleep(1.1)
+    for name in cluster.names:
+        assert not any("no room: " in each for each in await troubles(cluster, name))
+    rests = "stands for election again within 10 s: its disk had no room"
+    assert rests in await troubles(cluster, leader)
+    await trio.sleep(30)
+    assert [await troubles(cluster, name) for name in cluster.names] == [(), (), ()]
+    await cluster.log(GROUP).append([b"again"])

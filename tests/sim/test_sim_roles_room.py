@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from node_roles_kit import GROUP, becomes
 
 from actors.api.failures import RequestRefused
 from actors.errors import Closed, LogFull
+from actors.group_status import group_statuses
 from actors.sim.cluster import SimCluster
 
 pytest_plugins = ["actors.sim.plugin"]
@@ -48,6 +50,33 @@ async def test_a_master_without_room_says_so_to_whoever_looks(cluster: SimCluste
         await cluster.log(GROUP).append([b"x" * 20_000])
     said = await cluster.node("n0").status()
     assert said["groups"][GROUP]["reason"].startswith("no room: ")
+
+
+async def says_no_room(cluster: SimCluster, name: str) -> bool:
+    own = group_statuses(await cluster.node(name).status())[GROUP]
+    words = (own.reason, *own.troubles, *own.findings.values())
+    ended = "" if own.link is None or own.link.is_up else own.link.error
+    return any("no room: " in each for each in (*words, ended))
+
+
+@pytest.mark.parametrize("name", ["n0", "n1"])
+@pytest.mark.parametrize("by", ["all", "files"])
+async def test_room_that_was_made_is_known_at_once(cluster: SimCluster, name: str, by: str) -> None:
+    """Of a master and of a slave; whether the disk was too full or took no file more."""
+    await ready(cluster)
+    faults = cluster.world.node(name).disk.faults
+    (faults.fill if by == "all" else faults.use_up_inodes)(LONG_S)
+    await trio.sleep(LOOKED_S)
+    with suppress(LogFull):
+        for _ in range(100):
+            await cluster.log(GROUP).append([b"x" * 3000])
+    await trio.sleep(LOOKED_S + LOOKED_S / 2)  # long after the last try, before the next round
+    assert await says_no_room(cluster, name)
+    faults.clear()
+    await trio.sleep(1.1)
+    assert not await says_no_room(cluster, name)
+    await cluster.log(GROUP).append([b"two"])
+    await cluster.converged(GROUP)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,14 @@ from actors.log_types import Message
 from actors.sim.disk import SimDisk
 from actors.storage.layout import StoreLayout
 from actors.storage.log.commit_log import segment_path
-from actors.storage.log.expiry import APART_MS, HOUR_MS, OVERDUE_MS
+from actors.storage.log.expiry import (
+    APART_MS,
+    BETWEEN_FILES_S,
+    HOUR_MS,
+    OVERDUE_MS,
+    CleanDue,
+    Rounds,
+)
 
 S = 4096
 YEARS_MS = 10 * 365 * 24 * HOUR_MS
@@ -139,3 +146,19 @@ async def test_what_waits_for_the_dispatcher_is_said_when_it_is_overdue(
         disk.faults.clear()
         assert await min_after_a_while(kit) == 3 * S
         assert (await kit.range()).stands_still == ""
+
+
+def test_a_disk_without_room_is_looked_at_between_the_rounds() -> None:
+    """And as often as before files are deleted: a round may take ten."""
+    started: list[tuple[float, CleanDue]] = []
+    rounds = Rounds(interval_s=2.0, start=lambda pause_s, due: started.append((pause_s, due)))
+    due = CleanDue()
+    for _ in range(5):
+        rounds.looked(due, has_gone=False, has_room=False)
+        due = started[-1][1]
+    looks = [(0.5, CleanDue(looks=number)) for number in (1, 2, 3)]
+    assert started == [*looks, (0.5, CleanDue()), looks[0]]
+    rounds.looked(due, has_gone=False, has_room=True)
+    assert started[-1] == (1.5, CleanDue())
+    rounds.looked(CleanDue(), has_gone=True, has_room=False)
+    assert started[-1] == (BETWEEN_FILES_S, CleanDue(deleted=1))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import attrs
 
-from actors.config.bounds import RECONNECT_FIRST_S
+from actors.config.bounds import RECONNECT_FIRST_S, ROOM_LOOK_S
 from actors.ha.core.states import (
     DIVERGED_AFTER,
     OFFSET_REFUSALS,
@@ -67,8 +67,12 @@ class Reconnect:
         self.mismatches = 0
         self.failures = 0
 
-    def lost(self, reason: Lost, detail: str, now_s: float) -> float:
-        """Note that the connection or the attempt ended. Returns: the pause in seconds."""
+    def lost(self, reason: Lost, detail: str, now_s: float, *, no_room: bool = False) -> float:
+        """Note that the connection or the attempt ended. Returns: the pause in seconds.
+
+        Args:
+            no_room: the disk takes nothing more: somebody may make room at any time.
+        """
         self.state = after(SLAVE_TRANSITIONS, self.state, Trigger.LOST)
         self.last_error = f"{reason.value}: {detail}" if detail else reason.value
         if reason in OFFSET_REFUSALS:
@@ -77,6 +81,8 @@ class Reconnect:
         if reason is Lost.FOREIGN_LOG:
             self.mismatches = max(self.mismatches, DIVERGED_AFTER)  # no need to see it again
         pause_s = self._pause_s(reason)
+        if no_room and not self.upstream:
+            pause_s = min(pause_s, ROOM_LOOK_S)
         self.failures += 1
         self.connect_at_s = now_s + pause_s
         return pause_s

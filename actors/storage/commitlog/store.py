@@ -382,10 +382,12 @@ class Store(Actor[_Inbox]):
     async def _clean(self, due: expiry.CleanDue) -> None:
         """Delete at most one file."""
         self._cleaner.look()
-        reason, gone = self._cleaner.due(self._synced_bytes, deleted=due.deleted), None
+        reason, gone = None, None
+        if not due.looks:
+            reason = self._cleaner.due(self._synced_bytes, deleted=due.deleted)
         if reason is not None:
             gone = await stepped(given_up.delete_first(self.layout, self._cleaner, reason))
         if gone is not None:
             self._offer_written()  # so that the syncer lets go of the file
             self.ctx.emit(gone)
-        self._rounds.looked(due, has_gone=gone is not None)
+        self._rounds.looked(due, has_gone=gone is not None, has_room=not self._cleaner.lacks)

@@ -324,6 +324,13 @@ class FileLedger(LedgerStore):
             with self._changing("keeping aside what is cut"):
                 raise
 
+    @property
+    def no_room(self) -> str:
+        return self._cleaner.lacks
+
+    def look_for_room(self) -> None:
+        self._cleaner.look()
+
     def delete_expired(self, floor_index: int, *, snapshot: bool = False) -> str | None:
         self._cleaner.look()
         keep = min(floor_index, self.committed_index, self.end_index)

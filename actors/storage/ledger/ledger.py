@@ -468,6 +468,16 @@ class LedgerStore(ABC):
         Raises: StorageError: as `append_as_leader`. CorruptLog: what comes behind is damaged.
         """
 
+    @property
+    def no_room(self) -> str:
+        """Why the log takes nothing more, for people, as far as the last look at the disk, or the
+        last write, showed; "" if it does.
+        """
+        return ""
+
+    def look_for_room(self) -> None:
+        """Look at the disk, for `no_room` and what is appended next."""
+
     @abstractmethod
     def save_vote(self, vote: TermVote) -> None:
         """Have term and vote on the disk when this returns.

@@ -197,6 +197,8 @@ class Store(Actor[_Inbox]):
                 self._want_checkpoint()
             case CleanDue():
                 self._clean(message)
+            case store_messages.GetRoom():
+                message.reply_to.send(self._ledger.no_room)
             case _:
                 assert_never(message)
 
@@ -365,11 +367,13 @@ class Store(Actor[_Inbox]):
     def _clean(self, due: CleanDue) -> None:
         """Delete at most one file, of entries that a snapshot stands for, or that have expired."""
         ledger, reason = self._ledger, None
-        if due.deleted < FILES_PER_ROUND_MAX:
+        if due.looks:
+            ledger.look_for_room()
+        elif due.deleted < FILES_PER_ROUND_MAX:
             reason = ledger.delete_expired(self._floor_index, snapshot=True)
             if reason is None and not self.by_snapshot:
                 reason = ledger.delete_expired(ledger.committed_index + 1)
         if reason is not None:
             self._cuts += 1
             self.ctx.emit(SegmentExpired(min_bytes=ledger.begin_bytes, reason=reason))
-        self._rounds.looked(due, has_gone=reason is not None)
+        self._rounds.looked(due, has_gone=reason is not None, has_room=not ledger.no_room)

@@ -110,6 +110,13 @@ class Condemn:
     reason: str
 
 
+@attrs.frozen
+class GetRoom:
+    """A status asks why the log takes nothing more; "": it does. See `LedgerStore.no_room`."""
+
+    reply_to: ReplyTo[str]
+
+
 @attrs.frozen(kw_only=True)
 class Doubt:
     """A reader beside the writer could not read these entries, see `LedgerStore.verify`.
@@ -278,6 +285,7 @@ Message: TypeAlias = (
     | GetMember
     | SaveVote
     | Condemn
+    | GetRoom
     | Doubt
     | Mend
     | Append

@@ -20,6 +20,7 @@ from typing import TypeVar
 import attrs
 
 from actors.config import ClassicGroup
+from actors.config.bounds import ROOM_LOOK_S
 from actors.env import Env
 from actors.events import store as events
 from actors.storage.commitlog.recovery import first_store_ts
@@ -103,14 +104,19 @@ class CleanDue:
 
     Attributes:
         deleted: how many files were deleted in this round.
+        looks: how often the disk was looked at since, as it has no room; files stay then.
     """
 
     deleted: int = 0
+    looks: int = 0
 
 
 @attrs.define(kw_only=True)
 class Rounds:
     """The times at which a store looks for files to delete; in a round it deletes one at a time.
+
+    As long as the disk has no room it is looked at in between, too, but no file is deleted then: a
+    round may delete so many that all would soon be gone.
 
     Attributes:
         interval_s: the time between two rounds.
@@ -131,13 +137,18 @@ class Rounds:
             self._goes_on = True
             self.start(0.0, CleanDue())
 
-    def looked(self, due: CleanDue, *, has_gone: bool) -> None:
-        """Have the next look come soon after a deletion, otherwise in the next round."""
+    def looked(self, due: CleanDue, *, has_gone: bool, has_room: bool) -> None:
+        """Have the next look come soon after a deletion, or without room, otherwise in the next
+        round.
+        """
         self._goes_on = has_gone
+        left_s = self.interval_s - due.looks * ROOM_LOOK_S
         if has_gone:
             self.start(BETWEEN_FILES_S, CleanDue(deleted=due.deleted + 1))
+        elif has_room or left_s <= ROOM_LOOK_S:
+            self.start(left_s, CleanDue())
         else:
-            self.start(self.interval_s, CleanDue())
+            self.start(ROOM_LOOK_S, CleanDue(looks=due.looks + 1))
 
 
 @attrs.define(kw_only=True)
