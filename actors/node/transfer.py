@@ -6,15 +6,18 @@ cmdline/LeadershipTransferCommand.java, 0.3.1.2: the same request, without the w
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from actors.api.failures import RequestRefused
+from actors.dledger.core.election_effects import RoleChanged
 from actors.dledger.replication.append_messages import GetWatermarks, Watermarks
-from actors.dledger.rpc.peer_messages import GetSigns, Signs
+from actors.dledger.rpc.peer_messages import GetSigns, PeerSign, Signs
 from actors.dledger.rpc.rpc_messages import Asked, Sender
 from actors.dledger.session_messages import ProveLeader
 from actors.errors import NotMaster, OutcomeUnknown
 from actors.node.ledger_member import LedgerMember
+from actors.node.ledger_peers import REFUSED
 from actors.node.part import STATUS_TIMEOUT_S, asked
 from actors.runtime import ActorError, ReplyTo
 from wire.api import frames
@@ -63,27 +66,52 @@ async def transfer_leader(part: LedgerMember, node: str | None) -> dict[str, Any
     code = response_code(answer.code)
     if code is ResponseCode.SUCCESS:
         return {"group": name, "leader": chosen, "old_leader": part.node, "term": role.term + 1}
-    refusal = _refusal(part, chosen, code)
-    if code is ResponseCode.FALL_BEHIND_TOO_MUCH and await _is_silent(part, chosen):
-        text = f"{chosen} does not answer {part.node}, so it cannot take {name} over now"
-        raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
-    raise refusal
+    raise _refusal(part, chosen, code, await _hindrance(part, role, chosen, code))
 
 
-async def _is_silent(part: LedgerMember, peer: str) -> bool:
-    """Whether the peer did not answer last, as far as this member can find out now."""
-    try:
-        return peer in await _silent(part)
-    except ActorError:
-        return False
-
-
-async def _silent(part: LedgerMember) -> set[str]:
-    """The peers that did not answer this member's last requests. Raises: ActorError."""
+async def _signs(part: LedgerMember) -> dict[str, PeerSign]:
+    """By peer, what its answers to this member's last requests show. Raises: ActorError."""
     said = await part.peers.maintainer.ask(
         Signs, lambda reply: GetSigns(reply_to=reply), timeout_s=STATUS_TIMEOUT_S
     )
-    return {sign.peer for sign in said.signs if sign.silent}
+    return {sign.peer: sign for sign in said.signs}
+
+
+async def _hindrance(part: LedgerMember, role: RoleChanged, node: str, code: ResponseCode) -> str:
+    """What this member knows that kept `node` from taking over, for people; "" for nothing.
+
+    The leader's refusal (417) stands for several reasons, and no answer of a transferee says any.
+    """
+    try:
+        signs = await _signs(part)
+        known = await part.peers.known(role)
+    except ActorError:
+        return ""
+    name, lag_max = part.group.name, part.group.transfer_lag_max
+    peer = next((each for each in known.peers if each.node == node), None)
+    refuses = f"{node} {peer.reason}" if peer is not None and peer.state == REFUSED else ""
+    if code is not ResponseCode.FALL_BEHIND_TOO_MUCH:
+        return refuses
+    if node in signs and signs[node].silent:
+        return f"{node} does not answer {part.node}, so it cannot take {name} over now"
+    then = f": {refuses}" if refuses else ""
+    if peer is None or peer.lag is None:
+        return f"{part.node} does not know yet what {node} holds of {name}{then}"
+    if peer.lag >= lag_max:
+        return f"{node} is {peer.lag} entries of {name} behind, {lag_max} are too many{then}"
+    return _lacking_votes(part, node, signs)
+
+
+def _lacking_votes(part: LedgerMember, node: str, signs: Mapping[str, PeerSign]) -> str:
+    others = [name for name in part.group.members if name not in (node, part.node)]
+    new = [name for name in others if name not in signs or signs[name].heard_s is None]
+    silent = [name for name in others if name not in new and signs[name].silent]
+    joining = [name for name in others if name not in (*new, *silent) and signs[name].joins]
+    kinds = (new, "has not answered"), (silent, "is silent"), (joining, "is new or lacks its log")
+    lacks = ", ".join(f"{name} ({what})" for names, what in kinds for name in names)
+    if not lacks:
+        return f"{node} lacked votes of {part.group.name}, and does not any more: ask again"
+    return f"{node} could not be elected in {part.group.name}: no votes of {lacks}"
 
 
 async def _furthest(part: LedgerMember) -> str:
@@ -96,7 +124,7 @@ async def _furthest(part: LedgerMember) -> str:
         marks = await part.checker.ask(
             Watermarks, lambda reply: GetWatermarks(reply_to=reply), timeout_s=STATUS_TIMEOUT_S
         )
-        silent = await _silent(part)
+        silent = {peer for peer, sign in (await _signs(part)).items() if sign.silent}
     except ActorError:
         who = f"{part.node} does not know now which member has most of {part.group.name}"
         text = f"{who}: nothing was done"
@@ -111,8 +139,9 @@ async def _furthest(part: LedgerMember) -> str:
     return min(standing, key=lambda pair: (pair[0] in silent, -pair[1], pair[0]))[0]
 
 
-def _refusal(part: LedgerMember, node: str, code: ResponseCode) -> Exception:
-    name = part.group.name
+def _refusal(part: LedgerMember, node: str, code: ResponseCode, known: str) -> Exception:
+    """Args: known: see `_hindrance`."""
+    name, why = part.group.name, f": {known}" if known else ""
     if code in _NOT_LEADING:
         leader = part.role_status.leader
         text = f"{part.node} does not lead {name} any more"
@@ -122,18 +151,14 @@ def _refusal(part: LedgerMember, node: str, code: ResponseCode) -> Exception:
             text = f"{node} is no member of {name}"
             return RequestRefused(frames.ERROR_BAD_REQUEST, text)
         case ResponseCode.FALL_BEHIND_TOO_MUCH:
-            lag = part.group.transfer_lag_max
-            text = (
-                f"{node} is {lag} entries of {name} behind, or more, or could not be elected: too"
-                " many of the others are down, or lack their logs"
-            )
+            text = known or f"{node} is too far behind in {name}, or could not be elected"
         case ResponseCode.LEADER_TRANSFERRING:
             text = f"{part.node} is handing {name} over already"
         case ResponseCode.NETWORK_ERROR:
             lost = f"{part.node} cannot reach {node}"
             return OutcomeUnknown(f"{node} did not take {name} over: {lost}")
         case ResponseCode.TIMEOUT:
-            return OutcomeUnknown(f"{node} did not take {name} over in time")
+            return OutcomeUnknown(f"{node} did not take {name} over in time{why}")
         case _:
-            return OutcomeUnknown(f"{node} did not take {name} over ({code.name})")
+            return OutcomeUnknown(f"{node} did not take {name} over ({code.name}){why}")
     return RequestRefused(frames.ERROR_NOT_AVAILABLE, text)

@@ -78,6 +78,7 @@ class Kit:
         end: int | None = None,
         term: int = 5,
         count: int | None = None,
+        refusal: str = "",
     ) -> DispatchEffects:
         """The peer's log ends with the push if nothing else is said."""
         answer = PushAnswer(
@@ -87,6 +88,7 @@ class Kit:
             count=push.last - push.first + 1 if count is None else count,
             begin=begin,
             end=push.last if end is None else end,
+            refusal=refusal,
         )
         return self.did(self.dispatch.answered(self.now_s, push, answer))
 

@@ -48,6 +48,25 @@ def test_what_a_peer_takes_never_is_a_refusal_until_it_takes_it() -> None:
     assert kit.dispatch.refusal == ""
 
 
+def test_what_a_peer_says_itself_is_believed_at_once_and_as_long_as_it_says_so() -> None:
+    kit = Kit()
+    kit.append_state()
+    kit.grow()
+    kit.answer(kit.one(P.APPEND, 10), C.INCONSISTENT_STATE, end=9, refusal="no room: it is full")
+    assert kit.dispatch.refusal == "takes no entries: no room: it is full"
+    compare(kit, 9)
+    refuse(kit, 10)
+    assert kit.dispatch.refusal == "takes no entries: no room: it is full"
+    kit.tick()
+    compare(kit, 9)
+    refuse(kit, 10)
+    assert kit.dispatch.refusal == TAKES_NO_MORE
+    kit.tick()
+    compare(kit, 9)
+    kit.answer(kit.one(P.APPEND, 10))
+    assert kit.dispatch.refusal == ""
+
+
 def test_a_peer_that_has_it_all_the_same_refuses_nothing_any_more() -> None:
     """It was given a copy."""
     kit = refused_kit()

@@ -18,7 +18,6 @@ from rpc_kit import Client, answer_frame, calling, request
 from actors.config import ClusterConfig
 from actors.dledger.core.election_effects import RoleChanged
 from actors.dledger.core.member_state import Role
-from actors.dledger.core.patience import TAKES_NO_MORE
 from actors.dledger.core.votes import VoteAnswer
 from actors.dledger.election.election_requests import _Beat, _Transfer, _Vote, vote_response
 from actors.dledger.election.peer_signs import PeerSigns, refusal_of
@@ -303,12 +302,12 @@ async def test_a_member_whose_files_have_another_size(
             " in files of 4096 bytes: its leader's data_file_bytes may be another"
         )
         found = await ask(group, dispatcher, Progress, GetProgress)
-        assert found.refusal == TAKES_NO_MORE
+        assert found.refusal == f"takes no entries: {taking.refusal}"
         assert found.lag == done.last_index - found.matched > 0
         assert not (await sign_of(group, leader, "n2")).refusal, "votes and heartbeats are right"
         assert caplog.messages == [
             f"ledger: n2 cannot take what {leader} sends: {taking.refusal}",
-            f"ledger: n2, which follows {leader}, {TAKES_NO_MORE}",
+            f"ledger: n2, which follows {leader}, {found.refusal}",
         ]
 
 
@@ -325,8 +324,12 @@ async def test_a_member_without_room_says_how_much_there_is(autojump_clock: obje
         said = (await ask(group, handler, Taking, GetTaking)).refusal
         assert said.startswith("no room: the disk of "), said
         assert said.endswith(" is more than 90% full (100%)")
+        dispatcher = group.paths(leader).dispatcher(name)
+        found = await ask(group, dispatcher, Progress, GetProgress)
+        assert found.refusal == f"takes no entries: {said}"
         await group.until_shown(done.last_index)
         assert await ask(group, handler, Taking, GetTaking) == Taking(refusal="")
+        assert (await ask(group, dispatcher, Progress, GetProgress)).refusal == ""
 
 
 async def test_a_healthy_group_warns_of_nothing(

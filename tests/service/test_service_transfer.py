@@ -8,6 +8,7 @@ from test_service_ledger import GROUP, bodies, cluster_config, other
 
 from actors.api.failures import RequestRefused
 from actors.errors import NotMaster, OutcomeUnknown
+from actors.group_status import group_statuses
 from actors.sim.cluster import SimCluster
 
 __all__ = ["cluster_config"]
@@ -110,8 +111,33 @@ async def test_a_member_far_behind_is_refused(cluster: SimCluster) -> None:
     leader, away = cluster.master_of(GROUP), other(cluster)
     await cluster.kill(away)
     await cluster.log(GROUP).append([b"%d" % number for number in range(1200)])
-    with pytest.raises(RequestRefused, match=f"{away} is 1000 entries of {GROUP} behind, or more"):
+    behind = rf"^{away} is 1200 entries of {GROUP} behind, 1000 are too many$"
+    with pytest.raises(RequestRefused, match=behind):
         await cluster.node(leader).transfer_leader(GROUP, away)
+
+
+@pytest.mark.parametrize("count", [30, 1200])
+async def test_why_a_member_without_room_does_not_take_over(
+    cluster: SimCluster, count: int
+) -> None:
+    leader, full = cluster.master_of(GROUP), other(cluster)
+    await cluster.log(GROUP).append([b"one"])
+    await cluster.converged(GROUP)
+    cluster.world.node(full).disk.faults.fill(3600.0)
+    for _ in range(count // 10):
+        await cluster.log(GROUP).append([bytes(3000)] * 10)
+    await trio.sleep(3)
+    reason = f"{full} takes no entries: no room: "
+    kind: type[Exception] = OutcomeUnknown
+    words = f"^{full} did not take {GROUP} over .*: {reason}"
+    if count >= 1000:
+        kind, words = RequestRefused, f"entries of {GROUP} behind, 1000 are too many: {reason}"
+    with pytest.raises(kind, match=words):
+        await cluster.node(leader).transfer_leader(GROUP, full)
+    own = group_statuses(await cluster.node(leader).status())[GROUP]
+    (peer,) = (peer for peer in own.peers if peer.node == full)
+    assert (peer.state, peer.is_well) == ("refused", False)
+    assert f"{full} {peer.reason}".startswith(reason)
 
 
 async def test_a_member_that_is_silent_is_not_only_called_far_behind(cluster: SimCluster) -> None:

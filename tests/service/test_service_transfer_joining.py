@@ -50,6 +50,7 @@ async def test_a_hand_over_beside_one_that_joins_leaves_the_group_a_leader(
     await trio.sleep(5)  # their heartbeats had no answer
     await cluster.kill(joiner)
     empty_disk(cluster, joiner)
+    refusals = set[str]()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(cluster.start, joiner)
         with trio.fail_after(ASKED_S):
@@ -58,8 +59,16 @@ async def test_a_hand_over_beside_one_that_joins_leaves_the_group_a_leader(
                 try:
                     await cluster.node(leader).transfer_leader(GROUP, chosen)
                     break
-                except (RequestRefused, OutcomeUnknown):
+                except RequestRefused as refused:
+                    refusals.add(str(refused))
+                except OutcomeUnknown:
                     continue
+    lacks = ", ".join(
+        (*(f"{name} (is silent)" for name in down), f"{joiner} (is new or lacks its log)")
+    )
+    text = f"{chosen} could not be elected in {GROUP}: no votes of {lacks}"
+    assert refusals <= {text}
+    assert refusals or pause_s > 0.02
     with trio.fail_after(ASKED_S):
         while not cluster.node(chosen).is_open(GROUP):  # noqa: ASYNC110
             await trio.sleep(0.1)

@@ -68,7 +68,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "type": st.sampled_from(PushType),
     "vote_result": st.sampled_from(VoteResult),
 }
-TEXTS = ("group", "leader_id", "local_id", "remote_id", "transfer_id", "transferee_id")
+TEXTS = ("group", "leader_id", "local_id", "refusal", "remote_id", "transfer_id", "transferee_id")
 DERIVED = {"batch", "first_entry_index", "last_entry_index", "total_size"}
 
 

@@ -130,6 +130,8 @@ class PushEntryResponse(Body, frozen=True, kw_only=True):
             by an exception (411).
         count: entries answered for; versions up to 0.2.5 leave it out.
         index: the first of them; with versions up to 0.2.5 the last. None in answer to a COMMIT.
+        refusal: why the follower's store takes no entries, for people. Not upstream's, whose leader
+            skips it; written where there is one only.
         x_index, x_term: dialect N's, None in this one: who sends them speaks that.
     """
 
@@ -141,6 +143,7 @@ class PushEntryResponse(Body, frozen=True, kw_only=True):
     index: Long | None = None
     leader_id: str | None = None
     local_id: str | None = None
+    refusal: str | None = None
     remote_id: str | None = None
     term: Long = always(-1)
     x_index: Long | None = None

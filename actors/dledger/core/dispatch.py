@@ -266,10 +266,10 @@ class Dispatch:
             self._window.acknowledged(now_s, self.matched)
         elif answer.code is ResponseCode.INCONSISTENT_STATE:
             self._to_compare("the peer refused an entry")
-            self._refused(now_s)
+            self._refused(now_s, answer.refusal)
 
-    def _refused(self, now_s: float) -> None:
-        refusals = self._patience.refused(self.matched)
+    def _refused(self, now_s: float, why: str) -> None:
+        refusals = self._patience.refused(self.matched, why)
         self._window.refused(now_s, refusals)
         if refusals > 1:  # a comparison did not help
             self._pause_s = now_s + self.settings.error_pause_s

@@ -20,7 +20,8 @@ REFUSALS_REPORTED: Final = 3
 """Refusals of one entry in a row before they are reported: with fewer the peer may only have begun
 a new session in between.
 """
-TAKES_NO_MORE: Final = "takes no more: files of another size, no room (see its status), slow link"
+TAKES_NO_MORE: Final = "refuses entries and does not say why, as a Java member: its own log may"
+SAYS: Final = "takes no entries: {}"
 TAKES_NO_SNAPSHOT: Final = (
     "the log begins at {}, and a Java member takes no snapshot: "
     "give it a copy of a member's data folder"
@@ -41,19 +42,27 @@ class Patience:
     still: bool = attrs.field(default=False, init=False)
     _refusals: int = attrs.field(default=0, init=False)  # in a row, at `refused_at`
     _pause_s: float = attrs.field(default=0.0, init=False)  # after NOT_FOLLOWER; else 0
+    _why: str = attrs.field(default="", init=False)
 
     def forget(self) -> None:
         """Begin a new session."""
-        self.refused_at, self._refusals = None, 0
+        self.refused_at, self._refusals, self._why = None, 0, ""
         self.follows()
 
     @property
     def refusal(self) -> str:
         """For people: what the peer does not take; "" while it may still take it."""
+        if self._why:
+            return SAYS.format(self._why)
         return TAKES_NO_MORE if self._refusals >= REFUSALS_REPORTED else ""
 
-    def refused(self, matched: int) -> int:
-        """Note that the peer refused what follows on that entry. Returns: how often in a row."""
+    def refused(self, matched: int, why: str = "") -> int:
+        """Note that the peer refused what follows on that entry. Returns: how often in a row.
+
+        Args:
+            why: as the peer says; "": it does not.
+        """
+        self._why = why
         self._refusals = self._refusals + 1 if self.refused_at == matched else 1
         self.refused_at = matched
         return self._refusals

@@ -85,6 +85,8 @@ class PushAnswer:
         begin, end: the first entry of the follower's log, and its last or the last that is known
             to equal the leader's; -1 for an empty log.
         foreign: whether it has fields that only another dialect's answers have.
+        refusal: why the follower's store takes no entries, as it says itself; "" where it does not:
+            a Java member never does.
     """
 
     code: ResponseCode
@@ -94,6 +96,7 @@ class PushAnswer:
     begin: int = -1
     end: int = -1
     foreign: bool = False
+    refusal: str = ""
 
     @property
     def last(self) -> int:

@@ -494,6 +494,8 @@ class EntryHandler(Actor[_Inbox]):
             await self.maintainer.tell(SawTerm(term=effects.larger_term))
         for token, answer in effects.answers:
             request, reply_to = self._asked.pop(token)
+            if self._refusal:
+                answer = attrs.evolve(answer, refusal=self._refusal)
             said = self._foreign.answer(request, answer, self._leader, self.ctx.emit)
             reply_to.send(said)
         for event in effects.events:

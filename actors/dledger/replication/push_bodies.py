@@ -6,8 +6,11 @@ Upstream: openmessaging/dledger, DLedgerEntryPusher.java (buildResponse, buildBa
 
 from __future__ import annotations
 
+from typing import Final
+
 from actors.dledger.core.intake_effects import Pushed
 from actors.dledger.core.push_effects import PushAnswer
+from actors.readable import readable
 from wire.dledger.codes import PushType, ResponseCode, response_code
 from wire.dledger.rpc import (
     InstallSnapshotRequest,
@@ -16,6 +19,9 @@ from wire.dledger.rpc import (
     PushEntryResponse,
     Response,
 )
+
+REFUSAL_CHARS_MAX: Final = 300
+"""Of a follower's words: a path or two, and what its disk lacks."""
 
 
 def pushed_of(request: PushEntryRequest, token: int) -> Pushed | None:
@@ -33,7 +39,11 @@ def pushed_of(request: PushEntryRequest, token: int) -> Pushed | None:
 
 
 def push_response(request: PushEntryRequest, answer: PushAnswer) -> PushEntryResponse:
-    """The response to a push, as upstream's to its type: that to a COMMIT names no entry."""
+    """The response to a push, as upstream's to its type: that to a COMMIT names no entry.
+
+    A refusal says why (`PushAnswer.refusal`), which no other answer does.
+    """
+    refuses = answer.code is ResponseCode.INCONSISTENT_STATE
     names_entry = request.type is not PushType.COMMIT and answer.index >= 0
     return PushEntryResponse(
         begin_index=answer.begin,
@@ -42,6 +52,7 @@ def push_response(request: PushEntryRequest, answer: PushAnswer) -> PushEntryRes
         end_index=answer.end,
         group=request.group,
         index=answer.index if names_entry else None,
+        refusal=(refuses and answer.refusal) or None,
         term=answer.term,
     )
 
@@ -58,6 +69,7 @@ def push_answer(response: Response | None) -> PushAnswer | None:
         begin=response.begin_index,
         end=response.end_index,
         foreign=response.x_index is not None or response.x_term is not None,
+        refusal=readable(response.refusal, REFUSAL_CHARS_MAX) if response.refusal else "",
     )
 
 
