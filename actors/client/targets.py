@@ -26,7 +26,7 @@ from actors.config import ClusterConfig, load
 from actors.config.problems import one_of, suggestion
 from actors.env.local_disk import lock_holder
 from actors.env.local_secrets import LocalSecretStore
-from actors.env.protocols import Address, Network, SecretStore
+from actors.env.protocols import Address, Network, SecretStore, process_text
 from actors.errors import ConfigError
 
 PORT_MAX = 65_535
@@ -260,7 +260,11 @@ def _held(target: Target) -> str:
         return ""
     nodes = (target.node,) if target.node else config.python_nodes
     pids = {node: lock_holder(f"{config.node_dir(node)}/lock") for node in nodes}
-    held = [f"process {pid} has the data of {node}" for node, pid in pids.items() if pid]
+    held = [
+        f"{process_text(pid)} has the data of {node}"
+        for node, pid in pids.items()
+        if pid is not None
+    ]
     return f"; {', '.join(held)}: `status` says what it does" if held else ""
 
 

@@ -19,6 +19,7 @@ from actors.cluster.starts import STARTING
 from actors.cluster.terminal import node_lines
 from actors.cluster.view import ClusterView, NodeView, node_view
 from actors.config import ClusterConfig
+from actors.env.protocols import process_text
 from actors.errors import ConfigError
 from actors.group_status import group_statuses
 from actors.readable import readable_values
@@ -188,13 +189,13 @@ def _away(node: str, answer: Any, pid: int | None, ended: Ended, starts: Starts)
     if pid is None:
         how = ended(node)
         return f"not running, {how}" if how else f"not running ({answer})"
-    silent = f"no answer, but process {pid} has its data ({answer})"
+    silent = f"no answer, but {process_text(pid)} has its data ({answer})"
     return _start_text(node, pid, starts) or silent
 
 
 def _start_text(node: str, pid: int, starts: Starts) -> str:
     how = starts(node, pid)
-    return f"{how} (process {pid})" if how else ""
+    return f"{how} ({process_text(pid)})" if how else ""
 
 
 async def stop(
@@ -228,7 +229,9 @@ async def stop(
             code = EXIT_FAILED
         elif isinstance(greeted[node], BaseException) and node in held:
             pid = held[node]
-            how = _start_text(node, pid, starts) or f"process {pid} has its data, but no answer"
+            how = (
+                _start_text(node, pid, starts) or f"{process_text(pid)} has its data, but no answer"
+            )
             lines.append(f"{node}: not stopped: {how}")
             code = EXIT_FAILED
         elif isinstance(greeted[node], BaseException):

@@ -12,7 +12,7 @@ import attrs
 
 from actors.config import ClusterConfig
 from actors.config.check import ports
-from actors.env.protocols import LockedByOther, LockedByUs
+from actors.env.protocols import LockedByOther, LockedByUs, process_text
 from actors.errors import NO_ROOM_CODES, ConfigError, CorruptLog, TriologError
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
@@ -112,7 +112,7 @@ def _mistakes(error: BaseException, config: ClusterConfig | None) -> list[str]:
         return found or [_with_file(line, config) for line in error.problems]
     file = config.path if config is not None else "cluster"
     if isinstance(error, LockedByOther | LockedByUs):
-        who = "another process" if isinstance(error, LockedByOther) else "this process"
+        who = process_text(error.pid) if isinstance(error, LockedByOther) else "this process"
         place = f" ({error.filename})" if error.filename else ""
         expected = "expected a free data directory"
         hint = "; `status` asks what runs there" if isinstance(error, LockedByOther) else ""

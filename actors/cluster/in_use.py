@@ -8,6 +8,7 @@ from __future__ import annotations
 from actors.config import ClusterConfig
 from actors.config.check import ports
 from actors.env.local_disk import lock_holder
+from actors.env.protocols import process_text
 from actors.env.tcp import TcpNetwork
 from actors.errors import ConfigError
 from actors.own_process import file_size_limit_bytes
@@ -45,7 +46,8 @@ async def refuse_what_is_in_use(config: ClusterConfig, nodes: tuple[str, ...]) -
             folder = config.node_dir(node)
             raise ConfigError(
                 f"{config.path}: key data_dir: expected a free data directory, found that of node"
-                f" {node} in use by process {holder} ({folder}); `status` asks what runs there"
+                f" {node} in use by {process_text(holder)} ({folder}); `status` asks what runs"
+                " there"
             )
     network = TcpNetwork()
     for use in ports(config):

@@ -15,6 +15,7 @@ from actors.cluster.in_use import data_holder
 from actors.cluster.links import LOST
 from actors.cluster.starts import starts_how
 from actors.config import ClusterConfig
+from actors.env.protocols import process_text
 from actors.errors import ConfigError, TriologError
 
 AGAIN_S: Final = 0.25
@@ -63,7 +64,7 @@ def not_there(config: ClusterConfig, nodes: tuple[str, ...], expected: str) -> T
     """
     begin = {node: pid for node in nodes if (pid := data_holder(config, node)) is not None}
     said = [
-        f"{node}: {starts_how(config, node, pid) or 'no answer'} (process {pid})"
+        f"{node}: {starts_how(config, node, pid) or 'no answer'} ({process_text(pid)})"
         for node, pid in begin.items()
     ]
     if not said:

@@ -36,6 +36,7 @@ from actors.env.protocols import (
     Held,
     LockedByOther,
     LockedByUs,
+    process_text,
 )
 from actors.env.sync_workers import SyncWorker, sync_worker
 
@@ -213,18 +214,22 @@ _FLOCK = "hhqqi4x"
 
 def lock_holder(path: str) -> int | None:
     """The other process that holds the lock which `LocalDisk.lock` would take; None if it is free,
-    ours, or cannot be looked at. Takes nothing, so that who starts at this moment is not refused.
+    ours, or cannot be looked at; see `process_text`. Takes nothing, so that who starts at this
+    moment is not refused.
     """
     try:
         fd = open_file(path, os.O_RDONLY)
     except OSError:
         return None
     try:
-        asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
-        answer = fcntl.fcntl(fd, fcntl.F_GETLK, asked)
+        return _holder_of(fd)
     finally:
         _close_fd(fd)
-    kind, _, _, _, pid = struct.unpack(_FLOCK, answer)
+
+
+def _holder_of(fd: int) -> int | None:
+    asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
+    kind, _, _, _, pid = struct.unpack(_FLOCK, fcntl.fcntl(fd, fcntl.F_GETLK, asked))
     return None if kind == fcntl.F_UNLCK else int(pid)
 
 
@@ -417,8 +422,11 @@ class LocalDisk:
         try:
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0, os.SEEK_SET)
         except (BlockingIOError, PermissionError) as error:  # EAGAIN or EACCES, says POSIX
+            pid = _holder_of(fd) or 0  # 0: it has let go since
             _close_fd(fd)
-            raise LockedByOther(error.errno, "locked by another process", path) from None
+            refused = LockedByOther(error.errno, f"locked by {process_text(pid)}", path)
+            refused.pid = pid
+            raise refused from None
         except OSError:
             _close_fd(fd)
             raise

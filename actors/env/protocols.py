@@ -93,8 +93,21 @@ class FileLock(Protocol):
     def release(self) -> None: ...
 
 
+def process_text(pid: int) -> str:
+    """A process that holds a lock, for people. Args: pid: 0 or less if the kernel names none."""
+    if pid > 0:
+        return f"process {pid}"
+    return "a process that cannot be seen from here, of another container or machine"
+
+
 class LockedByOther(OSError):
-    """Another process holds the lock."""
+    """Another process holds the lock.
+
+    Attributes:
+        pid: its number; 0: it is not known, see `process_text`.
+    """
+
+    pid: int = 0
 
 
 class LockedByUs(OSError):

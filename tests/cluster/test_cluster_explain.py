@@ -64,11 +64,16 @@ def test_other_errors_of_the_system_are_failures() -> None:
 
 
 def test_locks() -> None:
-    found = explain(LockedByOther(errno.EAGAIN, "locked", "/d/n0/lock"), CONFIG)
-    assert found.lines == (
-        "triolog: f.toml: key data_dir: expected a free data directory, "
-        "found a lock of another process (/d/n0/lock); `status` asks what runs there",
-    )
+    locked = LockedByOther(errno.EAGAIN, "locked", "/d/n0/lock")
+    for pid, who in (
+        (0, "a process that cannot be seen from here, of another container or machine"),
+        (4711, "process 4711"),
+    ):
+        locked.pid = pid
+        assert explain(locked, CONFIG).lines == (
+            "triolog: f.toml: key data_dir: expected a free data directory, "
+            f"found a lock of {who} (/d/n0/lock); `status` asks what runs there",
+        )
     assert "a lock of this process" in explain(LockedByUs(errno.EAGAIN, "locked"), CONFIG).lines[0]
 
 
@@ -118,10 +123,11 @@ def test_node_s_own_words_give_way_to_the_file_s_key() -> None:
     assert explain(start, CONFIG).lines == (line, "triolog: other")
     start.__cause__ = ExceptionGroup("", [ValueError()])
     assert explain(start, CONFIG).lines == (f"triolog: {start}",)
-    error = ConfigError("/d/n1: is in use by another process")
-    error.__cause__ = LockedByOther(errno.EAGAIN, "locked", "/d/n1/lock")
+    error = ConfigError("/d/n1: is in use by process 4711")
+    error.__cause__ = locked = LockedByOther(errno.EAGAIN, "locked", "/d/n1/lock")
+    locked.pid = 4711
     [line] = explain(error, CONFIG).lines
-    assert "found a lock of another process (/d/n1/lock)" in line
+    assert "found a lock of process 4711 (/d/n1/lock)" in line
 
 
 def test_directory_of_a_node_is_the_key_data_dir() -> None:

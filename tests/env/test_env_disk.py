@@ -98,7 +98,7 @@ def test_another_process_holds_the_lock(tmp_path: Path) -> None:
         assert holder.stdin is not None
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
-        with pytest.raises(LockedByOther, match="another process"):
+        with pytest.raises(LockedByOther, match=f"locked by process {holder.pid}"):
             LocalDisk().lock(path)
         holder.kill()
     LocalDisk().lock(path).release()

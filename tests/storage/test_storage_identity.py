@@ -383,7 +383,7 @@ def test_locked_by_another_process(tmp_path: Path, held: str) -> None:
     ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"held\n"
-        with pytest.raises(ConfigError, match="in use by another process"):
+        with pytest.raises(ConfigError, match=f"in use by process {other.pid}$"):
             opened(LocalDisk(), str(tmp_path))
         other.communicate(timeout=10)
     assert opened(LocalDisk(), str(tmp_path)).boot == 2

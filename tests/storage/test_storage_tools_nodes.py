@@ -163,7 +163,7 @@ async def test_a_running_node(file: pathlib.Path, tmp_path: pathlib.Path, run: R
         assert (code, output.count("\n")) == (0, 2000)
         code, _, errors = await tool("truncate", tmp_path / "var/n0", 0, "--yes", "--force")
         assert code == 2
-        assert "is in use by another process; stop it first" in errors
+        assert f"is in use by process {os.getpid()}; stop it first" in errors
         code, output, errors = await tool(
             "backup", tmp_path / "var/n0", tmp_path / "copy", "--json"
         )
@@ -278,7 +278,7 @@ def test_a_broker_that_runs_is_refused(tmp_path: pathlib.Path, run: Run) -> None
             name, *rest = words
             refused = run(name, store, *rest)
             assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
-            assert "is in use by another process; stop it first" in refused.stderr
+            assert f"is in use by process {broker.pid}; stop it first" in refused.stderr
         broker.communicate(b"")
     assert not (tmp_path / "copy").exists()
     assert run("check", store).returncode == 0

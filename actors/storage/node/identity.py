@@ -38,7 +38,7 @@ import attrs
 from actors.config import DLedgerGroup
 from actors.config.bounds import NAME
 from actors.env.path_kinds import check_kinds, is_bare, is_folder, wrong_kinds
-from actors.env.protocols import Disk, FileLock, LockedByOther, LockedByUs
+from actors.env.protocols import Disk, FileLock, LockedByOther, LockedByUs, process_text
 from actors.epochs import Epoch
 from actors.errors import ConfigError
 from actors.log_types import Forgot, GroupRecord, Membership
@@ -523,7 +523,7 @@ def _lock(disk: Disk, lock_path: str, what: str) -> FileLock:
     except LockedByUs as error:
         raise ConfigError(f"{what}: is in use by this process already") from error
     except LockedByOther as error:
-        raise ConfigError(f"{what}: is in use by another process") from error
+        raise ConfigError(f"{what}: is in use by {process_text(error.pid)}") from error
 
 
 def _encoded(identity: Identity) -> bytes:

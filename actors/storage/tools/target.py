@@ -15,7 +15,7 @@ import attrs
 
 from actors.config.problems import suggestion
 from actors.env.path_kinds import check_kinds, is_folder, names_in
-from actors.env.protocols import Disk, FileLock, LockedByOther, LockedByUs
+from actors.env.protocols import Disk, FileLock, LockedByOther, LockedByUs, process_text
 from actors.errors import ConfigError
 from actors.storage.files.stepping import Work
 from actors.storage.kinds import KINDS, kind_at, kind_of, tools_of
@@ -231,7 +231,7 @@ def _lock(disk: Disk, path: str, *, may_write: bool) -> FileLock | None:
     except LockedByUs as error:
         raise InUse(f"{path}: is in use by this process already") from error
     except LockedByOther as error:
-        raise InUse(f"{path}: is in use by another process; stop it first") from error
+        raise InUse(f"{path}: is in use by {process_text(error.pid)}; stop it first") from error
     except OSError as error:
         if not may_write and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             return None
