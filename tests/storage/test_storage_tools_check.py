@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import attrs
 import pytest
 from meddling_disk import MeddlingDisk
 from storage_kit import GOLDEN, golden_copy, record
@@ -22,6 +23,7 @@ from tools_kit import (
     node_disk,
     read_all,
     starts,
+    store_of,
     twin,
     write_at,
 )
@@ -33,7 +35,9 @@ from actors.storage.derived.small_files import create_abort
 from actors.storage.files.side_file import SideFile
 from actors.storage.files.stepping import finish
 from actors.storage.tools.commitlog.check import CheckOptions, check_store
+from actors.storage.tools.commitlog.dump import Wanted, dump_store
 from actors.storage.tools.findings import FINDINGS_MAX, StoreReport
+from actors.storage.tools.stores import bytes_to_read
 from actors.storage.tools.target import find_target
 from wire.files.commit_log import Stop, scan
 from wire.files.consume_queue import encode_unit
@@ -62,6 +66,23 @@ def test_stores_of_real_brokers_are_good(name: str, first: int, end: int, record
     assert (found.first_bytes, found.end_bytes, found.records) == (first, end, records)
     assert found.units == records
     assert found.entries > records
+
+
+@pytest.mark.real_io
+@pytest.mark.parametrize("stops_at", [None, 240_000])
+def test_progress_counts_what_is_read(tmp_path: pathlib.Path, stops_at: int | None) -> None:
+    """The last file is mostly room that was prepared, and behind its mark a log is not read."""
+    path, disk = golden_copy("5.3.3", "master", tmp_path), LocalDisk()
+    last = path / "commitlog" / f"{196_608:020d}"
+    data = last.read_bytes()[: 243_560 - 196_608]
+    with last.open("wb") as file:
+        file.write(data)
+        file.truncate(16 << 20)
+    (store,) = find_target(disk, str(path)).stores
+    bases = (0, 65_536, 131_072, 196_608)
+    found = bytes_to_read(disk, attrs.evolve(store, segment_bytes=16 << 20), bases, stops_at)
+    assert stops_at in (None, found)
+    assert 240_000 <= found < 250_000
 
 
 @pytest.mark.real_io
@@ -200,6 +221,18 @@ async def test_damage_is_found_and_named(what: str, autojump_clock: Any) -> None
     found = checked(disk)
     assert not found.is_good
     assert any(words in line for line in found.findings.damage), found.findings
+
+
+async def test_a_check_is_half_way_when_half_of_the_log_is_read(autojump_clock: Any) -> None:
+    """Most of its only file was never written."""
+    disk = await node_disk(group=small_group(segment_bytes=1 << 20))
+    store = store_of(disk)
+    steps = list(check_store(disk, store, CheckOptions()))
+    ends = [(step.done_bytes, step.total_bytes) for step in steps if step.what == "orders: log"]
+    assert ends
+    assert all(done == total < 65_536 for done, total in ends)
+    dumped = list(dump_store(disk, store, Wanted(), lambda data: None))
+    assert all(step.done_bytes < 65_536 for step in dumped)
 
 
 async def test_every_record_is_looked_at(autojump_clock: Any) -> None:

@@ -16,7 +16,14 @@ from free_ports import free_port
 from tools_command_kit import run
 
 import actors
+from actors.env.local_disk import LocalDisk
 from actors.errors import ConfigError, CorruptLog
+from actors.storage.tools.commitlog.check import CheckOptions
+from actors.storage.tools.commitlog.dump import Wanted
+from actors.storage.tools.ledger.check import check_ledger
+from actors.storage.tools.ledger.dump import dump_ledger
+from actors.storage.tools.stores import GroupLedger
+from actors.storage.tools.target import find_target
 
 pytestmark = pytest.mark.real_io
 
@@ -62,6 +69,19 @@ def fill(node: pathlib.Path, group: str = "ledger") -> None:
             await handle.log(group).append([b"line %d" % number for number in range(100)])
 
     trio.run(append)
+
+
+def test_progress_counts_what_is_read(tmp_path: pathlib.Path) -> None:
+    """Most of the only file was prepared, and never written."""
+    node, disk = node_of(tmp_path, CLUSTER.format(free_port())), LocalDisk()
+    fill(node)
+    (ledger,) = find_target(disk, str(node)).stores
+    assert isinstance(ledger, GroupLedger)
+    dumping = dump_ledger(disk, ledger, Wanted(), lambda data: None)
+    for work, what in (check_ledger(disk, ledger, CheckOptions()), "log"), (dumping, "dump"):
+        steps = [step for step in work if step.what == f"ledger: {what}"]
+        assert steps
+        assert all(0 < step.done_bytes <= step.total_bytes < 20_000 for step in steps)
 
 
 def test_both_kinds_are_checked_and_dumped(

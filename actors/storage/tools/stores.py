@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import ClassVar
 
 import attrs
@@ -126,6 +127,36 @@ def log_bases(disk: Disk, store: FoundStore) -> Sequence[int]:
     while bases and size_of(disk, segment_path(folder, bases[-1])) == 0:
         bases.pop()
     return bases
+
+
+def bytes_to_read(
+    disk: Disk, store: FoundStore, bases: Sequence[int], limit: int | None = None
+) -> int:
+    """How much of these log files is there to be read: room that was only prepared is not, as most
+    of the last file may be.
+
+    Args:
+        limit: nothing at or behind this offset is read; None: all is.
+    """
+    found = 0
+    for base in bases:
+        end = _data_end(disk, segment_path(store.layout.commit_log, base), store.segment_bytes)
+        found += end if limit is None else max(0, min(end, limit - base))
+    return found
+
+
+def _data_end(disk: Disk, path: str, most: int) -> int:
+    """Where the last byte may be that is no zero; `most` where that cannot be found out."""
+    at = 0
+    try:
+        with closing(disk.open(path, "r")) as file:
+            while (stretch := file.data_from(at))[0] < stretch[1]:
+                at = stretch[1]
+    except FileNotFoundError:  # it has just expired
+        return 0
+    except OSError:
+        return most
+    return min(at, most)
 
 
 def odd_files(disk: Disk, store: FoundStore, bases: Sequence[int]) -> list[str]:

@@ -35,7 +35,13 @@ from actors.storage.tools.commitlog.check_queues import QueueCheck, usual_file_b
 from actors.storage.tools.commitlog.walk import Piece, read_file, used_behind
 from actors.storage.tools.copying import Copied, verify_group
 from actors.storage.tools.findings import Findings, StoreReport, cut_text
-from actors.storage.tools.stores import GroupStore, log_bases, odd_files, size_of
+from actors.storage.tools.stores import (
+    GroupStore,
+    bytes_to_read,
+    log_bases,
+    odd_files,
+    size_of,
+)
 from wire.files.commit_log import scan_heads
 from wire.files.index_file import index_file_bytes
 
@@ -110,6 +116,7 @@ class _Check:
     _last_ts: int = attrs.field(default=0, init=False)
     _records_after: int = attrs.field(default=0, init=False)  # behind the first of `_stops`
     _was_clean: bool = attrs.field(default=True, init=False)
+    _to_read: int = attrs.field(default=0, init=False)  # bytes of the log
     _expired_count: int = attrs.field(default=0, init=False)
     _is_odd: bool = attrs.field(default=False, init=False)  # files of wrong sizes or names
     _derived_findings: Findings = attrs.field(factory=Findings, init=False)
@@ -289,11 +296,7 @@ class _Check:
     # ---- the log ----
 
     def _step(self, what: str, done: int) -> Step:
-        return Step(f"{self._store.name}: {what}", done, max(done, self._total))
-
-    @property
-    def _total(self) -> int:
-        return self._report.files * self._store.segment_bytes
+        return Step(f"{self._store.name}: {what}", done, max(done, self._to_read))
 
     def _walk(
         self, bases: list[int], queues: QueueCheck | None, index: IndexCheck | None
@@ -301,6 +304,8 @@ class _Check:
         report = self._report
         report.files = len(bases)
         limit = report.mark_bytes if self._options.is_running else None
+        end = report.mark_bytes if self._was_clean else limit
+        self._to_read = bytes_to_read(self._disk, self._store, bases, end)
         for base in bases:
             if limit is not None and base >= limit:
                 report.files -= 1
@@ -386,7 +391,7 @@ class _Check:
         check = DigestCheck(
             disk=self._disk,
             name=self._store.name,
-            total_bytes=self._total,
+            total_bytes=self._to_read,
             log_folder=self._store.layout.commit_log,
             digests_folder=self._store.layout.digests,
             segment_bytes=self._store.segment_bytes,

@@ -32,7 +32,7 @@ from actors.storage.commitlog.recovery import Ending, FileEnd
 from actors.storage.files.stepping import Running, Step, Work
 from actors.storage.log.commit_log import segment_path
 from actors.storage.tools.commitlog.walk import Piece, read_file
-from actors.storage.tools.stores import GroupStore, log_bases
+from actors.storage.tools.stores import GroupStore, bytes_to_read, log_bases
 from wire.files.commit_log import RecordHead, decode_record, scan_heads
 from wire.files.properties import KEYS, TAGS
 
@@ -95,14 +95,14 @@ def dump_store(
     """
     done = Dumped()
     bases = _from_start(list(log_bases(disk, store)), store, wanted.start)
-    total, at = len(bases) * store.segment_bytes, 0
+    total, at = bytes_to_read(disk, store, bases, limit), 0
     for base in bases:
         if limit is not None and base >= limit:
             break
         reading = Running(read_file(disk, store, base, limit=limit))
         try:
             for piece in reading:
-                at += len(piece.data)
+                at += sum(piece.found[-1])
                 write(_lines(piece, wanted, done, store.record_bytes_max))
                 yield Step(f"{store.name}: dump", at, max(at, total))
                 if wanted.count_max is not None and done.records >= wanted.count_max:

@@ -66,7 +66,7 @@ from actors.storage.tools.ledger.files import (
     known_records,
     known_sums,
 )
-from actors.storage.tools.stores import GroupLedger, odd_in
+from actors.storage.tools.stores import GroupLedger, bytes_to_read, odd_in
 from wire.dledger.entry import INDEX_BYTES
 from wire.dledger.files import decode_ledger_checkpoint
 from wire.dledger.scan import EntryHead
@@ -101,6 +101,7 @@ class _LedgerCheck:
     _anew: bool = attrs.field(default=False, init=False)  # the log begins behind the limit
     _snapshots: list[int] = attrs.field(factory=list, init=False)  # indexes of all that are there
     _terms: dict[int, int] = attrs.field(factory=dict, init=False)  # of the entries there
+    _to_read: int = attrs.field(default=0, init=False)  # bytes of the log
     _do: str = attrs.field(default=REMOVE_THEN, init=False)  # about damage of the log
 
     def run(self) -> Work[LedgerReport]:
@@ -179,6 +180,8 @@ class _LedgerCheck:
     def _walk(self, bases: list[int]) -> Work[None]:
         """Read from the oldest file on, to the first position where the entries do not go on."""
         log, report = self._files.log, self._report
+        end = self._files.clean_end_bytes
+        self._to_read = bytes_to_read(self._disk, self._ledger, bases, end)
         for base in bases:
             if self._limit is not None and report.end_index >= self._limit:
                 return
@@ -219,8 +222,8 @@ class _LedgerCheck:
             elif piece.heads:
                 self._anew = not self._report.entries
                 return None
-            size = self._files.log.written_bytes - self._report.first_bytes
-            yield Step(f"{self._ledger.name}: log", self._report.bytes_read, size)
+            done = self._report.bytes_read
+            yield Step(f"{self._ledger.name}: log", done, max(done, self._to_read))
         return running.result
 
     def _within(self, heads: list[EntryHead]) -> list[EntryHead]:

@@ -29,7 +29,7 @@ from actors.storage.ledger.recovery import BAD_SUM, FileEnd, Piece, read_file
 from actors.storage.log.commit_log import segment_path
 from actors.storage.tools.commitlog.dump import Dumped, Wanted, body_fields
 from actors.storage.tools.ledger.files import LedgerFiles, known_sums
-from actors.storage.tools.stores import GroupLedger
+from actors.storage.tools.stores import GroupLedger, bytes_to_read
 from wire.dledger.entry import ENTRY_HEAD_BYTES
 from wire.dledger.scan import EntryHead
 
@@ -77,7 +77,9 @@ class _Dump:
         done, log = self._done, self._files.log
         bases = list(log.bases())
         start = self._first_base(bases)
-        for base in [each for each in bases if each >= start]:
+        wanted = [each for each in bases if each >= start]
+        total = bytes_to_read(self._disk, self._ledger, wanted, self._files.clean_end_bytes)
+        for base in wanted:
             reading = read_file(
                 self._disk,
                 log.folder,
@@ -90,7 +92,9 @@ class _Dump:
                 while self._goes_on:
                     piece = next(reading)
                     self._take(piece)
-                    yield Step(f"{self._ledger.name}: dump", piece.offset, log.written_bytes)
+                    ends = (head.at + head.size for head in piece.heads[-1:])
+                    at = piece.offset + next(ends, 0) - start
+                    yield Step(f"{self._ledger.name}: dump", at, max(at, total))
             except FileNotFoundError:
                 done.expired += 1
             except CorruptLog as error:

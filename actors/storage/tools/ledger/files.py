@@ -64,6 +64,11 @@ class LedgerFiles:
             mark=None if ledger.is_compat else mark,
         )
 
+    @property
+    def clean_end_bytes(self) -> int | None:
+        """Where the log of a member that was stopped in order ends; None of another one."""
+        return self.mark.end_bytes if self.mark is not None and self.mark.is_clean else None
+
     def close(self) -> None:
         """Release all files."""
         self.index.close(remove_spare=False)
