@@ -6,11 +6,13 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import attrs
 import pytest
 
+from actors.own_process import as_triolog
 from actors.sim.actions.script import dump_fault
 from actors.sim.classic.judges.survival import POWER_LOSSES
 from actors.sim.classic.marks import EXPECTED
@@ -97,7 +99,22 @@ def violated(outcome: Outcome) -> Outcome:
     return attrs.evolve(outcome, violations=(violation,))
 
 
-def test_a_failure_says_how_to_see_it_again(outcome: Outcome) -> None:
+@pytest.mark.parametrize("typed", ["python -m actors.sim", "triolog sim"])
+def test_outside_of_a_checkout_no_make_is_spoken_of(
+    typed: str, outcome: Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    plan = attrs.evolve(outcome.plan, seed="any text")
+    with as_triolog() if typed.startswith("triolog") else nullcontext():
+        text = failure_text(violated(attrs.evolve(outcome, plan=plan)))
+    assert text.splitlines()[-1] == f"  {typed} replay --mode classic --seed 'any text'"
+    assert "make" not in text
+
+
+def test_a_failure_says_how_to_see_it_again(
+    outcome: Outcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
     text = failure_text(violated(outcome))
     for part in (
         "LogsEqual at 1.500000 s: they differ",
@@ -159,6 +176,7 @@ def test_exit_codes_of_the_commands(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.chdir(ROOT)
     given = violated(outcome) if broken else outcome
     monkeypatch.setattr(command, "run_plan", lambda plan: given)
     monkeypatch.setattr(

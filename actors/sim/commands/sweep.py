@@ -6,6 +6,7 @@ expects fails a sweep of a sensible size, or for what is rare one that is long e
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
@@ -14,8 +15,9 @@ from typing import Final
 
 import attrs
 
+from actors.own_process import usage_of
 from actors.sim.classic.plan import ClassicPlan
-from actors.sim.plan import Expected, Outcome
+from actors.sim.plan import Expected, Outcome, Plan
 from actors.sim.running import run_seed
 from actors.sim.scheduler import TRIO_VERSION
 from actors.version import VERSION
@@ -25,6 +27,8 @@ SENSIBLE_SEEDS: Final = 30
 NAME_WIDTH: Final = 44
 MARK: Final = "mark "
 """How the name of a count begins that is of a mark: a branch of the code that runs pass."""
+CHECKOUT: Final = Path(__file__).resolve().parents[3]
+"""The folder that holds the packages: of a checkout its own."""
 THOROUGH_SEEDS: Final = 200
 """So many have all that happens in one run of twenty, but for one such sweep of 28,000."""
 
@@ -105,9 +109,16 @@ def failure_text(outcome: Outcome) -> str:
             *(f"  {text}" for text in outcome.plan.describe()),
             f"  {versions()}",
             f"  events {outcome.digest}, fingerprint {outcome.fingerprint}",
-            f"  make replay SEED={outcome.plan.seed} MODE={outcome.plan.mode}",
+            f"  {replay_command(outcome.plan)}",
         ]
     )
+
+
+def replay_command(plan: Plan) -> str:
+    """What shows a run again, here: `make` knows that in the folder of a checkout alone."""
+    if Path.cwd() == CHECKOUT and (CHECKOUT / "Makefile").exists():
+        return f"make replay SEED={plan.seed} MODE={plan.mode}"
+    return f"{usage_of('sim')} replay --mode {plan.mode} --seed {shlex.quote(str(plan.seed))}"
 
 
 def counts_text(counts: dict[str, int], *, marks: bool = False) -> str:
@@ -136,11 +147,12 @@ def versions() -> str:
 
 def commit() -> str:
     """The commit that this runs from, as far as it can be known; "+" if files were changed."""
-    here = Path(__file__).parent
+    if not (CHECKOUT / ".git").exists():  # installed, perhaps inside of somebody's repository
+        return "no commit"
     try:
         done = subprocess.run(
             ["git", "describe", "--always", "--dirty=+", "--exclude=*"],
-            cwd=here,
+            cwd=CHECKOUT,
             capture_output=True,
             text=True,
             check=True,
