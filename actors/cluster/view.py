@@ -7,7 +7,7 @@ this file is the one place that knows its keys.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -226,40 +226,91 @@ class Rates:
     records_per_s: float | None = None
 
 
+@attrs.frozen(kw_only=True)
+class _Sample:
+    """How far a group was when `node` was asked, and the rates up to then. `seen_s`: the view's."""
+
+    node: str
+    asked_s: float
+    seen_s: float
+    records: int | None
+    bytes: int | None
+    rates: Rates = Rates()
+
+
+RATES_HOLD_S: Final = 2.0
+"""A node that has not answered for so long has no rate that is known."""
+
+
 @attrs.define
 class RateMeter:
-    """Rates between two looks, per group; the views carry their times."""
+    """Rates between two answers of whoever knows most, per group.
 
-    _previous: ClusterView | None = None
+    Views are made as often as nodes are asked, and two of them may hold the same answer: what it
+    has shown still holds then.
+    """
+
+    _samples: dict[str, _Sample] = attrs.field(factory=dict)
 
     def rates(self, view: ClusterView) -> dict[str, Rates]:
-        """The rates since the look before, which this one replaces."""
-        before, self._previous = self._previous, view
-        if before is None or view.at_s <= before.at_s:
-            return {group: Rates() for group in view.groups}
-        elapsed_s = view.at_s - before.at_s
-        return {group: _rates(before, view, group, elapsed_s) for group in view.groups}
+        """The newest that are known, none for what is there when it is first seen."""
+        before, self._samples, rates = self._samples, {}, {}
+        for group in view.groups:
+            now, rates[group] = _sample(view, group), Rates()
+            if now is not None:
+                now = self._samples[group] = _rated(before.get(group), now)
+                if view.at_s < now.seen_s + RATES_HOLD_S:
+                    rates[group] = now.rates
+        return rates
 
 
-def _rates(before: ClusterView, now: ClusterView, group: str, elapsed_s: float) -> Rates:
-    """What is there when it is first seen is no rate."""
-    counts_entries = any(own.terms.unit == "entries" for own in now.of(group).values())
-    if counts_entries:  # an entry is a record, whoever led, and its bytes are not counted
-        ends = ([own.acknowledged for own in view.of(group).values()] for view in (before, now))
-        return Rates(records_per_s=_growth(*ends, elapsed_s=elapsed_s))
-    then, found = before.leader_of(group), now.leader_of(group)
-    if then is None or found is None:  # who follows knows what it gets, not how many records
-        ends = ([own.written for own in view.of(group).values()] for view in (before, now))
-        return Rates(bytes_per_s=_growth(*ends, elapsed_s=elapsed_s))
-    records = found[1].counts.get("acknowledged", 0) - then[1].counts.get("acknowledged", 0)
-    return Rates(
-        bytes_per_s=max(0, found[1].written - then[1].written) / elapsed_s,
-        records_per_s=max(0, records) / elapsed_s,
+def _sample(view: ClusterView, group: str) -> _Sample | None:
+    """What the leader says; without one, or of entries, whoever is farthest. None: nobody is there.
+
+    Who follows knows what it gets, not how many records; an entry is one, whoever led, and its
+    bytes are not counted.
+    """
+    nodes = [node for node in view.nodes if group in node.groups and not is_gone(node)]
+    if not nodes:
+        return None
+    counts_entries = any(node.groups[group].terms.unit == "entries" for node in nodes)
+    lead = None if counts_entries else view.leader_of(group)
+    leading = [node for node in nodes if lead is not None and node.node == lead[0]]
+
+    def end(node: NodeView) -> tuple[int, float]:
+        own = node.groups[group]
+        return own.acknowledged if counts_entries else own.written, node.heard_s or view.at_s
+
+    node = max(leading or nodes, key=end)
+    own, records = node.groups[group], None
+    if counts_entries or leading:
+        records = own.acknowledged if counts_entries else own.counts.get("acknowledged", 0)
+    return _Sample(
+        node=node.node if leading else "",
+        asked_s=view.at_s if node.heard_s is None else node.heard_s,
+        seen_s=view.at_s,
+        records=records,
+        bytes=None if counts_entries else own.written,
     )
 
 
-def _growth(before: list[int], now: list[int], *, elapsed_s: float) -> float | None:
-    """Per second; None: another node was asked, whose log ends before."""
-    if not before or not now or max(now) < max(before):
-        return None
-    return (max(now) - max(before)) / elapsed_s
+def _rated(before: _Sample | None, now: _Sample) -> _Sample:
+    """The newer of two samples, with the rates between them."""
+    if before is None:
+        return now
+    elapsed_s = now.asked_s - before.asked_s
+    if elapsed_s <= 0.0:
+        return before
+    known = now.node == before.node  # each counts its own records
+    return attrs.evolve(
+        now,
+        rates=Rates(
+            bytes_per_s=_growth(before.bytes, now.bytes, elapsed_s),
+            records_per_s=_growth(before.records, now.records, elapsed_s) if known else None,
+        ),
+    )
+
+
+def _growth(before: int | None, now: int | None, elapsed_s: float) -> float | None:
+    """Per second; None: it is not known, or another node was asked, whose log ends before."""
+    return None if before is None or now is None or now < before else (now - before) / elapsed_s

@@ -364,8 +364,36 @@ def test_rates() -> None:
     more = master(written_bytes=71_000_000, counts={"acknowledged": 5100})
     second = cluster(at_s=3.0, nodes=(node("n0", more),))
     assert meter.rates(second) == {"orders": Rates(bytes_per_s=500_000.0, records_per_s=50.0)}
-    assert meter.rates(second) == {"orders": Rates()}  # no time has passed
+    assert meter.rates(second) == {"orders": Rates(bytes_per_s=500_000.0, records_per_s=50.0)}
     # A restarted master counts anew, and one that is away has no end: neither is a negative rate.
     assert meter.rates(cluster(at_s=4.0, nodes=())) == {"orders": Rates()}
     # Nor is what a master holds when it is first seen.
     assert meter.rates(attrs.evolve(second, at_s=5.0)) == {"orders": Rates()}
+
+
+def test_a_look_before_the_next_answer_shows_the_rate_of_the_last_one() -> None:
+    """A view is made twice a second, and a node is asked as often, but at other moments."""
+    meter, orders = RateMeter(), "orders"
+
+    def look(at_s: float, heard_s: float, count: int) -> Rates:
+        own = master(written_bytes=1000 * count, counts={"acknowledged": count})
+        seen = attrs.evolve(node("n0", own), heard_s=heard_s)
+        return meter.rates(cluster(at_s=at_s, nodes=(seen,)))[orders]
+
+    assert look(1.0, 100.0, 50) == Rates()
+    rate = Rates(bytes_per_s=100_000.0, records_per_s=100.0)
+    assert look(1.5, 100.5, 100) == rate
+    assert look(2.0, 100.5, 100) == rate, "the same answer"
+    assert look(2.5, 101.5, 200) == rate, "over the time between the answers"
+    assert look(4.4, 101.5, 200) == rate
+    assert look(4.5, 101.5, 200) == Rates(), "it has not answered for a while"
+    assert look(5.0, 104.0, 200) == Rates(bytes_per_s=0.0, records_per_s=0.0)
+
+
+def test_another_master_counts_its_own_records() -> None:
+    meter, orders = RateMeter(), "orders"
+    own = master(written_bytes=10_000, counts={"acknowledged": 5000})
+    meter.rates(cluster(at_s=1.0, nodes=(node("n0", own),)))
+    new = master(written_bytes=12_000, counts={"acknowledged": 9000}, promotion=2, master="n1")
+    rates = meter.rates(cluster(at_s=2.0, nodes=(node("n0", own, "away"), node("n1", new))))
+    assert rates[orders] == Rates(bytes_per_s=2000.0)
