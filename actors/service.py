@@ -26,6 +26,7 @@ from actors.api.handle import NodeIdentity
 from actors.api.server import api_child
 from actors.api.socket_file import api_socket_path
 from actors.config import ClusterConfig, Group, settings
+from actors.config.model import NAME_SERVER
 from actors.control.member_link import link_child
 from actors.control.member_session import MemberAddress
 from actors.env import Env
@@ -34,6 +35,7 @@ from actors.errors import NO_ROOM_CODES, ConfigError, NoRoomToStart, TriologErro
 from actors.events.node import ORDERED, GroupConfigured, NodeStarted
 from actors.events.runtime import ActorCrashed, ActorStarted
 from actors.events.sink import EventSink
+from actors.namesrv.tree import NameServerSettings, name_server_tree
 from actors.node.kind import NodeContext
 from actors.node.kinds import KINDS
 from actors.node.node import Node
@@ -298,14 +300,32 @@ def new_node(
 def build_tree(
     node: Node, sink: EventSink, env: Env, registry: Registry, machines: Machines | None = None
 ) -> SupervisorSpec:
-    """All of a node: the event log, which stops last, its groups, and the API. Starts nothing."""
+    """All of a node: the event log, which stops last, its groups, its name server if it has one,
+    and the API. Starts nothing.
+    """
     config, folder = node.config, node.config.node_dir(node.name)
     events = event_log.child_spec(
         sink, env.disk, events_path(folder), config.events, partial(_now_us, env)
     )
     api = api_child(node, env, config, folder, _links(node, env))
     trees = [groups.trees(env, registry, machines or {}) for groups in node.groups.values()]
-    return node_tree(trees, before=(events,), after=(api,))
+    after = (*_name_server(node, env, registry), api)
+    return node_tree(trees, before=(events,), after=after)
+
+
+def _name_server(node: Node, env: Env, registry: Registry) -> tuple[ChildSpec, ...]:
+    """The name server that the cluster file gives the node, if it does."""
+    config, name = node.config, node.name
+    if name not in config.name_servers:
+        return ()
+    found = NameServerSettings(
+        path=f"/{name}/{NAME_SERVER}",
+        host=config.nodes[name],
+        port=config.name_servers[name],
+        where=f"name_servers.{name}",
+        folder=config.name_server_dir(name),
+    )
+    return (ChildSpec(name=NAME_SERVER, start=name_server_tree(found, env, registry)),)
 
 
 def _links(node: Node, env: Env) -> tuple[ChildSpec, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from actors.client.bench import Figures
-from actors.client.status_text import first_text, is_empty
+from actors.client.status_text import first_text, is_empty, name_server_text
 from actors.config.command_line import columns
 from actors.errors import NotMaster
 from actors.group_status import GroupStatus, Peer, Scrub, group_statuses
@@ -93,6 +93,8 @@ def status_lines(status: dict[str, Any]) -> list[str]:
     head = f"node {status.get('node')} of {status.get('cluster')}, {status.get('state')}"
     lines = [f"{head}, boot {status.get('boot')}"]
     groups = group_statuses(status)
+    server = name_server_text(status)
+    lines += [server] if server else []
     if not groups:
         return [*lines, "no groups"]
     for terms in dict.fromkeys(own.terms for own in groups.values()):

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from actors.config.model import NAME_SERVER
+from actors.errors import TriologError
 from actors.group_status import GroupStatus, Peer
 
 
@@ -60,3 +65,20 @@ def state_text(peer: Peer, at: str = "") -> str:
 def _up_to(own: GroupStatus, words: str, word: str, end: int) -> str:
     shown = own.terms.shown(end)
     return f"nothing {word}" if shown == "-" else f"{words} {shown}"
+
+
+def name_server_text(status: Mapping[str, Any]) -> str:
+    """`name server 127.0.0.1:9876: 2 brokers, 31 topics`, by a node's status; "": it has none.
+
+    Raises: TriologError: it cannot be read.
+    """
+    said = status.get(NAME_SERVER)
+    if said is None:
+        return ""
+    try:
+        head = f"name server {said['address']}"
+        if "brokers" not in said:
+            return f"{head}: does not answer"
+        return f"{head}: {said['brokers']:d} brokers, {said['topics']:d} topics"
+    except (KeyError, TypeError, ValueError) as error:
+        raise TriologError(f"cannot read what is said of a name server: {error!r}") from None

@@ -23,6 +23,7 @@ from actors.config.kinds import guarantee_of
 from actors.env.local_secrets import LocalSecretStore
 from actors.env.protocols import Disk
 from actors.errors import ConfigError
+from actors.namesrv.tree import CONNECTIONS_MAX, MEMORY_BYTES
 from actors.node.kinds import KINDS
 from actors.owners import loose_in
 from actors.storage.group_kind import group_kind_problems, inner_kind_problems
@@ -119,6 +120,9 @@ def fixed_memory(config: ClusterConfig) -> tuple[MemoryBound, ...]:
             for mode, kind in KINDS.items()
             for row in kind.memory(config.groups_of(node, mode), node)
         ]
+        if node in config.name_servers:
+            what = f"name server, {CONNECTIONS_MAX} connections that all send the most"
+            rows.append((what, MEMORY_BYTES))
         limits = limits_of(config, node)
         what = f"API, {limits.connections} connections that all send and read the most"
         rows.append((what, limits.memory_bytes()))

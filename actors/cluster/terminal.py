@@ -393,6 +393,7 @@ def node_lines(
         lines.append(f"  {name}: {', '.join(words)}")
         lines += [f"    {peer_text(own, peer)}" for peer in own.peers]
         lines += [f"    {words}" for words in (*own.others, *_found_text(node.node, own))]
+    lines += [f"  {node.name_server}"] if node.name_server else []
     if node.tree is None:
         return lines
     shown = _tree(node.tree).plain.split("\n") if trees else _odd_parts(node.tree)

@@ -12,6 +12,7 @@ from typing import Any, Final
 import attrs
 
 from actors.client.leading import NamedLeader, newest
+from actors.client.status_text import name_server_text
 from actors.config.kind import Terms
 from actors.errors import NotMaster, TriologError
 from actors.group_status import GroupStatus, group_status, group_statuses
@@ -51,6 +52,7 @@ class NodeView:
         process_restarts: how often its process was started again.
         detail: why it is away, if known.
         heard_s: when it was asked for what stands here, Trio's time; None: not known.
+        name_server: its name server, for people; "": it has none.
     """
 
     node: str
@@ -60,6 +62,7 @@ class NodeView:
     process_restarts: int = 0
     detail: str = ""
     heard_s: float | None = None
+    name_server: str = ""
 
     def restarts_of(self, group: str) -> int:
         """Restarts of the process and of the group's actors, as far as the living process knows."""
@@ -201,7 +204,14 @@ def node_view(
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise TriologError(f"cannot read {name}'s tree: {error!r}") from None
     state = str(status.get("state", "running"))
-    return NodeView(node=name, state=state, groups=groups, tree=found, heard_s=heard_s)
+    return NodeView(
+        node=name,
+        state=state,
+        groups=groups,
+        tree=found,
+        heard_s=heard_s,
+        name_server=name_server_text(status),
+    )
 
 
 def tree_view(found: Mapping[str, Any]) -> TreeView:

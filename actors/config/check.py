@@ -69,6 +69,9 @@ def ports(config: ClusterConfig) -> tuple[PortUse, ...]:
             for group in config.groups_of(node)
             for port in broker_ports(group)
         ]
+        if node in config.name_servers:
+            what = "name server: brokers, clients and mqadmin from anywhere"
+            wanted.append((config.name_servers[node], what, f"name_servers.{node}"))
         if config.api_port is not None:
             wanted.append((config.api_port, "API, from the members' addresses only", "api_port"))
         uses += [
@@ -112,8 +115,12 @@ def warnings(config: ClusterConfig) -> tuple[str, ...]:
                 " over the API they are TooLarge"
             )
     for node in config.nodes:
-        if not config.groups_of(node):
+        if not config.groups_of(node) and node not in config.name_servers:
             lines.append(f"node {node}: in no group, it only serves its API")
+    if config.name_servers:
+        lines.append(
+            "name_servers: whoever reaches the port may register, and change what clients are told"
+        )
     if config.api_port is not None:
         lines.append(
             "api_port: reads pass for any program at a member's address, all else for whoever has "
@@ -185,6 +192,7 @@ def _head(config: ClusterConfig) -> str:
     rows = []
     for node, address in config.nodes.items():
         roles = [f"{group.role_of(node).name} of {group.name}" for group in config.groups_of(node)]
+        roles += ["name server"] if node in config.name_servers else []
         kind = "" if node in config.python_nodes else "Java, not run here: "
         rows.append((node, address, kind + (", ".join(roles) or "in no group")))
     return "\n".join(

@@ -23,6 +23,8 @@ from actors.config.group import Group
 EventsPolicy: TypeAlias = Literal["drop", "stop"]
 
 FORMAT_VERSION = 1
+NAME_SERVER = "name_server"
+"""A node's name server in its tree, and its folder."""
 DRAIN_STANDS_S = 3.0
 """An ordered stop waits so long for peers that take nothing meanwhile: one that hangs, or whose
 machine has gone, stays connected until housekeeping ends that.
@@ -89,6 +91,8 @@ class ClusterConfig:
         nodes: name -> IP address, the one it listens on and connects from. Upstream: brokerIP1,
             brokerIP2.
         groups: name -> group.
+        name_servers: node -> port of a RocketMQ name server that the node has beside its groups, at
+            its own address. Upstream: listenPort of namesrv.properties, 9876.
         api_port: where every node serves its API to the members' addresses; None = only on its Unix
             socket. Nodes on different machines need it: a slave asks its master there how far the
             log is acknowledged, and shows no records until it knows. What is not a read passes
@@ -116,6 +120,7 @@ class ClusterConfig:
     data_dir: str = attrs.field(validator=PATH)
     nodes: Mapping[str, str] = attrs.field(converter=_mapping)
     groups: Mapping[str, Group] = attrs.field(converter=_mapping)
+    name_servers: Mapping[str, int] = attrs.field(factory=dict, converter=_mapping)
     api_port: int | None = attrs.field(default=None, validator=attrs.validators.optional(PORT))
     api_clients: int = attrs.field(default=bounds.API_CLIENTS, validator=bounds.CLIENTS)
     answer_timeout_s: float = attrs.field(default=10.0, validator=INTERVAL)
@@ -140,6 +145,10 @@ class ClusterConfig:
     def group_dir(self, node: str, group: str) -> str:
         """The group's store root on this node, laid out as a Java broker's."""
         return os.path.join(self.node_dir(node), "groups", group)
+
+    def name_server_dir(self, node: str) -> str:
+        """The folder of the name server's files on this node."""
+        return os.path.join(self.node_dir(node), NAME_SERVER)
 
     def groups_of(self, node: str, mode: str | None = None) -> tuple[Group, ...]:
         """The groups that this node is a member of, in the file's order; only those of a mode, if

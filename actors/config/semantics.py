@@ -14,8 +14,8 @@ from itertools import combinations
 from actors.config.bounds import GROUPS_MAX, NODES_MAX
 from actors.config.group import Group
 from actors.config.kinds import broker_ports, kind_of
-from actors.config.model import ClusterConfig
-from actors.config.problems import Problem, describe
+from actors.config.model import NAME_SERVER, ClusterConfig
+from actors.config.problems import Problem, describe, one_of
 
 RESERVED_GROUPS = ("api", "event_log", "events", "roles", "rpc")
 """Names of a node's own children in the supervision tree."""
@@ -118,6 +118,26 @@ def _families(config: ClusterConfig) -> Iterator[Problem]:
             return
 
 
+def _name_servers(config: ClusterConfig) -> Iterator[Problem]:
+    for node, port in config.name_servers.items():
+        key = ("name_servers", node)
+        if node not in config.python_nodes:
+            java = " (a Java broker, not run by us)" if node in config.nodes else ""
+            yield Problem(key, one_of(node, config.python_nodes), node + java)
+        for group in config.groups_of(node):
+            if port in (group.port, *broker_ports(group)):
+                found = f"{port}, a port of group {group.name}"
+                at = (("groups", group.name, "port"),)
+                yield Problem(key, f"a port of its own on node {node}", found, at)
+        if port == config.api_port:
+            found = f"{port}, the api_port"
+            yield Problem(key, "a port of its own", found, (("api_port",),))
+    for group_name in config.groups:
+        if config.name_servers and group_name == NAME_SERVER:
+            expected = "another name (with name_servers this one is reserved)"
+            yield Problem(("groups", group_name), expected, describe(group_name))
+
+
 def _groups(config: ClusterConfig) -> Iterator[Problem]:
     for group in config.groups.values():
         yield from kind_of(group).problems(group, config.nodes)
@@ -130,4 +150,5 @@ _RULES: tuple[Callable[[ClusterConfig], Iterator[Problem]], ...] = (
     _groups,
     _ports,
     _api_addresses,
+    _name_servers,
 )

@@ -23,7 +23,7 @@ from cattrs import (
 )
 from cattrs.gen import make_dict_structure_fn, override
 
-from actors.config.bounds import NAME, Mismatch, Rule, address_of
+from actors.config.bounds import NAME, PORT, Mismatch, Rule, address_of
 from actors.config.group import Group
 from actors.config.kinds import KINDS
 from actors.config.members import MasterNode, MemberNode, SlaveNode
@@ -87,7 +87,12 @@ class _Strict:
         self._group_tables: dict[type, Callable[[Any, Any], Any]] = {}
         register(
             ClusterConfig,
-            self._table(ClusterConfig, nodes=self._nodes, groups=self._groups),
+            self._table(
+                ClusterConfig,
+                nodes=self._nodes,
+                groups=self._groups,
+                name_servers=self._name_servers,
+            ),
         )
 
     def _table(self, cls: type[Any], **hooks: Any) -> Callable[[Any, Any], Any]:
@@ -136,6 +141,14 @@ class _Strict:
             return name, address_of(address)
 
         return dict(_each(_require_table(value).items(), str, node))
+
+    def _name_servers(self, value: Any, _: Any) -> dict[str, int]:
+        def server(node: str, port: Any) -> tuple[str, int]:
+            found: int = self.converter.structure(port, int)
+            PORT(None, None, found)
+            return node, found
+
+        return dict(_each(_require_table(value).items(), int, server))
 
     def _groups(self, value: Any, _: Any) -> dict[str, Group]:
         def group(name: str, table: Any) -> tuple[str, Group]:

@@ -13,15 +13,17 @@ import trio
 from actors.api.failures import RequestRefused
 from actors.api.handle import AppendOutcome, EventSubscription, NodeIdentity
 from actors.config import ClusterConfig, stated
-from actors.config.model import DRAIN_STANDS_S
+from actors.config.model import DRAIN_STANDS_S, NAME_SERVER
 from actors.errors import UnknownName
 from actors.events.sink import EventSink
 from actors.log import Log
 from actors.log_types import Chain, Claim, Found, GoodRange, GroupState, NewRecord, Offsets, Receipt
+from actors.namesrv import routes
+from actors.namesrv.tree import ROUTES
 from actors.node.kind import NodeGroups
 from actors.node.part import Part
 from actors.node.status import tree_json
-from actors.runtime import Registry
+from actors.runtime import ActorDown, AskTimeout, Registry
 from actors.runtime.system import System
 from wire.api import frames
 
@@ -141,7 +143,22 @@ class Node:
             "events_dropped": self._sink.dropped,
             "settings": self._settings,
             "groups": {name: (await part.status()).plain() for name, part in self._parts.items()},
+            **await self._name_server_status(),
         }
+
+    async def _name_server_status(self) -> dict[str, Any]:
+        """Nothing, if the node has none or it does not run."""
+        port = self.config.name_servers.get(self.name)
+        if port is None:
+            return {}
+        ref = self.system.ref(f"/{self.name}/{NAME_SERVER}/{ROUTES}", routes.Look)
+        address = f"{self.config.nodes[self.name]}:{port}"
+        try:
+            found = await ref.ask(routes.NameServerStatus, routes.Look, timeout_s=STATUS_TIMEOUT_S)
+        except (ActorDown, AskTimeout):
+            return {NAME_SERVER: {"address": address}}
+        counts = {"brokers": found.brokers, "topics": found.topics}
+        return {NAME_SERVER: {"address": address, **counts}}
 
     async def tree(self) -> dict[str, Any]:
         """The supervision tree as it is now, ready for JSON."""
