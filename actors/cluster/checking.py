@@ -66,6 +66,7 @@ def check(
         }
         if conf is not None:
             found["properties"] = [attrs.asdict(use) for use in conf.uses]
+            found["unknown_properties"] = dict(conf.unknown)
         return Answer(json.dumps(found, ensure_ascii=False), EXIT_OK)
     sockets = {node: api_socket_path(config.node_dir(node)) for node in config.python_nodes}
     blocks = [
@@ -83,9 +84,12 @@ def check(
 def _properties(conf: BrokerConf) -> list[str]:
     """A table for each file: key, value, what it does here."""
     blocks = []
-    for file in dict.fromkeys(use.file for use in conf.uses):
+    for file in conf.unknown:
         rows = [(use.key, use.value, use.does) for use in conf.uses if use.file == file]
-        blocks.append("\n".join([file, *(f"  {row}" for row in columns(rows, left=3))]))
+        lines = [file, *(f"  {row}" for row in columns(rows, left=3))]
+        if conf.unknown[file]:
+            lines.append(f"  mean nothing here: {', '.join(conf.unknown[file])}")
+        blocks.append("\n".join(lines))
     return blocks
 
 

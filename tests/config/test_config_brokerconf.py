@@ -9,6 +9,7 @@ import pytest
 from brokerconf_kit import MASTER, SLAVE, conf_of, flat, problems_of
 
 from actors.config.brokerconf import in_properties, load_broker_conf, parse_broker_conf
+from actors.config.brokerconf.keys import KEYS, NO_DEFAULT
 from actors.config.kinds import guarantee_of
 from actors.errors import ConfigError
 
@@ -183,11 +184,6 @@ def test_no_slave_is_waited_for_only_where_the_file_says_so() -> None:
             " nodes, found 3",
         ),
         (
-            [{**MASTER, "maxMessageSize": "8192", "mappedFileSizeCommitLog": "8192"}],
-            "0.properties:6: key maxMessageSize: expected less than mappedFileSizeCommitLog, 8192,"
-            " found 8192",
-        ),
-        (
             [{**MASTER, "haHousekeepingInterval": "4000"}],
             "0.properties: key haSendHeartbeatInterval: expected less than"
             " haHousekeepingInterval, 4, found 5, in seconds",
@@ -226,6 +222,40 @@ def test_no_slave_is_waited_for_only_where_the_file_says_so() -> None:
 )
 def test_what_does_not_fit_is_one_line(files: list[dict[str, str]], line: str) -> None:
     assert line in problems_of(*files)
+
+
+def test_a_record_fits_into_a_file() -> None:
+    """As a broker writes it down, which has its default whatever its files' size."""
+    small = {**MASTER, "maxMessageSize": "4194304", "mappedFileSizeCommitLog": "1048576"}
+    conf = conf_of(small)
+    assert flat(conf)["max_message_bytes"] == 524_288
+    assert "0.properties:6: key maxMessageSize: 524288, half of" in "\n".join(conf.notes)
+
+
+@pytest.mark.parametrize("version", ["old", "new"])
+def test_a_file_that_a_broker_wrote_down_says_what_the_defaults_are(version: str) -> None:
+    """`mqadmin updateBrokerConfig` has a broker write down all settings that it has."""
+    said = {name: getattr(key, version) for name, key in KEYS.items() if not key.of_node}
+    defaults = {name: text for name, text in said.items() if text != NO_DEFAULT}
+    assert len(defaults) >= 25
+    slave = {
+        **defaults,
+        "listenPort": "10911",
+        **SLAVE,
+        "brokerIP1": "127.0.0.2",
+        **{f"other{n}": "1" for n in range(100)},
+        "brokerID": "1",
+    }
+    conf = conf_of(MASTER, slave)
+    assert [note for note in conf.notes if note.startswith("1.properties")] == [
+        "1.properties: keys that mean nothing here: "
+        + ", ".join(f"other{n}" for n in range(10))
+        + ", brokerID (did you mean brokerId?) and 90 more, which `check` names",
+        f"1.properties:{1 + list(slave).index('listenPort')}: key listenPort: not done yet: no port"
+        " for RocketMQ's clients and mqadmin",
+    ]
+    assert len(conf.unknown["1.properties"]) == 101
+    conf_of({**defaults, **MASTER})
 
 
 def test_the_hosts_name_has_to_be_a_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,6 +80,7 @@ class BrokerConf:
         config: the cluster.
         stores: where its nodes' stores lie.
         uses: every key that the files give.
+        unknown: by file, the keys that mean nothing here.
         notes: what is not as a broker has it, one line each.
         toml: a cluster file that means the same.
 
@@ -89,6 +90,7 @@ class BrokerConf:
     config: ClusterConfig
     stores: tuple[StoreFolders, ...]
     uses: tuple[KeyUse, ...]
+    unknown: Mapping[str, tuple[str, ...]]
     notes: tuple[str, ...]
     toml: str
 
@@ -205,6 +207,7 @@ class _Made:
                 for each in self.brokers
             ),
             uses=tuple(use for each in self.brokers for use in self._uses(each)),
+            unknown={each.file.path: each.file.unknown for each in self.brokers},
             notes=tuple(self._all_notes()),
             toml=toml_text(self.table),
         )
@@ -257,7 +260,7 @@ class _Made:
         found = [line for each in self.brokers for line in each.file.notes] + self.notes
         for each in self.brokers:
             for given in each.file.given.values():
-                if not given.key.acts:
+                if not given.key.acts and given.value != given.key.default:
                     found.append(given.note(f"not acted on: {given.key.does}"))
                 elif given.key.later and given.value is not False:
                     found.append(given.note(f"not done yet: {given.key.later}"))

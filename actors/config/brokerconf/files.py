@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -11,11 +12,15 @@ import attrs
 from actors.config.bounds import CONFIG_BYTES_MAX, Mismatch
 from actors.config.brokerconf.keys import KEYS, OLD_NAMES, Key
 from actors.config.brokerconf.properties import Entry, parse_properties
-from actors.config.problems import describe, suggestion
+from actors.config.problems import describe
 from actors.errors import ConfigError
 
 DEFAULT_FILES = ("broker.properties", os.path.join("conf", "broker.conf"))
 """Where a file is looked for that is not named, below the working directory."""
+
+NEAR = 0.85
+"""How like a known key another one is that is taken for a slip."""
+UNKNOWN_NAMED_MAX = 10
 
 
 @attrs.frozen(kw_only=True)
@@ -51,11 +56,13 @@ class BrokerFile:
     Attributes:
         path: as the user typed it.
         given: by key, in the file's order.
-        notes: keys that come again, and those that mean nothing here.
+        unknown: the keys that mean nothing here, each with the one that it is near to.
+        notes: keys that come again, and unknown ones.
     """
 
     path: str
     given: Mapping[str, Given]
+    unknown: tuple[str, ...]
     notes: tuple[str, ...]
 
     def value(self, name: str, default: Any = None) -> Any:
@@ -113,9 +120,9 @@ def parse_file(data: bytes, path: str) -> BrokerFile:
             given[name] = Given(key=key, value=value, text=entry.value, where=where)
     if problems:
         raise ConfigError(tuple(problems))
-    return BrokerFile(
-        path=path, given=given, notes=(*_repeated(entries, path), *_unknown(entries, path))
-    )
+    unknown = tuple(_unknown(entries))
+    notes = (*_repeated(entries, path), *_about_unknown(unknown, path))
+    return BrokerFile(path=path, given=given, unknown=unknown, notes=notes)
 
 
 def _name(entry: Entry) -> str:
@@ -132,11 +139,22 @@ def _repeated(entries: Sequence[Entry], path: str) -> Iterator[str]:
             yield f"{path}:{at[-1]}: key {_shown(name)}: counts; given before, line {before}"
 
 
-def _unknown(entries: Sequence[Entry], path: str) -> Iterator[str]:
-    names = dict.fromkeys(entry.key for entry in entries if _name(entry) not in KEYS)
-    if names:
-        listed = ", ".join(f"{_shown(name)}{suggestion(name, KEYS)}" for name in names)
-        yield f"{path}: keys that mean nothing here: {listed}"
+def _unknown(entries: Sequence[Entry]) -> Iterator[str]:
+    for name in dict.fromkeys(entry.key for entry in entries if _name(entry) not in KEYS):
+        near = difflib.get_close_matches(name, KEYS, n=1, cutoff=NEAR)
+        yield _shown(name) + (f" (did you mean {near[0]}?)" if near else "")
+
+
+def _about_unknown(unknown: tuple[str, ...], path: str) -> Iterator[str]:
+    """One line, also for the file of a broker that was changed while it ran: it writes down all
+    that it could be given.
+    """
+    named = unknown[:UNKNOWN_NAMED_MAX]
+    named += tuple(one for one in unknown[len(named) :] if one.endswith(")"))
+    if unknown:
+        more = len(unknown) - len(named)
+        others = f" and {more} more, which `check` names" * (more > 0)
+        yield f"{path}: keys that mean nothing here: {', '.join(named)}{others}"
 
 
 def _shown(name: str) -> str:

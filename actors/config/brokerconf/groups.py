@@ -35,6 +35,8 @@ _WAITS: Final = {"syncFlushTimeout": 5000, "slaveTimeout": 3000}
 _PUT_TIMEOUT: Final = "putMessageTimeout"
 _GAP, _FALLBEHIND = "haMaxGapNotInSync", "haSlaveFallbehindMax"
 FILE_SIZE: Final = "mappedFileSizeCommitLog"
+SEGMENT_BYTES: Final = 1 << 30
+"""Its default."""
 
 
 @attrs.define
@@ -201,15 +203,21 @@ class GroupTable:
             self.set("max_ha_transfer_bytes_per_s", limit, "maxHaTransferByteInSecond")
         if "durability" not in self.table:
             self.set("durability", "written", "flushDiskType")
+        half = self.table.get("segment_bytes", SEGMENT_BYTES) // 2
+        if self.table.get("max_message_bytes", 0) > half:
+            self.set("max_message_bytes", half, "maxMessageSize")
+            text = f"{half}, half of {FILE_SIZE}, as a record has to fit into a file"
+            self.notes.append(file.given["maxMessageSize"].note(text))
 
     def compare(self, slave: Broker) -> None:
         """A slave's own file where its master's decides: sizes must be equal, all else is said."""
         mine = self.decides.file
         for name, given in slave.file.given.items():
-            if given.key.of_node or not given.key.acts or given.value == mine.value(name):
+            default = given.key.default
+            if given.key.of_node or not given.key.acts or given.value == mine.value(name, default):
                 continue
             if name == FILE_SIZE:
-                size = self.table.get("segment_bytes", 1 << 30)
+                size = self.table.get("segment_bytes", SEGMENT_BYTES)
                 if given.value != size:
                     expected = f"{size}, as {mine.path} has it: files are copied as they are"
                     self.problems.append(given.problem(expected))

@@ -16,6 +16,7 @@ from typing import Any, Final
 import attrs
 
 from actors.config import bounds
+from actors.config.bounds import Mismatch
 from actors.config.brokerconf.values import (
     MILLISECONDS,
     ROLES,
@@ -91,6 +92,16 @@ class Key:
     acts: bool = True
     later: str = ""
     of_node: bool = False
+
+    @property
+    def default(self) -> Any:
+        """Upstream's, read; None: it has none, or it depends on the machine."""
+        for text in (self.new, self.old):
+            try:
+                return self.kind.read(text)
+            except Mismatch:
+                continue
+        return None
 
 
 _OF_BROKER: Final = (
