@@ -1,0 +1,94 @@
+"""One properties file and one store for a broker and for ours: each goes on where the other ended,
+and a broker's slave with such a file follows ours. The judges share no code with the project.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from interop_checks import sizes
+from interop_logs import LogFiles, common_difference
+from interop_nodes import JAVA_ADDRESS, ROOT, Node
+from interop_older_brokers import OlderBroker
+from interop_processes import TEST_S, Process, Processes
+from interop_rocketmq import Driver, NameServer
+from interop_versions import Peer, beside
+from test_interop_java_slave import MASTER_ADDRESS, messages
+from test_interop_older_brokers import wait_until_equal
+from test_interop_python_slave import start
+
+from actors.api.socket_file import api_socket_path
+from actors.client import connect
+from actors.log import Log
+
+pytestmark = [pytest.mark.interop, pytest.mark.real_io, pytest.mark.timeout(TEST_S, func_only=True)]
+
+BODIES = sizes(40, 20_000)
+
+
+class FromProperties(Node):
+    """The broker's master, as ours, from the same file and in the same store."""
+
+    @property
+    def store(self) -> Path:
+        return self.cluster.parent / "store"
+
+    def start(self) -> Process:
+        command: list[str | Path] = [sys.executable, "-m", "actors.cluster", "--plain"]
+        command += ["--broker-conf", self.cluster]
+        folder = self.cluster.parent / "output"
+        self.process = self.processes.start(f"node {self.name}", command, folder, cwd=ROOT)
+        return self.process
+
+    @asynccontextmanager
+    async def open_log(self) -> AsyncIterator[Log]:
+        folder = self.store / "triolog" / f"{self.name}-0"
+        async with connect(api_socket_path(str(folder))) as client:
+            yield client.log(self.name)
+
+
+@pytest.mark.checklist(39, 56)
+@beside("older brokers", "4.9.7")
+def test_one_file_and_one_store(
+    peer: Peer, name_server: NameServer, driver: Driver, tmp_path: Path, processes: Processes
+) -> None:
+    topic, port = f"{tmp_path.name}-topic", name_server.port
+    broker = OlderBroker.of(peer, tmp_path.name, tmp_path / "master", port, processes)
+    start(broker, name_server)
+    driver.run("send", topic, 0, BODIES)
+    assert broker.process is not None
+    broker.process.stop()
+    end = broker.end_bytes()
+    config = (broker.store / "config/topics.json").read_bytes()
+
+    ours = FromProperties(tmp_path.name, broker.folder / "conf.ours", processes)
+    written_down = (
+        broker.folder / "conf"
+    ).read_text()  # the broker did: all that it could be given
+    assert written_down.count("\n") > 50
+    ours.cluster.write_text(f"{written_down}\ntriolog.slaves={JAVA_ADDRESS}\n")
+    ours.start()
+    ours.append(messages(0, BODIES))
+    slave = OlderBroker.of(
+        peer,
+        tmp_path.name,
+        tmp_path / "slave",
+        port,
+        processes,
+        brokerId=1,
+        brokerRole="SLAVE",
+        haMasterAddress=f"{MASTER_ADDRESS}:{broker.ha_port}",
+    )
+    slave.start()
+    end = wait_until_equal(slave, ours, end)
+    assert (broker.store / "config/topics.json").read_bytes() == config
+    assert ours.stop() == 0
+
+    start(broker, name_server)
+    driver.run("send", topic, len(BODIES), BODIES)
+    assert LogFiles.read(broker.commitlog).end_bytes > end
+    assert common_difference(broker.commitlog, slave.commitlog) is None
