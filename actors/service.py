@@ -30,6 +30,7 @@ from actors.config.model import NAME_SERVER
 from actors.control.member_link import link_child
 from actors.control.member_session import MemberAddress
 from actors.env import Env
+from actors.env.protocols import EventSink as TakesEvents
 from actors.env.real import real_env
 from actors.errors import NO_ROOM_CODES, ConfigError, NoRoomToStart, TriologError
 from actors.events.node import ORDERED, GroupConfigured, NodeStarted
@@ -230,14 +231,7 @@ async def _start(
     """Build the tree and start it; `stack` gets what must be undone."""
     node, sink = new_node(config, name, env, directory)
     members = frozenset(f"/{name}/{group}" for group in node.identity.groups)
-    outer = env.events
-
-    def emit(path: str, incarnation: int, event: object) -> None:
-        if path in members:
-            _note_why(sink, event)
-        sink(path, incarnation, event)
-        outer(path, incarnation, event)
-
+    emit = emitting(sink, env.events, members)
     for group in config.groups_of(name):
         emit(f"/{name}/{group.name}", 0, configured(group))
     inner = attrs.evolve(env, events=emit)
@@ -260,7 +254,7 @@ async def _start(
             )
         )
     except BaseExceptionGroup as group:
-        why = _why(group)
+        why = why_not_started(group)
         if isinstance(why, ConfigError):
             raise why from group
         raise why from None  # it is part of the group, and nothing may be its own cause
@@ -349,16 +343,30 @@ def _now_us(env: Env) -> int:
     return env.wall_clock_ms() * 1000
 
 
-def _note_why(sink: EventSink, event: object) -> None:
-    """A group that ends for good ends the node, so what it says of itself is why the node stops."""
-    if isinstance(event, ActorCrashed):
-        sink.stop_reason = event.error
-    elif isinstance(event, ActorStarted):
-        sink.stop_reason = ORDERED
+def emitting(sink: EventSink, outer: TakesEvents, groups: frozenset[str]) -> TakesEvents:
+    """What a node's actors emit to: its event log, and whatever takes events outside.
+
+    A group that ends for good ends the node, so what it says of itself is why the node stops.
+
+    Args:
+        groups: paths of the groups.
+    """
+
+    def emit(path: str, incarnation: int, event: object) -> None:
+        if path in groups and isinstance(event, ActorCrashed):
+            sink.stop_reason = event.error
+        elif path in groups and isinstance(event, ActorStarted):
+            sink.stop_reason = ORDERED
+        sink(path, incarnation, event)
+        outer(path, incarnation, event)
+
+    return emit
 
 
-def _why(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """A start that failed for the user's reasons says so without its way up the tree."""
+def why_not_started(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Why a system did not start: a ConfigError or another error of ours, without its way up the
+    tree, where that is all; else the whole group.
+    """
     leaves = list(_leaves(group))
     if all(isinstance(leaf, ConfigError) for leaf in leaves):
         problems = [

@@ -11,9 +11,14 @@ import trio
 from actors.env.protocols import Address, Network, Stream
 from actors.ha.client_messages import Connected, Connection, Received, StreamEnded, received
 from actors.ha.core.states import Lost
-from actors.ha.frame_reader import FrameReader
+from actors.ha.frame_reader import RECEIVE_BYTES, TURN_BYTES, FrameReader
 from actors.ha.settings import ClientSettings
 from actors.runtime import ActorRef
+
+RATE_BYTES_PER_S_MIN = RECEIVE_BYTES
+"""The lowest limit of what is received: the pause after the largest frame is shorter than the
+housekeeping interval.
+"""
 
 
 @attrs.frozen
@@ -46,10 +51,16 @@ class ClientFeeder:
         now_s = trio.current_time()
         self._arrived[session] = Connection(stream=stream, send=send, opened_s=now_s)
         await self._client.tell(Connected(session=session))
+        rate = self._settings.receive_bytes_per_s
+        turn_bytes = TURN_BYTES if rate is None else min(rate, TURN_BYTES)
         try:
-            reader = FrameReader(receive, self._settings.dialect.frame_meter())
+            reader = FrameReader(receive, self._settings.dialect.frame_meter(), turn_bytes)
             while pieces := await reader.receive():
-                await self._client.tell(received(session, pieces))
+                came = received(session, pieces)
+                await self._client.tell(came)
+                if rate is not None:
+                    now_s = max(now_s, trio.current_time() - 1.0) + came.size_bytes / rate
+                    await trio.sleep_until(now_s)
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
             await self._send_ended(session, Lost.BROKEN, str(error))
         else:

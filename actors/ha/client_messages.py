@@ -62,7 +62,7 @@ class RangeAnswered:
 
 @attrs.frozen(kw_only=True)
 class Judged:
-    """The role keeper's verdict on this session."""
+    """The judge's verdict on this session."""
 
     session: int
     outcome: Verified | Exception

@@ -102,6 +102,13 @@ class ClientChanged:
         bytes_per_s: how many bytes were received in the last full second.
         next_attempt_s: when it will try again, while READY.
         last_error: why the previous connection or attempt ended.
+        last_lost: the same as one of the known reasons; None: none has ended.
+        damage: for people: what is damaged of the own copy, so that it does not follow; "": nothing
+        master_end_bytes: where the master's log ended when a frame showed it last, on this
+            connection; None: none has.
+        verified_bytes: where the whole records end whose CRCs were checked; None: none are.
+        last_store_ms: the store timestamp of the last of them, by the master's clock, in ms; 0:
+            there is none.
     """
 
     master: str
@@ -116,6 +123,11 @@ class ClientChanged:
     last_write_s: float | None
     next_attempt_s: float | None
     last_error: str
+    last_lost: Lost | None = None
+    damage: str = ""
+    master_end_bytes: int | None = None
+    verified_bytes: int | None = None
+    last_store_ms: int = 0
 
 
 @attrs.frozen(kw_only=True)

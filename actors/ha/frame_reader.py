@@ -21,10 +21,15 @@ whatever its size. Of bytes in memory it is at most one more read.
 
 @attrs.define
 class FrameReader:
-    """Reads one connection's frames without judging them."""
+    """Reads one connection's frames without judging them.
+
+    Attributes:
+        turn_bytes: how many bytes it hands over at once, if there are as many; at most TURN_BYTES.
+    """
 
     _receive: ReceiveHalf
     _meter: FrameMeter
+    turn_bytes: int = TURN_BYTES
     _failed: Exception | None = None
 
     async def receive(self) -> tuple[bytes | Held, ...]:
@@ -41,7 +46,7 @@ class FrameReader:
             pieces.append(piece)
             size_bytes += len(piece)
             self._passed(piece)
-            piece = self._look() if size_bytes < TURN_BYTES else None
+            piece = self._look() if size_bytes < self.turn_bytes else None
         return tuple(pieces)
 
     def _wanted(self) -> tuple[int, bool]:

@@ -52,7 +52,14 @@ from actors.ha.core.slave_progress import SlaveProgress
 from actors.ha.core.states import DIVERGED_AFTER, OFFSET_REFUSALS, HAConnectionState, Lost
 from actors.ha.frame_reader import RECEIVE_BYTES, TURN_BYTES
 from actors.ha.record_verifier import RecordVerifier
-from actors.ha.role_messages import HIGH_WATER_S, HighWater, MasterLeft, Verified, Verify
+from actors.ha.role_messages import (
+    HIGH_WATER_S,
+    HighWater,
+    MasterLeft,
+    NotCompared,
+    Verified,
+    Verify,
+)
 from actors.ha.settings import ClientSettings
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage.commitlog import store_messages
@@ -83,6 +90,8 @@ def client_status(
     attempting: bool,
     reconnect: Reconnect,
     progress: SlaveProgress | None,
+    verifier: RecordVerifier | None,
+    damage: str,
     received_bytes: int,
     meter: RateLimiter,
     now_s: float,
@@ -91,6 +100,7 @@ def client_status(
 
     Args:
         progress: None before the first report.
+        verifier: None where the master has compared what it sends.
     """
     waiting = reconnect.state == HAConnectionState.READY and not attempting
     return ClientChanged(
@@ -106,6 +116,11 @@ def client_status(
         last_write_s=progress.last_write_s if progress is not None else None,
         next_attempt_s=reconnect.connect_at_s if waiting else None,
         last_error=reconnect.last_error,
+        last_lost=reconnect.last_lost,
+        damage=damage,
+        master_end_bytes=progress.master_end_bytes if progress is not None else None,
+        verified_bytes=verifier.at_bytes if verifier is not None else None,
+        last_store_ms=verifier.last_store_ms if verifier is not None else 0,
     )
 
 
@@ -140,7 +155,7 @@ class HAClient(Actor[Inbox]):
     _attempting: bool = False
     _arrived: dict[int, Connection] = attrs.field(factory=dict)  # connected, not yet taken over
     _connection: Connection | None = None
-    _damaged: bool = False  # whether the own copy is, so that it does not follow
+    _damage: str = ""  # what is damaged of the own copy, which does not follow then; "": nothing
     _verifier: RecordVerifier | None = None  # outlives connections; busy while `_verifying`
     _verifying: bool = False
     _seen_bytes: int = 0
@@ -235,8 +250,8 @@ class HAClient(Actor[Inbox]):
             self._lose(Lost.APPEND_FAILED, f"the store did not answer: {message.outcome}")
             return
         settings, log = self._settings, message.outcome
-        if settings.keeper is not None and not connection.verified:
-            self._verify(settings.keeper, message.session, log.written_bytes)
+        if settings.judge is not None and not connection.verified:
+            self._verify(settings.judge, message.session, log.written_bytes)
             return
         connection.progress = SlaveProgress(
             dialect=settings.dialect,
@@ -248,14 +263,15 @@ class HAClient(Actor[Inbox]):
             last_read_s=connection.opened_s,
             last_write_s=connection.opened_s,
             seen_bytes=self._verified_to(log),
+            passive=settings.passive,
         )
         await self._carry_out(connection, connection.progress.begin())
         self._verify_more()
 
-    def _verify(self, keeper: ActorRef[Verify], session: int, end_bytes: int) -> None:
-        """Ask the role keeper before the first report: is this log a part of the master's?"""
+    def _verify(self, judge: ActorRef[Verify], session: int, end_bytes: int) -> None:
+        """Ask the judge before the first report: is this log a part of the master's?"""
         self.ctx.ask_later(
-            keeper,
+            judge,
             Verified,
             lambda reply_to: Verify(session=session, end_bytes=end_bytes, reply_to=reply_to),
             timeout_s=VERIFY_TIMEOUT_S,
@@ -266,7 +282,9 @@ class HAClient(Actor[Inbox]):
         connection = self._connection
         if connection is None or message.session != self._session:
             return
-        if isinstance(message.outcome, Exception):
+        if isinstance(message.outcome, NotCompared):
+            self._lose(Lost.NOT_VERIFIED, str(message.outcome))
+        elif isinstance(message.outcome, Exception):
             self._lose(Lost.NOT_VERIFIED, "")
         elif not message.outcome.fits:
             self._lose(Lost.FOREIGN_LOG, message.outcome.detail)
@@ -394,9 +412,9 @@ class HAClient(Actor[Inbox]):
     def _copy_is(self, damage: str) -> None:
         if damage:
             self._lose(Lost.DAMAGED, damage)
-        elif self._damaged:
+        elif self._damage:
             self._reconnect.connect_at_s = self.ctx.now_s()
-        self._damaged = bool(damage)
+        self._damage = damage
 
     async def _carry_out(
         self, connection: Connection, effects: slave_progress.Effects, held: Held | None = None
@@ -477,7 +495,7 @@ class HAClient(Actor[Inbox]):
         if (
             self._connection is None
             and not self._attempting
-            and not self._damaged
+            and not self._damage
             and now_s >= self._reconnect.connect_at_s
         ):
             self._attempting = True
@@ -490,7 +508,7 @@ class HAClient(Actor[Inbox]):
 
     def _deadline_s(self) -> float | None:
         if self._connection is None:
-            waits = self._attempting or self._damaged
+            waits = self._attempting or self._damage
             return None if waits else self._reconnect.connect_at_s
         progress = self._connection.progress
         return progress.deadline_s if progress is not None else None
@@ -503,6 +521,8 @@ class HAClient(Actor[Inbox]):
             attempting=self._attempting,
             reconnect=self._reconnect,
             progress=connection.progress if connection is not None else None,
+            verifier=self._verifier,
+            damage=self._damage,
             received_bytes=connection.received_bytes if connection is not None else 0,
             meter=connection.meter if connection is not None else RateLimiter(),
             now_s=self.ctx.now_s(),

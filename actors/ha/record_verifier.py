@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import attrs
 
+from actors.storage.commitlog.recovery import store_ms
 from actors.storage.log.log_reader import LogReader
 from wire.files.commit_log import Stop, scan
 
@@ -27,6 +28,7 @@ class RecordVerifier:
         seen_bytes: everything below was read. From `at_bytes` on it is part of a record, if the
             record's size is right.
         problem: what is wrong with the record at `at_bytes`; "" for nothing.
+        last_store_ms: the store timestamp of the last good record in ms; 0 without any.
     """
 
     reader: LogReader
@@ -34,6 +36,7 @@ class RecordVerifier:
     at_bytes: int
     seen_bytes: int = attrs.field(init=False)
     problem: str = attrs.field(default="", init=False)
+    last_store_ms: int = attrs.field(default=0, init=False)
     _wanted_bytes: int = attrs.field(default=0, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -53,7 +56,9 @@ class RecordVerifier:
             return False
         at, segment = self.at_bytes, self.reader.segment_bytes
         data = self.reader.read(at, max(STEP_BYTES, self._wanted_bytes - at), limit_bytes)
-        _, stopped = scan(data, physical_offset=at, size_max=self.record_bytes_max)
+        found, stopped = scan(data, physical_offset=at, size_max=self.record_bytes_max)
+        if found:
+            self.last_store_ms = store_ms(data, found[-1][0])
         self.at_bytes = at + stopped.end
         self._wanted_bytes = 0
         match stopped.stop:

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import attrs
 
+from actors.errors import TriologError
 from actors.log_types import Claim, GroupState
 from actors.runtime import ReplyTo
 from actors.storage.commitlog.store_messages import StoreStarted
@@ -42,6 +43,10 @@ class Verified:
     fits: bool
     detail: str = ""
     whole_at_bytes: int | None = None
+
+
+class NotCompared(TriologError):
+    """An answer to Verify: the logs could not be compared; a later attempt may."""
 
 
 @attrs.frozen(kw_only=True)

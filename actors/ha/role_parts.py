@@ -8,7 +8,7 @@ from typing import Protocol
 
 import attrs
 
-from actors.config import ClassicGroup, ClusterConfig
+from actors.config import ClassicGroup
 from actors.config.classic_guarantees import can_be_asked, others_of
 from actors.ha.core.freshness import FreshReads
 from actors.ha.core.role_effects import RoleView
@@ -64,7 +64,7 @@ class RoleParts:
 
 
 def role_rules(
-    config: ClusterConfig, group: ClassicGroup, node: str, record: GroupRecord, rng: random.Random
+    group: ClassicGroup, node: str, record: GroupRecord, rng: random.Random
 ) -> RoleRules:
     """The rules of one group on one node, at the start of the node."""
     java = group.java_nodes
@@ -88,8 +88,6 @@ def fresh_reads(group: ClassicGroup, node: str) -> FreshReads[ReplyTo[Fresh]]:
     )
 
 
-def first_view(
-    config: ClusterConfig, group: ClassicGroup, node: str, record: GroupRecord
-) -> RoleView:
+def first_view(group: ClassicGroup, node: str, record: GroupRecord) -> RoleView:
     """The view that is published before the keeper runs."""
-    return role_rules(config, group, node, record, random.Random(0)).view()
+    return role_rules(group, node, record, random.Random(0)).view()

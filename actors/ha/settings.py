@@ -52,12 +52,18 @@ class ClientSettings:
     """The settings of a slave's client; units as in the configuration.
 
     Attributes:
-        keeper: the role keeper, which judges whether this log may follow the master; None: it may.
+        own_host: the address that it connects from; None: the system chooses it.
+        keeper: the role keeper, which is told how far the log was reported; None: there is none.
+        judge: who says whether this log may follow the master, the role keeper in a cluster; None:
+            it may.
+        passive: whether it repeats the first report of each connection, so that nothing that comes
+            after it counts at the master.
+        receive_bytes_per_s: how much it receives in a second at most; None = no limit.
         verifier: makes a verifier that checks records, from an offset on where one begins, before
             they are reported; None: the master has compared what it sends.
     """
 
-    own_host: str
+    own_host: str | None
     master: Address
     dialect: Dialect
     synced: bool
@@ -67,5 +73,8 @@ class ClientSettings:
     connect_timeout_s: float
     reconnect_interval_s: float
     keeper: ActorRef[role_messages.Message] | None = None
+    judge: ActorRef[role_messages.Verify] | None = None
+    passive: bool = False
+    receive_bytes_per_s: int | None = None
     verifier: Callable[[int], RecordVerifier] | None = None
     run_beside: RunBeside = run_here

@@ -61,7 +61,12 @@ class ClassicGroups:
         context = self._context
         setups = [
             GroupSetup(
-                config=context.config, node=context.node, group=group, env=env, registry=registry
+                root=context.config.group_dir(context.node, group.name),
+                addresses=context.config.nodes,
+                node=context.node,
+                group=group,
+                env=env,
+                registry=registry,
             )
             for group in self._groups
         ]
@@ -98,7 +103,7 @@ def _role_parts(context: NodeContext, group: ClassicGroup) -> RoleParts:
         if directory is not None:
             await directory.update_beside(group.name, new)
 
-    view = first_view(context.config, group, context.node, record())
+    view = first_view(group, context.node, record())
     return RoleParts(
         file_master=group.master,
         authority=lambda registry: MemberAuthority(context.links(registry), group.name),

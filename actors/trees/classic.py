@@ -5,6 +5,7 @@ A group is rest_for_one, the listener last, so that it stops taking connections 
 - master: storage, dispatcher, pull_service, scrubber, derived_scrubber, group_transfer,
   connection_state, connections (dynamic), accept_socket
 - slave: storage, dispatcher, pull_service, scrubber, derived_scrubber, connection_state, ha_client
+- a copy of a broker that no cluster file names: as a slave, with log_judge before ha_client
 
 and behind them, with a `broker_port`, what `broker` has.
 
@@ -35,6 +36,7 @@ from actors.ha.core.transfer_wait import TransferWait
 from actors.ha.group_transfer import GROWTH_WITHIN_S, GroupTransfer
 from actors.ha.ha_client import HAClient
 from actors.ha.ha_connection import ha_connection
+from actors.ha.log_judge import LogJudge
 from actors.ha.record_verifier import RecordVerifier
 from actors.ha.role_keeper import RoleKeeper
 from actors.ha.role_parts import RoleParts, fresh_reads, role_rules
@@ -136,10 +138,10 @@ def master_ha(setup: GroupSetup) -> tuple[ChildSpec, ...]:
 
 def slave_ha(setup: GroupSetup) -> tuple[ChildSpec, ...]:
     """The children of a slave's replication, which follow its storage."""
-    group, registry, paths = setup.group, setup.registry, setup.paths
+    group, registry, paths, copy = setup.group, setup.registry, setup.paths, setup.copy
     settings = ClientSettings(
-        own_host=setup.address_of(setup.node),
-        master=Address(setup.address_of(group.master), group.port),
+        own_host=setup.address_of(setup.node) if copy is None else None,
+        master=_master_address(setup),
         dialect=classic_dialect(group.compat),
         synced=group.strict_sync,
         segment_bytes=group.segment_bytes,
@@ -148,6 +150,9 @@ def slave_ha(setup: GroupSetup) -> tuple[ChildSpec, ...]:
         connect_timeout_s=group.connect_timeout_s,
         reconnect_interval_s=group.reconnect_interval_s,
         keeper=setup.keeper,
+        judge=setup.keeper if copy is None else registry.ref(paths.log_judge),
+        passive=copy is not None and copy.passive,
+        receive_bytes_per_s=None if copy is None else copy.bytes_per_s,
         verifier=partial(_verifier, setup) if _master_compares_nothing(group) else None,
         run_beside=setup.env.run_beside,
     )
@@ -168,7 +173,24 @@ def slave_ha(setup: GroupSetup) -> tuple[ChildSpec, ...]:
                 store=registry.ref(paths.store),
             ),
         ),
+        *(() if copy is None else (ChildSpec(name="log_judge", start=partial(_judge, setup)),)),
         ChildSpec(name="ha_client", start=client, backoff=CLIENT_BACKOFF),
+    )
+
+
+def _master_address(setup: GroupSetup) -> Address:
+    return Address(setup.address_of(setup.group.master), setup.group.port)
+
+
+def _judge(setup: GroupSetup) -> LogJudge:
+    disk, group = setup.env.disk, setup.group
+    return LogJudge(
+        network=setup.env.network,
+        master=_master_address(setup),
+        dialect=classic_dialect(group.compat),
+        make_reader=partial(LogReader, disk, setup.layout.commit_log, group.segment_bytes),
+        connect_timeout_s=group.connect_timeout_s,
+        run_beside=setup.env.run_beside,
     )
 
 
@@ -210,6 +232,7 @@ def _storage(setup: GroupSetup, *, is_master: bool) -> ChildSpec:
         acknowledger=registry.ref(paths.group_transfer) if is_master else None,
         waits_within_s=GROWTH_WITHIN_S if isinstance(ack_policy(setup.group), Copies) else 0.0,
         guard=setup.guard,
+        expires=setup.copy is None,
     )
     return storage_child(syncer, store)
 
@@ -369,7 +392,7 @@ def _role_keeper(setup: GroupSetup, parts: RoleParts) -> RoleKeeper:
     registry, paths, group = setup.registry, setup.paths, setup.group
     return RoleKeeper(
         group=group.name,
-        rules=role_rules(setup.config, group, setup.node, parts.record(), setup.env.rng),
+        rules=role_rules(group, setup.node, parts.record(), setup.env.rng),
         role_status=parts.role_status,
         remember=parts.remember,
         note=parts.note,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 import attrs
 
-from actors.config import ClassicGroup, ClusterConfig
+from actors.config import ClassicGroup
 from actors.env import Env
 from actors.ha import role_messages
 from actors.ha.role_status import RoleStatus
@@ -28,6 +28,7 @@ class GroupPaths:
         ha_client: only on a slave.
         metadata, metadata_watches: only with a `broker_port`, as remoting_client, which only a
             slave has.
+        log_judge: only for a copy.
         role: the role keeper, which stands outside the group's tree.
     """
 
@@ -47,8 +48,26 @@ class GroupPaths:
         self.metadata = f"{base}/metadata"
         self.metadata_watches = f"{base}/metadata_watches"
         self.remoting_client = f"{base}/remoting_client"
+        self.log_judge = f"{base}/log_judge"
         node, _, group = base.rpartition("/")
         self.role = f"{node}/roles/{group}"
+
+
+@attrs.frozen(kw_only=True)
+class CopyRules:
+    """How a slave copies a broker that no cluster file names, see `actors.follow`.
+
+    Such a slave compares the end of its log with what the master sends, on each new connection,
+    before it reports; connects from whichever address the system chooses; and deletes no file.
+
+    Attributes:
+        passive: whether it repeats the first report of each connection, so that nothing that comes
+            after it counts at the master.
+        bytes_per_s: how much it receives in a second at most; None = no limit.
+    """
+
+    passive: bool = False
+    bytes_per_s: int | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -56,7 +75,10 @@ class GroupSetup:
     """One group on one node: what every part of its tree is built from.
 
     Attributes:
+        root: absolute path of the store root.
+        addresses: node -> address, of all that the group names.
         group: as led by its present master.
+        copy: the rules of a copy; None: a member of a group that a cluster file names.
         guard: decides whether appends are taken and whom a slave may follow; None: the cluster file
             alone.
         role_status: what the guard publishes.
@@ -66,11 +88,13 @@ class GroupSetup:
         connections, sessions: numbers that outlive restarts of the tree.
     """
 
-    config: ClusterConfig
+    root: str
+    addresses: Mapping[str, str]
     node: str
     group: ClassicGroup
     env: Env
     registry: Registry
+    copy: CopyRules | None = None
     guard: store_messages.Guard | None = None
     role_status: RoleStatus | None = None
     acknowledged: AcknowledgedMark = attrs.field(factory=AcknowledgedMark)
@@ -84,7 +108,7 @@ class GroupSetup:
 
     @property
     def layout(self) -> StoreLayout:
-        return StoreLayout(self.config.group_dir(self.node, self.group.name))
+        return StoreLayout(self.root)
 
     @property
     def synced(self) -> bool:
@@ -95,7 +119,7 @@ class GroupSetup:
         return self.registry.ref(self.paths.role) if self.guard is not None else None
 
     def address_of(self, node: str) -> str:
-        return self.config.nodes[node]
+        return self.addresses[node]
 
     def led_by(
         self, promotion: Promotion, cut_bytes: int | None, role_status: RoleStatus | None = None

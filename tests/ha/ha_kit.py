@@ -369,7 +369,14 @@ async def kit_on(
 
     def build(registry: Registry) -> SupervisorSpec:
         group = config.groups["orders"]
-        setup = GroupSetup(config=config, node=name, group=group, env=env, registry=registry)
+        setup = GroupSetup(
+            root=config.group_dir(name, group.name),
+            addresses=config.nodes,
+            node=name,
+            group=group,
+            env=env,
+            registry=registry,
+        )
         if guarded:
             setup = setup.led_by(Promotion(0, group.master), None)
         kit = Kit(setup=setup, network=network, disk=disk, events=events)

@@ -300,3 +300,48 @@ def test_the_core_imports_no_trio() -> None:
         "assert 'actors.runtime' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+# ---- a copy of a stock master's log ----
+
+
+def test_a_passive_slave_repeats_its_first_report() -> None:
+    progress = began(700)
+    progress.passive = True
+    assert progress.received(frame(700, b"x" * 100), 1.0).append
+    assert progress.grew(LogExtent(0, 800, 800)) == slave_progress.NOTHING
+    assert reporting(progress, progress.tick(5.0), 5.0) == 700
+    progress.passive = False
+    assert progress.tick(10.0).report_bytes == 800
+
+
+SEGMENT = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("offset", "size", "shows"),
+    [
+        (0, 0, True),
+        (SEGMENT, 0, True),
+        (0, 300, True),
+        (SEGMENT - 1000, 900, True),
+        (SEGMENT - 1000, 1000, False),  # it ends a file
+        (3 * 65536 - 1000, 1000, False),  # where our own master may cut a frame
+        (0, 32 << 10, False),  # upstream's full frame
+        (100, 8 << 10, False),  # a full one, where the broker's frames are smaller
+        (100, 50_001, False),  # or larger
+    ],
+)
+def test_a_frame_shows_where_the_masters_log_ends(offset: int, size: int, shows: bool) -> None:
+    assert slave_progress.shows_end(offset, size, SEGMENT) is shows
+
+
+def test_a_heartbeat_in_front_of_all_data_shows_no_end() -> None:
+    progress = began(700)
+    progress.received(frame(700, b""), 0.5)  # a 4.x master's, whose first report came late
+    assert progress.master_end_bytes is None
+    progress.received(frame(700, b""), 5.5)
+    assert progress.master_end_bytes == 700
+    late = began(700)
+    late.received(frame(700, b""), 5.0)
+    assert late.master_end_bytes == 700

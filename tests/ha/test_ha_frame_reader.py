@@ -95,3 +95,11 @@ def test_pieces_of_small_frames_become_one_append() -> None:
     held = SimHeld(b"xyz")
     alone = raw_append(1, (Append(10, None, False),), held)
     assert (alone.data, alone.ends_frame) == (held, False)
+
+
+async def test_a_turn_may_be_shorter() -> None:
+    stream = Stream(frame(0, 150) * 20, ends=b"")
+    reader = FrameReader(stream, FrameMeter(), turn_bytes=200)  # type: ignore[arg-type]
+    await reader.receive()  # all that was there at first is one read
+    stream.data = frame(0, 150) * 20
+    assert 200 <= sum(map(len, await reader.receive())) < 400

@@ -113,7 +113,7 @@ class Kit:
 async def keeping(node: str = "n0", record: GroupRecord | None = None) -> AsyncIterator[Kit]:
     config = cluster()
     group, known = config.groups["orders"], record or GroupRecord()
-    kit = Kit(RoleStatus(first_view(config, group, node, known)))
+    kit = Kit(RoleStatus(first_view(group, node, known)))
 
     def neighbour(name: str) -> ChildSpec:
         return ChildSpec(name=name, start=lambda: Neighbour(name, kit.log))
@@ -124,7 +124,7 @@ async def keeping(node: str = "n0", record: GroupRecord | None = None) -> AsyncI
         def keeper() -> RoleKeeper:
             return RoleKeeper(
                 group="orders",
-                rules=role_rules(config, group, node, known, random.Random(1)),
+                rules=role_rules(group, node, known, random.Random(1)),
                 role_status=kit.role_status,
                 remember=kit.remember,
                 note=kit.note,

@@ -15,7 +15,7 @@ from actors.storage.commitlog.given_up import GivenUp, delete_first
 from actors.storage.commitlog.opening import OpenedStore, open_store
 from actors.storage.derived.queue_heads import NextOffsets
 from actors.storage.log.digests import Digests, digest_of
-from actors.storage.log.expiry import Cleaner
+from actors.storage.log.expiry import Cleaner, Expiry
 from wire.files.commit_log import scan_heads
 
 SEGMENT: Final = 4096
@@ -134,7 +134,8 @@ def test_what_is_given_up_is_not_raised_by_it() -> None:
     made.flip(3, 40)
     opened = made.opened()
     env = derived_on(made.disk).env
-    cleaner = Cleaner.of(env, opened.log, small_group(), node="n0", root=ROOT, emit=print)
+    rules = Expiry.of(small_group())
+    cleaner = Cleaner.of(env, opened.log, rules, owner="n0: orders", root=ROOT, emit=print)
     finish(delete_first(LAYOUT, cleaner, "usage"))
     assert GivenUp.read(made.disk, LAYOUT.given_up).next_offset == sum(
         place < SEGMENT for place in made.places

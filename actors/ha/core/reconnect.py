@@ -42,6 +42,7 @@ class Reconnect:
         mismatches: refused offsets since the last accepted frame.
         mismatches_total: refused offsets since the start.
         last_error: why the last connection ended; kept during the next one.
+        last_lost: the reason alone; None: none has ended.
         connect_at_s: when to try next, while READY.
     """
 
@@ -52,6 +53,7 @@ class Reconnect:
     mismatches: int = 0
     mismatches_total: int = 0
     last_error: str = ""
+    last_lost: Lost | None = None
     connect_at_s: float = 0.0
 
     @property
@@ -75,6 +77,7 @@ class Reconnect:
         """
         self.state = after(SLAVE_TRANSITIONS, self.state, Trigger.LOST)
         self.last_error = f"{reason.value}: {detail}" if detail else reason.value
+        self.last_lost = reason
         if reason in OFFSET_REFUSALS:
             self.mismatches += 1
             self.mismatches_total += 1

@@ -20,6 +20,9 @@ Differs from upstream:
   file size (T9).
 - An empty log stays empty until bytes come: upstream's slave makes the file that a heartbeat names,
   and is refused for ever once its master has deleted that file for its age.
+- It notes where the master's log ends whenever a frame shows that.
+- With `passive` the first report of a connection is repeated, so that nothing of what comes after
+  it counts at the master.
 """
 
 from __future__ import annotations
@@ -35,6 +38,18 @@ from actors.ha.core.states import Lost
 from wire.buffer import NEED_DATA
 from wire.errors import RemoteProtocolError
 from wire.ha.classic import FrameData, FrameDecoder, FrameEnded, FrameEvent, FrameStarted
+
+UPSTREAM_FRAME_BYTES = 32 << 10
+"""The body of upstream's largest frame by default (haTransferBatchSize). Whoever sets another size
+gives a multiple of FRAME_UNIT_BYTES.
+"""
+FRAME_UNIT_BYTES = 1 << 10
+AT_ONCE_S = 1.0
+"""A master that has data sends some within this time after the first report."""
+FRAME_PLACE_BYTES = 64 << 10
+"""Where a frame may end for other reasons than the end of the log: at a multiple of this in its
+file. A file's end is one, and our own master compares bytes in such ranges before it sends them.
+"""
 
 
 @attrs.frozen
@@ -85,7 +100,10 @@ class SlaveProgress:
         last_read_s, last_write_s: the times of the last bytes in and out; at first of the connect.
         seen_bytes: nothing from there on is reported, because its records were not checked yet;
             None if they need not be.
+        passive: whether the first report is repeated, whatever comes after it.
         frames_accepted: how many frames came at the right offset, heartbeats included.
+        master_end_bytes: where the master's log ended when it sent the last frame that shows that;
+            None before the first. See `shows_end`.
     """
 
     dialect: Dialect
@@ -97,7 +115,9 @@ class SlaveProgress:
     last_read_s: float
     last_write_s: float
     seen_bytes: int | None = None
+    passive: bool = False
     frames_accepted: int = attrs.field(default=0, init=False)
+    master_end_bytes: int | None = attrs.field(default=None, init=False)
     _decoder: FrameDecoder = attrs.field(init=False)
     _next_bytes: int | None = attrs.field(init=False)  # None: an empty log, any file start will do
     _frame_end_bytes: int = attrs.field(default=0, init=False)
@@ -187,7 +207,10 @@ class SlaveProgress:
         if now_s >= self.last_read_s + self.housekeeping_s:
             return self._end(Lost.SILENT)
         if self._reported_bytes is not None and now_s >= self.last_write_s + self.heartbeat_s:
-            return Effects(report_bytes=max(self._reported_bytes, self._reportable_bytes()))
+            again = self._reported_bytes
+            return Effects(
+                report_bytes=again if self.passive else max(again, self._reportable_bytes())
+            )
         return NOTHING
 
     def reported(self, offset_bytes: int, now_s: float) -> None:
@@ -230,6 +253,10 @@ class SlaveProgress:
             )
         self.frames_accepted += 1
         self._frame_end_bytes = offset + size
+        # Up to 4.9.8 a heartbeat may come in front of all data, where the first report came late.
+        is_first = self.frames_accepted == 1 and self.last_read_s < self.last_write_s + AT_ONCE_S
+        if shows_end(offset, size, self.segment_bytes) and not (size == 0 and is_first):
+            self.master_end_bytes = offset + size
         return NOTHING
 
     def _reportable_bytes(self) -> int:
@@ -244,7 +271,7 @@ class SlaveProgress:
             # The master goes on where the first report says, so that must be the end of the log.
             if offset_bytes == self.extent.written_bytes:
                 return Effects(report_bytes=offset_bytes)
-        elif offset_bytes > self._reported_bytes:
+        elif offset_bytes > self._reported_bytes and not self.passive:
             return Effects(report_bytes=offset_bytes)
         return NOTHING
 
@@ -253,3 +280,16 @@ class SlaveProgress:
     ) -> Effects:
         self._over = True
         return Effects(lost=lost, expected_bytes=expected_bytes, got_bytes=got_bytes)
+
+
+def shows_end(offset: int, size: int, segment_bytes: int) -> bool:
+    """Whether a frame shows that the master's log ended with it when it was sent.
+
+    A master sends a heartbeat when it has sent all, and fills a frame unless its log ends there, or
+    a file. A limit of bytes per second on the master may cut frames shorter; upstream's counts
+    headers only, and so hardly ever does.
+    """
+    if size == 0:
+        return True
+    is_short = size < UPSTREAM_FRAME_BYTES and size % FRAME_UNIT_BYTES != 0
+    return is_short and (offset + size) % segment_bytes % FRAME_PLACE_BYTES != 0

@@ -118,7 +118,7 @@ def first_store_ts(disk: Disk, log: CommitLog, base: int) -> int:
     """Store timestamp of the record that the file begins with, in ms; 0 if it begins with none."""
     head = read_bytes(disk, segment_path(log.folder, base), _HEAD_BYTES)
     (magic,) = struct.unpack_from(">4xI", head)
-    return _store_ts(head, 0) if magic in (MAGIC_V1, MAGIC_V2) else 0
+    return store_ms(head, 0) if magic in (MAGIC_V1, MAGIC_V2) else 0
 
 
 def find_end(
@@ -281,7 +281,7 @@ class _Scan:
                     break
         self._count += len(found)
         if found:
-            self._last_ts = _store_ts(data, found[-1][0])
+            self._last_ts = store_ms(data, found[-1][0])
         return result
 
     def _keeps_blank(self, blank_at: int) -> bool:
@@ -390,7 +390,8 @@ def is_beginning(have: bytes, offset: int, rest: int, record_bytes_max: int) -> 
     return position == offset and max(body_end, topic_end) < size and end in (0, size)
 
 
-def _store_ts(data: bytes, at: int) -> int:
+def store_ms(data: bytes, at: int) -> int:
+    """The store timestamp of the record that begins at `at`, in ms; 0 for a negative one."""
     (sys_flag,) = struct.unpack_from(">i", data, at + SYS_FLAG_AT)
     more = _IPV6_MORE if sys_flag & SYS_FLAG_BORN_HOST_IPV6 else 0
     (store_ts,) = struct.unpack_from(">q", data, at + _STORE_TS_AT + more)

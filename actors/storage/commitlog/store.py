@@ -82,6 +82,7 @@ class Store(Actor[_Inbox]):
         acknowledger: the actor that is sent the appends that wait; None on a slave.
         waits_within_s: it need not wake for that; see `ActorRef.leave`.
         guard: decides whether appends are taken; None: a master takes them from the start.
+        expires: whether files are deleted, by age or for room; False: all stay.
     """
 
     env: Env
@@ -93,6 +94,7 @@ class Store(Actor[_Inbox]):
     acknowledger: ActorRef[RecordsWritten] | None
     waits_within_s: float = 0.0
     guard: Guard | None = None
+    expires: bool = True
     mailbox: MailboxSpec = attrs.field(init=False)  # type: ignore[misc]
     _log: CommitLog = attrs.field(init=False)
     _mark: SideFile = attrs.field(init=False)
@@ -157,7 +159,12 @@ class Store(Actor[_Inbox]):
             no_room=self._clean_now,
         )
         self._cleaner = expiry.Cleaner.of(
-            self.env, opened.log, self.group, node=self.node, root=layout.root, emit=self.ctx.emit
+            self.env,
+            opened.log,
+            expiry.Expiry.of(group) if self.expires else expiry.Expiry.never(group),
+            owner=f"{owner}: {group.name}",
+            root=layout.root,
+            emit=self.ctx.emit,
         )
         self._cleaner.look()
         interval_s = self.group.clean_resource_interval_s

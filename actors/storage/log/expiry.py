@@ -74,6 +74,18 @@ class Expiry:
             used_full=group.disk_full_ratio,
         )
 
+    @classmethod
+    def never(cls, group: ClassicGroup) -> Expiry:
+        """The rules of a log of which every file stays."""
+        ever = 1 << 62
+        full = group.disk_full_ratio
+        return cls(reserved_ms=ever, hours=(), used_max=ever, used_forcibly=ever, used_full=full)
+
+    @property
+    def deletes(self) -> bool:
+        """Whether some file may be deleted some time."""
+        return bool(self.hours)
+
     def is_full(self, used: float) -> bool:
         """Whether appends are refused."""
         return used > self.used_full
@@ -190,14 +202,13 @@ class Cleaner:
         cls,
         env: Env,
         log: CommitLog,
-        group: ClassicGroup,
+        rules: Expiry,
         *,
-        node: str,
+        owner: str,
         root: str,
         emit: Callable[[object], None],
     ) -> Cleaner:
         """The cleaner of a group's log on a node. It deletes nothing until its floor is set."""
-        rules, owner = Expiry.of(group), f"{node}: {group.name}"
         return cls(env=env, log=log, rules=rules, root=root, owner=owner, emit=emit, floor_bytes=0)
 
     def look(self) -> None:
@@ -224,7 +235,7 @@ class Cleaner:
         self._used = self._used_then = disk.usage(folder)
         self._no_files = disk.free_files(folder) == 0
         reason = why_no_room(disk, folder, error)
-        if not self._no_files:
+        if not self._no_files and rules.deletes:
             reason += (
                 f": expired files go at any hour above {rules.used_max:.0%},"
                 f" others above {rules.used_forcibly:.0%}"
