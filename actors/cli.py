@@ -30,6 +30,7 @@ ROOMS: Final = (
     ("namesrv", "", "run a RocketMQ name server"),
     ("client", "TARGET COMMAND", "append, read, tail, status, bench"),
     ("storage", "COMMAND DIR", "check, dump, truncate, backup, seed"),
+    ("follow", "HOST:HA_PORT --into DIR", "copy a stock broker's log as it grows"),
     ("pipeline", "STEP DATA_DIR -o OUT", "tables, audits, report, alarms, with Spark"),
     ("sim", "COMMAND", "in simulation: run, replay, sweep, shrink"),
 )
@@ -74,6 +75,8 @@ def _run(command: str, words: Sequence[str], *, is_own: bool) -> int:
             from actors.namesrv.__main__ import main as room
         case "storage":
             from actors.storage.__main__ import main as room
+        case "follow":
+            from actors.follow.__main__ import main as room
         case "pipeline":
             from actors.pipeline.__main__ import main as room
         case "sim":

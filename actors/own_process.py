@@ -36,7 +36,7 @@ _UNHANDLED: Final = {
 _BARE: Final = ("status", "check", "stop")
 """Commands over a cluster file that need no further word."""
 _NAMED: Final = re.compile(
-    r"`(?:(client|storage|pipeline|sim)|(status|check|stop|run|promote|resync|repair|transfer-leader))"
+    r"`(?:(client|storage|follow|pipeline|sim)|(status|check|stop|run|promote|resync|repair|transfer-leader))"
     r"((?: [^`]*)?)`"
 )
 

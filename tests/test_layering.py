@@ -50,6 +50,7 @@ LEVELS = {
     "actors.api": 6,
     "actors.control": 6,
     "actors.client": 7,
+    "actors.follow": 7,
     "actors.cluster": 8,
     "actors.sim": 8,
     "actors.pipeline": 8,

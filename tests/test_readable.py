@@ -161,6 +161,7 @@ WRITES = {
     "actors/client/lines.py": {"os.write": 1},
     "actors/cluster/painter.py": {"os.write": 1},
     "actors/config/command_line.py": {"sys.stdout.write": 1, "sys.stderr.write": 1},
+    "actors/follow/command_line.py": {"sys.stdout.write": 2},
     "actors/storage/tools/command_line.py": {"sys.stderr.write": 4, "write_out": 2},
 }
 """The pipeline's prints are in `tests/pipeline/test_pipeline_command.py`; `cluster/child.py` and

@@ -1,0 +1,171 @@
+"""The command line of `triolog follow`, parsed into a frozen value."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Sequence
+
+import attrs
+
+from actors.config import bounds
+from actors.config.bounds import Mismatch, Rule
+from actors.config.command_line import Parser
+from actors.env.protocols import Address
+from actors.errors import ConfigError
+from actors.follow.folder import Shape
+from actors.ha.client_feeder import RATE_BYTES_PER_S_MIN
+
+COPIES_MAX = 16
+"""Each has files, and a disk's bandwidth, of its own; more are better served by more processes."""
+WAIT_S = 60.0
+SECONDS_MAX = 86_400.0
+DESCRIPTION = """\
+Copy the commit log of a RocketMQ broker as it grows: byte for byte, each record
+checked, into a folder that is laid out as the broker's own store.
+
+HOST:HA_PORT is where the broker takes its slaves (haListenPort, 10912). To the
+broker the copy is a slave, and its reports can satisfy a SYNC_MASTER; with
+--passive they say no more than keeps the connection. The same command again
+goes on where it ended, whatever ended it; nothing in DIR is ever overwritten."""
+EPILOG = """\
+A stock master sends an empty slave its last file only. To have all, put a copy
+of its store into DIR first. Several masters at once:
+  %(prog)s A:PORT B:PORT --into DIR_A --into DIR_B
+Exit codes: 0 done, 1 ran and failed, 2 wrong usage or configuration."""
+
+
+@attrs.frozen(kw_only=True)
+class Follow:
+    """What the user asked for.
+
+    Attributes:
+        copies: the masters, each with the absolute path of its folder.
+        once: end with what the master had.
+        wait_s: with `once`, how long a master may not be reached.
+        bytes_per_s: a limit for each copy; None: no limit.
+    """
+
+    copies: tuple[tuple[Address, str], ...]
+    shape: Shape
+    passive: bool
+    once: bool
+    wait_s: float
+    bytes_per_s: int | None
+    json: bool
+
+
+def parse(argv: Sequence[str]) -> Follow:
+    """Read the command line.
+
+    Raises: ConfigError: one line; the user's fault. SystemExit: after --help.
+    """
+    parser = Parser.of("follow", DESCRIPTION, EPILOG)
+    add = parser.add_argument
+    add("masters", nargs="+", metavar="HOST:HA_PORT", help="where brokers take their slaves")
+    add("--into", action="append", required=True, metavar="DIR", help="the copy; once per master")
+    add("--once", action="store_true", help="end when the copy has what the master had")
+    add(
+        "--wait",
+        dest="wait_s",
+        type=_seconds,
+        default=WAIT_S,
+        metavar="S",
+        help="with --once, fail where the master is away for so long; default: 60",
+    )
+    add("--passive", action="store_true", help="report no more than keeps the connection")
+    rate = bounds.Within(RATE_BYTES_PER_S_MIN, bounds.RATE.high)
+    add("--bytes-per-s", type=_of(rate), metavar="N", help="receive no faster; default: no limit")
+    add("--json", action="store_true", help="one JSON object per line, for machines")
+    shape = parser.add_argument_group("where the broker's configuration is not the default")
+    for option, rule, upstream in (
+        ("--segment-bytes", bounds.SEGMENT, "mappedFileSizeCommitLog"),
+        ("--consume-queue-bytes", bounds.CONSUME_QUEUE, "mappedFileSizeConsumeQueue"),
+        ("--index-slots", bounds.INDEX_COUNT, "maxHashSlotNum"),
+        ("--index-units", bounds.INDEX_COUNT, "maxIndexNum"),
+        ("--max-message-bytes", bounds.MESSAGE, "maxMessageSize"),
+    ):
+        shape.add_argument(option, type=_of(rule), metavar="N", help=f"its {upstream}")
+    shape.add_argument("--store-version", type=_version, metavar="V", help="its version, as 5.3.3")
+    found = vars(parser.parse_intermixed_args(list(argv)))
+    return Follow(
+        copies=_copies(found["masters"], found["into"]),
+        shape=Shape(
+            segment_bytes=found["segment_bytes"],
+            consume_queue_bytes=found["consume_queue_bytes"],
+            index_slots_count=found["index_slots"],
+            index_units_count=found["index_units"],
+            store_version=found["store_version"],
+            max_message_bytes=found["max_message_bytes"],
+        ),
+        passive=found["passive"],
+        once=found["once"],
+        wait_s=found["wait_s"],
+        bytes_per_s=found["bytes_per_s"],
+        json=found["json"],
+    )
+
+
+def _copies(masters: Sequence[str], folders: Sequence[str]) -> tuple[tuple[Address, str], ...]:
+    """Raises: ConfigError."""
+    if len(masters) != len(folders):
+        raise ConfigError(
+            f"--into: expected one for each of {len(masters)} masters, found {len(folders)}"
+        )
+    if len(masters) > COPIES_MAX:
+        raise ConfigError(f"HOST:HA_PORT: expected at most {COPIES_MAX}, found {len(masters)}")
+    paths = [_absolute(folder) for folder in folders]
+    seen: set[str] = set()
+    for path in paths:
+        if path in seen:
+            raise ConfigError(f"--into: expected a folder for each master, found {path} twice")
+        seen.add(path)
+    return tuple(zip(map(_address, masters), paths, strict=True))
+
+
+def _absolute(text: str) -> str:
+    if not text or "\0" in text:
+        raise ConfigError(f"--into: expected a folder, found {text!r}")
+    return os.path.abspath(text)
+
+
+def _address(text: str) -> Address:
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    fits = port.isascii() and port.isdigit() and 1 <= int(port[:6]) <= bounds.PORT_MAX
+    if not host or not fits or not host.isprintable() or " " in host:
+        raise ConfigError(
+            f"HOST:HA_PORT: expected a broker's host and its haListenPort, found {text!r}"
+        )
+    return Address(host, int(port))
+
+
+def _of(rule: Rule) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        plain = text.replace("_", "")
+        try:
+            value = int(plain[:25]) if plain.isascii() and plain.isdigit() else -1
+            rule(None, None, value)
+        except Mismatch as error:
+            raise argparse.ArgumentTypeError(f"expected {error.expected}, found {text!r}") from None
+        return value
+
+    return read
+
+
+def _version(text: str) -> str:
+    try:
+        bounds.STORE_VERSION(None, None, text)
+    except Mismatch as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
+def _seconds(text: str) -> float:
+    try:
+        found = float(text.removesuffix("s"))
+    except ValueError:
+        found = -1.0
+    if not 0 < found <= SECONDS_MAX:
+        raise argparse.ArgumentTypeError(f"expected seconds above 0, found {text!r}")
+    return found

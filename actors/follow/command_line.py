@@ -1,0 +1,266 @@
+"""What `triolog follow HOST:HA_PORT --into DIR` does.
+
+Each copy has its tree and its folder; one that ends takes no other with it. The first Ctrl-C or
+SIGTERM is an ordered stop, the second hurries. A terminal's last rows show how the copies stand;
+otherwise there is a line when a copy's state changes, and every LINE_S while it catches up.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import attrs
+import trio
+
+from actors.config.command_line import (
+    OUTPUT,
+    OutputFailed,
+    complain,
+    say,
+    stop_signals,
+    tell,
+    width_of,
+    with_output,
+)
+from actors.env import Env
+from actors.env.protocols import Address
+from actors.env.real import real_env
+from actors.errors import ConfigError, TriologError
+from actors.follow.arguments import Follow, parse
+from actors.follow.copy import Copy, CopyStatus, open_copy
+from actors.follow.folder import take_folder
+from actors.follow.lines import (
+    AWAY,
+    final_text,
+    json_of,
+    late_text,
+    line_of,
+    start_text,
+    state_of,
+)
+from actors.own_process import INTERRUPTED, naming
+from actors.readable import readable
+from actors.trees.group_setup import CopyRules
+
+EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
+LOOK_S = 0.5
+LINE_S = 10.0
+
+
+def run_command_line(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    words = sys.argv[1:] if argv is None else argv
+    with naming("FILE"):
+        return with_output(partial(_main, words))
+
+
+def _main(argv: Sequence[str]) -> int:
+    try:
+        return trio.run(run, parse(argv))
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BaseExceptionGroup as group:
+        if failed := group.subgroup(OutputFailed):
+            raise next(_leaves(failed)) from None
+        raise
+    except (TriologError, OSError) as error:
+        return _explain(error)
+
+
+def _explain(error: Exception) -> int:
+    """One line for each problem."""
+    if isinstance(error, OutputFailed):
+        raise error
+    if not isinstance(error, ConfigError):
+        complain(f"triolog: {error}")
+        return EXIT_FAILED
+    for problem in error.problems:
+        complain(f"triolog: {problem}")
+    return EXIT_USAGE
+
+
+async def run(follow: Follow) -> int:
+    """Run all copies until each has ended. Returns: the exit code."""
+    env, screen = real_env(), Screen(follow)
+    runs = [Run(follow, master, folder, env, screen) for master, folder in follow.copies]
+    async with trio.open_nursery() as outer:
+        await outer.start(_obey_signals, runs)
+        async with trio.open_nursery() as nursery:
+            for each in runs:
+                nursery.start_soon(each.run)
+        screen.clear()
+        outer.cancel_scope.cancel()
+    return max(each.code for each in runs)
+
+
+async def _obey_signals(runs: Sequence[Run], *, task_status: trio.TaskStatus[None]) -> None:
+    with trio.open_signal_receiver(*stop_signals()) as received:
+        task_status.started()
+        async for _ in received:
+            for each in runs:
+                each.end()
+
+
+@attrs.define(eq=False)
+class Run:
+    """One copy, from its start to its end.
+
+    Attributes:
+        code: its exit code, once it has ended.
+        target: with `--once`, the offset that ends it; None before the master's end was seen.
+    """
+
+    follow: Follow
+    master: Address
+    folder: str
+    env: Env
+    screen: Screen
+    code: int = EXIT_OK
+    target: int | None = None
+    _stop: trio.Event = attrs.field(factory=trio.Event)
+    _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    _copy: Copy | None = None  # while it runs
+
+    def end(self) -> None:
+        """End it in order; the second time, at once."""
+        if self._copy is None:
+            self._scope.cancel()  # it is being opened, or has ended
+        elif self._stop.is_set():
+            self.code = INTERRUPTED
+            self._copy.system.hurry()
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Run it, and set `code`."""
+        with self._scope:
+            try:
+                code = await self._run()
+                self.code = self.code or code
+            except* (TriologError, OSError) as group:
+                self.code = max([self._failed(error) for error in _leaves(group)])
+        if self._scope.cancelled_caught:
+            self.code = self._stopped()
+
+    def _failed(self, error: BaseException) -> int:
+        assert isinstance(error, TriologError | OSError)
+        self.screen.clear()
+        return _explain(error)
+
+    async def _run(self) -> int:
+        taken = take_folder(self.env.disk, self.folder, self.master, self.follow.shape)
+        self.screen.note(start_text(self.master, self.folder, passive=self.follow.passive))
+        rules = CopyRules(passive=self.follow.passive, bytes_per_s=self.follow.bytes_per_s)
+        self.screen.show(self, None, self.env.wall_clock_ms())
+        async with open_copy(self.env, taken, self.master, rules) as copy:
+            self._copy = copy
+            return await self._watch(copy, was_empty=taken.was_empty)
+
+    async def _watch(self, copy: Copy, *, was_empty: bool) -> int:
+        """Look at a copy until it ends, or is to end. Returns: the exit code."""
+        away_s = trio.current_time()
+        while True:
+            status = await copy.status()
+            now_s = trio.current_time()
+            self.screen.show(self, status, self.env.wall_clock_ms())
+            if status is not None and was_empty and status.end > status.begin:
+                was_empty = False
+                if status.begin:
+                    self.screen.note(f"{self.folder}: {late_text(status)}")
+            if status is not None and status.final is not None:
+                self.screen.note(f"{self.folder}: {final_text(status)}")
+                return EXIT_FAILED
+            if self.follow.once and self._has_all(status):
+                return EXIT_OK
+            if state_of(status) != AWAY:
+                away_s = now_s
+            elif self.follow.once and now_s - away_s >= self.follow.wait_s:
+                assert status is not None
+                self.screen.note(f"{self.folder}: {status.error}")
+                return EXIT_FAILED
+            if self._stop.is_set():
+                return self._stopped()
+            with trio.move_on_after(LOOK_S):
+                await self._stop.wait()
+
+    def _has_all(self, status: CopyStatus | None) -> bool:
+        """Whether the copy has what the master had when its end was first seen."""
+        if status is None:
+            return False
+        if self.target is None:
+            self.target = status.master_end
+        return self.target is not None and status.good >= self.target
+
+    def _stopped(self) -> int:
+        if not self.follow.once:
+            return EXIT_OK
+        self.screen.note(f"{self.folder}: stopped before it had all; the same command goes on")
+        return EXIT_FAILED
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
+
+
+@attrs.define
+class Screen:
+    """Where it is said how the copies stand.
+
+    Attributes:
+        shown: by folder, the line about a copy.
+    """
+
+    follow: Follow
+    shown: dict[str, str] = attrs.field(factory=dict)
+    _said: dict[str, tuple[str, float]] = attrs.field(factory=dict)  # a copy's last state, and when
+    _rows: int = 0
+
+    @property
+    def _draws(self) -> bool:
+        return not self.follow.json and os.isatty(OUTPUT)
+
+    def note(self, text: str) -> None:
+        """Say what happens once."""
+        self.clear()
+        complain(f"triolog: {text}")
+
+    def show(self, run: Run, status: CopyStatus | None, now_ms: int) -> None:
+        """Say how a copy stands, if there is something new."""
+        line = line_of(status, now_ms)
+        name = f"{os.path.basename(run.folder)}: " if len(self.follow.copies) > 1 else ""
+        self.shown[run.folder] = name + line
+        if self._draws:
+            self._draw()
+            return
+        now_s, state = trio.current_time(), state_of(status)
+        before, said_s = self._said.get(run.folder, ("", 0.0))
+        moves = state in ("catches up", "waits for room", AWAY) or self.follow.json
+        if state == before and not (moves and now_s - said_s >= LINE_S):
+            return
+        self._said[run.folder] = (state, now_s)
+        if self.follow.json:
+            say(json_of(status, run.master, run.folder, now_ms))
+        else:
+            tell(name + line)
+
+    def _draw(self) -> None:
+        width = width_of(OUTPUT) or 80
+        self.clear()
+        rows = [readable(line)[: width - 1] for line in self.shown.values()]
+        sys.stdout.write("\n".join(rows))
+        sys.stdout.flush()
+        self._rows = len(rows)
+
+    def clear(self) -> None:
+        """Take what was drawn away."""
+        if self._rows:
+            up = f"\x1b[{self._rows - 1}A" if self._rows > 1 else ""
+            sys.stdout.write(f"\r{up}\x1b[J")
+            sys.stdout.flush()
+            self._rows = 0

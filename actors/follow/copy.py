@@ -1,0 +1,220 @@
+"""One copy: the tree of a group's slave, without a cluster file, and how it stands.
+
+    async with open_copy(disk, env, folder, master, rules) as copy:
+        status = await copy.status()
+
+The tree is `/follow` with the event log and, as `/follow/copy`, what `trees.classic` builds for any
+slave, with a judge that compares the copy's end with what the master sends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from functools import partial
+from typing import Any, Final
+
+import attrs
+
+from actors.config.model import EventsConfig
+from actors.env import Env
+from actors.env.protocols import Address
+from actors.events.node import NodeStarted
+from actors.events.sink import EventSink
+from actors.follow.folder import GROUP, MASTER, NODE, CopyFolder
+from actors.ha import connection_state
+from actors.ha.connection_state import HaStatus
+from actors.ha.core.states import HAConnectionState, Lost
+from actors.runtime import ActorError, Registry, SupervisorSpec, System, open_system
+from actors.service import configured, emitting, why_not_started
+from actors.storage.commitlog import store_messages
+from actors.storage.commitlog.store_messages import LogRange
+from actors.storage.node import event_log
+from actors.storage.node.identity import events_path
+from actors.trees.classic import group_tree
+from actors.trees.group_setup import CopyRules, GroupPaths, GroupSetup
+from actors.trees.node import GroupTrees, group_child, node_tree
+from actors.version import VERSION
+
+STATUS_TIMEOUT_S: Final = 5.0
+FOLLOWS_WITHIN_BYTES: Final = 8 << 20
+"""A copy follows while the master's end was seen within so many bytes: before it catches up."""
+FINAL: Final = (Lost.FOREIGN_LOG, Lost.UNALIGNED, Lost.BAD_RECORD)
+"""What no further attempt would mend."""
+
+
+@attrs.frozen(kw_only=True)
+class CopyStatus:
+    """How a copy stands. Offsets are of the log, in bytes.
+
+    Attributes:
+        begin, end, synced: its log.
+        verified: up to here the records' CRCs were checked, since the start; None: none yet.
+        reported: the last report to the master, on this connection; None: none yet.
+        master_end: where the master's log ended when that showed last; None: not on this
+            connection.
+        connected: to the master.
+        bytes_per_s: received in the last full second.
+        last_store_ms: when the master stored the newest checked record, by its own clock; 0: there
+            is none.
+        error: why the last connection ended, for people; "": none has.
+        final: the same, if the copy cannot go on by itself.
+        no_room: what lacks room, for people; "": nothing.
+    """
+
+    begin: int
+    end: int
+    synced: int
+    verified: int | None
+    reported: int | None
+    master_end: int | None
+    connected: bool
+    bytes_per_s: int
+    last_store_ms: int
+    error: str
+    final: Lost | None
+    no_room: str
+
+    @property
+    def good(self) -> int:
+        """Up to here the copy is on the disk, and its records were checked."""
+        return min(self.synced, self.begin if self.verified is None else self.verified)
+
+    @property
+    def follows(self) -> bool:
+        """Whether it has come to the master's end, and has kept up since."""
+        at = self.master_end
+        return self.connected and at is not None and self.end < at + FOLLOWS_WITHIN_BYTES
+
+    @property
+    def lag(self) -> int | None:
+        """Bytes that the master is known to have and that are not good here yet; None: unknown."""
+        return max(0, self.master_end - self.good) if self.master_end is not None else None
+
+
+@attrs.define
+class Copy:
+    """A copy that runs. Made by `open_copy`."""
+
+    system: System
+
+    @property
+    def paths(self) -> GroupPaths:
+        return GroupPaths(f"/{NODE}/{GROUP}")
+
+    async def status(self) -> CopyStatus | None:
+        """How it stands; None while a part of it is being restarted."""
+        state: Any = self.system.ref(self.paths.connection_state)
+        store: Any = self.system.ref(self.paths.store)
+        try:
+            ha = await state.ask(
+                HaStatus,
+                lambda reply: connection_state.GetStatus(reply_to=reply),
+                timeout_s=STATUS_TIMEOUT_S,
+            )
+            held = await store.ask(
+                LogRange,
+                lambda reply: store_messages.GetRange(reply_to=reply),
+                timeout_s=STATUS_TIMEOUT_S,
+            )
+        except ActorError:
+            return None
+        return _status(ha, held)
+
+
+def _status(ha: HaStatus, held: LogRange) -> CopyStatus:
+    client = ha.client
+    lost = None if client is None else client.last_lost
+    connected = client is not None and client.state is HAConnectionState.TRANSFER
+    final = lost if lost in FINAL or (client is not None and client.diverged) else None
+    if client is not None and client.damage:
+        final = Lost.DAMAGED
+    return CopyStatus(
+        begin=held.min_bytes,
+        end=held.written_bytes,
+        synced=held.synced_bytes,
+        verified=None if client is None else client.verified_bytes,
+        reported=None if client is None else client.reported_bytes,
+        master_end=None if client is None else client.master_end_bytes,
+        connected=connected,
+        bytes_per_s=0 if client is None else client.bytes_per_s,
+        last_store_ms=0 if client is None else client.last_store_ms,
+        error="" if client is None else client.damage or client.last_error,
+        final=None if connected else final,
+        no_room=held.no_room,
+    )
+
+
+@asynccontextmanager
+async def open_copy(
+    env: Env, folder: CopyFolder, master: Address, rules: CopyRules
+) -> AsyncIterator[Copy]:
+    """Run a copy for the length of the block; leaving it is an ordered stop. Closes `folder`.
+
+    Args:
+        master: the HA address of a stock broker.
+
+    Raises: on entry: ConfigError: the files are of other sizes. CorruptLog: damage below what was
+        synced. An ExceptionGroup, if the copy fails.
+    """
+    with closing(folder):
+        sink = EventSink(
+            NODE,
+            folder.own.boot,
+            lambda: env.wall_clock_ms() * 1000,
+            NodeStarted(cluster=NODE, version=VERSION, groups=(GROUP,), process=env.process),
+        )
+        emit = emitting(sink, env.events, frozenset({f"/{NODE}/{GROUP}"}))
+        emit(f"/{NODE}/{GROUP}", 0, configured(folder.group))
+        build = partial(_tree, attrs.evolve(env, events=emit), folder, master, rules, sink)
+        async with _opened(env, build, emit) as system:
+            yield Copy(system)
+
+
+@asynccontextmanager
+async def _opened(env: Env, build: Any, emit: Any) -> AsyncIterator[System]:
+    is_open = False
+    try:
+        async with open_system(
+            NODE,
+            build,
+            rng=env.rng,
+            events=emit,
+            tell_hook=env.tell_hook,
+            log_crashes=False,  # it has its event log
+        ) as system:
+            is_open = True
+            yield system
+    except BaseExceptionGroup as group:
+        if is_open:
+            raise
+        why = why_not_started(group)
+        raise why from (group if why is not group else None)
+
+
+def _tree(
+    env: Env,
+    folder: CopyFolder,
+    master: Address,
+    rules: CopyRules,
+    sink: EventSink,
+    registry: Registry,
+) -> SupervisorSpec:
+    setup = GroupSetup(
+        root=folder.path,
+        addresses={NODE: "0.0.0.0", MASTER: master.host},
+        node=NODE,
+        group=folder.group,
+        env=env,
+        registry=registry,
+        copy=rules,
+    )
+    events = event_log.child_spec(
+        sink,
+        env.disk,
+        events_path(folder.own.path),
+        EventsConfig(),
+        lambda: env.wall_clock_ms() * 1000,
+    )
+    trees = GroupTrees(groups=(group_child(GROUP, group_tree(setup)),))
+    return node_tree([trees], before=(events,))

@@ -1,0 +1,171 @@
+"""The folder of a copy: a broker's store root, and in it `follow/`, which is ours.
+
+| Name | What it is |
+|---|---|
+| `commitlog/`, `consumequeue/`, `index/`, `checkpoint`, `abort`, `lock` | as a broker's |
+| `synced`, `dispatched`, `digests/` and others | as of any store of ours, see `storage.layout` |
+| `follow/identity.json` | how often the copy was started, and with which sizes of files |
+| `follow/events/` | its event log, as a node's |
+
+A folder becomes a copy if nothing is in it, or a broker's store alone: a copy of the master's that
+somebody put there, with which the copy begins where a stock master would not send it. Whether that
+is the master's log is found out before anything of it counts, see `ha.log_judge`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Any, Final
+
+import attrs
+
+from actors.config import ClassicGroup
+from actors.config.members import MasterNode, SlaveNode
+from actors.env.local_disk import lock_holder
+from actors.env.path_kinds import is_folder
+from actors.env.protocols import Address, Disk, LockedByOther, LockedByUs
+from actors.errors import ConfigError
+from actors.storage.layout import StoreLayout
+from actors.storage.node.identity import LOCK_NAME, NodeDirectory, lock_file, open_directory
+from actors.storage.node.identity import read_identity as read_own
+from actors.storage.tools.stores import file_size
+from actors.storage.tools.target import Kind, find_target
+
+NODE: Final = "follow"
+GROUP: Final = "copy"
+MASTER: Final = "master"
+OWN_FOLDER: Final = "follow"
+SIZES: Final = {
+    "segment_bytes": "mappedFileSizeCommitLog",
+    "consume_queue_bytes": "mappedFileSizeConsumeQueue",
+    "index_slots_count": "maxHashSlotNum",
+    "index_units_count": "maxIndexNum",
+}
+"""The sizes that files have for good, by our name, with the broker's."""
+
+
+@attrs.frozen(kw_only=True)
+class Shape:
+    """What a copy's files are like. None: as before, or as a stock broker's.
+
+    Attributes: as of `config.ClassicGroup`.
+    """
+
+    segment_bytes: int | None = None
+    consume_queue_bytes: int | None = None
+    index_slots_count: int | None = None
+    index_units_count: int | None = None
+    store_version: str | None = None
+    max_message_bytes: int | None = None
+
+
+@attrs.frozen
+class CopyFolder:
+    """A folder that is taken. `close` releases it.
+
+    Attributes:
+        path: absolute.
+        group: the copy as a classic group: its one slave, and the stock broker as its master.
+        was_empty: there was no log in it.
+    """
+
+    path: str
+    group: ClassicGroup
+    was_empty: bool
+    own: NodeDirectory
+    _locks: ExitStack
+
+    def close(self) -> None:
+        self.own.close()
+        self._locks.close()
+
+
+def option_of(key: str) -> str:
+    """The option that sets a key of `Shape`."""
+    return "--" + key.removesuffix("_count").replace("_", "-")
+
+
+def take_folder(disk: Disk, path: str, master: Address, shape: Shape) -> CopyFolder:
+    """Take a folder for a copy, made where there is none. Changes nothing that it refuses.
+
+    Raises:
+        ConfigError: it holds something else, is in use, or has files of other sizes than `shape`
+            says.
+        OSError: the disk's fault.
+    """
+    own = f"{path}/{OWN_FOLDER}"
+    if disk.has_name(path) and not is_folder(disk, path):
+        raise ConfigError(f"--into: expected a folder, found a file: {path}")
+    found = read_own(disk, own)
+    if found is None:
+        _check_is_free(disk, path)
+    disk.mkdir(path)
+    with ExitStack() as locks:
+        lock = StoreLayout(path).lock
+        try:
+            locks.callback(lock_file(disk, lock).release)
+        except (LockedByOther, LockedByUs) as error:
+            raise ConfigError(f"{path}: is in use by {_holder(lock)}") from error
+        known = {} if found is None else found.settings
+        group = _group(disk, path, master, shape, known)
+        settings = {
+            key: json.dumps(value)
+            for key, value in attrs.asdict(group, recurse=False).items()
+            if key in attrs.fields_dict(Shape)
+        }
+        directory = open_directory(
+            disk, own, cluster=NODE, node=NODE, groups=(), settings=settings, source=path
+        )
+        layout = StoreLayout(path)
+        was_empty = not disk.listdir(layout.commit_log)
+        return CopyFolder(path, group, was_empty, directory, locks.pop_all())
+
+
+def _holder(lock: str) -> str:
+    pid = lock_holder(lock)
+    return "another process" if pid is None else f"process {pid}"
+
+
+def _check_is_free(disk: Disk, path: str) -> None:
+    """Raises: ConfigError: there is something else in it than a broker's store."""
+    names = [name for name in disk.listdir(path) if name not in (LOCK_NAME, OWN_FOLDER)]
+    if not names:
+        return
+    expected = f"{path}: expected an empty folder, a copy, or a broker's store (commitlog/)"
+    if not is_folder(disk, StoreLayout(path).commit_log):
+        some = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+        raise ConfigError(f"{expected}, found {some}")
+    target = find_target(disk, path)
+    if target.kind is not Kind.STORE or target.top != path:
+        raise ConfigError(f"{expected}, found what belongs to {target.top}")
+
+
+def _group(
+    disk: Disk, path: str, master: Address, shape: Shape, known: Mapping[str, str]
+) -> ClassicGroup:
+    """The copy as a group. Raises: ConfigError: its files are of other sizes."""
+    wanted = {key: value for key, value in attrs.asdict(shape).items() if value is not None}
+    before: dict[str, Any] = {}
+    if size := file_size(disk, StoreLayout(path).commit_log, None):
+        before = {key: json.loads(value) for key, value in known.items()} | {"segment_bytes": size}
+    for key, upstream in SIZES.items():
+        if key in wanted and wanted[key] != before.get(key, wanted[key]):
+            raise ConfigError(
+                f"{option_of(key)}: expected {before[key]}, with which the copy in {path} began,"
+                f" found {wanted[key]} (the broker's {upstream})"
+            )
+    settings = {key: value for key, value in (before | wanted).items() if value is not None}
+    return ClassicGroup(
+        name=GROUP,
+        master=MasterNode(MASTER, "java"),
+        slaves=(SlaveNode(NODE, "python"),),
+        port=master.port,
+        disk_full_ratio=DISK_FULL_RATIO,
+        **settings,
+    )
+
+
+DISK_FULL_RATIO: Final = 0.99
+"""A copy deletes nothing, and so stops copying only where its disk is as full as that."""

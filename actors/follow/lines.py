@@ -1,0 +1,118 @@
+"""What `follow` prints of a copy: lines for people, and JSON for machines."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from actors.env.protocols import Address
+from actors.follow.copy import CopyStatus
+from actors.ha.core.states import Lost
+from actors.readable import size
+
+AWAY: Final = "cannot reach"
+"""A state of `state_of`."""
+ADVICE: Final = {
+    Lost.FOREIGN_LOG: "set the folder aside, and begin another copy",
+    Lost.OFFSET_MISMATCH: "set the folder aside, and begin another copy",
+    Lost.UNALIGNED: "give --segment-bytes as the broker's mappedFileSizeCommitLog",
+    Lost.BAD_RECORD: "the broker's file is damaged, or its files are of another size"
+    " (--segment-bytes); `storage check DIR` says more",
+    Lost.DAMAGED: "`storage check DIR` says more; the copy goes on once `storage truncate DIR"
+    " OFFSET` has cut off what is damaged and all behind it",
+}
+
+
+def start_text(master: Address, folder: str, *, passive: bool) -> str:
+    """What a copy does to the broker that it observes, for people."""
+    if passive:
+        what = (
+            "--passive: each connection says once where this copy goes on, and nothing later;"
+            " a SYNC_MASTER can count only what came before"
+        )
+    else:
+        what = (
+            "it counts this copy as a slave, whose reports can satisfy a SYNC_MASTER"
+            " (--passive: hardly ever)"
+        )
+    return f"{master} into {folder}: {what}"
+
+
+def late_text(status: CopyStatus) -> str:
+    """That a new copy lacks what a stock master does not send, for people."""
+    return (
+        f"this copy begins at offset {status.begin}: a stock master sends an empty slave its last"
+        " file only. To have all: stop, empty the folder, put a copy of the master's store there"
+        " (OPERATING.md, Following a broker), and start again"
+    )
+
+
+def final_text(status: CopyStatus) -> str:
+    """Why a copy cannot go on, and what to do, for people."""
+    assert status.final is not None
+    advice = ADVICE.get(status.final, "")
+    return f"{status.error}; nothing was overwritten: {advice}"
+
+
+def state_of(status: CopyStatus | None) -> str:
+    """What a copy does, in a few words."""
+    if status is None:
+        return "starts"
+    if status.no_room:
+        return "waits for room"
+    if not status.connected:
+        return AWAY if status.error else "connects"
+    if status.reported is None:
+        return "compares"
+    return "follows" if status.follows else "catches up"
+
+
+def line_of(status: CopyStatus | None, now_ms: int) -> str:
+    """One line about a copy, for people."""
+    state = state_of(status)
+    if status is None:
+        return state
+    at = f"at {status.synced} ({size(status.synced - status.begin)} held)"
+    if status.no_room:
+        return f"{state}, {at}: {status.no_room}"
+    if not status.connected:
+        return f"{state}, {at}" + (f": {status.error}" if status.error else "")
+    parts = [state, at, f"{size(status.bytes_per_s)}/s"]
+    if status.follows:
+        parts.append(f"lag {status.lag}")
+    elif status.last_store_ms:
+        parts.append(f"{_duration(now_ms - status.last_store_ms)} behind")
+    return ", ".join(parts)
+
+
+def _duration(ms: int) -> str:
+    seconds = max(0, ms) // 1000
+    days, rest = divmod(seconds, 86_400)
+    clock = f"{rest // 3600}:{rest % 3600 // 60:02}:{rest % 60:02}"
+    return f"{days} d {clock}" if days else clock
+
+
+def json_of(status: CopyStatus | None, master: Address, folder: str, now_ms: int) -> str:
+    """One line about a copy, for machines. Offsets are in bytes."""
+    found: dict[str, Any] = {
+        "at_ms": now_ms,
+        "master": str(master),
+        "folder": folder,
+        "state": state_of(status),
+    }
+    if status is not None:
+        found |= {
+            "begin": status.begin,
+            "end": status.end,
+            "synced": status.synced,
+            "verified": status.verified,
+            "reported": status.reported,
+            "master_end": status.master_end,
+            "lag": status.lag,
+            "bytes_per_s": status.bytes_per_s,
+            "last_store_ms": status.last_store_ms,
+            "error": status.error,
+            "no_room": status.no_room,
+            "final": None if status.final is None else status.final.name,
+        }
+    return json.dumps(found)
