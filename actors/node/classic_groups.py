@@ -60,14 +60,7 @@ class ClassicGroups:
         """Implements `NodeGroups`."""
         context = self._context
         setups = [
-            GroupSetup(
-                root=context.config.group_dir(context.node, group.name),
-                addresses=context.config.nodes,
-                node=context.node,
-                group=group,
-                env=env,
-                registry=registry,
-            )
+            GroupSetup.of(context.config, context.node, group, env, registry)
             for group in self._groups
         ]
         return classic_trees(setups, self.roles)

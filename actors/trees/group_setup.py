@@ -8,7 +8,7 @@ from functools import partial
 
 import attrs
 
-from actors.config import ClassicGroup
+from actors.config import ClassicGroup, ClusterConfig
 from actors.env import Env
 from actors.ha import role_messages
 from actors.ha.role_status import RoleStatus
@@ -101,6 +101,20 @@ class GroupSetup:
     metadata: MetadataView = attrs.field(factory=MetadataView)
     connections: Iterator[int] = attrs.field(factory=partial(itertools.count, 1))
     sessions: Iterator[int] = attrs.field(factory=partial(itertools.count, 1))
+
+    @classmethod
+    def of(
+        cls, config: ClusterConfig, node: str, group: ClassicGroup, env: Env, registry: Registry
+    ) -> GroupSetup:
+        """A member of a group of a cluster file."""
+        return cls(
+            root=config.group_dir(node, group.name),
+            addresses=config.nodes,
+            node=node,
+            group=group,
+            env=env,
+            registry=registry,
+        )
 
     @property
     def paths(self) -> GroupPaths:

@@ -25,14 +25,7 @@ NODES = {"n0": "127.0.0.1", "n1": "127.0.0.2", "n2": "127.0.0.3"}
 def setups(config: ClusterConfig, name: str, env: Env, registry: Registry) -> list[GroupSetup]:
     """Of a node's classic groups, of which the cluster file alone says who is master."""
     return [
-        GroupSetup(
-            root=config.group_dir(name, group.name),
-            addresses=config.nodes,
-            node=name,
-            group=group,
-            env=env,
-            registry=registry,
-        )
+        GroupSetup.of(config, name, group, env, registry)
         for group in config.classic_groups.values()
         if name in group.members
     ]

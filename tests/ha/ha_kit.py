@@ -369,14 +369,7 @@ async def kit_on(
 
     def build(registry: Registry) -> SupervisorSpec:
         group = config.groups["orders"]
-        setup = GroupSetup(
-            root=config.group_dir(name, group.name),
-            addresses=config.nodes,
-            node=name,
-            group=group,
-            env=env,
-            registry=registry,
-        )
+        setup = GroupSetup.of(config, name, group, env, registry)
         if guarded:
             setup = setup.led_by(Promotion(0, group.master), None)
         kit = Kit(setup=setup, network=network, disk=disk, events=events)

@@ -88,7 +88,7 @@ class MetadataCluster:
     ) -> None:
         def build(registry: Registry) -> SupervisorSpec:
             group = config.classic_groups["orders"]
-            setup = GroupSetup(config=config, node=name, group=group, env=env, registry=registry)
+            setup = GroupSetup.of(config, name, group, env, registry)
             self.views[name] = setup.metadata
             return node_tree([classic_trees([setup])])
 
