@@ -13,11 +13,12 @@ class MetadataRead:
     """The tables were read from their files. Emitted by metadata, at each start.
 
     Attributes:
-        topics, groups, offsets: how many rows these tables have.
+        topics, subscriptions, offsets: how many rows these tables have; the second is that of
+            subscription groups.
     """
 
     topics: int
-    groups: int
+    subscriptions: int
     offsets: int
 
 

@@ -103,7 +103,7 @@ class MetadataKeeper(Actor[_Inbox]):
         self.ctx.emit(
             events.MetadataRead(
                 topics=len(tables.topics.topic_config_table),
-                groups=len(tables.groups.subscription_group_table),
+                subscriptions=len(tables.groups.subscription_group_table),
                 offsets=len(tables.consumer_offsets.offset_table),
             )
         )
