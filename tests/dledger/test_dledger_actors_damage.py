@@ -71,7 +71,7 @@ def a_byte_of_a_body(disk: SimDisk, layout: LedgerLayout) -> str:
     disk.flip_bits(path, 9000, 1)
     return (
         rf"{path}: byte \d+ \(offset \d+\): expected entry \d, found it is not what was written: "
-        rf"its checksum is another {TO_DO}"
+        rf"the checksums differ {TO_DO}"
     )
 
 

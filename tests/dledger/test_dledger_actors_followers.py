@@ -155,7 +155,7 @@ async def test_a_store_that_has_too_much_to_do_is_asked_again(
     async def write(self: store.Store, message: Any) -> None:
         if self.ctx.path.startswith(tuple(busy)):
             refused.append(type(message))
-            message.reply_to.fail(Overloaded("too much waits behind a removal of entries"))
+            message.reply_to.fail(Overloaded("too many writes wait behind a removal"))
         else:
             await real(self, message)
 

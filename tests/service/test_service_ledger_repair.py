@@ -139,7 +139,7 @@ async def test_what_all_have_damaged_stays(cluster: SimCluster) -> None:
     assert mended == []
     assert left["first"] == BAD
     for each in cluster.names:
-        assert each == name or f"{each}: its own is damaged" in left["reason"]
+        assert each == name or f"{each}: its own entry is damaged" in left["reason"]
     assert data_of(cluster, name) == before
     for number, each in enumerate(cluster.names):
         flip(cluster, each, 100 + number)
@@ -201,9 +201,9 @@ def another_term(data: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (bad_checksum, "its checksum is another"),
+        (bad_checksum, "the checksums differ"),
         (another_term, f"another entry, with {FIELDS}"),
-        (lambda data: data[:40], "what came is no entry: "),
+        (lambda data: data[:40], "the bytes received are no entry: "),
         (lambda data: data + b"more", f"another entry, with {FIELDS}"),
     ],
 )

@@ -5,7 +5,7 @@
 | `ledger`                       | `LedgerStore`, its values, and what it raises |
 | `file_ledger`, `memory_ledger` | `open_ledger`; `MemoryLedger`                 |
 | `member_opening`               | `open_member`: a log, and its member's vote   |
-| `settings`                     | the numbers of a store                        |
+| `settings`                     | the settings of a store                       |
 | `reader`                       | `EntryReader`: reading beside the writer      |
 | `store`                        | the actor that owns a ledger, its messages    |
 """

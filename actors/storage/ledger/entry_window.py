@@ -1,6 +1,9 @@
-"""Keeps a stretch of the log as entries: a reader usually asks next for the entries that follow.
+"""Keeps a few stretches of a DLedger log in memory, decoded into entries.
 
-Upstream: openmessaging/dledger, DLedgerMmapFileStore.java, get (0.3.1.2), one entry at a time.
+A reader usually asks next for the entries that follow, so one read fetches many of them.
+
+Upstream: openmessaging/dledger, DLedgerMmapFileStore.java, get (0.3.1.2), which reads one entry at
+a time.
 """
 
 from __future__ import annotations
@@ -19,9 +22,10 @@ from actors.storage.ledger.recent import RecentEntries
 from wire.dledger.entry import Entry, IndexRecord, decode_entries
 
 AHEAD_BYTES: Final = 256 << 10
-"""Read at once: some hundred entries for the price of one."""
+"""How many bytes one read fetches: some hundred entries for the price of one."""
 STRETCHES_MAX: Final = 3
-"""Held at once: a dispatcher looks at what comes next before it sends what it has."""
+"""How many stretches are kept: a dispatcher looks at the entries that come next before it sends
+those it has."""
 
 
 class EntrySource(Protocol):
@@ -34,16 +38,19 @@ class EntrySource(Protocol):
         """Implements `reader.EntryReader.read`."""
 
     def forget(self) -> None:
-        """Entries have left the log: what was held of it may be another one now."""
+        """Drop what was kept of the log: entries were removed, and others may now have their
+        indexes.
+        """
 
 
 @attrs.define
 class EntryWindow:
-    """The entries of one reader, not shared between owners; implements `core.dispatch.LedgerSizes`.
+    """The entries of one reader, which has one owner; implements `core.dispatch.LedgerSizes`.
 
     Attributes:
         end: the index of the last entry that may be read; the owner raises it.
-        recent: on a leader, entries that need not be read; None: all are read.
+        recent: on a leader, the entries that it appended last, which need not be read from the log;
+            None: every entry is read from the log.
     """
 
     source: EntrySource
@@ -59,12 +66,12 @@ class EntryWindow:
         self.source.forget()
 
     def entry(self, index: int) -> Entry:
-        """Raises: IndexGone; StorageError; OSError."""
+        """Return one entry. Raises: IndexGone: it has left the log; StorageError; OSError."""
         held = self._at(index)
         return held[index - held[0].index]
 
     def entries(self, first: int, last: int) -> tuple[Entry, ...]:
-        """From `first` to `last`. Raises: as `entry`."""
+        """Return the entries from `first` to `last`, both included. Raises: as `entry`."""
         found: tuple[Entry, ...] = ()
         while first <= last:
             held = self._at(first)
@@ -75,12 +82,15 @@ class EntryWindow:
         return found
 
     def batch(self, first: int, last: int) -> tuple[tuple[Entry, ...], Raw | None]:
-        """As `entries`, with their JSON where it is known. Raises: as `entry`."""
+        """Return the entries as `entries` does, and their JSON if it is known, else None.
+
+        Raises: as `entry`.
+        """
         entries = self.entries(first, last)
         return (entries, None) if self.recent is None else self.recent.batch(entries)
 
     def fits(self, first: int, last_max: int, bytes_max: int) -> int:
-        """See `LedgerSizes`; of what has left the log, one entry."""
+        """See `LedgerSizes`; `first` itself if that entry has left the log."""
         try:
             held = self._at(first)
         except IndexGone:
@@ -91,7 +101,7 @@ class EntryWindow:
         return min(max(first + count - 1, first), last_max)
 
     def bytes_from(self, first: int) -> int:
-        """See `LedgerSizes`; of what has left the log, 0."""
+        """See `LedgerSizes`; 0 if that entry has left the log."""
         try:
             return self._behind() - self.entry(first).pos
         except IndexGone:
@@ -110,7 +120,7 @@ class EntryWindow:
         return end
 
     def _at(self, index: int) -> list[Entry]:
-        """The stretch that holds `index`."""
+        """Return the stretch that holds the entry at `index`; read it if none does."""
         assert 0 <= index <= self.end
         for held in self._stretches:
             if held[0].index <= index <= held[-1].index:
@@ -129,14 +139,14 @@ def _end_of(entry: Entry) -> int:
 
 @attrs.frozen
 class DoubtedSource:
-    """An `EntrySource` that reports what it could not read; it raises what the one inside does.
+    """An `EntrySource` that reports what it could not read, and then raises the same error.
 
-    Its owner cannot know whether a file has expired, is damaged or lost, nor whether an error of
-    the disk passes; the writer can find out (`store.Doubt`).
+    Its owner cannot know whether a file has expired, is damaged or is lost, nor whether an error of
+    the disk will pass; the store can find out (`store_messages.Doubt`).
 
     Attributes:
-        source: the one inside.
-        doubt: called with `read`'s arguments where that failed; it does not wait.
+        source: the source that is asked.
+        doubt: called with the arguments of the read that failed; it must not wait.
     """
 
     source: EntrySource

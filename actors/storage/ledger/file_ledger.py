@@ -3,13 +3,14 @@
 Upstream: openmessaging/dledger, store/file/DLedgerMmapFileStore.java (0.3.1.2).
 
 Differs: see `ledger`; besides,
-- What is cut is kept aside in `cut/`, and the bytes behind the end are zeros, on the disk, before
+- What is cut is kept in `cut/`, and the bytes behind the end are zeros, on the disk, before
   anything else is written: no restart finds entries that were cut (B6).
 - A follower that is re-based into the middle of a file fills what lies before with a BLANK of
   exactly that length, so that a restart finds its first entry (B6).
 - An append is refused before anything is written, or written wholly.
 
-After an error of the disk, a failed read is one answer, and a failed change the end (`DiskGuard`).
+After an error of the disk, a failed read fails only its caller; after a failed change the store
+accepts no further one (`DiskGuard`).
 """
 
 from __future__ import annotations
@@ -57,19 +58,19 @@ T = TypeVar("T")
 
 
 class Closable(Protocol):
-    """Files of a store, some of which may hold nothing yet."""
+    """A set of files of a store. They may have a spare file, which holds nothing yet."""
 
     def close(self, *, remove_spare: bool) -> None: ...
 
 
 @attrs.define
 class DiskGuard:
-    """Watches the disk of one store.
+    """Turns a store's disk errors into its own, and refuses changes after one has failed.
 
     Attributes:
-        root: its folder, for people.
-        disk: where it is.
-        failed: the change that failed; "" if none has.
+        root: the store's folder, for messages to people.
+        disk: the disk that holds the folder.
+        failed: what failed, for people; "" if no change has.
     """
 
     root: str
@@ -77,9 +78,9 @@ class DiskGuard:
     failed: str = ""
 
     def reading(self, read: Callable[[], T]) -> T:
-        """Return the result of `read`, which reads the store's files.
+        """Call `read`, which reads the store's files, and return its result.
 
-        Raises: StorageError; CorruptLog: a file of it is missing.
+        Raises: StorageError: the disk gave an error. CorruptLog: a file of the store is missing.
         """
         try:
             return read()
@@ -89,16 +90,21 @@ class DiskGuard:
             raise StorageError(f"{self.root}: a read failed: {error}") from error
 
     def changing(self, what: str) -> _Change:
-        """A disk's error in here is final: what the disk holds is unknown afterwards.
+        """Return a context for a change of the store's files.
 
-        Raises: StorageError: this change failed, or one did before.
+        An error of the disk inside it is final: what the disk holds is unknown afterwards.
+
+        Args:
+            what: the change, for people.
+
+        Raises: StorageError: this change failed, or an earlier one did.
         """
         return _Change(self, what)
 
     def close(self, files: Iterable[Closable], *, remove_spare: bool) -> None:
-        """Release all of them, in this order. What is spare stays after a failure.
+        """Close all these files, in this order. After a failed change spare files are not removed.
 
-        Raises: StorageError: what was spare could not be removed.
+        Raises: StorageError: a spare file could not be removed.
         """
         removes = remove_spare and not self.failed
         with ExitStack() as stack:
@@ -110,8 +116,9 @@ class DiskGuard:
 
 @attrs.define
 class _Change:
-    """See `DiskGuard.changing`. A class, as every append makes some: a generator costs four times
-    as much.
+    """The context of `DiskGuard.changing`.
+
+    It is a class because every append makes some, and a generator costs four times as much.
     """
 
     _guard: DiskGuard
@@ -148,11 +155,11 @@ def open_ledger(
     owner: str = "",
     emit: Callable[[object], None] | None = None,
 ) -> Generator[None, None, FileLedger]:
-    """Open or create a store on disk; see `opening.open_files`. Yields every 4 MiB of work.
+    """Open a store on disk, or create one; see `opening.open_files`. Yields every 4 MiB of work.
 
     Args:
         had_vote, needs_vote, lacks: see `opening.open_files`.
-        owner, emit: for whether there is room; see `Cleaner`.
+        owner, emit: see `Cleaner`, which watches the room on the disk.
     """
     opened = yield from open_files(
         env.disk, layout, settings, had_vote=had_vote, needs_vote=needs_vote, lacks=lacks
@@ -165,7 +172,7 @@ def open_ledger(
 
 
 class FileLedger(LedgerStore):
-    """`LedgerStore` of `ledger`, on disk.
+    """A `LedgerStore` on disk.
 
     Attributes:
         opened: what the start found.
@@ -195,7 +202,8 @@ class FileLedger(LedgerStore):
         self.next_index = self.end_index + 1
         self.committed_index, self._synced_bytes = opened.committed_index, opened.log.written_bytes
         self._sync: SyncWork | None = None
-        self._goes_on_bytes = 0  # where the first entry of a log that began anew is to lie
+        # where the first entry of a log that began anew has to lie; 0: at the log's end
+        self._goes_on_bytes = 0
         self._risky = self._mark_dirty = self._is_synced = False
         self._guard = DiskGuard(layout.root, env.disk)
         self._changing, self._reading = self._guard.changing, self._guard.reading
@@ -216,7 +224,11 @@ class FileLedger(LedgerStore):
     # ---- appending ----
 
     def _append(self, batch: Batch) -> None:
-        """Effects order: room for all of it, entries, index records; synced by `begin_sync`."""
+        """Write a batch at the log's end.
+
+        Effects order: room for the whole batch is allocated; then the entries, then the index
+            records and checksums are written. `begin_sync` syncs them.
+        """
         if self._cleaner.is_full:
             raise LogFull(self._cleaner.full_text())
         self._is_synced = False
@@ -280,9 +292,11 @@ class FileLedger(LedgerStore):
         self._drop_all(index, pos_bytes)
 
     def _drop_all(self, index: int, pos_bytes: int) -> None:
-        """The mark first; then the files from the last to the first, so that a crash in between
-        leaves a beginning of the log; then what fills the new first file up to the next entry. On a
-        full disk the next entry brings that with it, once there is room for both.
+        """Remove all entries; the next one is `index` at `pos_bytes`.
+
+        Effects order: the mark; the files, from the last to the first, so that a crash in between
+            leaves a beginning of the log; then the BLANK that fills the new first file up to the
+            next entry. If the disk is full, the append of that entry writes the BLANK as well.
         """
         assert self._sync is None, "no sync may be under way"
         head_bytes = pos_bytes % self._log.segment_bytes
@@ -302,9 +316,9 @@ class FileLedger(LedgerStore):
         self.next_index, self._synced_bytes = index, 0
 
     def _begin_at(self, pos_bytes: int) -> None:
-        """Have the first entry of an empty log lie there: what is before it in its file is filled.
+        """Make an empty log end at `pos_bytes`: fill what comes before it in its file with a BLANK.
 
-        Raises: NoRoom: nothing was written; another OSError.
+        Raises: NoRoom: nothing was written; OSError: another error of the disk.
         """
         if self._log.written_bytes == pos_bytes:
             return
@@ -366,7 +380,9 @@ class FileLedger(LedgerStore):
         await self._checkpoint.write_beside()
 
     def _checkpoint_now(self) -> LedgerCheckpoint:
-        """The checkpoint of what is synced: a start that finds less knows that bytes were lost."""
+        """The checkpoint of what is synced, so a start that finds less knows that bytes were
+        lost.
+        """
         committed = min(self.committed_index, self.synced_index)
         return LedgerCheckpoint(committed_index=committed, end_index=self.end_index)
 
@@ -396,7 +412,9 @@ class FileLedger(LedgerStore):
         return work
 
     def end_sync(self, work: SyncWork) -> bool:
-        """Effects order: the entries are on the disk; the mark, which a risky one waits for."""
+        """Effects order: the entries are already on the disk; the mark is written, and synced
+        before this returns if the entries were risky.
+        """
         assert work is self._sync
         self._sync = None
         was = self._mark.values or MarkValues()
@@ -413,7 +431,9 @@ class FileLedger(LedgerStore):
         return self._mark_dirty or self._index.log.is_dirty
 
     def close(self, *, ordered: bool) -> None:
-        """Effects order: entries and index, checkpoint, the mark that says so; spare files go."""
+        """Effects order: entries and index are synced, the checkpoint is written, then the mark of
+        an ordered stop; spare files are removed last.
+        """
         ordered = ordered and not self._guard.failed
         late = () if self._sync is None else self._sync.paths
         paths = (*late, *(path for log in self._logs for path in log.take_dirty()))
@@ -443,14 +463,14 @@ class FileLedger(LedgerStore):
 
     def verify(self, index: int, end_index: int, bytes_max: int) -> None:
         if max(self.begin_index, 0) <= index <= self.end_index:
-            self._reader.forget()  # what is open may be gone
+            self._reader.forget()  # a file that is still open may have been removed
             self._reading(
                 lambda: self._reader.read(index, min(end_index, self.end_index), bytes_max)
             )
 
     def mend(self, index: int, data: bytes, source: str) -> RangeRepaired | str:
         if not max(self.begin_index, 0) <= index <= min(self.committed_index, self.synced_index):
-            return "it is not committed and synced here, or was let go of"
+            return "it is not committed and synced here, or was removed"
         with self._changing(f"mending {index}"):
             return EntryMender(self._disk, self._layout, self._settings).mend(index, data, source)
 
@@ -462,5 +482,7 @@ class FileLedger(LedgerStore):
 
     @property
     def _held_bytes(self) -> int:
-        """The end that the mark may have: an empty log holds nothing, wherever it goes on."""
+        """The end that the mark may record: 0 for an empty log, wherever its next entry has
+        to lie.
+        """
         return self._log.written_bytes if self.end_index >= 0 else 0

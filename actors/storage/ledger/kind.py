@@ -1,4 +1,4 @@
-"""The stores of `mode = "dledger"`, as start and tools need them."""
+"""What a start and the tools need to know of the stores of `mode = "dledger"`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def _signs(root: str) -> tuple[str, ...]:
-    """A member without entries has its term and vote alone."""
+    """Return the paths of which a DLedger store has at least one.
+
+    A member without entries has only the file of its term and vote.
+    """
     layout = LedgerLayout(root)
     return layout.commit_log, layout.term
 
@@ -33,8 +36,10 @@ def _named_files(root: str) -> dict[str, Callable[[str], bool]]:
 
 
 def _is_store(disk: Disk, root: str, identity: Identity | None) -> bool:
-    """A member without entries may have nothing but its term and vote; of one that has lost its
-    log and these its node knows, or what else only such a store has.
+    """Whether a folder is a DLedger store.
+
+    A member without entries may have nothing but its term and vote. If both log and vote are lost,
+    the node's identity names the member, or other folders that only such a store has are there.
     """
     layout, name = LedgerLayout(root), root.rpartition("/")[2]
     if is_folder(disk, layout.commit_log) or is_file(disk, layout.term):
@@ -45,7 +50,11 @@ def _is_store(disk: Disk, root: str, identity: Identity | None) -> bool:
 
 
 def _is_store_alone(disk: Disk, root: str) -> bool:
-    """Many a folder of other programs has a `data/`: something else must be a member's too."""
+    """Whether a folder is a DLedger store, judged without a node's identity.
+
+    Folders of other programs may have a `data/`, so something else that only a member has must be
+    there too.
+    """
     layout = LedgerLayout(root)
     return _is_store(disk, root, None) and (
         is_file(disk, layout.term)

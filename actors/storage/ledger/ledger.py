@@ -1,18 +1,22 @@
-"""The interface of a DLedger store, its values and its errors, whatever holds the entries.
+"""The interface of a DLedger store, on disk or in memory, with its values and its errors.
 
 Upstream: openmessaging/dledger, store/DLedgerStore.java (0.3.1.2).
 
 Differs:
-- A call takes a batch: appended wholly, by one write per file, or refused with nothing written.
-- The store knows what is on the disk (`synced_index`); upstream answers before it is.
+- A call takes a batch, which is appended as a whole, by one write per file, or refused before
+  anything is written.
+- The store knows which entries are on the disk (`synced_index`); upstream answers an append before
+  its entries are.
 - Nothing at or below the committed index is ever cut.
-- A truncation removes; upstream's also writes the leader's entry, which is an append here.
+- A truncation only removes entries; upstream's also writes the leader's entry, which is an append
+  here.
 
-The owner is one actor. Methods never await; those that may take long are generators, which yield at
-least every 4 MiB.
+The owner is one actor. Methods do not await, but for `save_checkpoint_beside`; those that may take
+long are generators, which yield at least every 4 MiB.
 
-A `Batch` is a leader's bodies or a leader's entries, made into what the files take (upstream:
-store/file/DLedgerMmapFileStore.java, appendAsLeader and appendAsFollower, one entry at a time).
+A `Batch` is what the files take, made of the bodies that a leader appends or of the entries that a
+leader sent (upstream: store/file/DLedgerMmapFileStore.java, appendAsLeader and appendAsFollower,
+one entry at a time).
 """
 
 from __future__ import annotations
@@ -58,19 +62,21 @@ __all__ = [
 ]
 
 NONE = -1
-"""Index and term of an empty log's end, as upstream says them."""
+"""The index and the term of an empty log's end, as upstream writes them."""
 
 
 class EntryRefused(TriologError):
-    """An entry that a leader sent does not belong here. Nothing was written."""
+    """An entry that a leader sent cannot be appended here. Nothing was written."""
 
 
 class NotInSequence(EntryRefused):
-    """Its index does not follow our last one, or its term is lower (upstream: 408, 407)."""
+    """The entry's index does not follow our last one, or its term is lower than the last one's
+    (upstream: 408, 407).
+    """
 
 
 class WrongPlace(EntryRefused):
-    """The entry's position is not where the own log goes on (upstream: 414)."""
+    """The entry's position is not where this log goes on (upstream: 414)."""
 
 
 class IndexNotThere(TriologError):
@@ -82,24 +88,27 @@ class IndexGone(IndexNotThere):
 
 
 class FileGone(IndexGone):
-    """The entry's file is not there: expired, or lost; the store finds out which."""
+    """The file with the entry is missing: it has expired, or it is lost. The store finds out
+    which.
+    """
 
 
 class BelowCommitted(StorageError):
-    """A truncation would cut what is committed: something is wrong that no cutting mends."""
+    """A truncation would remove committed entries: no truncation makes the two logs equal."""
 
 
 @attrs.frozen(kw_only=True)
 class SyncWork:
-    """What a syncer has to make durable: `begin_sync` returns it, and `end_sync` takes it back.
+    """What a syncer has to make durable. `begin_sync` returns it, and `end_sync` takes it back.
 
     Attributes:
-        paths: files to sync; () if all is on the disk.
+        paths: the files to sync; () if everything is on the disk.
         gone: files that were deleted, which a syncer closes.
-        index: the last entry's index when it was made, or -1.
-        end_bytes: the log's end at that time.
-        whole: whether it covers what is derived from the entries as well.
-        risky: whether it covers entries that a start could not know to be whole without the mark.
+        index: the log's last index when the sync began; -1 if the log was empty.
+        end_bytes: the log's end at that time; 0 if the log was empty.
+        whole: whether it also covers the index and the checksums of entries.
+        risky: whether it covers entries of which a start without the mark could not tell whether
+            they are whole.
     """
 
     paths: tuple[str, ...]
@@ -111,25 +120,31 @@ class SyncWork:
 
 
 def check_there(index: int, begin: int, end: int) -> None:
-    """Args: begin, end: indexes of the log's entries. Raises: IndexNotThere, IndexGone."""
+    """Check that the log has an entry.
+
+    Args:
+        begin, end: the indexes of the log's first and last entry.
+
+    Raises: IndexNotThere: it was never appended. IndexGone: it has left the log.
+    """
     if not 0 <= index <= end:
-        raise IndexNotThere(f"entry {index}, the log ends at {end}")
+        raise IndexNotThere(f"no entry {index}: the log ends with entry {end}")
     if index < begin:
-        raise IndexGone(f"entry {index}, the log begins at {begin}")
+        raise IndexGone(f"no entry {index} any more: the log begins with entry {begin}")
 
 
 def check_uncommitted(index: int, begin: int, end: int, committed: int) -> None:
-    """Check that none of the log's entries from `index` on, which are to be removed, is committed.
+    """Check that no committed entry would be removed with the log's entries from `index` on.
 
     The committed index may be above the log's end, if the log has begun anew.
 
     Args:
         begin, end: the indexes of the first and the last entry.
 
-    Raises: BelowCommitted.
+    Raises: BelowCommitted: one would.
     """
     if max(index, begin) <= min(committed, end):
-        raise BelowCommitted(f"entries from {index} on were to go, but {committed} is committed")
+        raise BelowCommitted(f"entries from {index} on cannot go: entry {committed} is committed")
 
 
 def check_vote(was: TermVote, now: TermVote) -> None:
@@ -140,7 +155,10 @@ def check_vote(was: TermVote, now: TermVote) -> None:
 
 
 def is_equal(ours: Entry, theirs: Entry) -> bool:
-    """Whether a stored entry is what a leader sent: DLedgerEntry.equals, all but the checksums."""
+    """Whether a stored entry is the one that a leader sent.
+
+    The checksums are not compared, as in upstream's DLedgerEntry.equals.
+    """
     return (
         ours.index == theirs.index
         and ours.term == theirs.term
@@ -155,22 +173,22 @@ def is_equal(ours: Entry, theirs: Entry) -> bool:
 GRANULE_BYTES = 512
 """The smallest piece of a file that a power loss keeps or loses as a whole."""
 _ZERO_RUN = bytes(GRANULE_BYTES - ENTRY_HEAD_BYTES)
-"""Every whole granule of zeros in an entry holds so many zeros of its body."""
+"""A whole granule of zeros inside an entry has at least as many zeros of the entry's body."""
 
 
 @attrs.frozen(kw_only=True)
 class Batch:
-    """Entries ready to be written, or that the log holds now: at least one.
+    """At least one entry, as bytes that are ready to be written or were just written.
 
     Attributes:
-        first_index: of the first one.
-        term: of the last one.
-        positions: of each, in bytes.
-        runs: (first position, bytes) for each file that takes some.
-        records: their index records.
-        sums: the records of their checksums.
-        risky: a granule of one of them may be all zeros. What a power loss has left of it may then
-            look whole, or the whole look torn.
+        first_index: the index of the first entry.
+        term: the term of the last entry.
+        positions: the offset of each entry in the log.
+        runs: a pair (offset of the first byte, bytes) for each data file that is written.
+        records: the index records of the entries.
+        sums: the checksum records of the entries (`per_index`).
+        risky: whether a granule of one of them may be all zeros: after a power loss a torn entry
+            may look whole, or a whole one torn.
     """
 
     first_index: int
@@ -193,10 +211,10 @@ class Batch:
 
 @attrs.define
 class _Builder:
-    """Collects the parts of a batch; a new run begins where a file does.
+    """Collects the parts of a batch; a new run begins with each data file.
 
-    The two functions that fill it append to its lists themselves: a call for each entry costs as
-    much as the entry.
+    `of_bodies` and `of_entries` append to its lists directly, because a method call for each entry
+    would cost as much as the entry itself.
     """
 
     start: int
@@ -234,9 +252,13 @@ class _Builder:
 def of_bodies(
     bodies: Sequence[bytes], *, index: int, term: int, end_bytes: int, file_bytes: int
 ) -> Batch:
-    """What a leader appends at `end_bytes`.
+    """Make the batch that a leader appends at `end_bytes`.
 
-    Raises: TooLarge.
+    Args:
+        index: the index of the first entry.
+        end_bytes: the log's end, where the first entry begins if it fits in the rest of its file.
+
+    Raises: TooLarge: a body makes an entry that no file or frame can hold.
     """
     assert bodies
     out = _Builder(end_bytes)
@@ -250,7 +272,7 @@ def of_bodies(
         body_bytes = len(body)
         size = ENTRY_HEAD_BYTES + body_bytes
         if size > size_max:
-            raise TooLarge(f"an entry of {size} bytes, at most {size_max}")
+            raise TooLarge(f"an entry of {size} bytes; at most {size_max} are possible")
         if not fits_in_file(size, file_end - pos):
             pos, file_end = file_end, file_end + file_bytes
             out.roll(pos)
@@ -271,15 +293,15 @@ def of_bodies(
 def of_entries(
     entries: Sequence[Entry], *, index: int, term: int, end_bytes: int, file_bytes: int
 ) -> Batch:
-    """What a follower appends: each entry where its leader has it.
+    """Make the batch that a follower appends: each entry at the position where its leader has it.
 
     Args:
-        index: the first one's must be this.
-        term: no entry's is lower, nor lower than the one before.
-        end_bytes: the log's end. An entry lies there, or at the start of the next file: also if it
-            would have fitted, for a leader that crashed behind a BLANK goes on there.
+        index: the index that the first entry must have.
+        term: the term of the log's last entry. Terms must not fall, from this one on.
+        end_bytes: the log's end. The first entry lies there, or at the start of the next file even
+            if it would fit, because a leader that crashed behind a BLANK goes on there.
 
-    Raises: NotInSequence, WrongPlace, EntryRefused.
+    Raises: NotInSequence, WrongPlace, EntryRefused: the leader's fault.
     """
     assert entries
     out = _Builder(end_bytes)
@@ -294,16 +316,16 @@ def of_entries(
         body_bytes = len(body)
         if entry.magic != MAGIC_NORMAL or size != ENTRY_HEAD_BYTES + body_bytes or size > size_max:
             raise EntryRefused(
-                entry_problem(entry) or f"entry {entry.index} of {size} bytes, at most {size_max}"
+                entry_problem(entry) or f"entry {entry.index} has {size} bytes, at most {size_max}"
             )
         if entry.index != index:
-            raise NotInSequence(f"entry {entry.index} where {index} belongs")
+            raise NotInSequence(f"entry {entry.index} came, expected entry {index}")
         if entry.term < term:
-            raise NotInSequence(f"entry {index} of term {entry.term} behind term {term}")
+            raise NotInSequence(f"entry {index} is of term {entry.term}, the one before of {term}")
         if entry.pos != pos or size + BLANK_BYTES > file_end - pos:
             if entry.pos != file_end:
                 raise WrongPlace(
-                    f"entry {index} at {entry.pos}, our log goes on at {pos} in files of"
+                    f"entry {index} lies at {entry.pos}, our log goes on at {pos} in files of"
                     f" {file_bytes} bytes"
                 )
             pos, file_end = file_end, file_end + file_bytes
@@ -327,11 +349,11 @@ def of_entries(
 
 
 def may_be_torn(data: bytes | memoryview, pos: int) -> bool:
-    """Whether a piece of this whole entry at `pos` may never have come: a granule's part is zeros,
-    or the last byte of its body is.
+    """Whether a part of this complete entry at `pos` may be missing.
 
-    What a power loss takes reads as zeros, and comes and goes by granules. A write that the system
-    broke off may end at any byte, and zeros follow. The head says by itself whether it is there.
+    Then one of its granules is all zeros, or the last byte of its body is zero. What a power loss
+    takes reads as zeros, granule by granule. A write that the system broke off may end at any byte,
+    and zeros follow it. Whether the head is there can be told from the head itself.
     """
     size = len(data)
     if size > ENTRY_HEAD_BYTES and data[-1] == 0:
@@ -351,18 +373,20 @@ def may_be_torn(data: bytes | memoryview, pos: int) -> bool:
 class LedgerStore(ABC):
     """One member's log of entries, its term and vote, and its committed index.
 
-    Only the store changes it.
+    Its owner is the group's store (`store.Store`); only the owner changes it.
 
     Attributes:
-        membership: whether it held what this member has acknowledged when it was opened; set then
-            by whoever knows more than its files say.
-        file_bytes: of a data file: it decides about positions.
-        begin_index: the index of the first entry kept; -1 if there is none.
-        end_index, end_term: the last entry's; -1 if there is none.
-        next_index: the next entry's; `end_index + 1` but in an empty log that goes on elsewhere.
-        synced_index: all up to here survives a power loss; -1: nothing.
-        committed_index: as last said by `commit`; -1: nothing, or not known.
-        vote: as last saved.
+        membership: whether the log held, when it was opened, everything that this member has
+            acknowledged. Whoever opens it sets this from notes kept outside of the store
+            (`member_opening`).
+        file_bytes: the size of a data file, which determines positions.
+        begin_index: the index of the first entry; -1 if the log is empty.
+        end_index, end_term: index and term of the last entry; -1 if the log is empty.
+        next_index: the index of the next entry: `end_index + 1`, except in an empty log that goes
+            on elsewhere.
+        synced_index: the last entry that survives a power loss; -1: none.
+        committed_index: the last committed entry, as `commit` was told; -1: none, or it is unknown.
+        vote: the term and the vote that were saved last.
     """
 
     file_bytes: int
@@ -378,15 +402,17 @@ class LedgerStore(ABC):
     @property
     @abstractmethod
     def begin_bytes(self) -> int:
-        """Offset of the first byte kept."""
+        """The offset of the first byte of the log."""
 
     @property
     @abstractmethod
     def end_bytes(self) -> int:
-        """The end of the last entry. The next one may begin at the next file's start instead."""
+        """The end of the last entry. The next entry begins there, or at the start of the
+        next file.
+        """
 
     def opening_events(self) -> tuple[object, ...]:
-        """The events about what the start found."""
+        """Return the events about what the start found."""
         return ()
 
     # ---- writing ----
@@ -396,10 +422,11 @@ class LedgerStore(ABC):
 
         Args:
             bodies: at least one; an empty one is an entry too.
-            term: the leader's, at least `end_term`.
+            term: the leader's term, at least `end_term`.
 
-        Raises: TooLarge: one makes an entry that no file or frame holds. LogFull: no room. Nothing
-            was written then. StorageError: the write failed; the store is not used any further.
+        Raises: TooLarge: a body makes an entry that no file or frame can hold. LogFull: there is no
+            room. Nothing was written in either case. StorageError: the write failed; the store is
+            not used any more.
         """
         assert term >= max(self.end_term, 0)  # TermMonotonic
         batch = of_bodies(
@@ -433,39 +460,44 @@ class LedgerStore(ABC):
 
     @abstractmethod
     def _append(self, batch: Batch) -> None:
-        """Write what was made for the log's end, wholly or not at all."""
+        """Write a batch that was made for the log's end, as a whole or not at all."""
 
     @abstractmethod
     def truncate(self, index: int) -> Generator[None, None, None]:
         """Remove the entries from `index` on; afterwards the next one is `index`.
 
         Args:
-            index: of an entry that is there.
+            index: the index of an entry of the log.
 
         When it ends, no crash and no restart can bring the entries back. No sync may be under way.
-        Raises: IndexNotThere, IndexGone; BelowCommitted; LogFull: no room to keep them aside. The
-            log is as it was then. StorageError: as `append_as_leader`.
+        Raises: IndexNotThere, IndexGone: the log has no such entry. BelowCommitted: it is
+            committed. LogFull: there is no room to keep a copy of the entries. The log is unchanged
+            in these cases. StorageError: as `append_as_leader`.
         """
 
     @abstractmethod
     def restart_at(self, index: int, pos_bytes: int) -> Generator[None, None, None]:
-        """Drop all entries; the next one is `index` at `pos_bytes` (a follower is re-based).
+        """Remove all entries; the next one is `index` at `pos_bytes` (a follower is re-based).
 
         Until that entry is appended, a restart finds an empty log that goes on with index 0. No
-        sync may be under way. Raises: BelowCommitted: one that is there, from `index` on, is
-            committed.
-            StorageError: as `append_as_leader`.
+        sync may be under way.
+
+        Raises: BelowCommitted: an entry of the log from `index` on is committed. WrongPlace: no
+            entry can begin at `pos_bytes`. StorageError: as `append_as_leader`.
         """
 
     @abstractmethod
     def delete_expired(self, floor_index: int, *, snapshot: bool = False) -> str | None:
-        """Delete the oldest file if it is to go by age or by room. Returns: the reason.
+        """Delete the oldest file if it is too old or the disk too full. Returns: the reason; None
+        if nothing was deleted.
 
         Args:
-            floor_index: entries from here on are kept, and from the committed one on in any case.
-            snapshot: a snapshot stands for all before it: they go whatever their age.
+            floor_index: entries from this index on are kept, and in any case the last committed
+                entry and those after it.
+            snapshot: whether a snapshot replaces all entries below `floor_index`: then age does not
+                matter.
 
-        Raises: StorageError: as `append_as_leader`. CorruptLog: what comes behind is damaged.
+        Raises: StorageError: as `append_as_leader`. CorruptLog: the files after it are damaged.
         """
 
     @property
@@ -480,27 +512,32 @@ class LedgerStore(ABC):
 
     @abstractmethod
     def save_vote(self, vote: TermVote) -> None:
-        """Have term and vote on the disk when this returns.
+        """Save term and vote; they are on the disk when this returns.
 
         Args:
-            vote: of no earlier term; in the same term nobody else's.
+            vote: its term must not be lower than the saved one; within a term a vote cannot change.
 
-        Raises: LogFull: no room; the old one stays. StorageError: as `append_as_leader`.
+        Raises: LogFull: there is no room; the old vote stays. StorageError: as `append_as_leader`.
         """
 
     def commit(self, index: int) -> None:
-        """Say that all up to `index`, which is there, is committed. A lower one changes nothing."""
+        """Record that all entries up to `index`, which the log has, are committed.
+
+        An index below the committed one changes nothing.
+        """
         assert index <= self.end_index
         self.committed_index = max(self.committed_index, index)
 
     @abstractmethod
     def save_checkpoint(self) -> None:
-        """Write the committed index down. Raises: as `save_vote`."""
+        """Write the committed index to its file. Raises: as `save_vote`."""
 
     @abstractmethod
     async def save_checkpoint_beside(self) -> None:
-        """As `save_checkpoint`, beside the loop. A second call brings what the first did not, and
-        may return sooner than it. Not cancellable within a sync. Raises: as `save_vote`.
+        """Save the checkpoint as `save_checkpoint` does, in a thread beside the event loop.
+
+        A call during another one makes that one write the newest value, and may return before it is
+        written. It cannot be cancelled within a sync. Raises: as `save_vote`.
         """
 
     # ---- durability ----
@@ -512,15 +549,17 @@ class LedgerStore(ABC):
 
     @abstractmethod
     def begin_sync(self, *, whole: bool = False) -> SyncWork:
-        """Begin a sync of what is not synced. There is one at a time; `end_sync` ends it.
+        """Begin a sync of what is not synced. Only one may be under way; `end_sync` ends it.
 
         Args:
-            whole: with what derives from the entries; once a second is enough.
+            whole: whether to sync the index and the checksums as well; once a second is enough.
         """
 
     @abstractmethod
     def end_sync(self, work: SyncWork) -> bool:
-        """The files of `work` are on the disk. Returns: whether anything waits for a whole sync.
+        """Record that the files of `work` are on the disk.
+
+        Returns: whether anything is left for a sync with `whole`.
 
         Raises: StorageError: as `append_as_leader`.
         """
@@ -529,34 +568,38 @@ class LedgerStore(ABC):
 
     @abstractmethod
     def read(self, index: int, bytes_max: int) -> bytes:
-        """Entries from `index` on as they lie in the log: from one file, at least one of them, and
-        as many more as `bytes_max` holds.
+        """Return entries from `index` on, as they lie in one file of the log.
 
-        Raises: IndexNotThere, IndexGone; StorageError: the entry is not what the index says.
+        Args:
+            bytes_max: how many bytes to return at most; one entry is returned even if it is larger.
+
+        Raises: IndexNotThere, IndexGone; StorageError: the entry is not what its index record says.
         """
 
     @abstractmethod
     def verify(self, index: int, end_index: int, bytes_max: int) -> None:
-        """Read again what a reader beside the writer could not; do nothing if it was removed since.
+        """Read entries again that a reader beside the writer could not read.
 
-        Args: as of `reader.EntryReader.read`.
+        It does nothing if the entry has been removed since. Args: as of `reader.EntryReader.read`.
 
-        Raises: CorruptLog: a file of it is damaged or missing. StorageError: it cannot be read.
+        Raises: CorruptLog: a file of the log is damaged or missing. StorageError: the disk gave an
+            error.
         """
 
     @abstractmethod
     def mend(self, index: int, data: bytes, source: str) -> RangeRepaired | str:
-        """Put the entry in the place of a damaged one, and have it on the disk.
+        """Replace a damaged entry by a good copy, and sync it.
 
         Args:
-            data: as it lies in another member's log.
-            source: that member.
+            data: the entry's bytes in another member's log.
+            source: the name of that member.
 
-        Returns: what was done; or why nothing was, for people: it is not what was written here, or
-            not committed and synced; no room to keep aside what was there.
+        Returns: what was done; or, for people, why nothing was: the bytes are not what was written
+            here, the entry is not committed and synced, or there is no room to keep the old bytes.
+
         Raises: StorageError: as `append_as_leader`.
         """
 
     @abstractmethod
     def close(self, *, ordered: bool) -> None:
-        """Release all files; at an ordered stop sync first, and remove the spare file."""
+        """Close all files. An ordered stop syncs everything first, and removes the spare file."""

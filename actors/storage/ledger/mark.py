@@ -1,14 +1,14 @@
-"""The synced mark of a DLedger store: what was surely on the disk once.
+"""The synced mark of a DLedger store: how much of the log was once surely on the disk.
 
-Upstream has nothing like it: its recovery believes whatever looks like an entry, and an entry's
-body has no checksum.
+Upstream has nothing like it: its recovery accepts whatever looks like an entry, and an entry's body
+has no checksum.
 
 | Value       | Meaning                                                                     |
 |-------------|-----------------------------------------------------------------------------|
 | end_bytes   | every entry that ends at or below this offset was synced                    |
-| whole_bytes | so was what derives from the entries that end at or below this one          |
-| is_clean    | 1: an ordered stop; nothing was written since                                |
-| begin_bytes | the log has a file that begins there, or at a lower offset                   |
+| whole_bytes | index and checksums of entries that end at or below this offset were synced |
+| is_clean    | 1: the last stop was ordered, and nothing was written since                  |
+| begin_bytes | the log's first file begins at this offset or at a lower one                 |
 
 It is written with every sync, and itself synced at most a second later: it may be old. Entries that
 a start could not know to be whole without it are not called synced before the mark that covers them
@@ -27,16 +27,16 @@ from actors.storage.ledger.term_files import REMOVE_THEN
 
 _VALUES = 4
 _OLDER = 3
-"""The number of fields of a mark from before `begin_bytes`."""
+"""The number of fields in marks that earlier versions wrote, without `begin_bytes`."""
 UNKNOWN = -1
 
 
 @attrs.frozen
 class MarkValues:
-    """See the module's text.
+    """The values of a mark; the module's table says what they mean.
 
     Attributes:
-        begin_bytes: UNKNOWN: an earlier version wrote the mark.
+        begin_bytes: UNKNOWN if an earlier version wrote the mark.
     """
 
     end_bytes: int = 0
@@ -46,7 +46,7 @@ class MarkValues:
 
     @classmethod
     def of(cls, values: tuple[int, ...]) -> MarkValues:
-        """The mark, of the values in its file."""
+        """Make the mark of the values that its file holds."""
         end, whole, clean, *begin = values
         return cls(end, whole, clean == 1, *begin)
 
@@ -58,7 +58,7 @@ def read_mark(disk: Disk, path: str) -> MarkValues | None:
 
 
 def need_mark(disk: Disk, path: str) -> MarkValues | None:
-    """Read the mark as `read_mark`, for a start. Raises: CorruptLog: it cannot be read."""
+    """Read the mark as `read_mark` does, for a start. Raises: CorruptLog: it cannot be read."""
     try:
         return read_mark(disk, path)
     except SideFileDamaged:
@@ -70,10 +70,10 @@ def need_mark(disk: Disk, path: str) -> MarkValues | None:
 
 @attrs.define
 class Mark:
-    """The mark's file. One owner.
+    """The file of a store's mark, with one owner.
 
     Attributes:
-        values: as last written; None: the store never had a mark of ours.
+        values: the values that were written last; None: the store never had a mark of ours.
     """
 
     values: MarkValues | None
@@ -81,7 +81,7 @@ class Mark:
 
     @classmethod
     def open(cls, disk: Disk, path: str) -> Mark:
-        """Raises: CorruptLog: it cannot be read."""
+        """Open the mark's file, or create it. Raises: CorruptLog: it cannot be read."""
         values = need_mark(disk, path)
         file, _ = SideFile.open(disk, path, _VALUES, older=_OLDER)
         return cls(values, file)
@@ -104,15 +104,17 @@ class Mark:
         self.sync()
 
     def begin_at(self, begin_bytes: int) -> None:
-        """Allow all before `begin_bytes` to be deleted, and sync that. Raises: OSError."""
+        """Record that the log may begin at `begin_bytes`, so files before it may be deleted, and
+        sync that. Raises: OSError.
+        """
         was = self.values or MarkValues()
         self.write(attrs.evolve(was, is_clean=False, begin_bytes=begin_bytes))
         self.sync()
 
     def derive_again(self) -> None:
-        """Note that nothing derived from the entries was synced, because it is made again.
+        """Record that the index and the checksums are not synced, because they are made again.
 
-        It is synced when this returns. Raises: OSError.
+        The mark is synced when this returns. Raises: OSError.
         """
         if self.values is not None:
             self.write(attrs.evolve(self.values, whole_bytes=0))

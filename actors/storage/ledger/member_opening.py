@@ -1,15 +1,15 @@
-"""Opening the store of a member: a log, and a vote that is not older than the log is.
+"""Opens the store of a member: its log, and a vote that is not older than the log.
 
-Upstream: openmessaging/dledger, MemberState.java, loadTerm (0.3.1.2), which believes whatever term
-the file says.
+Upstream: openmessaging/dledger, MemberState.java, loadTerm (0.3.1.2), which accepts whatever term
+the file holds.
 
 Differs: a vote from before the last entry's term is refused. A member saves a term before it takes
-an entry of it, so the file is an older copy, and its later votes are lost. A store that has lost
-everything, its vote included, is distinguished from a new one by a note that is kept elsewhere
-(`MemberNote`): upstream's begins in term 0, and may help to elect a leader that lacks an
-acknowledged entry. A member that has lost its log alone, a committed part of it, or the note, too,
-is distinguished from one that holds what it has acknowledged. So is one whose synced mark is gone,
-because it is unknown what else is.
+an entry of it, so the file is an older copy, and the votes given since are lost. A store that has
+lost everything, its vote included, is distinguished from a new one by a note that is kept elsewhere
+(`MemberNote`): upstream's member begins in term 0, and may help to elect a leader that lacks an
+acknowledged entry. A member that has lost only its log, a committed part of it, or the note, is
+distinguished from one that holds everything that it acknowledged. So is one whose synced mark is
+missing, because it is unknown what else is.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _LOGGER = logging.getLogger("triolog.storage")
 
 @attrs.frozen
 class MemberNote:
-    """What a node knows of its member of a group, kept outside of the member's store.
+    """What a node remembers about its member of a group, outside of the member's store.
 
     Attributes:
-        had_vote: whether the member's term and vote were once on the disk.
-        membership: gives the membership that was noted last; None if none was.
-        take: notes this membership, and that there is a vote, durably; raises OSError.
+        had_vote: returns whether the member's term and vote were ever on the disk.
+        membership: returns the membership that was noted last; None if none was.
+        take: notes a membership, and that there is a vote, on the disk; raises OSError.
     """
 
     had_vote: Callable[[], bool]
@@ -50,10 +50,12 @@ class MemberNote:
         self.take(Membership.FORGOT)
 
     def opened(self, ledger: LedgerStore) -> None:
-        """Note that the member's term and vote are on the disk, before a message rests on them.
+        """Set the membership of an opened log, and note it before a message can rest on its vote.
 
-        A member whose log is empty is new, or has lost it; so it is until something else is noted.
-        Raises: OSError; the store is closed.
+        A member whose log is empty is new, or has lost its log; it stays so until another
+        membership is noted.
+
+        Raises: OSError; the store is closed then.
         """
         noted, had_vote = self.membership(), self.had_vote()
         found = noted or Membership.FULL
@@ -78,8 +80,9 @@ def open_member(
     owner: str = "",
     emit: Callable[[object], None] | None = None,
 ) -> Generator[None, None, FileLedger]:
-    """As `open_ledger`. Raises: LostVote, too, unless `settings.vote_unsynced`: nothing is changed
-    then.
+    """Open a member's store as `open_ledger` does, and refuse a vote that is older than the log.
+
+    Raises: LostVote, unless `settings.vote_unsynced`; nothing is changed then.
     """
     return (
         yield from open_ledger(
@@ -101,10 +104,12 @@ def warn_of_stranger(
     known: Collection[str],
     emit: Callable[[object], None],
 ) -> None:
-    """Warn of a vote for a node that is no member. It still counts for its term.
+    """Log a warning and emit an event if the saved vote is for a node that is no member.
+
+    The vote still counts for its term.
 
     Args:
-        known: the members, and the nodes that were members before.
+        known: the names of members and of former members.
     """
     vote = ledger.vote
     if vote.voted_for and vote.voted_for not in known:

@@ -1,11 +1,12 @@
-"""The DLedger store in memory: for tests, and for groups that say so.
+"""The DLedger store in memory: for tests, and for groups that are configured so.
 
 Upstream: openmessaging/dledger, store/DLedgerMemoryStore.java (0.3.1.2).
 
 Differs: it keeps upstream's positions, so that a group may mix it with stores on disk; a follower's
-entries are checked; a truncation removes what it says. Nothing is deleted by age, and no entry
-outlives the process: all that is held counts as synced. Term and vote do, as upstream's, but synced
-(`term_files`): a member that forgot them could elect two leaders of one term.
+entries are checked; a truncation removes exactly the entries that it names. Nothing is deleted by
+age, and no entry outlives the process, so all entries count as synced. Term and vote outlive it, as
+upstream's do, but synced (`term_files`): a member that forgot them could elect two leaders of one
+term.
 """
 
 from __future__ import annotations
@@ -42,17 +43,18 @@ from actors.storage.ledger.term_files import (
 from wire.dledger.entry import DATA_FILE_BYTES, ENTRY_HEAD_BYTES, IndexRecord, decode_index
 
 MEMORY_BYTES_MAX = 1 << 30
-"""An append beyond it is refused."""
+"""How many bytes of entries may be held; an append beyond that is refused."""
 
 
 @attrs.define(eq=False)
 class MemoryEntries:
-    """The entries that a `MemoryLedger` holds. It alone writes them; as files would be, they are
-    there for readers of the same node.
+    """The entries that a `MemoryLedger` holds.
+
+    The ledger alone writes them; readers of the same node read them, as they would read files.
 
     Attributes:
-        first: index of the first entry, or of the next one if there is none.
-        entries, records: of each entry, its bytes and its index record.
+        first: the index of the first entry, or of the next one if there is none.
+        entries, records: the bytes and the index record of each entry.
     """
 
     first: int = 0
@@ -99,20 +101,22 @@ def open_memory_ledger(
     unsynced: bool,
     had_vote: bool = False,
 ) -> MemoryLedger:
-    """An empty log, and the term and the vote that this member left on the disk.
+    """Open an empty log, with the term and the vote that this member has on the disk.
 
     Args:
-        unsynced: these are read and written in upstream's way (bug B8).
-        had_vote: they were once on the disk.
+        held: the place for the entries; what it holds is removed.
+        unsynced: whether term and vote are read and written in upstream's way (bug B8).
+        had_vote: whether term and vote were once on the disk.
 
-    Raises: LostVote: they are there and cannot be read, or are lost. LogFull, OSError.
+    Raises: LostVote: term and vote cannot be read, or are lost. LogFull: there is no room. OSError.
     """
     disk.mkdir(layout.root)
     vote = read_term(disk, layout.term, unsynced=unsynced)
     if vote is None and had_vote and not unsynced:
         raise LostVote(layout.term, NOTHING_LEFT, NOTHING_LEFT_DO)
     if vote is None:
-        write_term(disk, layout.term, TermVote(), unsynced=unsynced)  # it is no new member now
+        # from now on it is no new member
+        write_term(disk, layout.term, TermVote(), unsynced=unsynced)
     elif not unsynced:
         settle_term(disk, layout.term, vote)
     return MemoryLedger(
@@ -124,14 +128,14 @@ def open_memory_ledger(
 
 
 class MemoryLedger(LedgerStore):
-    """`LedgerStore` of `ledger`, in memory.
+    """A `LedgerStore` in memory.
 
     Args:
-        file_bytes: size that data files would have: it decides about positions.
-        bytes_max: room for entries.
-        held: where the entries are; what is in it is forgotten.
+        file_bytes: the size that data files would have, which determines positions.
+        bytes_max: how many bytes of entries may be held.
+        held: the place for the entries; what it holds is removed.
         vote: the vote of an earlier incarnation; None if there was none.
-        keep: has term and vote on the disk when it returns; None: they are in memory, too.
+        keep: saves term and vote, on the disk when it returns; None: they are in memory too.
     """
 
     def __init__(
@@ -166,7 +170,7 @@ class MemoryLedger(LedgerStore):
     def _append(self, batch: Batch) -> None:
         size = sum(len(data) for _, data in batch.runs)
         if self._held_bytes + size > self._bytes_max:
-            raise LogFull(f"{self._held_bytes} bytes are held, at most {self._bytes_max}")
+            raise LogFull(f"the log holds {self._held_bytes} bytes, at most {self._bytes_max}")
         at = 0
         joined = b"".join(data for _, data in batch.runs)
         for record in decode_index(batch.records):
@@ -178,7 +182,7 @@ class MemoryLedger(LedgerStore):
         self._now()
 
     def _now(self) -> None:
-        """Say what is held now."""
+        """Set the indexes after `_held` has changed."""
         held = self._held
         self.next_index = held.first + len(held.entries)
         self.begin_index = held.first if held.entries else NONE
@@ -239,7 +243,7 @@ class MemoryLedger(LedgerStore):
         return SyncWork(paths=(), index=self.end_index, end_bytes=self._end_bytes, whole=whole)
 
     def end_sync(self, work: SyncWork) -> bool:
-        return False  # all is as durable as it gets
+        return False  # nothing waits: entries in memory need no sync
 
     def read(self, index: int, bytes_max: int) -> bytes:
         return self._reader.read(index, self.end_index, bytes_max)

@@ -1,12 +1,13 @@
-"""Finds damaged entries of a DLedger log, gives good ones to other members, and takes theirs.
+"""Finds damaged entries of a DLedger log, gives good entries to other members, and takes theirs.
 
-Only committed and synced entries are mended: no leader can have them removed, and every member has
-the same. The member's own checksum (`per_index`) says what was written; an entry without one is
-neither given nor taken. An entry from another member has to be exactly the one that the own index
-has: with its index, term, position and size.
+Only committed and synced entries are mended: no leader can have them removed, and they are equal on
+every member. The member's own checksum (`per_index`) tells what was written; an entry without one
+is neither given nor taken. An entry from another member has to have the index, term, position and
+size that this member's index record says.
 
-Order of a mend: keep the old bytes in `aside/`, write the entry in its place, sync. A crash leaves
-an entry that its checksum contradicts, or the new one. There is no upstream.
+Order of a mend: the old bytes are copied to `aside/`, the good entry is written over them, and the
+file is synced. A crash leaves an entry that its checksum contradicts, or the good one. Upstream has
+nothing like it.
 """
 
 from __future__ import annotations
@@ -33,16 +34,18 @@ from wire.dledger.entry import IndexRecord, decode_entries, decode_entry
 from wire.errors import IncompleteData, RemoteProtocolError
 
 LOOK_BYTES: Final = (1 << 20, 32 << 10, 0)
-"""Read at once: less where something is damaged, in the end one entry."""
+"""The sizes of the reads that are tried: less each time damage is found, in the end one entry."""
 FIELDS: Final = "index, term, position and size"
-NO_SUM: Final = "nobody has written down a checksum of it here"
+NO_SUM: Final = "no checksum of the entry was written here"
 
 
 @attrs.frozen(kw_only=True)
 class BadEntry:
-    """Attributes:
-    index: of the entry.
-    reason: for people, with the file.
+    """An entry that cannot be read, or is not what was written.
+
+    Attributes:
+        index: the index of the entry.
+        reason: why, for people, with the path of the file.
     """
 
     index: int
@@ -51,14 +54,22 @@ class BadEntry:
 
 @attrs.frozen(kw_only=True)
 class Inspected:
-    """Entries below `next_index` were read; `bad`: the one before it is damaged."""
+    """The result of one `inspect`.
+
+    Attributes:
+        next_index: every entry from the one that was asked for up to here, exclusive, was read.
+        bad: the last of them, if it is damaged; None: none is.
+    """
 
     next_index: int
     bad: BadEntry | None = None
 
 
 def inspect(reader: LedgerReader, index: int, end_index: int) -> Inspected:
-    """Read some entries from `index` on; both are there, unless they have been let go of."""
+    """Read some entries from `index` on, and say which of them is damaged, if one is.
+
+    The log must have had both `index` and `end_index`; they may have been removed since.
+    """
     reason = ""
     for bytes_max in LOOK_BYTES:
         try:
@@ -87,15 +98,15 @@ def _are_in_place(data: bytes, index: int) -> bool:
 
 
 def good_entry(reader: LedgerReader, index: int) -> GoodRange:
-    """The entry for another member, if its checksum is known and fits."""
+    """Return an entry for another member if its checksum is known and fits, else why not."""
     try:
         known, data = reader.known_sum(index), reader.read(index, index, 0)
     except IndexGone:
-        return GoodRange(start=index, refused="it has let go of it")
+        return GoodRange(start=index, refused="it has removed the entry")
     except StorageError:
-        return GoodRange(start=index, refused="its own is damaged")
+        return GoodRange(start=index, refused="its own entry is damaged")
     except OSError as error:
-        return GoodRange(start=index, refused=f"it cannot read it: {error}")
+        return GoodRange(start=index, refused=f"it cannot read its own entry: {error}")
     if known is None:
         return GoodRange(start=index, refused=NO_SUM)
     return GoodRange(start=index, data=data, digest=known)
@@ -106,7 +117,7 @@ class EntryMender:
     """Mends the entries of one store on disk.
 
     Attributes:
-        file_bytes: of a data file.
+        disk, layout, settings: the store's.
     """
 
     disk: Disk
@@ -114,9 +125,9 @@ class EntryMender:
     settings: LedgerSettings
 
     def mend(self, index: int, data: bytes, source: str) -> RangeRepaired | str:
-        """Put an entry in its place; what was done, or why nothing was.
+        """Replace an entry by these bytes. Returns: what was done, or for people why nothing was.
 
-        Raises: OSError: what the disk holds there is unknown.
+        Raises: OSError: a write failed, so what the disk holds there is unknown.
         """
         reader = LedgerReader.of(self.disk, self.layout, self.settings)
         try:
@@ -139,7 +150,7 @@ class EntryMender:
             try:
                 old = file.pread(record.pos - base, record.size)
             except OSError:
-                old = b""  # the disk does not give it
+                old = b""  # the disk cannot read it
             if old == data:
                 return done
             try:
@@ -151,17 +162,17 @@ class EntryMender:
         return done
 
     def _refusal(self, record: IndexRecord, known: int | None, data: bytes) -> str:
-        """Why these bytes are not the entry of this record."""
+        """Say, for people, why these bytes are not the entry of this record; "" if they are."""
         try:
             entry = decode_entry(data)
         except (IncompleteData, RemoteProtocolError) as error:
-            return f"what came is no entry: {error}"
+            return f"the bytes received are no entry: {error}"
         came = (entry.index, entry.term, entry.pos, len(data))
         wanted = (record.index, record.term, record.pos, record.size)
         if came != wanted:
-            return f"what came is another entry, with {FIELDS} {came}, not {wanted}"
+            return f"the bytes received are another entry, with {FIELDS} {came}, not {wanted}"
         if known is None:
             return NO_SUM
         if crc32(data) != known:
-            return "what came is not what was written here: its checksum is another"
+            return "the bytes received are not what was written here: the checksums differ"
         return ""

@@ -1,15 +1,15 @@
-"""Opening a DLedger store: from the files as a stop or a crash left them to a log one can write.
+"""Opens a DLedger store: makes a log that can be written of the files that a stop or a crash left.
 
-Order: find the end, term and vote, and whether the start is refused, changing nothing (`judge`);
-end an interrupted truncation; load the files; keep aside and cut what lies behind the end, the mark
-first; make again what derives from the entries where it is missing or disagrees; sync what was
-found and raise the mark to it; read the committed index.
+Order: find the log's end, term and vote, and whether the start is refused, without a change
+(`judge`); finish an interrupted truncation; load the files; copy what lies behind the end to
+`cut/`, lower the mark, and cut it; make index and checksums again where they are missing or
+disagree; sync what was found and raise the mark to it; read the committed index.
 
 Upstream: openmessaging/dledger, DLedgerMmapFileStore.java, load and recover; MemberState.java,
 loadTerm (0.3.1.2).
 
-Whatever refuses a start `judge` finds: what was judged good is taken, and only then are files cut,
-made again, filled up or removed.
+`judge` finds whatever refuses a start. Files are cut, made again, filled up or removed only after
+it has accepted the store.
 """
 
 from __future__ import annotations
@@ -79,12 +79,13 @@ class AcceptedStore:
     """A store that a start accepts.
 
     Attributes:
-        was: the mark's values; None: there is none, or it is not believed.
+        was: the mark's values; None: there is none, or it is ignored (`cut_stays`).
         found: the result of the scan.
-        vote: the vote that was saved last; None: there is none, and none is missing.
-        begin_index: the first entry's index; -1 without any.
-        index_base: the index has to be made again from this file's entries on; None: it is whole.
-        index_begins: whether the index is whole up to there; if not, all of it is removed.
+        vote: the vote that was saved last; None: there is none, and none was lost.
+        begin_index: the index of the first entry; -1 if the log is empty.
+        index_base: the offset of the data file from whose entries on the index has to be made
+            again; None: the index is whole.
+        index_begins: whether the index is whole up to that file; if not, all of it is removed.
     """
 
     was: MarkValues | None
@@ -103,13 +104,13 @@ def judge(
     had_vote: bool,
     needs_vote: bool,
 ) -> Generator[None, None, AcceptedStore]:
-    """Look at the store. Reads only; yields at least every 4 MiB.
+    """Look at the store without changing it, and accept it or refuse the start.
 
-    Args, Raises: as `opening.open_files`.
+    Yields at least every 4 MiB. Args, Raises: as of `open_files`.
     """
     folders = (layout.commit_log, layout.index, layout.sums)
     paths = [segment_path(each, base) for each in folders for base in segment_bases(disk, each)]
-    check_kinds(disk, folders=(), files=paths)  # Of what is to be cut, too.
+    check_kinds(disk, folders=(), files=paths)  # The files to be cut must be regular files, too.
     disk = as_if_cut(disk, layout, do=REMOVE_THEN)
     size = settings.data_file_bytes
     bases = log_files(disk, layout.commit_log, size, key=DATA_KEY)
@@ -130,7 +131,7 @@ def _per_entry(
     settings: LedgerSettings,
     files: ExitStack,
 ) -> tuple[PerIndexFiles, PerIndexFiles]:
-    """Index and checksums, as `look` finds them; closed with `files`.
+    """Return index and checksums as `look` finds them; `files` closes them.
 
     The files of checksums may show that the index files have the configured size: they are cut one
     after the other, and a crash leaves a last file of one of them short.
@@ -185,7 +186,7 @@ class _Judging:
         vote = read_term(self._disk, path, unsynced=unsynced)
         if vote is None and found.end_index < 0 and self._had_vote and not unsynced:
             raise LostVote(path, NOTHING_LEFT, NOTHING_LEFT_DO)
-        # Without a mark entries are those that a whole group begins anew with.
+        # Without a mark, the entries may be a backup's on which a whole group begins anew.
         if vote is None and found.end_index >= 0 and self._was is not None:
             raise LostVote(path, NO_VOTE, NO_VOTE_DO)
         if self._needs_vote and vote is not None and vote.term < found.end_term:
@@ -201,7 +202,7 @@ class _Judging:
     def _index_base(
         self, found: ScanResult, begin: int, agrees: bool
     ) -> Generator[None, None, tuple[int | None, bool]]:
-        """Where the index is missing or disagrees; see `AcceptedStore`."""
+        """Return `index_base` and `index_begins` of `AcceptedStore`."""
         index = self._index
         if found.end_index < 0:
             return None, True
@@ -217,16 +218,16 @@ class _Judging:
         return base, False
 
     def _need_whole(self, base: int, found: ScanResult) -> Generator[None, None, None]:
-        """The files before those that were scanned lead to them.
+        """Check that the files before the scanned ones are whole and lead to them.
 
-        Looked at before the index goes: the index may be what is right.
+        This comes before the index is removed, because the index may be right and the files wrong.
 
-        Raises: CorruptLog: damage in them.
+        Raises: CorruptLog: one of these files is damaged.
         """
         seen = yield from recovery.find_end(
             self._disk, self._log, start_base=base, mark_bytes=None, sums=self._sums
         )
-        # Behind the end lies what is yet to be cut.
+        # What lies behind the found end is going to be cut.
         if seen.end_bytes < found.end_bytes:
             end = seen.end_bytes
             raise CorruptLog(
@@ -243,7 +244,7 @@ class _Judging:
 
 @attrs.define
 class _IndexCompare:
-    """Compares index records with entries as a scan sees them."""
+    """Compares index records with the entries that a scan reads."""
 
     _index: PerIndexFiles
     agrees: bool = True
@@ -261,18 +262,19 @@ _LOGGER = logging.getLogger("triolog.storage")
 
 @attrs.frozen(kw_only=True)
 class OpenedLedger:
-    """A store that is ready.
+    """A store that was opened and can be written.
 
     Attributes:
-        log, index, sums: the files, synced and with their ends set.
-        mark: the mark, with the log's end, and that the store is open.
+        log, index, sums: the store's files, synced and with their ends set.
+        mark: the mark, which has the log's end and says that the store is in use.
         vote: the vote that was saved last.
-        begin_index: the first entry's index; -1 without any.
+        begin_index: the index of the first entry; -1 if the log is empty.
         found: the result of the scan.
-        committed_index: the checkpoint's, not above the end; -1 if it is unknown.
-        kept_bytes: how many bytes were cut and are in `cut/` now.
+        committed_index: the checkpoint's committed index, not above the end; -1 if it is unknown.
+        kept_bytes: how many bytes were cut and are now in `cut/`.
         was_clean: whether the last stop was an ordered one.
-        index_made: the file from whose entries on the index was made again; None: it was whole.
+        index_made: the offset of the data file from whose entries on the index was made again;
+            None: it was whole.
     """
 
     log: CommitLog
@@ -288,7 +290,7 @@ class OpenedLedger:
     index_made: int | None
 
     def events(self) -> tuple[object, ...]:
-        """The events about the opening."""
+        """Return the events about the opening."""
         end = self.log.written_bytes
         finished = events.RecoveryFinished(
             was_clean=self.was_clean,
@@ -311,32 +313,33 @@ def open_files(
     needs_vote: bool = False,
     lacks: Callable[[], None] | None = None,
 ) -> Generator[None, None, OpenedLedger]:
-    """Open or create the store. Yields at least every 4 MiB of work.
+    """Open a store, or create it. Yields at least every 4 MiB of work.
 
     Args:
-        had_vote: term and vote were once on the disk: a store without them is not a new one.
-        needs_vote: one from before the last entry's term is refused.
-        lacks: called where the log ends below what was committed, or its mark is gone, before
-            anything is changed that could make it look whole; raises OSError.
+        had_vote: whether term and vote were once on the disk: a store without them is not new then.
+        needs_vote: whether a vote from before the last entry's term is refused.
+        lacks: called if the log ends below what was committed, or its mark is missing, before any
+            change that could make the log look whole; may raise OSError.
 
-    Raises: ConfigError: the files have another size than configured. CorruptLog: damage below the
-        synced mark, a missing file. LostVote: a term file that cannot be read, is lost, or is
-        older than the log. Nothing was changed then. OSError.
+    Raises: ConfigError: the files have another size than configured. CorruptLog: there is damage
+        below the synced mark, or a file is missing. LostVote: the file of term and vote cannot be
+        read, is lost, or is older than the log. Nothing was changed in these cases. OSError.
     """
     try:
         judged = yield from judge(disk, layout, settings, had_vote=had_vote, needs_vote=needs_vote)
         found = judged.found
         said = read_checkpoint(disk, layout.checkpoint).committed_index
         is_short = said > found.end_index and not recovery.is_surely_whole(found, judged.was)
-        # The checkpoint is seconds old: without the mark entries that it lacks may be gone as well.
+        # The checkpoint may be seconds old: without a mark, newer committed entries may be lost
+        # too.
         is_doubtful = had_vote and judged.was is None and not settings.cut_stays
         if (is_short or is_doubtful) and lacks is not None:
             lacks()
         return (yield from _open(disk, layout, settings, judged))
     except LostVote:
-        raise  # It says itself what is to be done.
+        raise  # its message already says what to do
     except CorruptLog as error:
-        raise CorruptLog(f"{error} {GUIDE}") from None  # or it would be reported twice
+        raise CorruptLog(f"{error} {GUIDE}") from None  # chaining it would report it twice
 
 
 def _open(
@@ -360,7 +363,7 @@ def _open(
 
 @attrs.define
 class _Opening:
-    """One opening; see the module's text."""
+    """One opening of an accepted store; the module's text gives the order."""
 
     _disk: Disk
     _layout: LedgerLayout
@@ -375,16 +378,17 @@ class _Opening:
         disk, log, was = self._disk, self._log, self._judged.was
         found, vote, begin = self._judged.found, self._judged.vote, self._judged.begin_index
         if vote is not None:
-            settle_term(disk, self._layout.term, vote)  # What is believed is on the disk first.
+            settle_term(disk, self._layout.term, vote)  # a vote that counts is on the disk first
         elif not self._settings.vote_unsynced:
-            # Who votes for nobody in its first term, and follows, has a log all the same.
+            # A member that voted for nobody in its first term, but followed, has a log and no vote.
             write_term(disk, self._layout.term, TermVote(max(found.end_term, 0)))
-        if was is None:  # A mark, even that of a cut, would say that the checksums are ours.
+        if was is None:  # From now on any mark, even a cut's, says that the checksums are ours.
             self._sums.restart_at(max(found.first_index, 0))
         is_clean = was is not None and was.is_clean and was.end_bytes == found.end_bytes
         lower = partial(self._mark.lower, found.end_bytes)
         kept = yield from truncation.cut_behind(disk, self._layout, log, found.end_bytes, lower)
-        is_clean = is_clean and not kept  # Behind a clean mark another program has written.
+        # Bytes behind the mark of an ordered stop are another program's.
+        is_clean = is_clean and not kept
         if found.end_index < 0:
             self._empty()
         else:
@@ -401,7 +405,7 @@ class _Opening:
         for files in (self._index, self._sums):
             yield from sync_found(disk, files.log, files.log.min_bytes)
         is_whole = recovery.is_surely_whole(found, was)
-        committed = self._committed(begin, found, is_whole)  # before a mark that covers it
+        committed = self._committed(begin, found, is_whole)  # before a mark that covers the entries
         end = log.written_bytes
         self._mark.write(MarkValues(end, end, begin_bytes=log.min_bytes))
         self._mark.sync()
@@ -427,7 +431,9 @@ class _Opening:
         self._sums.restart_at(0)
 
     def _mend_index(self, is_clean: bool) -> Generator[None, None, None]:
-        """Make index records again where they are missing or disagree; cut what is behind them."""
+        """Make index records again where they are missing or disagree, and cut those behind the
+        log's end.
+        """
         index, judged, found = self._index, self._judged, self._judged.found
         end, base = found.end_index + 1, judged.index_base
         if end == 0:
@@ -441,7 +447,8 @@ class _Opening:
         if judged.index_begins:
             index.cut(found.first_index)
         else:
-            self._mark.derive_again()  # Or what a crash leaves of the new files would be believed.
+            # Otherwise the next start would trust what a crash leaves of the new files.
+            self._mark.derive_again()
             index.restart_at(judged.begin_index)
 
         def write(data: bytes, heads: list[EntryHead]) -> None:
@@ -452,7 +459,9 @@ class _Opening:
         assert index.next_index == end
 
     def _mend_sums(self, found: ScanResult, is_clean: bool) -> Generator[None, None, None]:
-        """Make missing checksums from the scanned entries; those that disagree were cut before."""
+        """Make missing checksums of the scanned entries; entries whose checksums disagree were cut
+        before.
+        """
         sums, end = self._sums, found.end_index + 1
         if end == 0:
             return
@@ -475,7 +484,7 @@ class _Opening:
         assert sums.next_index == end
 
     def _scan_again(self, base: int, on_heads: OnHeads) -> Generator[None, None, ScanResult]:
-        """Scan the good entries again, after which there are zeros."""
+        """Scan the good entries again from the file at `base` on; zeros follow them by now."""
         return (
             yield from recovery.find_end(
                 self._disk,
@@ -488,9 +497,11 @@ class _Opening:
         )
 
     def _committed(self, begin: int, found: ScanResult, is_whole: bool) -> int:
-        """Upstream's rule: not above the end, and ignored below the first entry.
+        """Return the committed index of the checkpoint, and write it again if it is corrected.
 
-        What is not believed now must not be believed later, when the log has grown again.
+        As upstream: an index above the log's end counts as the end, one below the first entry is
+        ignored. The file is written because what is ignored now must not count later, when the log
+        has grown again.
         """
         path, end = self._layout.checkpoint, found.end_index
         said = read_checkpoint(self._disk, path)

@@ -1,11 +1,12 @@
-"""Files of one record of fixed size per entry: at `index * record_bytes` of a run of files.
+"""Files with one record of fixed size for each entry, at `index * record_bytes` of a row of files.
 
-Upstream: openmessaging/dledger, store/file/DLedgerMmapFileStore.java, indexFileList (0.3.1.2).
-Everything here derives from the entries and is made again where it is missing or disagrees; so it
-is synced once a second, and what a crash leaves of it is believed only below a mark.
+Upstream: openmessaging/dledger, store/file/DLedgerMmapFileStore.java, indexFileList (0.3.1.2). The
+records derive from the entries and are made again where they are missing or disagree; so they are
+synced once a second, and after a crash they are trusted only below the synced mark.
 
-One of them is the checksum of each entry: DLedger's format has none, and is not to be changed.
-Upstream has none; the fields `bodyCrc` and `chainCrc` of an entry are 0 in every version.
+One kind of record is the checksum of an entry, for DLedger's format has none and must not be
+changed. Upstream has no such file; the fields `bodyCrc` and `chainCrc` of an entry are 0 in every
+version.
 
 Record of an entry, at `index * SUM_BYTES` of the files in `sums/`:
 
@@ -15,9 +16,9 @@ Record of an entry, at `index * SUM_BYTES` of the files in `sums/`:
 | 4      | 4     | uint | check | crc xor CHECK_MASK, so that neither zeros nor half of one |
 |        |       |      |       | whose write broke off say anything                        |
 
-Size: SUM_BYTES = 8. Like the index it is synced once a second; a record is there, or is zeros, or
-begins with a part of itself. An entry without a whole one (another program appended it, or the
-record's page was lost) is believed as far as its head goes.
+Size: SUM_BYTES = 8. After a crash a record is whole, or zeros, or its beginning followed by zeros.
+Of an entry without a whole record (another program appended it, or the record's page was lost) only
+the head can be checked.
 """
 
 from __future__ import annotations
@@ -40,16 +41,16 @@ from wire.dledger.entry import INDEX_BYTES
 from wire.dledger.scan import EntryHead
 
 LOOKED_BYTES = 64 << 20
-"""So much of its end is looked at for gaps: with a large log, all of it may take minutes."""
+"""So much of the end is checked for gaps; checking all of a large log may take minutes."""
 
 
 @attrs.define
 class PerIndexFiles:
-    """The files of one kind of record. One owner writes.
+    """The files of one kind of record, with one owner, which writes them.
 
     Attributes:
-        log: where the records lie; its end is behind the last one.
-        record_bytes: of each; a file holds whole ones only.
+        log: the files as one log; its end is the end of the last record.
+        record_bytes: the size of a record; a file holds only whole records.
     """
 
     log: CommitLog
@@ -68,13 +69,14 @@ class PerIndexFiles:
         key: str,
         is_sure: bool,
     ) -> PerIndexFiles:
-        """Open the files; those with a hole or of odd sizes are deleted: they will be made again.
+        """Open the files. If one is missing between others or has a wrong size, all are deleted, to
+        be made again.
 
         Args:
-            key: as of `CommitLog.load`.
-            is_sure: other files of the store show that this is their size.
+            key: the setting of their size, for messages; as of `CommitLog.load`.
+            is_sure: whether other files of the store show that `file_bytes` is the right size.
 
-        Raises: ConfigError: all have one size, and it is another. OSError.
+        Raises: ConfigError: all files have one size, and it is not `file_bytes`. OSError.
         """
         assert file_bytes % record_bytes == 0
         if is_sure or not _have_another_size(disk, folder, file_bytes, record_bytes):
@@ -82,7 +84,7 @@ class PerIndexFiles:
         try:
             log = CommitLog.load(disk, folder, file_bytes, least_bytes=record_bytes, key=key)
         except CorruptLog:
-            for base in segment_bases(disk, folder):  # what else lies there is somebody else's
+            for base in segment_bases(disk, folder):  # whatever else lies in the folder is not ours
                 disk.unlink(segment_path(folder, base))
             disk.sync_dir(folder)
             log = CommitLog.load(disk, folder, file_bytes, least_bytes=record_bytes, key=key)
@@ -100,8 +102,10 @@ class PerIndexFiles:
         key: str,
         is_sure: bool,
     ) -> PerIndexFiles:
-        """What `load` would leave, to read from alone: of a last file that is too short the rest
-        cannot be read yet. Args, Raises: as `load`.
+        """Return what `load` would open, only to be read; it changes nothing.
+
+        The missing part of a last file that is too short cannot be read yet. Args, Raises: as of
+        `load`.
         """
         fills = is_sure or not _have_another_size(disk, folder, file_bytes, record_bytes)
         try:
@@ -114,30 +118,30 @@ class PerIndexFiles:
     def look(
         cls, disk: Disk, folder: str, file_bytes: int, record_bytes: int, bases: list[int]
     ) -> PerIndexFiles:
-        """The files that begin at `bases` as they lie there, to read from alone."""
+        """Return the files that begin at `bases` as they are, only to be read."""
         log = CommitLog.look(disk, folder, file_bytes, bases)
         reader = LogReader(disk, folder, file_bytes)
         return cls(log=log, record_bytes=record_bytes, disk=disk, reader=reader)
 
     @property
     def next_index(self) -> int:
-        """The index after the last record; after `load`, where the files end."""
+        """The index after the last record; after `load`, the index at which the files end."""
         return self.log.written_bytes // self.record_bytes
 
     def covers(self, index: int) -> bool:
-        """Whether a file for this record is there."""
+        """Whether a file with the record of `index` exists."""
         return self.log.min_bytes <= index * self.record_bytes < self.log.written_bytes
 
     def reserve(self, records: bytes) -> None:
-        """Have room for these. Raises: as `CommitLog.reserve`."""
+        """Allocate room for these records. Raises: as `CommitLog.reserve`."""
         self.log.reserve(self.log.written_bytes + len(records))
 
     def append(self, records: bytes) -> None:
-        """Raises: as `CommitLog.append`."""
+        """Append these records after the last one. Raises: as `CommitLog.append`."""
         self.log.append(records)
 
     def read(self, index: int, count: int) -> bytes:
-        """The records of so many entries from `index` on; fewer where the files end."""
+        """Return the records of `count` entries from `index` on; fewer where the files end."""
         at, left = index * self.record_bytes, count * self.record_bytes
         limit = self.log.written_bytes
         parts = []
@@ -151,15 +155,15 @@ class PerIndexFiles:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def set_next(self, index: int) -> None:
-        """Set where the records end; all after them is zeros."""
+        """Set where the records end: before `index`. Everything after that has to be zeros."""
         self.log.set_end(index * self.record_bytes)
 
     def cut(self, index: int) -> None:
-        """Make all from `index` on zeros, and sync that.
+        """Overwrite the records from `index` on with zeros, and sync that.
 
         Args:
-            index: one of those that have a record, or the next; or one below all of them, so that
-                none remains.
+            index: one that has a record, or the next one; or one below all records, so that none
+                remains.
 
         Raises: OSError.
         """
@@ -173,7 +177,7 @@ class PerIndexFiles:
         self.log.set_end(end)
 
     def restart_at(self, index: int) -> None:
-        """Delete all; the next record is that of `index`. Raises: OSError."""
+        """Delete all files; the next record is that of `index`. Raises: OSError."""
         self._reader.close()
         self.log.restart_at(index * self.record_bytes)
 
@@ -184,8 +188,11 @@ class PerIndexFiles:
         self._reader.drop_below(self.log.min_bytes)
 
     def has_gap(self, index: int, end_index: int) -> Generator[None, None, bool]:
-        """Whether one of these records is zeros, of the last LOOKED_BYTES of them: a file was cut
-        short, or a page of it lost. No record has so many zeros in a row. Yields every 4 MiB.
+        """Whether one of the records from `index` up to `end_index`, exclusive, is missing or all
+        zeros.
+
+        A file was cut short then, or a page of it was lost; no good record is all zeros. Only the
+        last LOOKED_BYTES are read. Yields every 4 MiB.
         """
         zeros = bytes(self.record_bytes)
         at = max(index, end_index - LOOKED_BYTES // self.record_bytes)
@@ -199,7 +206,9 @@ class PerIndexFiles:
         return False
 
     def used_behind(self, index: int) -> Generator[None, None, bool]:
-        """Whether there is anything but zeros from `index` on. Yields every 4 MiB."""
+        """Whether there are bytes other than zeros from the record of `index` on. Yields every 4
+        MiB.
+        """
         return (
             yield from truncation.has_bytes_behind(self._disk, self.log, index * self.record_bytes)
         )
@@ -210,12 +219,12 @@ class PerIndexFiles:
 
 
 def has_file_of(disk: Disk, folder: str, file_bytes: int) -> bool:
-    """Whether one of the files is of that size."""
+    """Whether one of the files in the folder has `file_bytes` bytes."""
     return file_bytes in _sizes(disk, folder)
 
 
 def _have_another_size(disk: Disk, folder: str, file_bytes: int, record_bytes: int) -> bool:
-    """Whether all have one size that is not this one, and that files may have."""
+    """Whether all files have the same size, which is possible but is not `file_bytes`."""
     sizes = _sizes(disk, folder)
     alike = len(set(sizes)) == 1
     return alike and sizes[0] != file_bytes and sizes[0] % record_bytes == 0
@@ -227,9 +236,10 @@ def _sizes(disk: Disk, folder: str) -> list[int]:
 
 
 def _extend_last(disk: Disk, folder: str, file_bytes: int, record_bytes: int) -> None:
-    """A crash in the middle of a cut has left the last file short: what is missing is zeros.
+    """Fill a last file that is too short with zeros, and sync it; a crash during a cut leaves one.
 
-    So is a record of which a part is missing: `has_gap` knows no other sign of it.
+    A record of which only a part is there becomes zeros too, because only zeros tell `has_gap` that
+    a record is missing.
     """
     bases = segment_bases(disk, folder)
     check_kinds(disk, folders=(), files=(segment_path(folder, base) for base in bases))
@@ -248,32 +258,36 @@ SUM_RECORD = struct.Struct(">II")
 
 
 def sums_file_bytes(index_file_bytes: int) -> int:
-    """A file of sums holds as many records as one of the index."""
+    """Return the size of a file of checksums: it has as many records as a file of the index."""
     return index_file_bytes // INDEX_BYTES * SUM_BYTES
 
 
 def sums_of(data: bytes, heads: Sequence[EntryHead]) -> bytes:
-    """The records of the entries that these heads found in `data`."""
+    """Return the checksum records of the entries whose heads were found in `data`."""
     return sums_at(data, [(head.at, head.at + head.size) for head in heads])
 
 
 def sums_at(data: bytes, spans: Sequence[tuple[int, int]]) -> bytes:
-    """The checksum records of the entries at these positions in `data`."""
+    """Return the checksum records of the entries at these positions in `data`.
+
+    Args:
+        spans: the first byte of each entry, and the byte after its last.
+    """
     view = memoryview(data)
     crcs = [crc32(view[start:end]) for start, end in spans]
     return b"".join([SUM_RECORD.pack(crc, crc ^ CHECK_MASK) for crc in crcs])
 
 
 def all_known(records: bytes) -> bool:
-    """Whether each of these records is whole."""
+    """Whether each of these checksum records is whole."""
     return all(check == crc ^ CHECK_MASK for crc, check in SUM_RECORD.iter_unpack(records))
 
 
 def contradicted(known: bytes, wanted: bytes) -> list[int]:
-    """The numbers of the records in `wanted` that differ from the known ones.
+    """Return the numbers, from 0, of the records in `wanted` that differ from whole known ones.
 
     Args:
-        known: as many records, or fewer.
+        known: the records that were written; as many, or fewer.
     """
     if known == wanted:
         return []
@@ -287,7 +301,9 @@ def contradicted(known: bytes, wanted: bytes) -> list[int]:
 
 
 def stored_sums(files: PerIndexFiles, index: int, count: int) -> bytes:
-    """The records of `count` entries from `index` on, from the files; zeros if they have none."""
+    """Return the records of `count` entries from `index` on; zeros for those that the files
+    lack.
+    """
     below = min(max(-(-files.log.min_bytes // SUM_BYTES) - index, 0), count)
     found = files.read(index + below, count - below) if count > below else b""
     return (bytes(below * SUM_BYTES) + found).ljust(count * SUM_BYTES, b"\0")

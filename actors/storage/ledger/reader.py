@@ -1,8 +1,10 @@
-"""Reads entries beside their writer, by own handles and with positions from the index.
+"""Reads entries while their writer writes, with file handles of its own and positions from the
+index.
 
-Upstream: openmessaging/dledger, DLedgerMmapFileStore.java, get (0.3.1.2), one entry at a time.
+Upstream: openmessaging/dledger, DLedgerMmapFileStore.java, get (0.3.1.2), which reads one entry at
+a time.
 
-Differs: an entry that its checksum contradicts is not given to anybody (`per_index`).
+Differs: an entry that its checksum contradicts is not returned (`per_index`).
 
 A reader may hold files that a truncation has removed: its owner calls `forget` when it learns of a
 truncation, and asks only for what the store has published.
@@ -41,7 +43,8 @@ from wire.dledger.entry import (
 )
 
 RECORDS_READ = 1024
-"""Index records looked at for one read: so many entries at most are in it."""
+"""How many index records are read for one read of entries, and so how many entries it returns at
+most."""
 HEAD_FIELDS: Final = ("magic", "size", "index", "term", "position")
 INDEX_DO: Final = (
     "(stopped, remove the member's folder `index`: a start makes it again from `data`)"
@@ -50,7 +53,7 @@ INDEX_DO: Final = (
 
 @attrs.define
 class LedgerReader:
-    """One reader's view of a store. Not shared between owners."""
+    """One reader of a store, with one owner."""
 
     _data: LogReader
     _index: LogReader
@@ -58,7 +61,7 @@ class LedgerReader:
 
     @classmethod
     def of(cls, disk: Disk, layout: LedgerLayout, settings: LedgerSettings) -> LedgerReader:
-        """A reader of the store in this layout."""
+        """Make a reader of the store in this layout."""
         return cls(
             LogReader(disk, layout.commit_log, settings.data_file_bytes),
             LogReader(disk, layout.index, settings.index_file_bytes),
@@ -66,25 +69,25 @@ class LedgerReader:
         )
 
     def record(self, index: int) -> IndexRecord:
-        """The index record of an entry that is there. Raises: as `read`."""
+        """Return the index record of an entry that the log has. Raises: as `read`."""
         return self._records(index, 1)[0]
 
     def pos_of(self, index: int) -> int:
-        """The position of an entry that the store has. Raises: OSError; CorruptLog."""
+        """Return the position of an entry that the log has. Raises: OSError; CorruptLog."""
         try:
             return self.record(index).pos
         except FileGone as gone:
             raise CorruptLog(str(gone)) from None
 
     def read(self, index: int, end_index: int, bytes_max: int) -> bytes:
-        """Entries `index` to at most `end_index`, from one file; at least one of them.
+        """Return the entries from `index` on that lie in one file, up to `end_index`.
 
         Args:
-            end_index: of the last entry that may be read; it is there.
-            bytes_max: how many bytes more than one entry may make.
+            end_index: the index of the last entry that may be read; the log must have it.
+            bytes_max: how many bytes to return at most; one entry is returned even if it is larger.
 
-        Raises: FileGone: a file that was deleted, or lost. CorruptLog: which file is damaged, and
-            what is to be done. StorageError: two reads differed. OSError.
+        Raises: FileGone: a file was deleted, or is lost. CorruptLog: a file is damaged; the message
+            says which, and what to do. StorageError: two reads gave different bytes. OSError.
         """
         assert 0 <= index <= end_index
         count = min(end_index + 1 - index, RECORDS_READ, 1 + bytes_max // ENTRY_HEAD_BYTES)
@@ -106,7 +109,7 @@ class LedgerReader:
         return data
 
     def _records(self, index: int, count: int) -> list[IndexRecord]:
-        """The index records from `index` on, as many of `count` as lie in one file."""
+        """Return the index records from `index` on, as many of `count` as lie in one file."""
         at = index * INDEX_BYTES
         try:
             data = self._index.read(at, count * INDEX_BYTES, at + count * INDEX_BYTES)
@@ -121,7 +124,9 @@ class LedgerReader:
         return records
 
     def _is_whole(self, data: bytes, records: list[IndexRecord]) -> bool:
-        """The first entry says of itself what the index does, and no checksum contradicts any."""
+        """Whether the first entry has the head that its record says, and no checksum contradicts
+        any.
+        """
         first, last = records[0], records[-1]
         if len(data) != last.pos + last.size - first.pos or _head(data) != _head_of(first):
             return False
@@ -129,13 +134,13 @@ class LedgerReader:
         try:
             known = self._sums.read(at, size, at + size)
         except OffsetGone:
-            return True  # What is not known agrees.
+            return True  # without a known checksum nothing contradicts
         ends = [record.pos - first.pos for record in records[1:]] + [len(data)]
         wanted = sums_at(data, list(zip([0, *ends], ends, strict=False)))
         return not contradicted(known[: len(known) // SUM_BYTES * SUM_BYTES], wanted)
 
     def known_sum(self, index: int) -> int | None:
-        """The CRC-32 that was written down of an entry; None: there is no whole record of one.
+        """Return the CRC-32 that was written for an entry; None: there is no whole record of it.
 
         Raises: OSError.
         """
@@ -151,10 +156,12 @@ class LedgerReader:
     # ---- what is damaged ----
 
     def _refuse(self, records: list[IndexRecord]) -> NoReturn:
-        """Name the file that is damaged, and where: the first record that does not follow the one
-        before it, else the first entry that is not what its record says.
+        """Find which file is damaged, and where, and raise the error that says so.
 
-        Raises: FileGone; CorruptLog; StorageError: what was read last is right.
+        That is the first index record that does not follow the one before it, or else the first
+        entry that is not what its record says.
+
+        Raises: FileGone; CorruptLog; StorageError: a second read finds nothing wrong.
         """
         index = records[0].index
         before = self._records(index - 1, 1)[0] if index and self._has(index - 1) else None
@@ -166,14 +173,16 @@ class LedgerReader:
         raise StorageError(f"{_place(self._data, records[0].pos)}: two reads gave different bytes")
 
     def _has(self, index: int) -> bool:
-        """Whether an index record was ever written there, in a file that is still there."""
+        """Whether a file that still exists has an index record of this entry."""
         try:
             return _is_of(self._records(index, 1)[0], index)
         except (FileGone, CorruptLog):
             return False
 
     def _follows(self, record: IndexRecord, before: IndexRecord | None) -> bool:
-        """Whether a record's entry is right after the one before it, or begins the next file."""
+        """Whether a record's entry begins where the one before it ends, or at the start of a later
+        file.
+        """
         if before is None:
             return True
         end, pos = before.pos + before.size, record.pos
@@ -195,7 +204,7 @@ class LedgerReader:
             said = zip(HEAD_FIELDS, _head(data), wanted, strict=True)
             found = ", ".join(f"{name} {has} for {want}" for name, has, want in said if has != want)
         else:
-            found = "it is not what was written: its checksum is another"
+            found = "other bytes than were written: the checksums differ"
         raise CorruptLog(f"{where}: expected entry {record.index}, found {found} {GUIDE}")
 
     def _bad_record(self, index: int, record: IndexRecord) -> CorruptLog:
@@ -205,20 +214,20 @@ class LedgerReader:
         )
 
     def drop_below(self, pos_bytes: int, index: int) -> None:
-        """Release the files that hold nothing from there on."""
+        """Close the files that hold nothing from this position and index on."""
         self._data.drop_below(pos_bytes)
         self._index.drop_below(index * INDEX_BYTES)
         self._sums.drop_below(index * SUM_BYTES)
 
     def forget(self) -> None:
-        """Release all files: what was under their names may be another one now."""
+        """Close all files, because others may have their names now."""
         self._data.close()
         self._index.close()
         self._sums.close()
 
 
 def _is_of(record: IndexRecord, index: int) -> bool:
-    """Whether this can be the record of that entry."""
+    """Whether `record` can be the index record of entry `index`."""
     fits = ENTRY_HEAD_BYTES <= record.size <= ENTRY_BYTES_MAX
     return record.index == index and fits and record.pos >= 0 and record.term >= 0
 
@@ -228,13 +237,13 @@ def _head_of(record: IndexRecord) -> tuple[int, ...]:
 
 
 def _head(data: bytes) -> tuple[int, ...]:
-    """The fields of an entry's head, see HEAD_FIELDS."""
+    """Return the fields of an entry's head that HEAD_FIELDS names."""
     spans = ((0, 4), (4, 8), (8, 16), (16, 24), (24, 32))
     return tuple(int.from_bytes(data[start:end], "big") for start, end in spans)
 
 
 def _place(log: LogReader, offset: int) -> str:
-    """A position in a file, for people."""
+    """Describe an offset for people: path, byte in the file, offset."""
     at = offset % log.segment_bytes
     return f"{segment_path(log.folder, offset - at)}: byte {at} (offset {offset})"
 
@@ -245,7 +254,7 @@ def _missing(log: LogReader, offset: int, index: int, do: str) -> str:
 
 
 def last_index(data: bytes) -> int:
-    """The index of the last of whole entries that lie one after the other."""
+    """Return the index of the last entry in `data`, which holds only whole entries."""
     at = last = 0
     while at < len(data):
         entry_bytes, last = ENTRY_POSITION.unpack_from(data, at)

@@ -1,11 +1,12 @@
-"""The entries that a leader has appended last, as they are sent: made once for all dispatchers.
+"""The entries that a leader appended last, in the form in which they are sent, made once for all
+dispatchers.
 
 Upstream: none; each of its dispatchers reads and encodes each entry (DLedgerEntryPusher.java).
 
-Like a log's published range it is read without a message. The store adds what it has written, and
-forgets all with each session, so that all entries here were appended in the present session. A
-dispatcher asks only for entries that the store has reported; those that are not here any more it
-reads from the log.
+Like a log's published range it is read without a message. The store adds the entries that it has
+written, and drops them all when a session begins, so all entries here were appended in the present
+session. A dispatcher asks only for entries that the store has reported; it reads those that are no
+longer here from the log.
 """
 
 from __future__ import annotations
@@ -22,30 +23,33 @@ from wire.dledger.entry import ENTRY_HEAD_BYTES, MAGIC_NORMAL, Entry
 from wire.dledger.push_rpc import encode_batch
 
 RECENT_BYTES_MAX: Final = 4 << 20
-"""Kept, at the least what was appended last: a dispatcher sends it at once, or is far behind."""
+"""How many bytes of the latest entries are kept at least: a dispatcher sends them at once, or is
+far behind."""
 RECENT_ENTRIES_MAX: Final = 16_384
 ENCODED_MAX: Final = 4
-"""Stretches kept as JSON: dispatchers that keep up ask for the same one right after each other."""
+"""How many stretches are kept as JSON: dispatchers that keep up ask for the same one right after
+each other."""
 HELD_BYTES_MAX: Final = 2 * RECENT_BYTES_MAX + ENCODED_MAX * (512 << 10)
-"""Entries are dropped at twice what is kept; a stretch is 256 KiB, as JSON at most twice that."""
+"""What these entries may take in memory: they are dropped at twice what is kept, and a stretch is
+256 KiB, as JSON at most twice that."""
 
 
 @attrs.define(eq=False)
 class RecentEntries:
-    """The recent entries of one group on one member. The store alone writes it."""
+    """The recent entries of one group on one member; only the store adds and drops them."""
 
-    _entries: list[Entry] = attrs.field(factory=list, init=False)  # without a gap
+    _entries: list[Entry] = attrs.field(factory=list, init=False)  # consecutive indexes
     _encoded: dict[tuple[int, int], tuple[tuple[Entry, ...], Raw]] = attrs.field(
         factory=dict, init=False
     )
 
     def forget(self) -> None:
-        """A session begins: it may write other entries in the same positions."""
+        """Drop all entries: the session that begins may write others at the same indexes."""
         self._entries.clear()
         self._encoded.clear()
 
     def add(self, added: Batch, bodies: Sequence[bytes]) -> None:
-        """Add entries that were written after all that were added before."""
+        """Add the entries that were just written. They follow the last ones that were added."""
         entries, term = self._entries, added.term
         # RecentWithoutGap
         assert not entries or entries[-1].index + 1 == added.first_index
@@ -67,19 +71,21 @@ class RecentEntries:
             self._drop_older()
 
     def _drop_older(self) -> None:
-        """Down to the bounds, so that it is done once for many additions."""
+        """Drop the oldest entries down to the bounds. One call makes room for many additions."""
         entries = self._entries
         limit = _end_of(entries[-1]) - RECENT_BYTES_MAX
         behind = bisect_right(entries, limit, key=_pos_of)
         del entries[: min(max(behind, len(entries) - RECENT_ENTRIES_MAX), len(entries) - 1)]
 
     def end_of(self, index: int) -> int | None:
-        """Where that entry ends in the log, in bytes; None if it is not here."""
+        """Return the offset of the end of this entry in the log; None if the entry is not here."""
         held = self._entries
         return _end_of(held[index - held[0].index]) if self._has(index) else None
 
     def stretch(self, index: int, bytes_max: int) -> list[Entry]:
-        """Entries from that one on, one or more, in about so many bytes; none: it is not here."""
+        """Return entries from this one on, at least one, of about `bytes_max` bytes; [] if it is
+        not here.
+        """
         held = self._entries
         if not self._has(index):
             return []
@@ -92,12 +98,14 @@ class RecentEntries:
         return len(held) > 0 and held[0].index <= index <= held[-1].index
 
     def _holds(self, entry: Entry) -> bool:
-        """Whether this very entry is here, and not another one of its index."""
+        """Whether this very object is here, and not another entry with its index."""
         held = self._entries
         return self._has(entry.index) and held[entry.index - held[0].index] is entry
 
     def batch(self, entries: tuple[Entry, ...]) -> tuple[tuple[Entry, ...], Raw | None]:
-        """These entries with their JSON, if they are here: the same objects for each caller."""
+        """Return these entries and their JSON, the same objects for each caller; None if they are
+        not here.
+        """
         first, last = entries[0], entries[-1]
         known = self._encoded.get((first.index, last.index))
         if known is not None and known[0][0] is first:

@@ -1,21 +1,21 @@
-"""Finds the end of a DLedger log at a start, and judges what may be cut.
+"""Finds the end of a DLedger log at a start, and decides what may be cut.
 
 Upstream: openmessaging/dledger, store/file/DLedgerMmapFileStore.java, recover (0.3.1.2);
 dledger.md 3.5.
 
 Differs:
-- The synced mark, if there is one: the scan begins in the file that holds it, and damage below it
-  refuses the start and says where. Without one upstream's rule holds: the third file from the end,
-  and back to one that begins with an entry.
-- What the mark says the log began with is there.
-- What the checkpoint says was committed, and had been synced here, is not cut either.
+- If there is a synced mark, the scan begins in the file that holds it, and damage below it refuses
+  the start and says where. Without one upstream's rule holds: the scan begins in the third file
+  from the end, or before it in one that begins with an entry.
+- The file with which the log began, by the mark, has to exist.
+- Entries that were committed by the checkpoint, and synced here, are not cut either.
 - An entry that its checksum (`per_index`) contradicts ends the log; so does one above the mark of
-  which no checksum is known and a piece may never have come. Upstream keeps both.
-- A BLANK that is the last thing is cut: the next entry may fit there, and its leader has put it
+  which no checksum is known and a part may never have been written. Upstream keeps both.
+- A BLANK at the end of the log is cut: the next entry may fit there, and its leader may have it
   there.
 - The log of a re-based follower begins with a BLANK that is shorter than its file.
 
-A start ends the log where a file does not go on; the tools read files with `read_file` as well.
+The tools read files with `read_file` as well.
 """
 
 from __future__ import annotations
@@ -53,10 +53,11 @@ from wire.dledger.scan import EntryHead, index_record, scan
 from wire.files.scanned import Scanned, Stop
 
 READ_BYTES = 4 << 20
-"""A piece has so many bytes at most, or those of one entry if that is longer."""
+"""How many bytes a piece has at most; one larger entry makes a larger piece."""
 Judge: TypeAlias = Callable[[bytes, int, list[EntryHead]], tuple[int, str] | None]
-"""Given bytes, the log's offset of the first one, and the entries in them: the number of the first
-that is not what was written, and why; None: all are, as far as one knows."""
+"""Called with bytes, the log's offset of the first one, and the heads of the entries in them.
+Returns the number, from 0, of the first entry that is not what was written, and why; None if none
+is known to differ."""
 
 
 @attrs.frozen
@@ -64,9 +65,9 @@ class Piece:
     """The bytes of one read.
 
     Attributes:
-        offset: the offset of their first byte in the log.
-        data: the bytes; after the last entry others may follow.
-        heads: the heads of the good entries in them; () if there are none.
+        offset: the offset of the first byte in the log.
+        data: the bytes; some that are no whole entry may follow the last one.
+        heads: the heads of the good entries in them; [] if there are none.
     """
 
     offset: int
@@ -76,11 +77,12 @@ class Piece:
 
 @attrs.frozen
 class FileEnd:
-    """How one file ended.
+    """Where and why the entries of one file end.
 
     Attributes:
         at_bytes: the end of the last good entry, as an offset of the log.
-        reason: why the log ends there, "" if nothing is written; None: the next file goes on.
+        reason: why the log ends there, for people; "" if nothing is written there; None: the log
+            goes on in the next file.
     """
 
     at_bytes: int
@@ -97,14 +99,16 @@ def read_file(
     after: EntryHead | None,
     judge: Judge | None = None,
 ) -> Generator[Piece, None, FileEnd]:
-    """The entries of the file that begins at offset `base`.
+    """Read the entries of the file that begins at offset `base`, piece by piece.
 
     Args:
-        is_first: of the log: it may begin with a BLANK that is shorter than the file.
-        after: the entry before its first one; None: whatever follows is right.
-        judge: asked about all that look whole.
+        is_first: whether it is the log's first file, which may begin with a BLANK that is shorter
+            than the file.
+        after: the entry before the file's first one; None: any entry may be the first.
+        judge: asked about all entries that look whole.
 
-    Raises: CorruptLog: the file is shorter. OSError, FileNotFoundError among them.
+    Raises: CorruptLog: the file is shorter than `file_bytes`. OSError; FileNotFoundError if it is
+        missing.
     """
     want, at, last = READ_BYTES, 0, after
     with closing(disk.open(segment_path(folder, base), "r")) as file:
@@ -146,14 +150,15 @@ def _scanned(
 
 
 def _reason(result: Scanned, rest: int) -> str | None:
-    """What a stop inside a file means, `rest` bytes before its end; None: the next file follows."""
+    """Say why the log ends `rest` bytes before its file does; None: it goes on in the next file."""
     match result.stop:
         case Stop.BLANK if result.blank_bytes == rest:
             return None
         case Stop.BLANK:
             return f"a BLANK of {result.blank_bytes} bytes where {rest} are left"
         case Stop.INCOMPLETE if rest < BLANK_BYTES:
-            return None  # upstream leaves such a rest behind an entry that is too large for a file
+            # upstream leaves such a rest before an entry that is too large for the file
+            return None
         case Stop.INCOMPLETE:
             return "an entry that reaches over the end of its file"
         case Stop.UNWRITTEN:
@@ -163,8 +168,8 @@ def _reason(result: Scanned, rest: int) -> str | None:
 
 
 FILES_SCANNED = 3
-"""Upstream's: so many files from the end are believed least."""
-TORN = "an entry of which a part may never have come"
+"""How many files, from the end, are scanned at least, as upstream does."""
+TORN = "an entry of which a part may never have been written"
 _BLANK = struct.Struct(">ii")
 
 BAD_SUM = "an entry that is not what was written"
@@ -174,15 +179,15 @@ OnHeads = Callable[[bytes, list[EntryHead]], None]
 
 @attrs.frozen(kw_only=True)
 class ScanResult:
-    """The result of a scan, which changes nothing.
+    """The result of a scan. A scan changes nothing.
 
     Attributes:
-        first_base: the file in which it began.
+        first_base: the offset of the file in which the scan began.
         first_index: the index of the first entry found; -1 if there is none.
-        end_index, end_term: those of the last one; -1 if there is none.
-        end_bytes: the end of the last one; of a log without entries, where the first file begins.
+        end_index, end_term: index and term of the last entry; -1 if there is none.
+        end_bytes: the end of the last entry; without entries, the offset at which the scan began.
         entry_count: how many entries were found.
-        reason: why there are no more; "" if nothing is written there.
+        reason: why no entry follows, for people; "" if nothing is written there.
     """
 
     first_base: int
@@ -195,10 +200,10 @@ class ScanResult:
 
 
 def first_base(disk: Disk, log: CommitLog, mark_bytes: int | None) -> int:
-    """The file where the scan begins; what lies before it is taken as good.
+    """Return the offset of the file in which a scan begins; the files before it are taken as good.
 
     Args:
-        mark_bytes: everything below is known to be synced; None: nobody knows.
+        mark_bytes: everything below this offset was synced; None: that is unknown.
     """
     bases = log.bases()
     assert bases
@@ -212,9 +217,10 @@ def first_base(disk: Disk, log: CommitLog, mark_bytes: int | None) -> int:
 
 
 def first_entry(disk: Disk, log: CommitLog, base: int) -> EntryHead | None:
-    """The entry that a file begins with, behind a BLANK that is shorter than the file.
+    """Return the head of a file's first entry, which may follow a BLANK that is shorter than the
+    file.
 
-    Its `at` is its position in the file. None: it begins with no entry.
+    Its `at` is its position in the file. None: the file begins with no entry.
     """
     with closing(disk.open(segment_path(log.folder, base), "r")) as file:
         head = file.pread(0, ENTRY_HEAD_BYTES)
@@ -231,9 +237,10 @@ def first_entry(disk: Disk, log: CommitLog, base: int) -> EntryHead | None:
 
 
 def first_of_log(disk: Disk, log: CommitLog) -> EntryHead | None:
-    """The entry that the log begins with. Files that are all BLANK may come before it.
+    """Return the head of the log's first entry; None: there is none, or it is damaged.
 
-    Upstream leaves two such behind an entry that is too large for a file.
+    Files that are all BLANK may come before it: upstream leaves two where an entry was too large
+    for a file.
     """
     for base in log.bases():
         head = first_entry(disk, log, base)
@@ -246,9 +253,9 @@ def first_of_log(disk: Disk, log: CommitLog) -> EntryHead | None:
 
 
 def need_first_of_log(disk: Disk, log: CommitLog) -> EntryHead:
-    """The head of the first entry of a log that surely has one.
+    """Return the head of the first entry of a log that must have one.
 
-    Raises: CorruptLog: the oldest file is damaged where it begins.
+    Raises: CorruptLog: the oldest file is damaged at its beginning.
     """
     head = first_of_log(disk, log)
     if head is None:
@@ -258,7 +265,7 @@ def need_first_of_log(disk: Disk, log: CommitLog) -> EntryHead:
 
 
 def _blank_bytes(data: bytes) -> int:
-    """The length of the BLANK that begins here; 0 if none does."""
+    """Return the length of the BLANK with which `data` begins; 0 if there is none."""
     if len(data) < BLANK_BYTES:
         return 0
     magic, size = _BLANK.unpack_from(data)
@@ -275,11 +282,12 @@ def find_at_start(
     cuts_committed: bool = False,
     on_heads: OnHeads | None = None,
 ) -> Generator[None, None, ScanResult]:
-    """Find what the next start will find. It only reads; yields as `find_end`.
+    """Find the end of the log that a start would find, without changing anything; yields as
+    `find_end`.
 
     Args:
-        was: the mark's values; None: there is none, or it is not believed.
-        checkpoint: the path of that file.
+        was: the mark's values; None: there is none, or it is ignored.
+        checkpoint: the path of the file `checkpoint`.
         cuts_committed: whether entries may be cut that the checkpoint says were committed.
         on_heads: as of `find_end`.
 
@@ -303,7 +311,8 @@ def find_at_start(
     )
     if was is not None and was.end_bytes:
         _refuse_headless(log, found, was)
-    # Behind a clean mark another program wrote; before an empty one the log was begun anew.
+    # Behind the mark of an ordered stop another program may have written; behind a mark of 0 the
+    # log was begun anew.
     its_own = was is not None and was.end_bytes and not was.is_clean
     if its_own and not cuts_committed:
         refuse_lost(log, found, checkpoint, read_checkpoint(disk, checkpoint).committed_index)
@@ -325,16 +334,17 @@ def find_end(
     was_clean: bool = False,
     on_heads: OnHeads | None = None,
 ) -> Generator[None, None, ScanResult]:
-    """Scan from the file that begins at `start_base` on; yields every 4 MiB or entry.
+    """Scan the log from the file that begins at `start_base` on; yields every 4 MiB, or every entry
+    that is larger.
 
     Args:
-        mark_bytes: the synced mark; None: there is none, and every entry that looks whole is.
-        sums: with a mark, entries are compared with what they say.
-        was_clean: the mark is that of an ordered stop: what lies above it another program wrote,
-            and it is believed as upstream believes it.
+        mark_bytes: the synced mark; None: there is none, and every entry that looks whole counts.
+        sums: the checksums, with which entries are compared if there is a mark.
+        was_clean: whether the mark is that of an ordered stop: entries above it are another
+            program's, and count as they do for upstream.
         on_heads: called with the entries read, in order, each time before the scan yields.
 
-    Raises: CorruptLog: the log ends below the mark, or a file became shorter.
+    Raises: CorruptLog: the log ends below the mark, or a file is too short.
     """
     found = yield from _Scan(disk, log, mark_bytes, sums, was_clean, on_heads).run(start_base)
     if mark_bytes is not None and found.end_bytes < mark_bytes:
@@ -348,33 +358,33 @@ def find_end(
 
 
 def _refuse_headless(log: CommitLog, found: ScanResult, was: MarkValues) -> None:
-    """Refuse a log whose oldest files are gone, and were not deleted in order.
+    """Refuse a log whose oldest files are missing though this node did not delete them.
 
-    Another program that wrote on behind a clean mark may have deleted some.
+    Another program that wrote after an ordered stop may have deleted some; such a log is accepted.
 
-    Raises: CorruptLog.
+    Raises: CorruptLog: files are missing.
     """
     first, began = log.min_bytes, was.begin_bytes
     if began == UNKNOWN or first <= began or (was.is_clean and found.end_bytes != was.end_bytes):
         return
     raise CorruptLog(
-        f"{log.path_of(began)}: the file is missing, with which the log began;"
-        f" {log.path_of(first)} is the first now; nothing was changed. If another program has let"
-        " go of it, remove `synced` beside its folder"
+        f"{log.path_of(began)}: the file with which the log began is missing;"
+        f" {log.path_of(first)} is the first now; nothing was changed. If another program has"
+        " deleted it, remove `synced` beside its folder"
     )
 
 
 def refuse_lost(log: CommitLog, found: ScanResult, checkpoint: str, committed_index: int) -> None:
-    """Refuse a log that ends before what its own checkpoint says.
+    """Refuse a log that ends below the committed index in its own checkpoint.
 
-    The mark may be a second old. What was committed and synced meanwhile is not cut for a damaged
-    size or a lost page: a majority may count on this member's copy.
+    The mark may be a second old. Entries that were committed and synced since are not cut because
+    of a damaged size or a lost page: a majority may rest on this member's copy.
 
     Args:
-        checkpoint: its path.
-        committed_index: so far the log was committed, and synced here, while it was this log.
+        checkpoint: the path of its file.
+        committed_index: the last entry that was committed, and synced here.
 
-    Raises: CorruptLog.
+    Raises: CorruptLog: the log ends below that.
     """
     if found.end_index >= committed_index:
         return
@@ -387,13 +397,13 @@ def refuse_lost(log: CommitLog, found: ScanResult, checkpoint: str, committed_in
 
 
 def is_surely_whole(found: ScanResult, was: MarkValues | None) -> bool:
-    """Whether a log that a start takes lacks nothing at its end that was ever synced here.
+    """Whether an accepted log surely lacks no entry at its end that was ever synced here.
 
-    Then a checkpoint that says more is wrong itself. Else it may be right, and what it says is gone
-    from this member.
+    Then a checkpoint with a higher committed index is wrong. Otherwise it may be right, and this
+    member has lost the entries up to it.
 
     Args:
-        was: what the mark says; None: there is none, or it is not believed.
+        was: the mark's values; None: there is none, or it is ignored.
     """
     if was is None:
         return False
@@ -401,7 +411,7 @@ def is_surely_whole(found: ScanResult, was: MarkValues | None) -> bool:
 
 
 def index_records(heads: list[EntryHead]) -> bytes:
-    """The index records of these entries."""
+    """Make the index records of these entries."""
     return encode_index_records([index_record(head) for head in heads])
 
 
@@ -442,8 +452,10 @@ class _Scan:
         )
 
     def _file(self, base: int) -> Generator[None, None, str | None]:
-        """Scan one file. Returns: why the log ends in it, "" if nothing is written there; None if
-        the log goes on.
+        """Scan one file.
+
+        Returns: why the log ends in it, for people; "" if nothing is written there; None if the log
+            goes on.
         """
         log = self._log
         reading = read_file(
@@ -475,7 +487,9 @@ class _Scan:
     def _first_bad(
         self, data: bytes, offset: int, heads: list[EntryHead]
     ) -> tuple[int, str] | None:
-        """The first that is not what was written, and why; None: all are, as far as one knows."""
+        """Implements `Judge` by the checksums that were written, and for torn entries by the
+        mark.
+        """
         assert self._mark is not None
         known = stored_sums(self._sums, heads[0].index, len(heads))
         wanted = sums_of(data, heads)

@@ -1,4 +1,4 @@
-"""The numbers of a DLedger store, under our names and with upstream's defaults.
+"""The settings of a DLedger store, under our names and with upstream's defaults.
 
 Source: openmessaging/dledger, DLedgerConfig.java (0.3.1.2); dledger.md 10.
 """
@@ -19,29 +19,31 @@ from wire.dledger.entry import (
 FULL_ABOVE_CLEAN = 0.05
 FULL_RATIO_MAX = 0.95
 DATA_FILE_BYTES_MIN = 4096
-"""The least size of a commit log's file too: positions are allocated by the page."""
+"""The smallest size of a data file, and of a commit log's: disk space is allocated by pages."""
 
 
 @attrs.frozen(kw_only=True)
 class LedgerSettings:
-    """The settings of one group's stores; file sizes are equal on all members, Java's among them.
+    """The settings of one group's stores. File sizes are equal on all members, Java's among them.
 
     Attributes:
         data_file_bytes: size of every data file: mappedFileSizeForEntryData, 1 GiB.
         index_file_bytes: size of every index file, a multiple of 32: mappedFileSizeForEntryIndex,
             160 MiB.
-        file_reserved_hours: age at which a data file expires: fileReservedHours, 72.
-        delete_when_hours: local hours in which expired files go: deleteWhen, "04".
-        disk_check_ratio: used share above which expired files go at any hour:
-            diskSpaceRatioToCheckExpired, 0.70.
-        disk_clean_ratio: used share above which files go whatever their age:
-            diskSpaceRatioToForceClean, 0.85; 0.05 more refuses appends, 0.95 at most.
-        disk_force_clean: whether they do: enableDiskForceClean, true.
+        file_reserved_hours: age in hours at which a data file expires: fileReservedHours, 72.
+        delete_when_hours: local hours in which expired files are deleted: deleteWhen, "04".
+        disk_check_ratio: used share of the disk, 0 to 1, above which expired files are deleted at
+            any hour: diskSpaceRatioToCheckExpired, 0.70.
+        disk_clean_ratio: used share above which files are deleted whatever their age:
+            diskSpaceRatioToForceClean, 0.85; above 0.05 more, and 0.95 at most, appends are
+            refused.
+        disk_force_clean: whether files are deleted before they expire: enableDiskForceClean, true.
         checkpoint_interval_s: how often the committed index is written down: checkPointInterval,
             3000 ms.
-        vote_unsynced: with `compat`, bug B8: `term_files` says how.
+        vote_unsynced: with `compat`, bug B8: term and vote are written in upstream's way
+            (`term_files`).
         cut_stays: with `compat`, bug B6: a truncation leaves the bytes where they are, and a start
-            believes what looks like an entry, without mark and checksums.
+            accepts whatever looks like an entry, without mark and checksums.
         cuts_committed: with `compat`, bug B12: committed entries may be cut.
     """
 
@@ -64,11 +66,11 @@ class LedgerSettings:
 
     @property
     def disk_full_ratio(self) -> float:
-        """Used share above which appends are refused."""
+        """The used share of the disk above which appends are refused."""
         return min(FULL_RATIO_MAX, self.disk_clean_ratio + FULL_ABOVE_CLEAN)
 
     def expiry(self) -> Expiry:
-        """The rules for when data files are deleted."""
+        """Return the rules for when data files are deleted."""
         return Expiry(
             reserved_ms=max(self.file_reserved_hours, 1) * HOUR_MS,
             hours=self.delete_when_hours,

@@ -4,11 +4,12 @@
 Upstream: openmessaging/dledger, snapshot/SnapshotManager.java, FileSnapshotStore.java, tag 0.4.0.
 
 Differs:
-- A snapshot and its name are on the disk before anything rests on it: it is written under another
-  name, synced, renamed, and the folder synced. So is one that a leader has sent.
-- It has a checksum; a damaged one is skipped for the one before, and stays where it is.
+- A snapshot and its name are on the disk before anything depends on it: it is written under another
+  name, synced and renamed, and the folder is synced. A snapshot that a leader sent is treated
+  alike.
+- It has a checksum. A damaged snapshot stays where it is, and the one before it is used.
 
-The owner writes inline and syncs beside the event loop: `Writer.finish`, then a `Syncer` on its
+The owner writes within its own task, and syncs in threads: `Writer.finish`, then a `Syncer` on its
 paths, then `Writer.commit`.
 """
 
@@ -36,13 +37,13 @@ from wire.dledger.snapshot import (
 from wire.errors import RemoteProtocolError
 
 CHUNK_BYTES = 1 << 20
-"""Written, read and summed in one step: a millisecond or two."""
+"""How many bytes are written, read and summed in one step: a millisecond or two."""
 SNAPSHOT_BYTES_MAX = 64 << 30
-"""A larger one is not taken, and not received: the log goes on without."""
+"""A larger snapshot is neither taken nor received: the log is kept instead."""
 TAKEN = "tmp"
-"""What is being written of the own machine's, under this name; upstream's."""
+"""Upstream's name of the folder for a snapshot that this member takes of its own machine."""
 INSTALLED = "install_tmp"
-"""What a leader sends, under this name; upstream's."""
+"""Upstream's name of the folder for a snapshot that a leader is sending."""
 
 
 class SnapshotDamaged(StorageError):
@@ -50,17 +51,17 @@ class SnapshotDamaged(StorageError):
 
 
 class SnapshotTooLarge(TriologError):
-    """The snapshot would have more than SNAPSHOT_BYTES_MAX."""
+    """The snapshot would be larger than SNAPSHOT_BYTES_MAX."""
 
 
 @attrs.frozen(kw_only=True)
 class Snapshot:
-    """A snapshot that is whole, by its meta file.
+    """A snapshot that is complete by its meta file.
 
     Attributes:
         path: the path of its data.
-        index, term: those of the last entry in its state.
-        size_bytes, crc: the size and the checksum of its data.
+        index, term: index and term of the last entry whose effect is in the state.
+        size_bytes, crc: the size and the CRC-32 of its data.
     """
 
     path: str
@@ -75,7 +76,7 @@ class Reader:
     """Reads a snapshot's data in order. It has one owner, which closes it.
 
     Attributes:
-        at_bytes: how many bytes were read.
+        at_bytes: how many bytes have been read.
     """
 
     snapshot: Snapshot
@@ -85,26 +86,31 @@ class Reader:
 
     @classmethod
     def open(cls, disk: Disk, snapshot: Snapshot) -> Reader:
-        """Raises: SnapshotDamaged: its size is another. OSError."""
+        """Open a snapshot's data. Raises: SnapshotDamaged: it has another size than the meta file
+        says. OSError.
+        """
         file = disk.open(snapshot.path, "r")
         size = file.size_bytes
         if size != snapshot.size_bytes:
             file.close()
-            said = f"{size} bytes, its meta says {snapshot.size_bytes}"
+            said = f"it has {size} bytes, its meta file says {snapshot.size_bytes}"
             raise SnapshotDamaged(f"{snapshot.path}: {said}")
         return cls(snapshot, file)
 
     def read(self, size: int = CHUNK_BYTES) -> bytes:
-        """The next bytes; b"" behind the last. Raises: SnapshotDamaged, at the last; OSError."""
+        """Return the next bytes; b"" at the end.
+
+        Raises: SnapshotDamaged: the checksum differs, known once the last byte is read. OSError.
+        """
         data = self._file.pread(self.at_bytes, size)
         self.at_bytes += len(data)
         self._crc = crc32(data, self._crc)
         if self.at_bytes == self.snapshot.size_bytes and self._crc != self.snapshot.crc:
-            raise SnapshotDamaged(f"{self.snapshot.path}: its checksum says something else")
+            raise SnapshotDamaged(f"{self.snapshot.path}: its meta file has another checksum")
         return data
 
     def chunks(self) -> Iterator[bytes]:
-        """Yield all that follows. Raises: as `read`."""
+        """Yield the rest of the data in pieces. Raises: as `read`."""
         while data := self.read():
             yield data
 
@@ -114,10 +120,10 @@ class Reader:
 
 @attrs.define
 class Writer:
-    """Writes one snapshot. Nobody sees it before `commit`.
+    """Writes one snapshot. Nobody sees the snapshot before `commit`.
 
     Attributes:
-        size_bytes, crc: of what was written.
+        size_bytes, crc: size and CRC-32 of the data written so far.
     """
 
     _disk: Disk
@@ -131,11 +137,11 @@ class Writer:
 
     @property
     def folder(self) -> str:
-        """The folder in which it is until `commit`."""
+        """The path of the folder that holds the snapshot until `commit`."""
         return f"{self._root}/{self._name}"
 
     def write(self, data: bytes | memoryview) -> None:
-        """More of it. Raises: LogFull: no room. SnapshotTooLarge. OSError."""
+        """Append to the data. Raises: LogFull: there is no room. SnapshotTooLarge. OSError."""
         assert len(data) <= CHUNK_BYTES
         if self.size_bytes + len(data) > SNAPSHOT_BYTES_MAX:
             raise SnapshotTooLarge(f"a snapshot of more than {SNAPSHOT_BYTES_MAX} bytes")
@@ -145,11 +151,11 @@ class Writer:
         self.crc = crc32(data, self.crc)
 
     def finish(self, index: int, term: int) -> tuple[str, ...]:
-        """End the snapshot of the state after that entry.
+        """End the data, and write the meta file: this is the state after entry `index` of `term`.
 
         Returns: the paths that have to be synced before `commit`.
 
-        Raises: as `write`.
+        Raises: LogFull: there is no room. OSError.
         """
         assert self.size_bytes > 0
         meta = SnapshotMeta(
@@ -168,16 +174,16 @@ class Writer:
         return (self._data.path, path)
 
     def commit(self) -> None:
-        """Publish the snapshot, once the paths from `finish` were synced. Raises: OSError."""
+        """Publish the snapshot, after the paths from `finish` were synced. Raises: OSError."""
         disk = self._disk
         disk.sync_dir(self.folder)
         if disk.exists(self._target):
-            disk.rmtree(self._target)  # It stood for as much, and was damaged.
+            disk.rmtree(self._target)  # it has the same index, and was found damaged
         disk.rename(self.folder, self._target)
         disk.sync_dir(self._root)
 
     def abandon(self) -> None:
-        """Remove what was written of it. Raises: OSError."""
+        """Remove what was written of the snapshot. Raises: OSError."""
         self._data.close()
         if self._disk.exists(self.folder):
             self._disk.rmtree(self.folder)
@@ -185,7 +191,7 @@ class Writer:
 
 @contextmanager
 def _with_room() -> Iterator[None]:
-    """Raises: LogFull: no room. Another OSError as it is."""
+    """A context that turns the errors of a full disk into LogFull; other OSErrors pass."""
     try:
         yield
     except OSError as error:
@@ -196,11 +202,11 @@ def _with_room() -> Iterator[None]:
 
 @attrs.define
 class SnapshotFolder:
-    """The snapshots of one member. One owner.
+    """The snapshots of one member, with one owner.
 
     Attributes:
-        root: the folder `snapshot` of the store.
-        members: of the group; stands in what is written.
+        root: the path of the folder `snapshot` of the store.
+        members: the members of the group, which the meta file names.
     """
 
     disk: Disk
@@ -208,10 +214,10 @@ class SnapshotFolder:
     members: tuple[str, ...]
 
     def open(self, *, keeps: bool = True) -> None:
-        """Make the folder, and clear away what was never finished.
+        """Make the folder, and remove snapshots that were never finished.
 
         Args:
-            keeps: False: nothing outlives a restart.
+            keeps: whether snapshots outlive a restart; False: all are removed.
 
         Raises: OSError.
         """
@@ -224,12 +230,14 @@ class SnapshotFolder:
         self.disk.sync_dir(self.root)
 
     def indexes(self) -> list[int]:
-        """The indexes of all that are there, damaged ones too, the newest first."""
+        """Return the indexes of all snapshots, damaged ones too, the newest first."""
         found = (index_of(name) for name in self.disk.listdir(self.root))
         return sorted((index for index in found if index is not None), reverse=True)
 
     def snapshot(self, index: int) -> Snapshot:
-        """The snapshot at `index`, by its meta file. Raises: SnapshotDamaged; OSError."""
+        """Return the snapshot at `index`, as its meta file describes it. Raises: SnapshotDamaged;
+        OSError.
+        """
         folder = f"{self.root}/{folder_name(index)}"
         if not self.disk.exists(f"{folder}/{META}") or not self.disk.exists(f"{folder}/{DATA}"):
             raise SnapshotDamaged(f"{folder}: {META} or {DATA} is missing")
@@ -238,7 +246,7 @@ class SnapshotFolder:
         except RemoteProtocolError as error:
             raise SnapshotDamaged(f"{folder}: {error}") from None
         if meta.last_included_index != index:
-            raise SnapshotDamaged(f"{folder}: it is that of {meta.last_included_index}")
+            raise SnapshotDamaged(f"{folder}: its meta file is of index {meta.last_included_index}")
         return Snapshot(
             path=f"{folder}/{DATA}",
             index=index,
@@ -248,7 +256,7 @@ class SnapshotFolder:
         )
 
     def check(self, snapshot: Snapshot) -> Generator[None, None, None]:
-        """Read it through. Raises: SnapshotDamaged; OSError."""
+        """Read a snapshot through. Yields between pieces. Raises: SnapshotDamaged; OSError."""
         with closing(Reader.open(self.disk, snapshot)) as reader:
             for _ in reader.chunks():
                 yield
@@ -256,12 +264,12 @@ class SnapshotFolder:
                 raise SnapshotDamaged(f"{snapshot.path}: it ends early")
 
     def writer(self, name: str) -> Writer:
-        """A new one, in place of what was begun under that name.
+        """Begin a snapshot, and remove one that was begun under the same name.
 
         Args:
-            name: TAKEN or INSTALLED.
+            name: of its folder until it is published: TAKEN or INSTALLED.
 
-        Raises: LogFull: no room. OSError.
+        Raises: LogFull: there is no room. OSError.
         """
         folder = f"{self.root}/{name}"
         if self.disk.exists(folder):
@@ -272,7 +280,7 @@ class SnapshotFolder:
         return Writer(self.disk, self.root, name, self.members, data)
 
     def prune(self, keep: frozenset[int]) -> None:
-        """Remove all but these. Raises: OSError."""
+        """Remove all snapshots but those at these indexes. Raises: OSError."""
         for index in self.indexes():
             if index not in keep:
                 self.disk.rmtree(f"{self.root}/{folder_name(index)}")

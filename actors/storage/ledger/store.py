@@ -4,14 +4,14 @@ Upstream: openmessaging/dledger, DLedgerMmapFileStore.java, FlushDataService, Cl
 the locks around appendAsLeader and appendAsFollower (0.3.1.2).
 
 Differs:
-- All appends that wait are written by one call (group commit by arrival).
-- Every write carries the session of its sender, and one of an earlier session is refused: the last
-  fence against an actor that has not yet heard of a change of role or term.
+- All appends that wait are written by one call (group commit).
+- Every write carries the session of its sender, and a write of an earlier session is refused. This
+  stops an actor that has not yet heard of a change of role or term.
 - A failed write or sync ends the node: what the disk holds is unknown.
 
-Messages: see `store_messages`. It sends the syncer Written, with numbers for offsets, and
-subscribers LedgerGrew; it asks the syncer as it stops. A removal, and all later writes, wait for
-the sync under way. A restart ends the node.
+Messages: see `store_messages`. It tells the syncer Written, with the numbers of its syncs in place
+of offsets, and subscribers LedgerGrew; when it stops, it asks the syncer to settle. A removal of
+entries, and all later writes, wait for the sync under way. A restart ends the node.
 """
 
 from __future__ import annotations
@@ -54,28 +54,29 @@ from wire.dledger.entry import ENTRY_HEAD_BYTES, entry_bytes_max
 
 MAILBOX_CAPACITY = 4096
 HELD_MAX = 4096
-"""Writes that wait behind a removal; more are refused."""
+"""How many writes may wait behind a removal of entries; more are refused."""
 GROUP_BYTES = 4 << 20
-"""One write takes appends up to so many bytes; then other messages get a turn."""
+"""How many bytes of appends one write takes; then other messages get a turn."""
 WHOLE_SYNC_S = 1.0
-"""What derives from the entries, and the mark, are synced at most so much later."""
+"""Maximum delay until the index, the checksums and the mark are synced."""
 CLEAN_S = 10.0
-"""Between two looks at the disk. Upstream's CleanSpaceService looks ten times a second."""
+"""The time between two checks of the disk's use. Upstream's CleanSpaceService checks ten times a
+second."""
 
 
 @attrs.frozen(kw_only=True)
 class _WholeDue:
-    """Timer: the index has been in the page cache for a second."""
+    """Timer: index, checksums or mark have been in the page cache for WHOLE_SYNC_S."""
 
 
 @attrs.frozen(kw_only=True)
 class _CheckpointDue:
-    """Timer: write the committed index down."""
+    """Timer: save the committed index."""
 
 
 @attrs.frozen(kw_only=True)
 class _CheckpointLate:
-    """The checkpoint found no room."""
+    """From its own task: there was no room for the checkpoint, so it is saved again later."""
 
 
 _Inbox: TypeAlias = Message | _WholeDue | _CheckpointDue | _CheckpointLate | CleanDue
@@ -84,16 +85,18 @@ _Write: TypeAlias = Append | Change | GetMember
 
 @attrs.define(kw_only=True)
 class Store(Actor[_Inbox]):
-    """See the module's text.
+    """The actor that owns a ledger; the module's text describes it.
 
     Attributes:
-        start: opens the ledger, each time anew; given what takes its events.
+        start: opens the ledger, anew in each incarnation; called with a function that emits its
+            events.
         syncer: the actor that syncs what was written.
-        data_file_bytes: of every data file: it bounds an entry.
-        checkpoint_interval_s: how often the committed index is written down, if it has risen.
-        pending_bytes: of writes that wait.
-        by_snapshot: entries leave by DropBelow alone; otherwise committed ones expire by age.
-        recent: gets what a leader appends.
+        data_file_bytes: the size of a data file, which limits the size of an entry.
+        checkpoint_interval_s: maximum delay until a committed index that has risen is saved.
+        pending_bytes: how many bytes of writes may wait in the mailbox.
+        by_snapshot: whether entries leave by DropBelow alone; otherwise committed ones also expire
+            by age.
+        recent: gets the entries that a leader appends; None: nobody reads them.
     """
 
     start: Callable[[Callable[[object], None]], Awaitable[LedgerStore]]
@@ -106,7 +109,7 @@ class Store(Actor[_Inbox]):
     mailbox: MailboxSpec = attrs.field(init=False)  # type: ignore[misc]
     _ledger: LedgerStore = attrs.field(init=False)
     _rounds: Rounds = attrs.field(init=False)
-    _floor_index: int = attrs.field(default=0, init=False)  # a snapshot stands for all below
+    _floor_index: int = attrs.field(default=0, init=False)  # a snapshot replaces all entries below
     _session: int = attrs.field(default=NO_SESSION, init=False)
     _term: int = attrs.field(default=0, init=False)
     _cuts: int = attrs.field(default=0, init=False)
@@ -128,7 +131,7 @@ class Store(Actor[_Inbox]):
     # ---- start and stop ----
 
     async def on_start(self) -> None:
-        """Recover. Nobody may write before a session is open."""
+        """Open the ledger. Nobody may write before a session is open."""
         self._ledger = await self.start(self.ctx.emit)
         if self.recent is not None:
             self.recent.forget()
@@ -139,7 +142,9 @@ class Store(Actor[_Inbox]):
         self._rounds.begin(CLEAN_S)
 
     async def on_stop(self, reason: StopReason) -> None:
-        """An ordered stop syncs what is left; after one that failed no sync proves anything."""
+        """Close the ledger. An ordered stop syncs first, unless a sync has failed: another proves
+        nothing.
+        """
         clean = False
         try:
             clean = await may_close_clean(self.syncer, reason)
@@ -149,7 +154,7 @@ class Store(Actor[_Inbox]):
     # ---- messages ----
 
     async def handle_batch(self, messages: list[_Inbox]) -> None:
-        """Collect appends and write them together, before the message that follows them."""
+        """Write appends that follow one another together, before the next other message."""
         appends: list[Append] = []
         for message in messages:
             if isinstance(message, Append) and not self._held:
@@ -203,7 +208,7 @@ class Store(Actor[_Inbox]):
                 assert_never(message)
 
     def _save_or_open(self, message: OpenSession | SaveVote) -> None:
-        """A session is open once its vote is saved. Raises: StaleSession; LogFull."""
+        """Save a vote, or open a session once its vote is saved. Raises: StaleSession; LogFull."""
         if isinstance(message, SaveVote):
             self._ledger.save_vote(message.vote)
             message.reply_to.send(message.vote)
@@ -220,7 +225,9 @@ class Store(Actor[_Inbox]):
         message.reply_to.send(opened)
 
     def _commit(self, message: Commit) -> None:
-        """Note the committed index, up to the log's end: entries may wait behind a removal."""
+        """Record the committed index, at most up to the log's end: entries may wait behind a
+        removal.
+        """
         index = min(message.index, self._ledger.end_index)
         if message.session != self._session or index <= self._ledger.committed_index:
             return
@@ -232,14 +239,16 @@ class Store(Actor[_Inbox]):
             self.ctx.timers.start("checkpoint", self.checkpoint_interval_s, _CheckpointDue())
 
     async def _feed_checkpoint(self) -> None:
-        """What comes due meanwhile, the first of these tasks writes; the others end at once."""
+        """Save the checkpoint. If several of these tasks run, the first also writes what comes due
+        meanwhile.
+        """
         try:
             await self._ledger.save_checkpoint_beside()
         except LogFull:
             await self.ctx.self_ref.tell(_CheckpointLate())
 
     def _stale(self, session: int) -> StaleSession:
-        return StaleSession(f"a write of session {session}, the store is in {self._session}")
+        return StaleSession(f"a write of session {session}; the store is in {self._session}")
 
     def _grown(self) -> LedgerGrew:
         ledger = self._ledger
@@ -256,13 +265,15 @@ class Store(Actor[_Inbox]):
     # ---- writes ----
 
     async def _write(self, message: _Write) -> None:
-        """Write in order; a removal, and all after it, waits for the sync under way."""
+        """Carry out a write in its order; a removal, and all writes after it, wait for the sync
+        under way.
+        """
         removes = isinstance(message, Change) and (message.restart or message.cut_from is not None)
         if self._held or (removes and self._work is not None):
             if len(self._held) < HELD_MAX:
                 self._held.append(message)
             else:
-                message.reply_to.fail(Overloaded("too much waits behind a removal of entries"))
+                message.reply_to.fail(Overloaded("too many writes wait behind a removal"))
             return
         match message:
             case Append():
@@ -275,7 +286,7 @@ class Store(Actor[_Inbox]):
                 assert_never(message)
 
     def _append_all(self, appends: list[Append]) -> None:
-        """Write appends in groups of bounded size, each by one call."""
+        """Write appends in groups of about GROUP_BYTES, each with one call."""
         size_max = entry_bytes_max(self.data_file_bytes)
         group: list[Append] = []
         size = 0
@@ -332,7 +343,9 @@ class Store(Actor[_Inbox]):
     # ---- durability ----
 
     async def _sync_on(self) -> None:
-        """Publish the log's range, and give the syncer what is not synced: one sync at a time."""
+        """Begin a sync of what is not synced unless one is under way, and publish the log's
+        range.
+        """
         if self._work is None and (self._whole_due or not self._ledger.is_synced):
             work = self._ledger.begin_sync(whole=self._whole_due)
             self._whole_due = False
@@ -348,7 +361,7 @@ class Store(Actor[_Inbox]):
         await self._growth.publish(self._grown())
 
     async def _sync_done(self, number: int) -> None:
-        """Do what has waited for the sync, before the next one begins."""
+        """End a sync, and carry out the writes that waited for it before the next one begins."""
         work, self._work = self._work, None
         assert work is not None
         assert number == self._sync_number
@@ -365,7 +378,7 @@ class Store(Actor[_Inbox]):
     # ---- expiry ----
 
     def _clean(self, due: CleanDue) -> None:
-        """Delete at most one file, of entries that a snapshot stands for, or that have expired."""
+        """Delete at most one file, whose entries a snapshot replaces or which has expired."""
         ledger, reason = self._ledger, None
         if due.looks:
             ledger.look_for_room()

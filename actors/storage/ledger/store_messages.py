@@ -1,6 +1,6 @@
 """The messages of a DLedger group's store and their answers.
 
-They are written with the module's name: `store_messages.Change` and so on.
+Import the module and write its name with them: `store_messages.Change` and so on.
 """
 
 from __future__ import annotations
@@ -21,16 +21,20 @@ from actors.storage.scrub.mending import Mended
 from wire.dledger.entry import ENTRY_HEAD_BYTES, Entry
 
 NO_SESSION = -1
-"""None was opened yet."""
+"""No session has been opened yet."""
 
 
 class StaleSession(NotStored):
-    """A write of a session that is over: the role or the term has changed. Nothing was written."""
+    """The session of a write has ended, because the role or the term has changed. Nothing was
+    written.
+    """
 
 
 @attrs.frozen(kw_only=True)
 class SessionOpened:
-    """The answer to OpenSession: no write of an earlier session can follow this end of the log."""
+    """The answer to OpenSession. From this end of the log on no write of an earlier session is
+    accepted.
+    """
 
     session: int
     end_index: int
@@ -39,15 +43,17 @@ class SessionOpened:
 
 @attrs.frozen(kw_only=True)
 class OpenSession:
-    """Refuse writes of earlier sessions from now on. It goes before all messages that wait.
+    """Open a session: writes of earlier sessions are refused from now on. Handled before all
+    waiting messages.
 
-    Answered with SessionOpened, with StaleSession if a later one is open, or as SaveVote; then the
-    session before goes on.
+    Answered with SessionOpened, with StaleSession if a later session is open, or with LogFull as
+    SaveVote is. In the last two cases the present session goes on.
 
     Attributes:
-        session: counts the roles and terms of this member, see `MemberState.session`.
-        term: the term of what a leader appends in it.
-        vote: the vote that has to be on the disk before the session is open; None: it is.
+        session: the session's number, which rises with each role and term of this member; see
+            `MemberState.session`.
+        term: the term of the entries that a leader appends in the session.
+        vote: a vote to be saved before the session is open; None: it is saved already.
     """
 
     session: int
@@ -62,10 +68,10 @@ class MemberRecord:
 
     Attributes:
         vote: the vote that was saved last.
-        session: the newest that was opened in this incarnation of the store; NO_SESSION for none.
-        begin, end, end_term: the first and the last entry, and the last one's term; -1 if the log
-            is empty.
-        stored: the last entry that is on the disk.
+        session: the newest session of this incarnation of the store; NO_SESSION: none was opened.
+        begin, end, end_term: the index of the first and of the last entry, and the last one's term;
+            -1 if the log is empty.
+        stored: the index of the last entry that is on the disk.
         committed: the committed index as reported last; -1 if it is unknown.
         membership: see `LedgerStore.membership`.
     """
@@ -81,7 +87,7 @@ class MemberRecord:
 
     @classmethod
     def of(cls, ledger: LedgerStore, session: int) -> MemberRecord:
-        """What a store that is in `session` answers."""
+        """Make the answer of a store that is in `session`."""
         return cls(
             vote=ledger.vote,
             session=session,
@@ -96,14 +102,14 @@ class MemberRecord:
 
 @attrs.frozen(kw_only=True)
 class GetMember:
-    """Request. Waits for the writes before it."""
+    """A request for MemberRecord. It is answered after the writes before it."""
 
     reply_to: ReplyTo[MemberRecord]
 
 
 @attrs.frozen(kw_only=True)
 class Condemn:
-    """The log contradicts what is committed: no write mends that. The store fails, and so does the
+    """The log contradicts what is committed, which no write mends: the store fails, and so does the
     node.
     """
 
@@ -119,10 +125,10 @@ class GetRoom:
 
 @attrs.frozen(kw_only=True)
 class Doubt:
-    """A reader beside the writer could not read these entries, see `LedgerStore.verify`.
+    """A reader beside the writer could not read these entries; see `LedgerStore.verify`.
 
-    If the store cannot either, it fails, and so does the node; otherwise the error has passed.
-    Conflated.
+    If the store cannot read them either, it fails, and so does the node; otherwise the error was
+    temporary. Conflated.
     """
 
     index: int
@@ -132,10 +138,10 @@ class Doubt:
 
 @attrs.frozen(kw_only=True)
 class Mend:
-    """Put this entry in the place of a damaged one, see `LedgerStore.mend`.
+    """Replace a damaged entry by these bytes; see `LedgerStore.mend`.
 
     Attributes:
-        source: the member that gave it.
+        source: the name of the member that gave them.
     """
 
     index: int
@@ -144,7 +150,7 @@ class Mend:
     reply_to: ReplyTo[Mended]
 
     def carry_out(self, ledger: LedgerStore, emit: Callable[[object], None]) -> None:
-        """Raises: as the store's."""
+        """Mend the entry, and answer with the result. Raises: as `LedgerStore.mend`."""
         done = ledger.mend(self.index, self.data, self.source)
         if isinstance(done, str):
             self.reply_to.send(Mended(refused=done))
@@ -155,9 +161,9 @@ class Mend:
 
 @attrs.frozen(kw_only=True)
 class SaveVote:
-    """Have term and vote on the disk. Goes before all that waits.
+    """Save term and vote on the disk. Handled before all waiting messages.
 
-    Answered when they are there, or with LogFull if they found no room.
+    Answered with the vote when it is on the disk, or with LogFull if there is no room.
     """
 
     vote: TermVote
@@ -166,7 +172,10 @@ class SaveVote:
 
 @attrs.frozen(kw_only=True)
 class AppendedAt:
-    """The answer to Append: it is written there. LedgerGrew reports when it is synced."""
+    """The answer to Append: the indexes and offsets at which its entries are written.
+
+    LedgerGrew reports when they are synced.
+    """
 
     first_index: int
     last_index: int
@@ -175,12 +184,12 @@ class AppendedAt:
 
 @attrs.frozen(kw_only=True)
 class Append:
-    """Append one entry for each body, all or none, as the leader of the present session.
+    """Append one entry for each body, all or none, as the leader of the session.
 
     It is answered with AppendedAt, StaleSession, TooLarge, LogFull or Overloaded.
 
     Attributes:
-        bodies: what the entries hold; at least one.
+        bodies: the bodies of the entries; at least one.
     """
 
     session: int
@@ -189,7 +198,9 @@ class Append:
 
 
 def answer_appends(group: Sequence[Append], added: Batch) -> None:
-    """Answer several appends that were written as one, each with where its entries are."""
+    """Answer several appends that were written as one batch, each with the positions of its
+    entries.
+    """
     at = 0
     for append in group:
         count = len(append.bodies)
@@ -206,25 +217,23 @@ def answer_appends(group: Sequence[Append], added: Batch) -> None:
 
 @attrs.frozen(kw_only=True)
 class Changed:
-    """The answer to a change: where the log ends now, written; LedgerGrew says when it is
-    synced.
-    """
+    """The answer to Change: the log's end as written; LedgerGrew reports when it is synced."""
 
     end_index: int
 
 
 @attrs.frozen(kw_only=True)
 class Change:
-    """A follower's step: remove, then append; the parts of it in this order.
+    """A follower's change of its log: remove entries, then append some.
 
-    Answered with Changed, or with what refuses it: StaleSession, LogFull, Overloaded, EntryRefused,
-    IndexNotThere. After LogFull or EntryRefused the removal may have been done.
+    Answered with Changed, or with the error that refuses it: StaleSession, LogFull, Overloaded,
+    EntryRefused, IndexNotThere. After LogFull or EntryRefused the removal may have been done.
 
     Attributes:
-        cut_from: entries from here on leave first; None: none does.
-        restart: the whole log leaves; it goes on with `entries` (at least one), where their leader
-            has them.
-        entries: to be added at the end.
+        cut_from: entries from this index on are removed first; None: none are.
+        restart: whether the whole log is removed; it goes on with `entries`, at least one, at their
+            leader's positions.
+        entries: the entries to be appended.
     """
 
     session: int
@@ -236,7 +245,7 @@ class Change:
 
 @attrs.frozen(kw_only=True)
 class Commit:
-    """All up to `index` is committed. Conflated; ignored if its session has ended."""
+    """All entries up to `index` are committed. Conflated; ignored if its session has ended."""
 
     session: int
     index: int
@@ -244,9 +253,10 @@ class Commit:
 
 @attrs.frozen(kw_only=True)
 class DropBelow:
-    """A snapshot stands for all entries below `index`: files that hold nothing else go at once.
+    """A snapshot replaces all entries below `index`: files that hold only such entries are deleted
+    at once.
 
-    Entries from there on stay, however old they are. Conflated.
+    Entries from `index` on are not deleted because of it. Conflated.
     """
 
     index: int
@@ -254,16 +264,17 @@ class DropBelow:
 
 @attrs.frozen(kw_only=True)
 class LedgerGrew:
-    """To subscribers (`growth.Subscribe`): the log now. Conflate it; only the newest matters.
+    """To subscribers (`growth.Subscribe`): the present state of the log. Conflate it: only the
+    newest matters.
 
     Attributes:
         session: the open session.
-        begin_index, end_index, end_term: the first and the last entry, and the last one's term; -1
-            for an empty log.
-        synced_index: the last entry that is on the disk.
+        begin_index, end_index, end_term: the index of the first and of the last entry, and the last
+            one's term; -1 for an empty log.
+        synced_index: the index of the last entry that is on the disk.
         committed_index: the committed index as reported last.
-        cuts: how often entries left since the start, at either end: a reader whose number is
-            another forgets its files.
+        cuts: how often entries were removed since the start, at either end. A reader closes its
+            files when this number changes.
     """
 
     session: int
@@ -278,7 +289,7 @@ class LedgerGrew:
 COMMITS: Final = frozenset({"committed_index"})
 SYNCS: Final = frozenset({"synced_index"})
 ENDS: Final = frozenset({"end_index", "end_term"})
-"""For `growth.Subscribe`."""
+"""Sets of changes to wait for, for `growth.Subscribe`."""
 
 Message: TypeAlias = (
     OpenSession
@@ -299,7 +310,7 @@ Message: TypeAlias = (
 
 
 def size_of(message: object) -> int:
-    """The bytes of a message that count against those that may wait."""
+    """Return how many bytes of the store's `pending_bytes` a message takes."""
     match message:
         case Append():
             return sum(map(len, message.bodies)) + ENTRY_HEAD_BYTES * len(message.bodies)

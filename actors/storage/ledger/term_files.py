@@ -7,13 +7,14 @@ The texts themselves: `wire.dledger.files`.
 
 Differs:
 - A vote is on the disk before the call returns, and so is a checkpoint; see `replacing`. Upstream
-  syncs nothing and deletes before it renames, so a crash can leave no file, and the node votes
-  twice in a term (B8).
-- A `currterm` that is there and cannot be read refuses the start. Upstream begins in term 0.
-- If there is none, what an interrupted write of upstream's left (`.tmp`, `.bak`) is taken.
+  syncs nothing and deletes before it renames, so after a crash there may be no file, and the node
+  may vote twice in a term (B8).
+- A start is refused if `currterm` exists and cannot be read. Upstream begins in term 0 then.
+- If there is no `currterm`, one that an interrupted write of upstream's left (`.tmp`, `.bak`) is
+  used.
 - No `.bak` is written.
 
-`write_term(unsynced=True)` and `read_term(unsynced=True)` are upstream's way, for `compat`.
+`write_term(unsynced=True)` and `read_term(unsynced=True)` do as upstream does, for `compat`.
 """
 
 from __future__ import annotations
@@ -39,19 +40,21 @@ from wire.dledger.files import (
 from wire.errors import RemoteProtocolError
 
 FILE_BYTES_MAX = 4096
-"""A longer one is none of these."""
+"""No valid file is longer."""
 TERM_MAX = 3 << 61
-"""As the core's: no member hears another in a later one, and the next must be a long of Java's."""
+"""The highest term, as in the election's core: the next one still has to fit Java's long, and no
+member accepts a higher one."""
 UNTIL_THEN = "until it holds its leader's log its vote counts only with all others'"
-"""By then it holds whatever it may have acknowledged; sooner it elects nobody who lacks that."""
+"""By then the member holds whatever it may have acknowledged; until then it cannot help to elect a
+leader that lacks an acknowledged entry."""
 REMOVE_THEN = f"remove all but currterm, its vote, from this folder and start: {UNTIL_THEN}"
-"""What is to be done about a log that a start refuses, or that cannot be read."""
+"""What to do about a log that a start refuses, or that cannot be read."""
 NEW_VOTE = (
     "never guess a vote: write `voteLeader=` and `currTerm=N`, a line each, N above the term of"
     " every other member (status), all of which have to run, and start"
 )
-"""A vote that only this member knows of was for itself, and ended with its process; one for
-another is in no later term than that one's own."""
+"""Why that is safe: a vote that only this member knows of was for itself, and ended with its
+process; a vote for another member is in no later term than that member's own."""
 GUIDE = "(OPERATING.md, A lost disk)"
 NO_VOTE = "there is none, but the log holds entries"
 NO_VOTE_DO = (
@@ -73,7 +76,7 @@ STRANGER = (
 
 
 def older_text(term: int, last_term: int) -> str:
-    """What is wrong with a vote from before the last entry's term."""
+    """Describe, for people, a vote from before the last entry's term."""
     return f"term {term}, but the last entry is of term {last_term}"
 
 
@@ -81,8 +84,8 @@ class LostVote(CorruptLog):
     """It is unknown in which terms this member has voted, and for which members.
 
     Args:
-        why: what was found.
-        do: for people: what to do about it.
+        why: what was found in the file, or instead of it.
+        do: what to do about it, for people.
     """
 
     def __init__(self, path: str, why: str, do: str = NEW_VOTE) -> None:
@@ -98,7 +101,7 @@ class TermVote:
 
     Attributes:
         term: at least 0.
-        voted_for: the member that has this node's vote in the term; "" if none has.
+        voted_for: the member to which this one gave its vote in the term; "" if it has not voted.
     """
 
     term: int = 0
@@ -106,18 +109,21 @@ class TermVote:
 
 
 def _decode(data: bytes) -> TermVote:
-    """Raises: RemoteProtocolError: it does not say both, is not the whole text, or out of range."""
+    """Decode a `currterm` file.
+
+    Raises: RemoteProtocolError: term or vote is missing or out of range, or the text is cut off.
+    """
     if not data.endswith(b"\n"):
-        raise RemoteProtocolError("it does not end with a line end")
+        raise RemoteProtocolError("its last line is not complete")
     value = decode_currterm(data)
     if not -1 <= value.term <= TERM_MAX:
         raise RemoteProtocolError(f"currTerm: expected -1 to {TERM_MAX}, found {value.term}")
-    # Versions up to 0.1 count from -1; there nobody has voted yet.
+    # Java's members up to version 0.1 count from -1, in which nobody has voted yet.
     return TermVote(max(value.term, 0), (value.vote_leader or "") if value.term >= 0 else "")
 
 
 def _left_in(disk: Disk, path: str) -> TermVote | None:
-    """The file of a replacement that was interrupted; None if it is not whole."""
+    """Read the file of an interrupted replacement; None if it is incomplete."""
     try:
         return _decode(read_bytes(disk, path, FILE_BYTES_MAX))
     except RemoteProtocolError:
@@ -125,12 +131,13 @@ def _left_in(disk: Disk, path: str) -> TermVote | None:
 
 
 def read_term(disk: Disk, path: str, *, unsynced: bool = False) -> TermVote | None:
-    """What the file says; None if nothing was ever written.
+    """Read term and vote; None if none were ever written.
 
     Args:
-        unsynced: None, too, if it cannot be read or only its replacement is there.
+        unsynced: whether to read in upstream's way: None also if the file cannot be read, or only
+            its replacement exists.
 
-    Raises: LostVote: it is there and cannot be read.
+    Raises: LostVote: the file exists and cannot be read.
     """
     if disk.exists(path):
         try:
@@ -147,12 +154,14 @@ def read_term(disk: Disk, path: str, *, unsynced: bool = False) -> TermVote | No
 
 
 def write_term(disk: Disk, path: str, vote: TermVote, *, unsynced: bool = False) -> None:
-    """Have it on the disk when this returns.
+    """Save term and vote; they are on the disk when this returns.
 
     Args:
-        unsynced: have it in the page cache only, and for a moment no file of that name (B8).
+        unsynced: whether to write in upstream's way: to the page cache only, and for a moment there
+            is no such file (B8).
 
-    Raises: LogFull: no room, the old one stays. OSError: then it or the old one is there, whole.
+    Raises: LogFull: there is no room; the old file stays. OSError: either the old file or the new
+        one is there, complete.
     """
     assert 0 <= vote.term <= TERM_MAX
     value = TermAndVote(term=vote.term, vote_leader=vote.voted_for or None)
@@ -163,12 +172,15 @@ def write_term(disk: Disk, path: str, vote: TermVote, *, unsynced: bool = False)
 
 
 def settle_term(disk: Disk, path: str, vote: TermVote) -> None:
-    """Have on the disk what was just read, wherever it stood. Raises: as `write_term`."""
+    """Sync the vote that was just read, and move it to its place if it was in a replacement.
+
+    Raises: as `write_term`.
+    """
     temporary = f"{path}.tmp"
     if disk.exists(path):
         sync_file(disk, path)
     elif disk.exists(temporary) and _left_in(disk, temporary) == vote:
-        # Often the only copy: to write it anew would begin with a file that says nothing.
+        # This is often the only copy, and writing it anew would begin with an empty file.
         sync_file(disk, temporary)
         disk.rename(temporary, path)
     else:
@@ -179,7 +191,7 @@ def settle_term(disk: Disk, path: str, vote: TermVote) -> None:
 
 
 def read_checkpoint(disk: Disk, path: str) -> LedgerCheckpoint:
-    """What the file says; (-1, -1) if there is none or it cannot be read."""
+    """Read the checkpoint; (-1, -1) if there is no file or it cannot be read."""
     if disk.exists(path):
         try:
             return decode_ledger_checkpoint(read_bytes(disk, path, FILE_BYTES_MAX))
@@ -189,36 +201,39 @@ def read_checkpoint(disk: Disk, path: str) -> LedgerCheckpoint:
 
 
 def write_checkpoint(disk: Disk, path: str, checkpoint: LedgerCheckpoint) -> None:
-    """Have it on the disk when this returns.
+    """Save the checkpoint; it is on the disk when this returns.
 
-    Raises: LogFull: no room, the old one stays. OSError: then it or the old one is there, whole.
+    Raises: LogFull: there is no room; the old file stays. OSError: either the old file or the new
+        one is there, complete.
     """
     _replace(disk, path, encode_ledger_checkpoint(checkpoint))
 
 
 @attrs.define
 class CheckpointFile:
-    """The `checkpoint` of a store that runs, replaced again and again.
+    """The file `checkpoint` of an open store, which is replaced again and again.
 
     Attributes:
-        now: what it is to say.
-        changing: see `DiskGuard`.
+        now: returns the checkpoint to be written.
+        changing: see `DiskGuard.changing`.
     """
 
     _disk: Disk
-    _file: Replaced  # there may be none yet
+    _file: Replaced  # it need not exist yet
     now: Callable[[], LedgerCheckpoint]
     changing: Callable[[str], AbstractContextManager[None]]
 
     def write(self) -> None:
-        """Have it on the disk when this returns. Raises: LogFull: no room, the old one stays.
-        StorageError: then it or the old one is there, whole.
+        """Save the checkpoint; it is on the disk when this returns.
+
+        Raises: LogFull: there is no room; the old file stays. StorageError: either the old file or
+            the new one is there, complete.
         """
         with self.changing("saving the checkpoint"), self._needing_room():
             self._file.replace(encode_ledger_checkpoint(self.now()))
 
     async def write_beside(self) -> None:
-        """As `write`, beside the loop, see `Replaced.replace_beside`."""
+        """Save the checkpoint as `write` does, in a thread; see `Replaced.replace_beside`."""
         with self.changing("saving the checkpoint"), self._needing_room():
             await self._file.replace_beside(lambda: encode_ledger_checkpoint(self.now()))
 
@@ -242,7 +257,7 @@ def _replace(disk: Disk, path: str, data: bytes) -> None:
 
 
 def _replace_unsynced(disk: Disk, path: str, data: bytes) -> None:
-    """Upstream's order: temporary file, copy of the old one, deletion, rename."""
+    """Replace a file in upstream's order: temporary file, copy of the old one, deletion, rename."""
     _write(disk, f"{path}.tmp", data)
     if disk.exists(path):
         _write(disk, f"{path}.bak", read_bytes(disk, path, FILE_BYTES_MAX))

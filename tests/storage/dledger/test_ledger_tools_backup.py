@@ -244,7 +244,7 @@ def test_damage_of_a_copy_is_found() -> None:
     assert "expected CRC-32" in " ".join(verified(disk))
     flip(disk, data, 60)
     flip(disk, f"{COPY.snapshot}/snapshot_100/data", 6)
-    assert "its checksum says something else" in " ".join(verified(disk))
+    assert "its meta file has another checksum" in " ".join(verified(disk))
     disk.rmtree(f"{COPY.snapshot}/snapshot_100")
     assert "snapshots: the manifest says (100,), found ()" in " ".join(verified(disk))
     disk.unlink(data)
