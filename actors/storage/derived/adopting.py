@@ -1,6 +1,7 @@
-"""A store that another program stopped in order: what it has derived is taken over.
+"""Takes over the derived files of a store that another program stopped in order.
 
-Its queues are complete up to the largest end that has a unit, and its index too.
+After an ordered stop its queues and its index are complete up to the largest end of a record that
+has a unit.
 """
 
 from __future__ import annotations
@@ -27,7 +28,11 @@ from wire.files.index_file import HEADER_BYTES, decode_index_header
 def adopted(
     disk: Disk, layout: StoreLayout, queue_file_bytes: int, log_end_bytes: int
 ) -> Generator[None, None, DispatchState | None]:
-    """What the files say that another program derived, and stopped in order; None: not enough."""
+    """Make a dispatch state of the files that another program derived; None if they do not suffice.
+
+    They do not if a queue is damaged, if no queue has a unit, or if there is no readable index
+    file.
+    """
     largest, count = -1, 0
     queues = yield from walk_queues(disk, layout.consume_queue)
     for number, key in enumerate(queues, 1):
@@ -62,9 +67,9 @@ def adopted(
 def adopt(
     disk: Disk, layout: StoreLayout, group: ClassicGroup, log_end_bytes: int
 ) -> Generator[None, None, None]:
-    """Take over what another program has derived, at the first start on a store that it stopped.
+    """Take over the files that another program has derived, at the first start on its store.
 
-    Without enough of it nothing is written, and all is derived from the log.
+    If they do not suffice nothing is written, and everything is derived from the log.
     """
     state = yield from adopted(disk, layout, group.consume_queue_bytes, log_end_bytes)
     if state is None:

@@ -4,16 +4,16 @@ Upstream: apache/rocketmq store/.../ConsumeQueue.java, queue/ConsumeQueueStore.j
 classic-ha.md 4.9. Units and names: `wire.files.consume_queue`.
 
 Differs:
-- A unit's position is 20 times its queue offset. A gap before it means that units were lost: the
-  queue is reported (`QueueGap`) and built anew. Upstream logs a bug and appends at the wrong
+- A unit's position is 20 times its queue offset. A gap before it means that units were lost:
+  QueueGap is raised, and the queue is built anew. Upstream logs a bug and appends at the wrong
   position.
 - Behind the last unit everything is zero after recovery.
-- A record with queue offset 0 behind others, as it follows from a topic that was deleted and made
-  again, begins its queue anew. A slave of upstream drops it and those that follow.
-- New files, folders and names become durable with the flush that covers their units, not before: a
+- If a record with queue offset 0 follows others of its queue, because its topic was deleted and
+  made again, the queue begins anew. Upstream's slave drops this record and those that follow.
+- New files and folders are synced with the flush that covers their units, not before: otherwise a
   batch for hundreds of new topics would wait for as many syncs.
-- Files of a wrong size are dropped and rebuilt; upstream refuses the start.
-- A file where a queue has its folder refuses the start, in one line.
+- Queues with a file of a wrong size are dropped and built anew; upstream refuses the start.
+- A start is refused, with one line, if a plain file has the name of a queue's folder.
 """
 
 from __future__ import annotations
@@ -45,23 +45,23 @@ from wire.files.commit_log import RecordHead, segment_offset
 from wire.files.consume_queue import FILLER_UNIT, UNIT_BYTES, decode_unit, decode_units, encode_unit
 
 HANDLES_MAX = 64
-"""Open queue files; a queue that is not written for a while is opened again."""
+"""How many queue files are kept open; the one that was used longest ago is closed first."""
 READ_UNITS_MAX = 4096
-"""Units that one lookup gives."""
+"""How many units one lookup returns at most."""
 _UNREADABLE = (errno.ENOENT, errno.EIO)
-"""Somebody removed the file, or the disk has lost it."""
+"""The file was removed, or the disk cannot read it."""
 _CHUNK_BYTES = 1 << 20
-"""Read at once where it is looked whether a file is zero."""
+"""How many bytes are read at once to find bytes that are not zero."""
 
 
 @attrs.define
 class ConsumeQueues:
-    """All queues of one store. The dispatcher owns them.
+    """All consume queues of one store, owned by the dispatcher.
 
     Attributes:
         folder: absolute path of `consumequeue/`.
-        file_bytes: size of every file, a multiple of 20.
-        log_min_bytes: where the log begins: units of records below it lead nowhere.
+        file_bytes: the size of every file, a multiple of 20.
+        log_min_bytes: the log's first offset. No unit below it leads to a record any more.
     """
 
     _disk: Disk
@@ -82,17 +82,21 @@ class ConsumeQueues:
 
     @property
     def end_bytes(self) -> int:
-        """Largest end of a record that has or had a unit, as upstream's "max dispatched offset"."""
+        """The largest end of a record that has or had a unit, in bytes of the log; -1 without any.
+        Upstream: "max dispatched offset".
+        """
         return self._end_bytes
 
     @property
     def units_count(self) -> int:
-        """The `units_count` of all queues together."""
+        """The sum of the `units_count` of all queues."""
         return self._units_count
 
     @property
     def created_count(self) -> int:
-        """Files made since the last `take_dirty`, of which no name is surely on the disk."""
+        """How many files were made since the last `take_dirty`; their names may not be on the disk
+        yet.
+        """
         return self._created_count
 
     @property
@@ -103,7 +107,10 @@ class ConsumeQueues:
         return iter(self._queues.values())
 
     def recover(self, found: Sequence[QueueKey], log_end_bytes: int) -> Generator[None, None, bool]:
-        """Load all queues and cut the units of records at or behind the log's end.
+        """Load all queues, and cut the units of records that begin at or behind the log's end.
+
+        Args:
+            found: the queues of the store.
 
         Returns: whether a queue was dropped, so that the whole log has to be dispatched again.
         Raises: OSError. Yields after every few queues.
@@ -125,18 +132,20 @@ class ConsumeQueues:
         return dropped
 
     def take(self, found: Mapping[QueueKey, Queue]) -> None:
-        """Load all queues as `queue_ends` says that they are."""
+        """Load all queues from the table of `queue_ends`, without reading their files."""
         self._queues = dict(found)
         self._end_bytes = max((queue.end_bytes for queue in self), default=-1)
         self._units_count = sum(queue.units_count for queue in self)
 
     def drop(self, topic: str, queue_id: int) -> None:
-        """Forget a queue whose units are incomplete. Dispatching the log again rebuilds it."""
+        """Delete a queue whose units are incomplete. Dispatching the whole log again
+        rebuilds it.
+        """
         self.remove(topic, queue_id)
         self._filled.add((topic, queue_id))
 
     def remove(self, topic: str, queue_id: int) -> int:
-        """Delete a queue, which begins anew. Returns: how many units it had."""
+        """Delete a queue that begins anew. Returns: how many units it had."""
         queue = self._queues.pop((topic, queue_id))
         self._units_count -= queue.units_count
         for base in queue.bases:
@@ -147,13 +156,14 @@ class ConsumeQueues:
     def put(
         self, topic: str, queue_id: int, heads: Sequence[RecordHead]
     ) -> tuple[int, list[RecordHead]]:
-        """Add the units of records of one queue, in log order; repeats are left out.
+        """Add the units of records of one queue, in log order; records that have their unit are
+        left out.
 
-        Returns: how many it took: it stops before one that its queue has to begin anew for
-        (`remove`); and which of these have a queue offset that an older record has: no unit can
-        lead to them.
+        Returns: how many records it took, for it stops before a record for which the queue has to
+            begin anew (`remove`); and those of them whose queue offset an older record has, so no
+            unit can lead to them.
 
-        Raises: QueueGap (what came before the gap is there); OSError.
+        Raises: QueueGap: units are missing; those of the records before the gap are added. OSError.
         """
         key = (topic, queue_id)
         queue = self._queues.get(key)
@@ -190,12 +200,15 @@ class ConsumeQueues:
         return len(heads), repeated
 
     def next_offset(self, topic: str, queue_id: int) -> int:
-        """How many records the queue has had; 0 for a queue that does not exist."""
+        """Return the queue offset of the queue's next record; 0 for a queue that does not exist."""
         queue = self._queues.get((topic, queue_id))
         return 0 if queue is None else queue.next_offset
 
     def min_offset(self, topic: str, queue_id: int, log_min_bytes: int) -> int:
-        """Queue offset of the first unit whose record is still in the log; the next one if none."""
+        """Return the queue offset of the first unit whose record is still in the log.
+
+        If there is none, that is the queue offset of the next record.
+        """
         queue = self._queues.get((topic, queue_id))
         if queue is None:
             return 0
@@ -205,9 +218,9 @@ class ConsumeQueues:
         return first_kept(partial(self._read, queue), low, high, log_min_bytes)
 
     def units(self, topic: str, queue_id: int, offset: int, count: int) -> tuple[Unit, ...]:
-        """Up to `count` units from `offset`, at least `min_offset`, on, to the end of one file.
+        """Return up to `count` units from `offset` on, which lie in one file.
 
-        Raises: QueueGap, OSError; so does `min_offset`.
+        `offset` has to be at least `min_offset`. Raises: QueueGap, OSError; so does `min_offset`.
         """
         queue = self._queues.get((topic, queue_id))
         if queue is None or offset >= queue.next_offset:
@@ -217,9 +230,9 @@ class ConsumeQueues:
         return tuple(decode_units(self._read(queue, offset, count)))
 
     def trim(self, log_min_bytes: int) -> Generator[None, None, int]:
-        """Delete files whose last record is gone from the log, never a queue's last file.
+        """Delete files whose last record has left the log, but never a queue's last file.
 
-        Returns: files deleted.
+        Returns: how many files were deleted.
         Raises: QueueGap, OSError. Yields after each queue of several files.
         """
         deleted = 0
@@ -227,8 +240,8 @@ class ConsumeQueues:
         for queue in tuple(queue for queue in self if len(queue.bases) > 1):
             while len(queue.bases) > 1:
                 end = queue.bases[1] // UNIT_BYTES
-                # Where the end is damaged the next file's beginning says it, if later: no scrub
-                # can mend a unit whose record is gone.
+                # If the end is damaged, the beginning of the next file decides, a little later: the
+                # scrub cannot mend a unit whose record has left the log.
                 if not are_gone(self._read(queue, end - count, count), log_min_bytes) and (
                     not are_gone(self._read(queue, end, count), log_min_bytes, count)
                 ):
@@ -244,7 +257,11 @@ class ConsumeQueues:
     def rewrite(
         self, topic: str, queue_id: int, offset: int, found: bytes, wanted: bytes | None
     ) -> bool:
-        """Replace a unit that still is `found` (None: leave it); whether it was."""
+        """Replace a unit if it still is `found`. Returns: whether it was.
+
+        Args:
+            wanted: the new bytes; None: nothing is replaced.
+        """
         queue, at = self._queues.get((topic, queue_id)), offset * UNIT_BYTES
         is_there = queue and queue.bases and queue.bases[0] <= at < queue.next_bytes
         if not queue or not is_there or self._read(queue, offset, 1) != found:
@@ -258,14 +275,14 @@ class ConsumeQueues:
         return True
 
     def take_dirty(self) -> tuple[str, ...]:
-        """Files and folders changed since the last call: what a flush has to sync."""
+        """Return the files and folders changed since the last call, which a flush has to sync."""
         paths = tuple(self._dirty)
         self._dirty.clear()
         self._created_count = 0
         return paths
 
     def take_gone(self) -> tuple[str, ...]:
-        """Paths deleted since the last call: who keeps them open lets go."""
+        """Return the paths deleted since the last call; whoever has them open closes them."""
         paths = tuple(self._gone)
         self._gone.clear()
         return paths
@@ -278,13 +295,13 @@ class ConsumeQueues:
         return queue_folder(self.folder, topic, queue_id)
 
     def _create(self, key: QueueKey, first_offset: int) -> Queue:
-        """A queue that begins at `first_offset`: fillers stand before it in its first file."""
+        """Make a queue that begins at `first_offset`; fillers stand before it in its first file."""
         queue = Queue(folder=self._folder_of(*key), bases=[])
         self._disk.mkdir(queue.folder, sync=False)
         self._dirty |= dict.fromkeys((self.folder, f"{self.folder}/{key[0]}"))
         try:
             self._begin_at(queue, first_offset * UNIT_BYTES)
-        except OSError:  # half a queue would be taken for one that lacks units
+        except OSError:  # an incomplete queue would look like one that has lost units
             for base in queue.bases:
                 self._forget(queue_path(queue.folder, base))
             self._remove(queue.folder)
@@ -293,7 +310,7 @@ class ConsumeQueues:
         return queue
 
     def _remove(self, folder: str) -> None:
-        """Remove the folder of a queue; the next flush makes that durable."""
+        """Delete the folder of a queue; the next flush syncs that."""
         self._disk.rmtree(folder)
         self._dirty[folder.rpartition("/")[0]] = None
 
@@ -303,7 +320,11 @@ class ConsumeQueues:
         self._write(queue, FILLER_UNIT * ((at - base) // UNIT_BYTES))
 
     def _skip(self, key: QueueKey, queue: Queue, at: int) -> None:
-        """Units are missing before `at`. After a rebuild it is the log itself that has the gap."""
+        """Deal with missing units before position `at`: after a rebuild, the log itself lacks the
+        records.
+
+        Raises: QueueGap: the queue was not built anew yet.
+        """
         expected = queue.next_bytes
         if key not in self._filled:
             missing, got = expected // UNIT_BYTES, at // UNIT_BYTES
@@ -318,14 +339,14 @@ class ConsumeQueues:
         self._begin_at(queue, at)
 
     def _cut(self, queue: Queue) -> Generator[None, None, None]:
-        """Make everything behind the last unit zero; files that hold nothing go.
+        """Overwrite everything behind the last unit with zeros, and delete files that hold nothing.
 
-        Not synced: a later start cuts again what a power loss brings back. Yields where a file is
-        long and has no holes.
+        This is not synced: a later start cuts again what a power loss brings back. Yields where a
+        file is long and has no holes.
         """
         for name in self._disk.listdir(queue.folder):
             base = segment_offset(name)
-            if base is not None and base not in queue.bases:  # 0 bytes, left by a crash
+            if base is not None and base not in queue.bases:  # a crash left it with 0 bytes
                 self._disk.unlink(f"{queue.folder}/{name}")
         while queue.bases[-1] >= queue.next_bytes and len(queue.bases) > 1:
             self._disk.unlink(queue_path(queue.folder, queue.bases.pop()))
@@ -358,7 +379,7 @@ class ConsumeQueues:
             done += len(part)
 
     def _read(self, queue: Queue, offset: int, count: int) -> bytes:
-        """Whole units from one file. Raises: QueueGap, OSError."""
+        """Read whole units from one file. Raises: QueueGap: they cannot be read. OSError."""
         at = offset * UNIT_BYTES
         base = at - at % self.file_bytes
         size = min(count * UNIT_BYTES, base + self.file_bytes - at)

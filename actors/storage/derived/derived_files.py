@@ -1,8 +1,8 @@
-"""Consume queues, index, checkpoint and the dispatch state of one store, kept in step.
+"""Keeps consume queues, index, checkpoint and dispatch state of one store in step.
 
-Recovery trusts what the last flush wrote down and nothing else: later units and entries are cut
-and derived again, so that a lost page or a failed sync leaves no hole. If queues or index files are
-missing or damaged, all is rebuilt from the whole log.
+Recovery trusts only what the last flush recorded. Later units and entries are cut and derived
+again, so that a lost page or a failed sync leaves no hole. If queues or index files are missing or
+damaged, they are all derived from the whole log.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ from wire.files.message_record import has_queue_unit
 
 @attrs.frozen(kw_only=True)
 class Flush:
-    """What one flush makes durable.
+    """What one flush makes durable. See `DerivedFiles.begin_flush`.
 
     Attributes:
-        paths: files to sync.
-        state: true once they are.
-        checkpoint: the same for Java.
+        paths: the files and folders to sync.
+        state: the dispatch state that is true once they are synced.
+        checkpoint: the same, as a broker in Java reads it.
     """
 
     paths: tuple[str, ...]
@@ -70,7 +70,7 @@ class Flush:
     checkpoint: Checkpoint
 
     def with_later(self, later: Flush | None) -> Flush:
-        """Both flushes as one, if the sync of the first has not begun."""
+        """Join this flush with a later one, if the sync of this one has not begun."""
         if later is None:
             return self
         return attrs.evolve(later, paths=(*self.paths, *later.paths))
@@ -78,13 +78,13 @@ class Flush:
 
 @attrs.define
 class Put:
-    """What became of records that were put.
+    """What `DerivedFiles.put` did with the records.
 
     Attributes:
-        refused: no queue can take them.
-        repeated: an older record has their queue offset, so no unit leads to them.
-        begun: records that their queue began anew with.
-        units_count: units of older records that were dropped for these.
+        refused: records that no queue can take.
+        repeated: records to which no unit leads, because an older record has their queue offset.
+        begun: records with which their queues began anew.
+        units_count: how many units of older records were dropped because of `begun`.
     """
 
     refused: list[RecordHead] = attrs.field(factory=list)
@@ -95,14 +95,15 @@ class Put:
 
 @attrs.define(kw_only=True)
 class DerivedFiles:
-    """Owned by the dispatcher.
+    """The derived files of one store, owned by the dispatcher.
 
     Attributes:
-        flushed_bytes: `dispatched_bytes` of the last flush.
-        anew: why the start derives everything anew; "": it does not, or it is the first.
-        version: which RocketMQ's files these are; see `store_version`.
-        durable_bytes: the same as it surely outlasts a crash: behind it units may be cut then, so
-            the log has to keep its records.
+        flushed_bytes: `DispatchState.dispatched_bytes` of the last flush.
+        anew: why the start derives everything anew, for people; "" if it does not, or if it is the
+            first start.
+        version: the RocketMQ version whose files these are; see `store_version`.
+        durable_bytes: the value of `flushed_bytes` that surely outlasts a crash. Units behind it
+            may be cut after a crash, so the log has to keep the records behind it.
     """
 
     env: Env
@@ -138,10 +139,11 @@ class DerivedFiles:
         self.index.with_tag_keys = self.version >= WITH_TAG_KEYS
 
     def recover(self, log_min_bytes: int, limit_bytes: int) -> Generator[None, None, int]:
-        """Load all files. Returns: the offset from which the log is to be dispatched.
+        """Load all files. Returns: the offset from which on the log has to be dispatched.
 
         Args:
-            limit_bytes: end of what may be dispatched; nothing derived from behind it is kept.
+            limit_bytes: the end of what may be dispatched; whatever was derived from later records
+                is cut.
 
         Raises: ConfigError, OSError. Yields at least every 4 MiB.
         """
@@ -164,7 +166,7 @@ class DerivedFiles:
             ends = yield from queue_ends.read_queue_ends(disk, self.layout, *known)
         except queue_ends.QueueFilesGone:
             dropped = True
-        yield  # to free some MB and to sync a folder takes a turn of its own
+        yield  # releasing some MB and syncing a folder take time, so each gets a turn of its own
         queue_ends.remove_queue_ends(disk, self.layout)  # before anything changes
         yield
         found = list(ends or (yield from walk_queues(disk, self.layout.consume_queue)))
@@ -180,7 +182,8 @@ class DerivedFiles:
             yield from self._start_over(log_min_bytes)
             return log_min_bytes
         trusted = min(state.dispatched_bytes, limit_bytes)
-        if trusted <= self._begun_anew_bytes:  # what was dropped for a later record is missing
+        # units that were dropped for a later record are missing
+        if trusted <= self._begun_anew_bytes:
             self.anew = "the log ends where a queue had not begun anew yet"
             yield from self._start_over(log_min_bytes)
             return log_min_bytes
@@ -227,8 +230,9 @@ class DerivedFiles:
         return (yield from found.version()) or NEWEST
 
     def _start_over(self, at_bytes: int) -> Generator[None, None, None]:
-        """Remove all derived files; everything from `at_bytes` on is to be derived. Yields after
-        each topic.
+        """Remove all derived files, so that everything from `at_bytes` on is derived again.
+
+        Yields after each topic.
         """
         lower_logics_offset(self.env.disk, self.layout.checkpoint, at_bytes)
         self._note(
@@ -246,8 +250,8 @@ class DerivedFiles:
         yield from self._remove_all()
 
     def _remove_all(self) -> Generator[None, None, None]:
-        """All topics' folders and all index files. What else lies there is not ours: a broker with
-        storeType = defaultRocksDB keeps its own files in `consumequeue/`.
+        """Remove all topics' folders and all index files. Other files are not ours: a broker with
+        storeType = defaultRocksDB keeps its own in `consumequeue/`.
         """
         disk, topics, index = self.env.disk, self.layout.consume_queue, self.layout.index
         for folder in (topics, index):
@@ -262,25 +266,29 @@ class DerivedFiles:
             disk.sync_dir(folder)
 
     def begin_anew(self, log_min_bytes: int) -> Generator[None, None, None]:
-        """Drop everything: the log is to be dispatched again from its first byte. Yields."""
+        """Remove all derived files; the log has to be dispatched again from its first byte.
+        Yields.
+        """
         self.queues.close()
         self.index.close()
         self._make_empty()
         yield from self._start_over(log_min_bytes)
 
     def rebuild_queue(self, gap: QueueGap, log_min_bytes: int) -> None:
-        """Drop a queue that lacks units; the log is to be dispatched again from its first byte."""
+        """Drop a queue that lacks units; the log has to be dispatched again from its first byte."""
         self.distrust(log_min_bytes)
         self.queues.drop(gap.topic, gap.queue_id)
 
     def distrust(self, log_min_bytes: int) -> None:
-        """Have the next start derive all again. Raises: OSError: nothing else has changed."""
+        """Make the next start derive everything again. Raises: OSError: nothing else has
+        changed.
+        """
         lower_logics_offset(self.env.disk, self.layout.checkpoint, log_min_bytes)
         self._note(self._state_at(log_min_bytes, log_min_bytes))
         self._last_bytes = log_min_bytes
 
     def _note(self, state: DispatchState) -> None:
-        """Write down what may be trusted at most from now on. Synced."""
+        """Record what may be trusted from now on; it is synced when this returns."""
         self.flushed_bytes = state.dispatched_bytes
         self.durable_bytes = min(self.durable_bytes, state.dispatched_bytes)
         if state != self._state:
@@ -295,15 +303,16 @@ class DerivedFiles:
 
     @property
     def created_count(self) -> int:
-        """Queue files made since the last flush began."""
+        """The number of queue files made since the last flush began."""
         return self.queues.created_count
 
     def put(
         self, heads: Sequence[RecordHead], put: Put | None = None
     ) -> Generator[None, None, None]:
-        """Derive from records in log order, and say in `put` what became of them.
+        """Add units and entries for records, in log order, and record in `put` what was done.
 
-        Raises: QueueGap: units were lost: `rebuild_queue`. OSError. Yields after every few queues.
+        Raises: QueueGap: units were lost, call `rebuild_queue`. OSError. Yields after every few
+            queues.
         """
         put = Put() if put is None else put
         by_queue: dict[tuple[str, int], list[RecordHead]] = {}
@@ -329,13 +338,15 @@ class DerivedFiles:
         self.index.put(heads)
         if heads:
             self._last_ts = heads[-1].store_ts
-            # A broker refuses a 0, so of a log's first record the end.
+            # A broker refuses a 0, so for a log's first record its end is used.
             self._last_bytes = heads[-1].physical_offset or heads[-1].size
 
     def _put_queue(
         self, key: tuple[str, int], heads: Sequence[RecordHead], last_bytes: int, put: Put
     ) -> None:
-        """The records of one queue, of a batch whose last one begins at `last_bytes`."""
+        """Add the units of the records of one queue; the batch's last record begins at
+        `last_bytes`.
+        """
         while True:
             count, repeated = self.queues.put(*key, heads)
             put.repeated += repeated
@@ -349,12 +360,12 @@ class DerivedFiles:
             put.begun.append(heads[0])
 
     def begin_flush(self, at_bytes: int, seen_bytes: int, synced_bytes: int) -> Flush | None:
-        """What to sync now; None if nothing has changed.
+        """Begin a flush: return what has to be synced; None if nothing has changed.
 
         Args:
-            at_bytes: everything before it is dispatched.
+            at_bytes: all records before this offset were dispatched.
             seen_bytes: the log's end.
-            synced_bytes: the end of what is durable in the log itself.
+            synced_bytes: the end of what is synced of the log itself.
         """
         state = self._state_at(at_bytes, seen_bytes)
         paths = (*self.queues.take_dirty(), *self.index.take_dirty())
@@ -369,18 +380,20 @@ class DerivedFiles:
             logics_offset=logics_offset if self.version >= WITH_LOGICS_OFFSET else 0,
         )
         if self._state is not None:
-            paths = (*paths, self._side.path)  # of the flush before
+            paths = (*paths, self._side.path)  # the flush before wrote to it
         return Flush(paths=paths, state=state, checkpoint=checkpoint)
 
     @property
     def _keeps_files(self) -> bool:
-        """Whether the log has to keep a file only because the last flush's state is not synced."""
+        """Whether the log has to keep a file only because the state of the last flush is not
+        synced.
+        """
         size = self.group.segment_bytes
         return self.durable_bytes // size < self.flushed_bytes // size
 
     def _state_at(self, at_bytes: int, seen_bytes: int) -> DispatchState:
         name, header = self.index.newest()
-        ahead = self.queues.end_bytes > at_bytes  # a rebuild is under way, or a full disk
+        ahead = self.queues.end_bytes > at_bytes  # a rebuild is under way, or the disk is full
         return DispatchState(
             dispatched_bytes=at_bytes,
             seen_bytes=seen_bytes,
@@ -395,40 +408,46 @@ class DerivedFiles:
         )
 
     def trim(self, log_min_bytes: int) -> Generator[None, None, None]:
-        """Delete the files whose last record is gone from the log. Yields."""
+        """Delete the files whose last record has left the log. Yields."""
         self.queues.log_min_bytes = log_min_bytes
         yield from self.queues.trim(log_min_bytes)
         self.index.trim(log_min_bytes)
 
     def take_gone(self) -> tuple[str, ...]:
-        """Paths deleted since the last call."""
+        """Return the paths deleted since the last call."""
         return (*self.queues.take_gone(), *self.index.take_gone())
 
     def end_flush(self, flush: Flush) -> None:
-        """Write a flush down, because its paths are durable; the state before is one of them."""
+        """Record a flush, whose paths are synced now. The side file itself is synced with the next
+        one.
+        """
         self.durable_bytes = self.flushed_bytes
         if not self._side.note(flush.state.values()):
-            return  # the state before is the newest one still; the next flush writes it down
+            # the state before is still the newest one that is synced; the next flush records this
+            # one
+            return
         self._state = flush.state
         self.flushed_bytes = flush.state.dispatched_bytes
         if not flush.checkpoint.queue_ts:
             return
         try:
-            reached = min(flush.checkpoint.logics_offset, self._last_bytes)  # less in a rebuild
+            # lower while a rebuild is under way
+            reached = min(flush.checkpoint.logics_offset, self._last_bytes)
             checkpoint = attrs.evolve(flush.checkpoint, logics_offset=reached)
             write_checkpoint(self.env.disk, self.layout.checkpoint, checkpoint)
         except OSError as error:
             if error.errno not in NO_ROOM_CODES:
                 raise
-            self._checkpoint_due = True  # it may be old, so it waits for the next flush
+            self._checkpoint_due = True  # the checkpoint may be old, so it waits for the next flush
         else:
             self._checkpoint_due = False
             self._checkpoint = checkpoint
 
     def leave_ends(self) -> Generator[None, None, None]:
-        """At an ordered stop, after its flush: write the ends of all queues for the next start.
+        """Write the ends of all queues for the next start, at an ordered stop, after its flush.
 
-        It is done if all is dispatched and there is room. Yields after every few queues.
+        It is written only if all records are dispatched and there is room. Yields after every few
+        queues.
         """
         state, queues = self._state, self.queues
         if state is None or state.dispatched_bytes != state.seen_bytes:
@@ -444,7 +463,9 @@ class DerivedFiles:
                 raise
 
     def close(self) -> None:
-        """Release the handles; the last state is synced, for it decides how the next start goes."""
+        """Close all files. The last state is synced first, because it decides what the next start
+        does.
+        """
         try:
             self._side.sync()
         finally:

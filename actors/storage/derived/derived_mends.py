@@ -1,7 +1,7 @@
-"""Mends consume queues and index files where the scrub has found damage.
+"""Mends damage that the scrub has found in consume queues and index files.
 
-The scrub only reads; who owns the files writes, and only what is still as it was found: between the
-two a queue may have begun anew, or an entry may have been added.
+The scrub only reads. The owner of the files writes, and only over bytes that are still as they were
+found: meanwhile a queue may have begun anew, or an entry may have been added.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ from wire.files.index_file import (
 
 @attrs.frozen(kw_only=True)
 class UnitMend:
-    """A unit of a consume queue that leads nowhere.
+    """A mend of a unit of a consume queue that does not lead to its record.
 
     Attributes:
-        topic, queue_id, offset: its queue, and its number there.
-        found, wanted: its 20 bytes as they are, and as the record says.
-        first_bytes, next_bytes: where that record is.
-        is_sure: no other record can have the number; else the queue is built anew, for it began
-            anew once.
+        topic, queue_id, offset: the unit's queue, and its number in the queue.
+        found, wanted: the unit's 20 bytes as they are, and as they should be by the record.
+        first_bytes, next_bytes: the offsets in the log of the record's first byte and of the byte
+            after it.
+        is_sure: whether no other record can have this number. If not, because the queue began anew
+            once, the whole queue is built anew.
     """
 
     topic: str
@@ -49,12 +50,13 @@ class UnitMend:
 
 @attrs.frozen(kw_only=True)
 class EntryMend:
-    """An entry of an index file that is not its record's, or is not in its slot's chain.
+    """A mend of an entry of an index file that does not fit its record, or is not in its slot's
+    chain.
 
     Attributes:
-        name: of the file, as a number.
-        unit: which one.
-        found, wanted, first_bytes, next_bytes: as for a unit.
+        name: the name of the file, as a number.
+        unit: the number of the entry in the file, from 1.
+        found, wanted, first_bytes, next_bytes: as of `UnitMend`.
     """
 
     name: int
@@ -67,13 +69,13 @@ class EntryMend:
 
 @attrs.frozen(kw_only=True)
 class SlotMend:
-    """A slot of an index file that does not lead to its newest entry.
+    """A mend of a slot of an index file that does not lead to the newest entry of its chain.
 
     Attributes:
-        name: of the file.
-        slot: which one.
-        found: what it says, also what no slot may say.
-        wanted: number of the newest unit below `units_next`.
+        name: the name of the file, as a number.
+        slot: the number of the slot, from 0.
+        found: the slot's present value, which need not be a valid one.
+        wanted: the number of its newest unit below `units_next`, or NO_UNIT.
     """
 
     name: int
@@ -85,18 +87,21 @@ class SlotMend:
 
 @attrs.frozen(kw_only=True)
 class HeaderMend:
-    """A header of an index file that is not what its entries say.
+    """A mend of an index file's header that does not fit the file's entries.
 
     Attributes:
-        name: of the file.
-        wanted: what they say; of the newest file only where it begins.
+        name: the name of the file, as a number.
+        wanted: the header by the entries; of the newest file only its first record's time and
+            offset count.
     """
 
     name: int
     wanted: IndexHeader
 
     def wanted_now(self, known: IndexHeader, *, is_newest: bool) -> IndexHeader:
-        """Entries may be added to the newest file meanwhile."""
+        """Return the header to be written: entries may have been added to the newest file
+        meanwhile.
+        """
         if not is_newest:
             return self.wanted
         begin_ts, begin_offset = self.wanted.begin_ts, self.wanted.begin_offset
@@ -107,19 +112,22 @@ Mend: TypeAlias = UnitMend | EntryMend | SlotMend | HeaderMend
 
 
 MENDS_MAX: Final = 4096
-"""Written again at once; what is more is found again in the next round."""
+"""How many mends are carried out in one round; the scrub finds the others again in its next
+round."""
 CHAIN_MAX: Final = 4096
-"""Entries that may have been added since a slot was looked at; with more it is looked at again."""
+"""How many entries may have been added since a slot was read; after more, it is read again in the
+next round."""
 _NewestSince: TypeAlias = dict[tuple[int, int], dict[int, int]]
-"""By name of an index file and number of a unit: see `IndexFile.newest_since`."""
+"""Results of `IndexFile.newest_since`, by name of the index file and number of the first unit."""
 
 
 def mend_in_room(
     queues: ConsumeQueues, index: IndexFiles, mends: Sequence[Mend]
 ) -> tuple[QueueGap | None, dict[str, int]]:
-    """See `apply_mends`. Without room nothing is lost: the next round of the scrub finds the same.
+    """Carry out mends as `apply_mends` does; if the disk is full, leave the rest to the scrub's
+    next round.
 
-    Raises: OSError.
+    Returns: its result, and how many mends were done, by file. Raises: OSError.
     """
     done: dict[str, int] = {}
     try:
@@ -133,11 +141,14 @@ def mend_in_room(
 def apply_mends(
     queues: ConsumeQueues, index: IndexFiles, mends: Sequence[Mend], done: dict[str, int]
 ) -> QueueGap | None:
-    """Carry out what still fits, and count it in `done` by queue ("consumequeue/TOPIC/QUEUE_ID")
-    and index file.
+    """Carry out the mends whose bytes are still as they were found.
 
-    Returns: what a queue has to be built anew for: it began anew once, and other records might be
-    meant; or a file of it is not there. Raises: OSError.
+    Args:
+        done: counts the mends, by queue ("consumequeue/TOPIC/QUEUE_ID") and by index file
+            ("index/NAME").
+
+    Returns: the reason to build a queue anew: it began anew once, so another record might be meant,
+        or a file of it is missing; None if there is none. Raises: OSError.
     """
     gap: QueueGap | None = None
     newest_since: _NewestSince = {}
@@ -164,7 +175,11 @@ def apply_mends(
 def _mend_index(
     index: IndexFiles, mend: EntryMend | SlotMend | HeaderMend, newest_since: _NewestSince
 ) -> bool:
-    """`newest_since`: read once for all slots of a file."""
+    """Carry out one mend of an index file; return whether its bytes were still as they were found.
+
+    Args:
+        newest_since: keeps what is read for all slots of a file.
+    """
     each = index.file(mend.name)
     if each is None:
         return False

@@ -6,10 +6,11 @@ classic-ha.md 4.10. Layout: `wire.files.index_file`.
 Differs:
 - After a crash the newest file is cut back to what the last flush covers; upstream deletes every
   file that is newer than the checkpoint.
-- A record that is dispatched again adds nothing, also the newest one (upstream adds it twice).
+- A record that is dispatched again adds no entry, not even the newest record (upstream adds it
+  twice).
 - Entries of records that were cut off the log are cut too.
 
-Each `IndexFile` has slots, each with a chain of units, and is cut back by itself.
+Each file has slots, and each slot a chain of units (entries); `IndexFile` cuts them back.
 """
 
 from __future__ import annotations
@@ -52,23 +53,25 @@ from wire.files.message_record import SYS_FLAG_TRANSACTION, TRANSACTION_ROLLBACK
 
 CHUNK_BYTES = 4 << 20
 SLOTS_PER_STEP = 1 << 17
-"""Looked at between two turns of others, in some 5 ms; a file has 5,000,000 by default."""
+"""How many slots are read between two turns of other tasks, in some 5 ms; a file has 5,000,000 by
+default."""
 _UNIT = struct.Struct(">iqii")
 _NO_ENTRY = (0, 0, 0, 0)
 
 
 class IndexDamaged(Exception):
-    """What a file says cannot be: the index has to be built anew."""
+    """An index file contains something impossible, so the index has to be built anew."""
 
 
 @attrs.define
 class IndexFile:
-    """Open for writing.
+    """An index file that is open for writing.
 
     Attributes:
-        name: as a number.
-        header: what it is to be; who adds units writes it behind the last of them.
-        slots, units: how many it has.
+        name: its name, as a number.
+        header: the header that the file should have; whoever adds units writes it after the last of
+            them.
+        slots, units: how many slots and units the file has room for.
     """
 
     name: int
@@ -82,14 +85,15 @@ class IndexFile:
         return self.file.path
 
     def cut_units(self, *, changed: bool, cutting: bool = False) -> Generator[None, None, None]:
-        """Make every slot point below the header's `units_next`. Synced.
+        """Make every slot lead to a unit below the header's `units_next`, and sync that.
 
-        The slots of entries behind it are looked for anew too: a write may have ended in one.
+        The slots of later entries are looked up again as well, because a write may have ended
+        within one.
 
         Args:
-            changed: the header is not what the file says.
-            cutting: the dispatch state still covers the entries behind, so they stay as they are:
-                a start after a crash has to see what they belong to, to cut them again.
+            changed: whether the header differs from the one in the file.
+            cutting: whether the dispatch state still covers the later entries. Then they stay as
+                they are: a start after a crash has to see their records to cut them again.
         """
         units_next = self.header.units_next
         slots = array("i")
@@ -135,9 +139,9 @@ class IndexFile:
         self.file.sync()
 
     def _entries_behind(self) -> Generator[None, None, list[int]]:
-        """The slots of the entries that lie behind the header's `units_next`, up to the first gap.
+        """Return the slots of the entries from the header's `units_next` on, up to the first gap.
 
-        As many as were put since the last flush. Yields every 4 MiB.
+        These are entries that were added since the last flush. Yields every 4 MiB.
         """
         found: list[int] = []
         for data in self._chunks(self.header.units_next, self.units):
@@ -149,7 +153,7 @@ class IndexFile:
         return found
 
     def _hashes(self, units_next: int) -> Iterator[tuple[int, int]]:
-        """Number and key hash of all units below `units_next`, ascending."""
+        """Yield number and key hash of all units below `units_next`, ascending."""
         number = 1
         for data in self._chunks(number, units_next):
             for unit in _UNIT.iter_unpack(data):
@@ -157,23 +161,23 @@ class IndexFile:
                 number += 1
 
     def _chunks(self, first: int, end: int) -> Iterator[bytes]:
-        """The units from `first` on and before `end`, in pieces of at most CHUNK_BYTES."""
+        """Yield the units from `first` up to `end`, exclusive, in pieces of at most CHUNK_BYTES."""
         per_chunk = CHUNK_BYTES // INDEX_UNIT_BYTES
         for number in range(first, end, per_chunk):
             count = min(per_chunk, end - number)
             yield self.file.pread(unit_position(number, self.slots), count * INDEX_UNIT_BYTES)
 
     def slot(self, slot: int) -> int:
-        """The newest unit of a slot's chain, or NO_UNIT."""
+        """Return the newest unit of a slot's chain, or NO_UNIT."""
         unit = decode_slot(self.file.pread(slot_position(slot), 4))
         return unit if unit < self.header.units_next else NO_UNIT
 
     def unit(self, unit: int) -> IndexUnit:
-        """What a unit says, of any number from 1 to `units`."""
+        """Read the unit with this number, from 1 to `units`."""
         return decode_index_unit(self.file.pread(unit_position(unit, self.slots), INDEX_UNIT_BYTES))
 
     def newest_since(self, first: int) -> dict[int, int]:
-        """By slot, the newest of the units that were added from number `first` on."""
+        """Return, by slot, the newest of the units that were added from number `first` on."""
         start, end = (unit_position(each, self.slots) for each in (first, self.header.units_next))
         data = self.file.pread(start, end - start)
         return {
@@ -182,7 +186,7 @@ class IndexFile:
         }
 
     def add(self, hashed: int, head: RecordHead) -> None:
-        """Write a unit and its slot. The header in the file stays as it is."""
+        """Write a unit and its slot. The header in the file is not written."""
         header, unit, slot = self.header, self.header.units_next, hashed % self.slots
         previous = self.slot(slot)
         entry = IndexUnit(
@@ -205,19 +209,20 @@ class IndexFile:
 
 NAME_DIGITS = 17
 STEPS_MAX = 65_536
-"""Units that one lookup follows: a slot's chain is as long as many keys share it."""
+"""How many units one lookup follows at most: a slot's chain is as long as there are keys that share
+the slot."""
 _LONG_MAX = 2**63 - 1
 
 
 @attrs.define
 class IndexFiles:
-    """All index files of one store. The dispatcher owns them.
+    """All index files of one store, owned by the dispatcher.
 
     Attributes:
         folder: absolute path of `index/`.
-        slots, units: of each file.
-        wall_clock_ms: names new files.
-        with_tag_keys: records get an entry for their tags; see `store_version`.
+        slots, units: how many of them each file has.
+        wall_clock_ms: returns the time, by which new files are named.
+        with_tag_keys: whether records get an entry for their tags; see `store_version`.
     """
 
     _disk: Disk
@@ -232,28 +237,30 @@ class IndexFiles:
 
     @property
     def end_offset(self) -> int:
-        """Physical offset of the newest record with an entry; -1 without one."""
+        """The physical offset of the newest record with an entry; -1 if there is none."""
         used = [each for each in self._files if each.header.units_next > 1]
         return used[-1].header.end_offset if used else -1
 
     @property
     def full_end_ts(self) -> int:
-        """Store timestamp up to which all entries are in full files; 0 without one."""
+        """The store timestamp up to which all entries are in full files; 0 if no file is full."""
         full = [each for each in self._files if each.header.units_next >= self.units]
         return full[-1].header.end_ts if full else 0
 
     def newest(self) -> tuple[int, IndexHeader]:
-        """Name (as a number) and header of the newest file; 0 without one."""
+        """Return name (as a number) and header of the newest file; the name is 0 if there is
+        none.
+        """
         if not self._files:
             return 0, IndexHeader()
         return self._files[-1].name, self._files[-1].header
 
     def recover(self, state: DispatchState) -> Generator[None, None, bool]:
-        """Load all files and cut the newest back to what the last flush covers.
+        """Load all files, and cut the newest one back to what the last flush covers.
 
         Returns: whether a file is missing, so that the whole log has to be dispatched again.
-        Raises: ConfigError: the files have other numbers of slots and units, or one is a folder;
-        IndexDamaged. Yields every 4 MiB.
+        Raises: ConfigError: the files have other numbers of slots and units than configured, or one
+            is a folder; IndexDamaged. Yields every 4 MiB.
         """
         self._disk.mkdir(self.folder)
         names = [name for name in self._disk.listdir(self.folder) if is_index_name(name)]
@@ -278,7 +285,8 @@ class IndexFiles:
             slots_used=min(max(state.index_slots_used, 0), self.slots),
             units_next=state.index_units_next,
         )
-        # Also where the header says the same: a crash may have come between slots and header.
+        # This is done even if the header is the same: a crash may have come between slots and
+        # header.
         changed, newest.header = newest.header != covered, covered
         yield from newest.cut_units(changed=changed)
         return False
@@ -305,7 +313,9 @@ class IndexFiles:
             yield from newest.cut_units(changed=True, cutting=True)
 
     def put(self, heads: Sequence[RecordHead]) -> None:
-        """Add the keys of records, in log order; those that are there already are left out."""
+        """Add entries for the keys of records, in log order; keys that have their entry are left
+        out.
+        """
         last = self.end_offset
         for head in heads:
             tags = head.tags if self.with_tag_keys else ""
@@ -326,9 +336,10 @@ class IndexFiles:
             self._dirty[newest.path] = None
 
     def find(self, topic: str, key: str, count: int) -> tuple[int, ...]:
-        """Physical offsets of records that may have the key, newest first, at most `count`.
+        """Return physical offsets of records that may have the key, the newest first, at most
+        `count`.
 
-        Other keys can have the same hash: the caller looks at the records.
+        Other keys can have the same hash, so the caller has to look at the records.
         """
         wanted = key_hash(index_key(topic, key))
         found: list[int] = []
@@ -344,7 +355,9 @@ class IndexFiles:
         return tuple(found)
 
     def trim(self, log_min_bytes: int) -> int:
-        """Delete files whose last record has expired, never the newest. Returns: how many."""
+        """Delete files whose last record has left the log, but never the newest. Returns:
+        how many.
+        """
         deleted = 0
         while len(self._files) > 1 and self._files[0].header.end_offset < log_min_bytes:
             self._remove(self._files.pop(0))
@@ -352,24 +365,24 @@ class IndexFiles:
         return deleted
 
     def file(self, name: int) -> IndexFile | None:
-        """The file with that name, if there is one."""
+        """Return the file with this name, or None."""
         return next((each for each in self._files if each.name == name), None)
 
     def patch(self, each: IndexFile, data: bytes, at: int) -> None:
-        """Overwrite damaged bytes of a file with `data`, from byte `at` on. The next flush syncs
-        it.
+        """Overwrite damaged bytes of a file with `data`, from byte `at` on; the next flush syncs
+        them.
         """
         each.file.pwrite(data, at)
         self._dirty[each.path] = None
 
     def take_dirty(self) -> tuple[str, ...]:
-        """Paths written since the last call: what a flush has to sync."""
+        """Return the paths written since the last call, which a flush has to sync."""
         paths = tuple(self._dirty)
         self._dirty.clear()
         return paths
 
     def take_gone(self) -> tuple[str, ...]:
-        """Paths deleted since the last call: who keeps them open lets go."""
+        """Return the paths deleted since the last call; whoever has them open closes them."""
         paths = tuple(self._gone)
         self._gone.clear()
         return paths
@@ -383,7 +396,7 @@ class IndexFiles:
     def _load(self, name: int) -> None:
         path = f"{self.folder}/{name:017d}"
         size = self._disk.stat(path).size_bytes
-        if size == 0:  # a crash left it
+        if size == 0:  # a crash has left it empty
             self._disk.unlink(path)
             return
         if size != index_file_bytes(self.slots, self.units):
@@ -399,7 +412,7 @@ class IndexFiles:
             raise IndexDamaged(f"{path}: {error}") from error
         self._files.append(IndexFile(name, file, header, self.slots, self.units))
         if header.units_next > self.units:
-            raise IndexDamaged(f"{path}: {header} cannot be")
+            raise IndexDamaged(f"{path}: impossible header {header}")
 
     def _remove(self, each: IndexFile) -> None:
         self._dirty.pop(each.path, None)
@@ -411,7 +424,7 @@ class IndexFiles:
     # ---- units ----
 
     def _count_of(self, physical_offset: int) -> int:
-        """How many of the newest entries are of this record; they may lie in two files."""
+        """Return how many of the newest entries are of this record; they may lie in two files."""
         count = 0
         for each in reversed(self._files):
             unit = each.header.units_next - 1
@@ -430,7 +443,9 @@ class IndexFiles:
         self._dirty[newest.path] = None
 
     def _create(self) -> None:
-        """A new file, named by the local time, after the newest one if the clock went back."""
+        """Make a new file. Its name is the local time, or follows the newest one if the clock went
+        back.
+        """
         now_ms = self.wall_clock_ms()
         name = local_name(now_ms)
         if self._files:
@@ -443,12 +458,14 @@ class IndexFiles:
 
 
 def is_index_name(name: str) -> bool:
-    """Whether a file of the folder is an index file."""
+    """Whether a name in the folder is that of an index file."""
     return len(name) == NAME_DIGITS and name.isascii() and name.isdigit()
 
 
 def local_name(wall_clock_ms: int) -> int:
-    """The name of an index file that is created now, as a number: local yyyyMMddHHmmssSSS."""
+    """Return the name of an index file that is created now, as a number: local
+    yyyyMMddHHmmssSSS.
+    """
     seconds, milliseconds = divmod(wall_clock_ms, 1000)
     text = datetime.datetime.fromtimestamp(seconds).strftime("%Y%m%d%H%M%S")
     return int(text) * 1000 + milliseconds

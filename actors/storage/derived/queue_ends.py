@@ -1,20 +1,20 @@
-"""The file `queue_ends`, in which an ordered stop keeps where the consume queues of a store end.
+"""The file `queue_ends`, in which an ordered stop records the ends of a store's consume queues.
 
-A start looks for the end of each queue, which takes 10 s and more where there are tens of
-thousands. After an ordered stop it reads them all from one table instead. The table is believed
-only with a proof that nothing has changed since it was made:
+A start searches for the end of each queue, which takes 10 s and more if there are tens of
+thousands. After an ordered stop it reads all ends from one table instead. The table is used only
+with a proof that nothing has changed since it was written:
 
-- it is whole (CRC) and says the very dispatch state that the side file `dispatched` says;
-- all of the log was dispatched, and the log has neither grown since nor become shorter;
+- its CRC is right, and it holds the same dispatch state as the side file `dispatched`;
+- all of the log was dispatched, and the log has not become longer or shorter since;
 - there are the same queues with the same files, and each queue's last file has the size and the
-  time of its last change that it had then. So a program that wrote there meanwhile, or somebody who
-  deleted a topic, a queue or one file of it, is noticed.
+  modification time that it had then. So it is noticed if another program wrote there meanwhile, or
+  if a topic, a queue or a file was deleted.
 
-A queue whose last file is as it was, and that lacks another one, has lost units, which its end
-would not show: that is an error, for all queues to be derived anew.
+If a queue's last file is as it was but another one is missing, units are lost although the end is
+right: that is an error, after which all queues are derived anew.
 
-Its reader removes it before anything changes, so no crash leaves it behind. Without it, or
-without its proof, each queue is looked at.
+A start removes the table before it changes anything, so no crash leaves an old one. Without the
+table, or without its proof, each queue's end is searched for.
 
 Layout, big-endian:
 
@@ -56,11 +56,11 @@ MAGIC = 0x54524C51
 _HEAD = struct.Struct(f">IIQQ{DispatchState.FIELDS}q")
 _QUEUE = struct.Struct(">6qH")
 _STEP = 8 * QUEUES_PER_STEP
-"""Queues that are read or written between two turns of others: one costs some 15 us."""
+"""How many queues are read or written between two turns of other tasks: each takes some 15 us."""
 
 
 class QueueFilesGone(Exception):
-    """Files of a queue were removed, and not the last one."""
+    """Files of a queue were removed, but not its last one."""
 
 
 def write_queue_ends(
@@ -70,9 +70,9 @@ def write_queue_ends(
     file_bytes: int,
     queues: Mapping[QueueKey, Queue],
 ) -> Generator[None, None, None]:
-    """Leave the table of queues that all have files.
+    """Write the table of queues, each of which has a file.
 
-    Raises: OSError, and leaves none. Yields after every few queues.
+    Raises: OSError; there is no table then. Yields after every few queues.
     """
     out = bytearray()
     for number, (topic, queue_id) in enumerate(sorted(queues), 1):
@@ -95,7 +95,7 @@ def write_queue_ends(
 
 
 def remove_queue_ends(disk: Disk, layout: StoreLayout) -> None:
-    """Durably, if it is there."""
+    """Remove the table if there is one, and sync the removal."""
     if disk.exists(layout.queue_ends):
         disk.unlink(layout.queue_ends)
         disk.sync_dir(layout.root)
@@ -110,12 +110,12 @@ def read_queue_ends(
     *,
     ends_only: bool = False,
 ) -> Generator[None, None, dict[QueueKey, Queue] | None]:
-    """All queues, as the last ordered stop left them; None: there is no table, or no proof.
+    """Read the queues as the last ordered stop left them; None: there is no table, or no proof.
 
     Args:
-        state: what the side file says.
-        ends_only: for whoever does not read the queues: files before the last one are not looked
-            for.
+        state: the dispatch state in the side file.
+        ends_only: whether the caller needs only the ends: then missing files before a queue's last
+            one are not noticed.
 
     Raises: QueueFilesGone, OSError. Yields after every few queues.
     """
@@ -145,7 +145,7 @@ def read_queue_ends(
         if number % _STEP == 0:
             yield
     there = yield from walk_queue_names(disk, layout.consume_queue)
-    return found if len(there) == len(found) else None  # each of `found` is there
+    return found if len(there) == len(found) else None  # every queue in `found` exists
 
 
 def _read(disk: Disk, path: str) -> bytes:
@@ -164,7 +164,10 @@ def _ends_as_it_did(disk: Disk, path: str, file_bytes: int, changed_ms: int) -> 
 
 
 def _has_its_files(disk: Disk, folder: str, bases: list[int]) -> bool:
-    """Whether it has no more than these. Raises: QueueFilesGone."""
+    """Whether a queue has exactly these files.
+
+    Raises: QueueFilesGone: one of them is missing.
+    """
     names = names_in(disk, folder)
     if names == [segment_name(base) for base in bases]:
         return True

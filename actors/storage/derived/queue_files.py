@@ -1,12 +1,13 @@
-"""The files of a consume queue, as a start finds them: which queues there are, and where each ends.
+"""Reads the files of consume queues: which queues a store has, and where each of them ends.
 
 Upstream: apache/rocketmq store/.../ConsumeQueue.java `recover`, queue/ConsumeQueueStore.java `load`
-(5.3.3). What differs is said in `consume_queue`, which writes them.
+(5.3.3). `consume_queue`, which writes them, lists the differences.
 
-There may be tens of thousands of them, so a start reads the end of each and not the whole: units
-lie in the log's order, and behind the last one the file is zero or holds those of later records.
+There may be tens of thousands of queues, so a start reads only the end of each: units lie in the
+log's order, and behind the last one the file is zero or holds units of later records.
 
-A record's own queue leads to it, and so do the light message queues that its properties name.
+Units lead to a record from its own queue, and from the light message queues that its properties
+name.
 """
 
 from __future__ import annotations
@@ -26,23 +27,25 @@ from wire.files.consume_queue import UNIT_BYTES, decode_units, is_filler, is_use
 from wire.files.message_record import has_queue_unit
 
 TOPIC_BYTES_MAX = 255
-"""A topic is a folder's name."""
+"""A topic's name is the name of a folder."""
 QUEUE_OFFSET_MAX = 1 << 58
-"""A unit's byte position is 20 times as large and has to be a long."""
+"""A unit's position is 20 times its queue offset, and has to fit a long."""
 QUEUE_OFFSET_LAST = 1 << 57
-"""A queue that a received record has brought above it begins anew at 0 with its master's next
-start: soon no unit would lead to a record any more."""
+"""A queue that a received record has brought above this offset begins anew at 0 with its master's
+next start: soon no unit could lead to a record any more."""
 
 
 def is_safe_topic(topic: str) -> bool:
-    """Whether a topic can be a folder's name. Upstream's own topics are a subset of these."""
+    """Whether a topic can be the name of a folder. Upstream's valid topics are a subset of
+    these.
+    """
     if topic in ("", ".", "..", LOST_AND_FOUND) or not topic.isprintable() or "/" in topic:
         return False
     return len(topic.encode("utf-8", "replace")) <= TOPIC_BYTES_MAX and "\ufffd" not in topic
 
 
 def has_unit(head: RecordHead) -> bool:
-    """Whether a unit of its own queue leads to the record, as it says itself."""
+    """Whether the record's own queue has a unit for it, by the record's fields."""
     return (
         has_queue_unit(head.sys_flag)
         and head.queue_id >= 0
@@ -52,20 +55,23 @@ def has_unit(head: RecordHead) -> bool:
 
 
 def key_of(head: RecordHead) -> QueueKey:
-    """The queue that a record is of."""
+    """Return the key of the queue to which a record belongs."""
     return head.topic, head.queue_id
 
 
 def light_heads(head: RecordHead) -> Iterator[RecordHead]:
-    """The record as each of its light message queues has it; what cannot be a queue is left out."""
+    """Yield the record as each of its light message queues has it; impossible queues are
+    left out.
+    """
     for name, offset in head.light_queues:
         if is_safe_topic(name) and offset < QUEUE_OFFSET_MAX:
             yield head._replace(topic=name, queue_id=0, queue_offset=offset)
 
 
 def queue_heads(head: RecordHead) -> Iterator[RecordHead]:
-    """A record as each queue that leads to it has it, its own queue first. A queue offset of 0 in
-    any of them begins that queue anew.
+    """Yield the record as each of its queues has it, its own queue first.
+
+    A queue offset of 0 in any of them begins that queue anew.
     """
     yield head
     if head.light_queues:
@@ -73,30 +79,30 @@ def queue_heads(head: RecordHead) -> Iterator[RecordHead]:
 
 
 QueueKey: TypeAlias = tuple[str, int]
-"""Topic and queue id."""
+"""The key of a queue: its topic and its queue id."""
 Unit: TypeAlias = tuple[int, int, int]
-"""Physical offset, size and tags code."""
+"""A unit: physical offset, size and tags code of its record."""
 QUEUE_ID_MAX = (1 << 31) - 1
 QUEUE_DIGITS_MAX = 10
 FILES_RECOVERED = 3
-"""Recovery looks at the last so many files of a queue. Upstream: ConsumeQueue.recover."""
+"""How many of a queue's last files recovery reads. Upstream: ConsumeQueue.recover."""
 PROBE_UNITS = 256
-"""Units that one read takes, a little more than a page of them: a search for a queue's end needs
-one, and what stands right before the end is looked at in the same way."""
+"""How many units one read takes, a little more than a page of them. A search for a queue's end
+needs one read, and so does the check of the units right before the end."""
 ODD_UNITS_MAX = 8
-"""So many damaged units a search passes, of the dozen that it looks at."""
+"""How many damaged units a search skips, of the dozen that it reads."""
 QUEUES_PER_STEP = 8
-"""After so many queues others get a turn: one costs some 0.1 ms to look at and 0.3 ms to make, and
-more where nothing is cached or the file system is busy."""
+"""How many queues are handled between two turns of other tasks: one takes some 0.1 ms to read and
+0.3 ms to make, and more if nothing is cached or the file system is busy."""
 NAMES_PER_STEP = 1024
-"""The same of names that are only read."""
+"""How many names are read between two turns of other tasks."""
 
 
 class QueueGap(Exception):
     """Units are missing, or cannot be read, so the queue has to be built anew.
 
     Attributes:
-        topic, queue_id: which one.
+        topic, queue_id: the key of the queue.
     """
 
     def __init__(self, topic: str, queue_id: int, what: str) -> None:
@@ -107,13 +113,13 @@ class QueueGap(Exception):
 
 @attrs.define
 class Queue:
-    """The files and the ends of one queue.
+    """The files and the end of one consume queue.
 
     Attributes:
-        folder: absolute path, `consumequeue/TOPIC/QUEUE_ID`.
-        bases: byte positions at which its files begin, ascending.
-        next_bytes: byte position of the next unit.
-        end_bytes: end in the log (offset + size) of the newest unit's record; -1 without units.
+        folder: its absolute path, which ends in `consumequeue/TOPIC/QUEUE_ID`.
+        bases: the positions in bytes at which its files begin, ascending.
+        next_bytes: the position in bytes of the next unit.
+        end_bytes: the end in the log (offset + size) of the newest unit's record; -1 without units.
     """
 
     folder: str
@@ -123,37 +129,41 @@ class Queue:
 
     @property
     def next_offset(self) -> int:
-        """Queue offset of the next record."""
+        """The queue offset of the next record."""
         return self.next_bytes // UNIT_BYTES
 
     @property
     def units_count(self) -> int:
-        """The end of a queue that has a unit, else 0, as the dispatch state counts it."""
+        """The queue offset of the next record if the queue has a unit, else 0; the dispatch state
+        counts this.
+        """
         return self.next_offset if self.end_bytes >= 0 else 0
 
 
 def queue_path(folder: str, base: int) -> str:
-    """The path of the file of a queue that begins at that byte position."""
+    """Return the path of a queue's file that begins at position `base`."""
     return f"{folder}/{segment_name(base)}"
 
 
 def queue_folder(folder: str, topic: str, queue_id: int) -> str:
-    """The folder of a queue, in the folder of all."""
+    """Return the path of a queue's folder, inside the folder of all queues."""
     return f"{folder}/{topic}/{queue_id}"
 
 
 def queue_key(queue: Queue) -> QueueKey:
-    """The key of a queue."""
+    """Return the key of a queue."""
     *_, topic, queue_id = queue.folder.split("/")
     return topic, int(queue_id)
 
 
 def first_kept(read: Callable[[int, int], bytes], low: int, high: int, log_min_bytes: int) -> int:
-    """Of the units from `low` to `high`, the first whose record lies at or behind `log_min_bytes`;
-    `high` if none does. A damaged unit that says otherwise than its neighbours hides no others.
+    """Return the number of the first unit whose record lies at or behind `log_min_bytes`.
+
+    It is searched for from `low` up to `high`, exclusive; the result is `high` if there is none. A
+    damaged unit that contradicts its neighbours hides no others.
 
     Args:
-        read: gives units by the number of the first, and how many at most.
+        read: returns units, given the number of the first one, and how many at most.
     """
     first, end, passed = low, high, set[int]()
 
@@ -168,14 +178,14 @@ def first_kept(read: Callable[[int, int], bytes], low: int, high: int, log_min_b
         while low < high:
             middle = (low + high) // 2
             units = enumerate(decode_units(read(middle, min(PROBE_UNITS, high - middle))), middle)
-            # A page of zeros says nothing: what follows it does.
+            # A page of zeros decides nothing; the units after it do.
             used = (each for each in units if is_used(*each[1][:2]) and each[0] not in passed)
             at, unit = next(used, (0, None))
             if unit is not None and (unit[0] < log_min_bytes or is_filler(*unit)):
                 low = at + 1
             else:
                 high = middle
-        found = low  # In doubt too low: that hides none.
+        found = low  # If in doubt it is too low, which hides no units.
         if is_gone(found - 1) and is_gone(found - 2) is False:
             odd = found - 1
         elif is_gone(found) is False and is_gone(found + 1) and is_gone(found + 2):
@@ -189,8 +199,12 @@ def first_kept(read: Callable[[int, int], bytes], low: int, high: int, log_min_b
 
 
 def are_gone(units: bytes, log_min_bytes: int, least: int = 0) -> bool:
-    """Whether two units that follow each other say that the log begins behind their records. One
-    of them alone might be damaged. At least so many have to be no fillers.
+    """Whether two units that follow each other show that their records have left the log.
+
+    One of them alone might be damaged.
+
+    Args:
+        least: how many of the units have to be no fillers.
     """
     found = [unit for unit in decode_units(units) if not is_filler(*unit)]
     offsets = [offset for offset, _, _ in found]
@@ -199,20 +213,20 @@ def are_gone(units: bytes, log_min_bytes: int, least: int = 0) -> bool:
 
 
 def list_queues(disk: Disk, folder: str) -> list[QueueKey]:
-    """Topic and queue id of every queue there is, sorted. As upstream, plain files are no topics.
+    """Return the keys of all queues, sorted. As in upstream, plain files are no topics.
 
-    Raises: ConfigError: a file where a queue has its folder.
+    Raises: ConfigError: a plain file has the name of a queue's folder.
     """
     return sorted(finish(walk_queues(disk, folder)))
 
 
 def named_queues(disk: Disk, folder: str) -> list[QueueKey]:
-    """What is called as a queue is, whatever lies there, in no order. Raises: OSError."""
+    """Return the keys of everything that is named like a queue, in no order. Raises: OSError."""
     return finish(walk_queue_names(disk, folder))
 
 
 def walk_names(disk: Disk, folder: str) -> Generator[None, None, list[str]]:
-    """The names in the folder of all topics, in no order. Yields after every few."""
+    """Return the names in the folder of all topics, in no order. Yields after every few."""
     found: list[str] = []
     for name in disk.names(folder):
         found.append(name)
@@ -222,7 +236,9 @@ def walk_names(disk: Disk, folder: str) -> Generator[None, None, list[str]]:
 
 
 def walk_queue_names(disk: Disk, folder: str) -> Generator[None, None, list[QueueKey]]:
-    """What is called as a queue is, in no order. Yields after every few topics."""
+    """Return the keys of everything that is named like a queue, in no order. Yields after every few
+    topics.
+    """
     queues: list[QueueKey] = []
     for number, topic in enumerate((yield from walk_names(disk, folder)), 1):
         names = names_in(disk, f"{folder}/{topic}")
@@ -233,14 +249,14 @@ def walk_queue_names(disk: Disk, folder: str) -> Generator[None, None, list[Queu
 
 
 def _is_queue_name(name: str) -> bool:
-    """As upstream, a name that is no int of Java's is no queue's."""
+    """Whether a name is a queue's. As in upstream, that is an int of Java's, in decimal."""
     if not (name.isascii() and name.isdigit()) or len(name) > QUEUE_DIGITS_MAX:
         return False
     return str(int(name)) == name and int(name) <= QUEUE_ID_MAX
 
 
 def walk_queues(disk: Disk, folder: str) -> Generator[None, None, list[QueueKey]]:
-    """As `list_queues`, in no order. Yields after every few topics."""
+    """Return the keys as `list_queues` does, in no order. Yields after every few topics."""
     queues = yield from walk_queue_names(disk, folder)
     for first in range(0, len(queues), QUEUES_PER_STEP):
         some = queues[first : first + QUEUES_PER_STEP]
@@ -251,11 +267,12 @@ def walk_queues(disk: Disk, folder: str) -> Generator[None, None, list[QueueKey]
 
 
 def scan_queue(disk: Disk, folder: str, file_bytes: int, below_bytes: int) -> Queue | None:
-    """Where a queue ends if only records that begin below `below_bytes` of the log count.
+    """Find where a queue ends if only records that begin below offset `below_bytes` count.
 
-    Reads only, and little: the end is searched for in the last file that is in use, then the units
-    right before it are looked at; one among them that is not in use ends the queue there. None: a
-    file is damaged, so the queue has to be built anew.
+    It reads little: the end is searched for in the last file that is in use, then the units right
+    before it are read; if one of them is not in use, the queue ends there.
+
+    Returns: None if a file is damaged, so that the queue has to be built anew.
     """
     offsets = (segment_offset(name) for name in disk.listdir(folder))
     bases = [base for base in offsets if base is not None]
@@ -280,7 +297,7 @@ def scan_queue(disk: Disk, folder: str, file_bytes: int, below_bytes: int) -> Qu
 
 @attrs.define
 class _Scan:
-    """Reads units of one queue by their byte position; one file at a time is open."""
+    """Reads units of one queue by their position in bytes, with one open file."""
 
     _disk: Disk
     _folder: str
@@ -294,9 +311,9 @@ class _Scan:
             self._file.close()
 
     def find_end(self, base: int) -> int:
-        """Position behind the units of the file at `base` that are in use.
+        """Return the position after the last used unit of the file at `base`.
 
-        Before it all are taken to be, without looking at each.
+        All units before it are taken to be in use, without reading each.
         """
         low, high = base, base + self._data_bytes(base)
         at = max(low, high - PROBE_UNITS * UNIT_BYTES)
@@ -312,17 +329,20 @@ class _Scan:
         return low
 
     def _data_bytes(self, base: int) -> int:
-        """Whole units of the file that can be in use: behind them is a hole, as files are made."""
+        """Return the size of the file's units that may be in use: behind them a new file has a
+        hole.
+        """
         start, end = self._open(base).data_from(0)
         end += -end % UNIT_BYTES
         return 0 if start else min(end, self._file_bytes)
 
     def look_back(self, found: int, least: int) -> tuple[int, int]:
-        """The position of the next unit, and the newest record's end (-1: only fillers are there).
+        """Return the position of the next unit, and the newest record's end; -1 if there are only
+        fillers.
 
         Args:
-            found: position behind the last unit.
-            least: where the first file begins that is looked at.
+            found: the position after the last unit, as searched for.
+            least: the position at which the reading ends, where a file begins.
         """
         next_bytes, end_bytes, at = found, -1, found
         while at > least and end_bytes < 0:
@@ -337,7 +357,9 @@ class _Scan:
         return next_bytes, end_bytes
 
     def count_used(self, at: int, count: int) -> int:
-        """How many of the units from `at` on are in use, up to the first that is not."""
+        """Return how many of the units from position `at` on are in use, up to the first that is
+        not.
+        """
         used = 0
         for unit in self._units(at, at + count * UNIT_BYTES):
             if not self._counts(unit):
@@ -366,12 +388,12 @@ class _Scan:
 
 @attrs.define
 class QueueReader:
-    """Reads units of many queues beside their owner, with few files open.
+    """Reads units of many queues while their owner writes, with few open files.
 
     Attributes:
         folder: absolute path of `consumequeue/`.
-        file_bytes: size of every file; 0: there are none.
-        files_max: so many are open at once.
+        file_bytes: the size of every file; 0: there are no files.
+        files_max: how many files are open at once.
     """
 
     _disk: Disk
@@ -381,8 +403,9 @@ class QueueReader:
     _files: OrderedDict[str, File | None] = attrs.field(factory=OrderedDict, init=False)
 
     def parts(self, key: QueueKey, start: int, size_bytes: int) -> Iterator[tuple[bytes, int]]:
-        """Bytes of a queue from byte `start` on, file by file: those that are there, and how many
-        the file should have. Raises: OSError.
+        """Yield the bytes of a queue from position `start` on, file by file.
+
+        Each pair is the bytes that the file has, and how many it should have. Raises: OSError.
         """
         folder, end = queue_folder(self.folder, *key), start + size_bytes
         while start < end and self.file_bytes:
@@ -393,12 +416,12 @@ class QueueReader:
             start += wanted
 
     def close(self) -> None:
-        """Release all files."""
+        """Close all files."""
         while self._files:
             self._close_oldest()
 
     def _open(self, path: str) -> File | None:
-        """None: it is not there."""
+        """Open a file; None if it does not exist."""
         if path not in self._files:
             try:
                 self._files[path] = self._disk.open(path, "r")

@@ -1,4 +1,4 @@
-"""Next queue offsets as the records of a log say them."""
+"""Finds the next queue offset of each queue from the records of a log."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from wire.files.commit_log import RecordHead, Stop, scan_heads
 from wire.files.message_record import has_queue_unit
 
 READ_BYTES = 512 << 10
-"""A step reads so many bytes, or one record if that is longer. Of records of 200 B they take some
-10 ms."""
+"""How many bytes a step reads, or one record if that is larger. With records of 200 B a step takes
+some 10 ms."""
 
 NextOffsets: TypeAlias = dict[QueueKey, int]
-"""Next queue offset of each queue."""
+"""The next queue offset of each queue."""
 
 
 def add_offsets(
@@ -35,16 +35,18 @@ def add_offsets(
     offsets: NextOffsets,
     units: Mapping[QueueKey, int] | None = None,
 ) -> Generator[None, None, set[QueueKey]]:
-    """Raise `offsets` above those of the records from `start` to `end`, where records begin. A
-    record with queue offset 0 begins that queue anew, light ones too (`begun_anew`).
+    """Raise `offsets` above the queue offsets of the records from `start` up to `end`.
 
-    No CRC of a record covers its queue offset. So one that does not follow from the record before
-    it in its queue is believed only if the log there is what was written.
+    Records have to begin at both. A record with queue offset 0 begins its queue anew, a light
+    message queue too (`begun_anew`).
+
+    No CRC of a record covers its queue offset. So an offset that does not follow the one before it
+    in its queue counts only if the log's digests there are right.
 
     Args:
-        units: next offsets at `start`, where they are known.
+        units: the next queue offsets at `start`, as far as they are known.
 
-    Returns: the queues that such a record is of.
+    Returns: the queues that begin anew.
 
     Raises: CorruptLog. Yields at least every 512 KiB, or record.
     """
@@ -71,11 +73,11 @@ def add_offsets(
 
 @attrs.define(kw_only=True)
 class _Adding:
-    """`add_offsets` under way.
+    """The state of one `add_offsets`.
 
     Attributes:
-        end: of what is looked at.
-        begun: queues with a record that begins them anew.
+        end: the offset up to which records are read.
+        begun: the queues with a record that begins them anew.
     """
 
     offsets: NextOffsets
@@ -91,8 +93,8 @@ class _Adding:
         key, offset = (head.topic, head.queue_id), head.queue_offset
         due = self.offsets.get(key, self.units.get(key))
         if offset != due and not self._is_good(head):
-            # Its number or its queue may be wrong; but most records of such a range are as they
-            # were, so where nothing is known it is taken, until a good one says otherwise.
+            # The record's offset or its queue may be wrong. But most records of such a range are
+            # intact, so where nothing else is known it is used, until a good record says otherwise.
             self.offsets[key] = (offset if due is None else due) + 1
             self._guessed.add(key)
             return
@@ -105,7 +107,7 @@ class _Adding:
             self.offsets[key] = max(self.offsets.get(key, 0), offset + 1)
 
     def _is_good(self, head: RecordHead) -> bool:
-        """Whether nobody knows that a byte of the record, or beside it, is not what was written."""
+        """Whether no digest contradicts the bytes of the record and those around it."""
         at, end = head.physical_offset, head.physical_offset + head.size
         while at < end:
             start, at = self.digests.range_at(at)

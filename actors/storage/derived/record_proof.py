@@ -1,4 +1,4 @@
-"""What a position in the log says of itself, for those who only have somebody's word for it."""
+"""Checks, in the log itself, whether units of consume queues lead to their records."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from wire.files.message_record import SIZE_BYTES
 from wire.files.properties import SCHEDULE_TOPIC
 
 UNITS_PER_STEP = 64
-"""After so many others get a turn: each costs some 15 us."""
+"""How many records are read between two turns of other tasks: each takes some 15 us."""
 EXTENDED_BELOW = -(1 << 31)
-"""A smaller tags code is an address in `consumequeue_ext`, where there is one (upstream:
+"""A lower tags code is an address in `consumequeue_ext`, if there is such a folder (upstream:
 ConsumeQueueExt.isExtAddr)."""
 
 
 @attrs.define(kw_only=True)
 class RecordProof:
-    """Looks at single records, as consume queues and index say that they are there.
+    """Reads single records at the offsets that consume queues and index give.
 
     Attributes:
-        record_bytes_max: largest record that is taken for one.
-        min_bytes, limit_bytes: where the log begins, and ends as far as anybody looks.
+        record_bytes_max: the size of the largest possible record.
+        min_bytes, limit_bytes: the offsets between which records are read.
     """
 
     reader: LogReader
@@ -35,7 +35,7 @@ class RecordProof:
     limit_bytes: int = 0
 
     def head_at(self, offset: int) -> RecordHead | None:
-        """The head of the record that begins there; None if none does. Raises: OSError."""
+        """Return the head of the record that begins there; None if none does. Raises: OSError."""
         if not self.min_bytes <= offset <= self.limit_bytes - SIZE_BYTES:
             return None
         try:
@@ -49,7 +49,9 @@ class RecordProof:
         return heads[0] if heads else None
 
     def leads(self, key: QueueKey, number: int, unit: Unit) -> bool:
-        """Whether a unit leads to the record of its queue that has its number. Raises: OSError."""
+        """Whether a unit leads to the record that has this number in this queue. Raises:
+        OSError.
+        """
         head = self.head_at(unit[0]) if unit[1] > 0 else None
         if head is None or head.size != unit[1]:
             return False
@@ -66,8 +68,11 @@ class RecordProof:
 def shown(
     proof: RecordProof, key: QueueKey, first: int, units: Sequence[Unit]
 ) -> Generator[None, None, tuple[tuple[Unit, ...], int | None]]:
-    """The units of a queue from its number `first` on, without fillers of records that have expired
-    and up to the first that leads to another record, or to none; and the number of that one.
+    """Return the good units of a queue, of those given from number `first` on.
+
+    Fillers of records that have expired are left out. The result ends before the first unit that
+    leads to another record or to none; the second value is that unit's number, None if all are
+    good.
 
     Raises: OSError. Yields after every few units.
     """

@@ -1,8 +1,8 @@
 """The two small files that Java reads: `checkpoint` and `abort`.
 
 Upstream: apache/rocketmq store/.../StoreCheckpoint.java, DefaultMessageStore.createTempFile and
-deleteFile (5.3.3). The abort file exists while a store runs; found at a start it says that the last
-stop was none. Its content is the process id in 5.x; ours is the node's name, which says more.
+deleteFile (5.3.3). The abort file exists while a store is in use; if a start finds it, the last
+stop was not ordered. Its content is the process id in 5.x, and the node's name in ours.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from wire.files.commit_log import Checkpoint, decode_checkpoint, encode_checkpoi
 
 
 def read_checkpoint(disk: Disk, path: str) -> Checkpoint:
-    """What the file says; all zero if there is none or it cannot be read: then more is scanned."""
+    """Read the checkpoint; all zero if there is none or it cannot be read: then a start reads more
+    of the log.
+    """
     if not disk.exists(path):
         return Checkpoint()
     try:
@@ -31,14 +33,18 @@ def read_checkpoint(disk: Disk, path: str) -> Checkpoint:
 
 
 def write_checkpoint(disk: Disk, path: str, checkpoint: Checkpoint) -> None:
-    """Replace the content. Not synced: its times are hints that may be old, never too new."""
+    """Replace the content, without a sync: its times are hints, which may be old but not too
+    new.
+    """
     with closing(disk.open(path, "w" if disk.exists(path) else "x")) as file:
         file.pwrite(encode_checkpoint(checkpoint), 0)
 
 
 def lower_logics_offset(disk: Disk, path: str, offset_bytes: int) -> None:
-    """Before the log, or what derives from it, is cut there: no broker may believe that the queues
-    reach further, and go on behind a hole. Synced; after a failure it may be done again.
+    """Lower the checkpoint's logicsPhysicalOffset to `offset_bytes`, and sync that.
+
+    This comes before the log or the derived files are cut there, so that no broker takes the queues
+    to reach further and goes on behind a hole. After a failure it may be repeated.
     """
     checkpoint = read_checkpoint(disk, path)
     if checkpoint.logics_offset >= offset_bytes and disk.exists(path):
@@ -47,9 +53,9 @@ def lower_logics_offset(disk: Disk, path: str, offset_bytes: int) -> None:
 
 
 def create_abort(disk: Disk, path: str, content: str) -> None:
-    """Say that the store runs. Synced, name and all; harmless if it is there already.
+    """Make the abort file: the store is in use. File and name are synced; one that exists stays.
 
-    The file of an earlier run is used, if `remove_abort` has kept it: a full disk takes no other.
+    The file that `remove_abort` has kept is used, because a full disk takes no other.
     """
     if disk.exists(path):
         return
@@ -62,9 +68,11 @@ def create_abort(disk: Disk, path: str, content: str) -> None:
 
 
 def remove_abort(disk: Disk, path: str) -> None:
-    """Say that the store has stopped with nothing left to do. The file stays under another name,
-    for the next start, which may find a disk that somebody else has filled. Where not even a change
-    of names finds room nothing is said, and the next start looks at more.
+    """Rename the abort file: the store was stopped in order.
+
+    The file is kept under another name for the next start, which may find the disk full. If there
+    is no room even for the new name, the abort file stays, and the next start reads more of the
+    log.
     """
     try:
         disk.rename(path, spare_path(path))

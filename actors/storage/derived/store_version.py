@@ -1,12 +1,13 @@
-"""Which RocketMQ version's derived files a store has, where versions differ.
+"""Finds the RocketMQ version whose derived files a store has, where versions differ.
 
 | Since | What |
 |-------|------|
 | 5.4.0 | the index has one entry more for each record with tags, of the key `topic#T#tags` |
 | 5.5.0 | `checkpoint` has logicsPhysicalOffset, which enableAcceleratedRecovery needs |
 
-A store goes on as it is, so that all its records are found in the same way and an older broker
-meets what it knows. What says nothing, as a new store, is of the newest version.
+A store keeps its version, so that all its records are found in the same way and an older broker
+finds files that it knows. A store that does not show its version, such as a new one, is of the
+newest.
 
 Upstream: apache/rocketmq store/.../index/IndexService.java buildIndex, StoreCheckpoint.java (5.3.3,
 5.4.0, 5.5.0).
@@ -43,25 +44,26 @@ WITH_TAG_KEYS: Final = 50400
 WITH_LOGICS_OFFSET: Final = 50500
 NEWEST: Final = WITH_LOGICS_OFFSET
 UNITS_LOOKED: Final = 4096
-"""The newest entries of an index file that are looked at: some of a record with tags is there."""
+"""How many of the newest entries of an index file are read: some records with tags are among
+them."""
 TAGGED_LOOKED: Final = 8
-"""So many records with tags and without an entry for them are no accident of a crash."""
+"""If so many records with tags lack an entry for them, a crash is not the reason."""
 
 
 def number_of(version: str) -> int:
-    """As the side file `dispatched` holds it: 50303 for "5.3.3"."""
+    """Return a version as the side file `dispatched` holds it: 50303 for "5.3.3"."""
     major, minor, patch = map(int, version.split("."))
     return 10_000 * major + 100 * minor + patch
 
 
 @attrs.frozen
 class FoundFiles:
-    """A store whose version is asked for.
+    """A store whose version is to be found.
 
     Attributes:
-        segment_bytes: of its log.
-        slots, units: of its index files.
-        log_min_bytes, log_end_bytes: what of the log can be read.
+        segment_bytes: the size of its log's files.
+        slots, units: how many of them its index files have.
+        log_min_bytes, log_end_bytes: the offsets between which its log can be read.
     """
 
     disk: Disk
@@ -73,7 +75,9 @@ class FoundFiles:
     log_end_bytes: int
 
     def version(self) -> Generator[None, None, int]:
-        """What the files say; UNKNOWN: nothing. Yields after each record that is looked at."""
+        """Return the version that the files show; UNKNOWN if they show none. Yields after each
+        record.
+        """
         if read_checkpoint(self.disk, self.layout.checkpoint).logics_offset > 0:
             return WITH_LOGICS_OFFSET
         reader = LogReader(self.disk, self.layout.commit_log, self.segment_bytes)
@@ -90,7 +94,10 @@ class FoundFiles:
         return OLDEST if without else UNKNOWN
 
     def _newest_entries(self) -> Iterator[tuple[int, list[int]]]:
-        """Records and the key hashes of their entries, the newest first, of the newest file."""
+        """Yield the offsets of records and the key hashes of their entries in the newest file.
+
+        The newest record comes first.
+        """
         folder, size = self.layout.index, index_file_bytes(self.slots, self.units)
         names = self.disk.listdir(folder) if self.disk.exists(folder) else []
         sized = [
@@ -123,7 +130,7 @@ class FoundFiles:
             yield offset, hashes
 
     def _tag_key(self, reader: LogReader, offset: int) -> str:
-        """The key of the tags of the record there; "" without any."""
+        """Return the index key of the tags of the record there; "" if it has none."""
         if not self.log_min_bytes <= offset < self.log_end_bytes:
             return ""
         try:
