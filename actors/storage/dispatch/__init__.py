@@ -1,7 +1,8 @@
-"""The actors that derive queues and index from the log behind its writer, and keep them right.
+"""The actors that derive consume queues and index from a commit log while it is written, and mend
+them.
 
-`dispatcher` writes them and looks into them, `dispatcher_messages` are what it takes;
-`dispatch_checks` say from which bytes it may derive.
-`derived_scrubber` walks through the log and compares (`queue_scrub`, `index_scrub`); what differs
-the dispatcher mends. Open `dispatcher` first.
+`dispatcher` owns the derived files: it writes them, and answers lookups. `dispatcher_messages` has
+its messages; `dispatch_checks` decides from which bytes it may derive. `derived_scrubber` walks
+through the log and compares records with their units and entries (`queue_scrub`, `index_scrub`);
+the dispatcher mends those that are damaged. Open `dispatcher` first.
 """

@@ -1,16 +1,17 @@
 """Derived scrubber: finds damage in consume queues and index, and has it mended from the log.
 
-Messages: GetMended, answered at once. It asks the dispatcher how far there is something to look at,
-compares it with the log in small steps, asks the scrubber whether the log's bytes are what was
-written before anything is taken from them, and then has the dispatcher, who owns the files, write
-it again. A restart begins a round anew.
+Messages: GetMended, answered at once. It asks the dispatcher which part of the log to compare, and
+compares it in small steps with what is derived from it. At damage it asks the scrubber whether the
+log's bytes are what was written, and then the dispatcher, which owns the files, to mend them. A
+restart begins a new round.
 
 It shares `scrub_bytes_per_s` with the scrub of the log, half and half, so that neither waits for
-the other, and takes a small part of the time even where records are small. Units that lookups have
-met and not shown come first, also without a rate. There is no upstream: RocketMQ believes its queue
-files, and mends none but their ends.
+the other, and takes a small part of the time even if records are small. Damaged units that lookups
+have found come first, even if the rate is 0. Upstream has nothing like it: RocketMQ trusts its
+queue files, and repairs only their ends.
 
-A `DerivedWalk` goes through a part of the log and compares what derives from its records with them.
+A `DerivedWalk` goes through a part of the log and compares its records with their units and
+entries.
 """
 
 from __future__ import annotations
@@ -44,23 +45,24 @@ from actors.storage.scrub.scrubber_messages import Check, Checked
 from wire.files.commit_log import RecordHead, Stop, scan_heads
 
 SLICE_BYTES: Final = 64 << 10
-"""Bytes of the log looked at in one step: some milliseconds where records are small."""
+"""How many bytes of the log one step compares: it takes some milliseconds if records are small."""
 HOLES_MAX: Final = 64
-"""Damaged files of a log that are remembered within one round; entries of others are judged."""
+"""How many damaged files of a log are remembered within one round; entries of others are judged."""
 
 
 @attrs.define(kw_only=True)
 class DerivedWalk:
-    """Compares step by step. Reads only.
+    """Compares a part of the log with what is derived from it, step by step, without changing
+    anything.
 
     Attributes:
-        reader, record_bytes_max: of the log.
+        reader, record_bytes_max: the log's reader, and the size of its largest possible record.
         queues: compares units.
-        index: compares entries; None: they are not looked at.
-        at: where the next record begins.
-        end: the walk ends there, or where the log does.
-        only: the one queue that is looked at; None: all.
-        read_bytes: of the log so far.
+        index: compares entries; None: entries are not compared.
+        at: the offset of the next record.
+        end: the offset at which the walk ends; None: at the log's end.
+        only: the only queue whose units are compared; None: all queues.
+        read_bytes: how many bytes of the log were read so far.
     """
 
     reader: LogReader
@@ -76,12 +78,13 @@ class DerivedWalk:
 
     @property
     def cost_bytes(self) -> int:
-        """Read so far, of the log and of what derives from it."""
+        """How many bytes were read so far, of the log and of the derived files."""
         index = 0 if self.index is None else self.index.read_bytes
         return self.read_bytes + self.queues.read_bytes + index
 
     def step(self, min_bytes: int, limit_bytes: int) -> Generator[None, None, list[Mend]]:
-        """Compare the next records. Returns: what is damaged. At the walk's end `is_done` is set.
+        """Compare the next records. Returns: the mends of what is damaged. Sets `is_done` at the
+        walk's end.
 
         Args:
             min_bytes, limit_bytes: records between them have their units and entries.
@@ -103,7 +106,7 @@ class DerivedWalk:
         return found
 
     def skip(self) -> None:
-        """Go on with the next file: these records cannot be compared."""
+        """Skip the rest of this log file, because its records cannot be compared."""
         self._skip_to(self.at + self.reader.segment_bytes - self.at % self.reader.segment_bytes)
 
     def _heads(self, limit: int) -> list[RecordHead]:
@@ -130,7 +133,7 @@ class DerivedWalk:
                 self._wanted = rest + stopped.missing_bytes
             case Stop.INCOMPLETE if self.at + rest >= limit:
                 self.is_done = True
-            case _:  # damage of the log, which is not ours to judge
+            case _:  # damage of the log, which the scrub of the log reports
                 self.skip()
         return heads
 
@@ -142,19 +145,20 @@ class DerivedWalk:
 
 
 SUSPECTS_S: Final = 5.0
-"""So often somebody asks whether a lookup has met a damaged unit."""
+"""How often to ask the dispatcher whether a lookup has found a damaged unit."""
 SHARE_INVERSE: Final = 16
-"""Small records take more time than bytes: it takes one part in so many of it at the most."""
+"""Small records take more time than bytes, so comparing takes at most one part in so many of the
+time."""
 ASK_TIMEOUT_S: Final = 30.0
 
 
 @attrs.frozen(kw_only=True)
 class MendedSoFar:
-    """What was mended since the start.
+    """How much was mended since the actor's start.
 
     Attributes:
-        count: units of queues; entries, slots and headers of the index.
-        file: the queue or index file that was the last one; "" without any.
+        count: how many units of queues, and entries, slots and headers of the index.
+        file: the queue or index file that was mended last; "" if nothing was.
     """
 
     count: int
@@ -163,7 +167,7 @@ class MendedSoFar:
 
 @attrs.frozen(kw_only=True)
 class GetMended:
-    """Answered at once."""
+    """A request for MendedSoFar, answered at once."""
 
     reply_to: ReplyTo[MendedSoFar]
 
@@ -175,21 +179,21 @@ class _Due:
 
 @attrs.frozen(kw_only=True)
 class _Answered:
-    """The dispatcher's answer: what there is."""
+    """The dispatcher's answer: which part of the log to compare."""
 
     outcome: ScrubRange | Exception
 
 
 @attrs.frozen(kw_only=True)
 class _Checked:
-    """The scrubber's answer: how far the log may be believed."""
+    """The scrubber's answer: up to where the log's bytes are what was written."""
 
     outcome: Checked | Exception
 
 
 @attrs.frozen(kw_only=True)
 class _Mended:
-    """The dispatcher's answer: what it has written again."""
+    """The dispatcher's answer: what it has mended."""
 
     outcome: Mended | Exception
 
@@ -200,7 +204,7 @@ _Inbox: TypeAlias = Message | _Due | _Answered | _Checked | _Mended
 
 @attrs.define(kw_only=True)
 class DerivedScrubber(Actor[_Inbox]):
-    """See the module's text.
+    """The actor that scrubs the derived files; the module's text describes it.
 
     Attributes:
         dispatcher: owns the files.
@@ -248,7 +252,8 @@ class DerivedScrubber(Actor[_Inbox]):
                 self._pause(self._paused_s)
             case GetMended():
                 message.reply_to.send(self._so_far)
-            case _Answered() | _Checked() | _Mended():  # the actor asked was restarted
+            # the actor that was asked has restarted, or was too slow
+            case _Answered() | _Checked() | _Mended():
                 self._pause(SUSPECTS_S)
             case _:
                 assert_never(message)
@@ -272,7 +277,8 @@ class DerivedScrubber(Actor[_Inbox]):
         before, began_s = walk.cost_bytes, self.ctx.now_s()
         try:
             found = await stepped(walk.step(held.min_bytes, held.limit_bytes))
-        except OSError:  # of the log the scrub says it, of a queue whoever reads it
+        # the scrub reports it if it is the log, and whoever reads it next if it is a queue
+        except OSError:
             walk.skip()
             found = []
         self._end(walk)
@@ -286,7 +292,9 @@ class DerivedScrubber(Actor[_Inbox]):
             self._pause(self._paused_s)
 
     def _next_walk(self, held: ScrubRange) -> DerivedWalk | None:
-        """What somebody waits for comes first."""
+        """Return the walk to go on with. One for a damaged unit that a lookup has found comes
+        first.
+        """
         if self._urgent is None and self._suspects:
             key, number = self._suspects.popitem()
             walk = self._walk(held, with_index=False)
@@ -348,7 +356,9 @@ class DerivedScrubber(Actor[_Inbox]):
     # ---- mending ----
 
     def _check(self) -> None:
-        """What was found is of a few records that lie together: one answer covers them."""
+        """Ask the scrubber about the records of what was found. They lie together, so one answer
+        covers them.
+        """
         start = min(
             (each.first_bytes for each in self._mends if isinstance(each, UnitMend | EntryMend)),
             default=None,
@@ -365,7 +375,9 @@ class DerivedScrubber(Actor[_Inbox]):
         )
 
     def _mend(self, until_bytes: int) -> None:
-        """Mend from records whose bytes are what was written; from others once they are mended."""
+        """Mend from records whose bytes are what was written; others wait until they are mended
+        themselves.
+        """
         mends = tuple(
             each
             for each in self._mends
@@ -390,7 +402,7 @@ class DerivedScrubber(Actor[_Inbox]):
 
 
 def mended_text(mended: MendedSoFar) -> str:
-    """For people, in one line; "" if nothing was."""
+    """Describe what was mended, for people, in one line; "" if nothing was."""
     if not mended.count:
         return ""
     return (

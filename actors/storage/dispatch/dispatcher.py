@@ -1,21 +1,24 @@
-"""Dispatcher: derives consume queues and index from the log, behind its writer, and looks there.
+"""Dispatcher: derives consume queues and index from the log while it is written, and answers
+lookups.
 
 Upstream: apache/rocketmq store/.../DefaultMessageStore.java, ReputMessageService,
 FlushConsumeQueueService; index/IndexService.java (5.3.3); classic-ha.md 4.8.
 
 Differs:
-- A record that is cut, as it is normal on a slave, is waited for on masters too; upstream's master
-  skips the rest of what it has read.
-- Woken soon after the log's growth, without a poll; only synced bytes in a `synced` group.
-- How far everything is flushed is written down (`dispatch_state`).
-- Derives from bytes that were compared with their digests; at damage it stands (`dispatch_checks`).
+- If the log ends within a record, as is normal on a slave, a master waits for the rest too;
+  upstream's master skips what it has read.
+- It is woken soon after the log has grown, without a poll. In a `synced` group it reads only synced
+  bytes.
+- It records how far everything is flushed (`dispatch_state`).
+- It derives only from bytes that were compared with their digests, and halts at damage
+  (`dispatch_checks`).
 
-Messages: see `dispatcher_messages`; the store sends it LogGrew, any actor may send the others. It
-asks the store for its range at its start and the scrubber Check, and sends the store SetFloor. A
-restart loads the files anew; a disk error is final, as for the store, and the supervisor has to end
-the group; but a full disk is waited for.
+Messages: see `dispatcher_messages`. The store tells it LogGrew; any actor may send the others. It
+asks the store for its range when it starts, asks the scrubber Check, and tells the store SetFloor.
+A restart loads the files anew. A disk error is final, as for the store, and the supervisor has to
+end the group; but if the disk is full, it waits for room.
 
-A lookup believes nothing of what is derived: every record that it leads to is looked at.
+A lookup trusts no derived file: it reads every record to which a unit or an entry leads.
 """
 
 from __future__ import annotations
@@ -70,15 +73,16 @@ from wire.files.commit_log import RecordHead, Scanned, Stop, scan_heads
 
 LOOKUP_COUNT_MAX: Final = 1024
 SUSPECTS_MAX: Final = 64
-"""Queues with a damaged unit that lookups have met, and nobody has looked at yet."""
+"""How many queues are remembered in which lookups have found a damaged unit, until the scrub asks
+for them."""
 
 
 @attrs.define(kw_only=True)
 class Lookups:
-    """The lookups of one dispatcher.
+    """Answers the lookups of one dispatcher.
 
     Attributes:
-        proof: looks at records; its owner says up to where.
+        proof: reads records; its owner sets the offsets between which it may.
     """
 
     files: DerivedFiles
@@ -86,9 +90,11 @@ class Lookups:
     _suspects: dict[QueueKey, int] = attrs.field(factory=dict, init=False)
 
     def answer(self, request: LookupQueue | LookupKey) -> Generator[None, None, QueueGap | None]:
-        """What cannot be read fails the request alone: appends wait behind a restart.
+        """Answer a lookup. A failed read fails only the request, because a restart would delay
+        appends.
 
-        Returns: what a queue has to be built anew for. Yields after every few units.
+        Returns: the gap for which a queue has to be built anew; None if there is none. Yields after
+            every few units.
         """
         try:
             if isinstance(request, LookupQueue):
@@ -103,7 +109,7 @@ class Lookups:
         return None
 
     def units(self, request: LookupQueue) -> Generator[None, None, QueueUnits]:
-        """The units up to the first damaged one, which could lead to another record.
+        """Return the units up to the first damaged one, which might lead to another record.
 
         Yields after every few units. Raises: QueueGap, OSError.
         """
@@ -122,7 +128,7 @@ class Lookups:
         )
 
     def matches(self, request: LookupKey) -> tuple[tuple[int, int], ...]:
-        """Entries share hashes, so each record is looked at."""
+        """Return the records that have the key. Keys share hashes, so each record is read."""
         count = min(request.count, LOOKUP_COUNT_MAX)
         found: list[tuple[int, int]] = []
         for offset in self.files.index.find(request.topic, request.key, LOOKUP_COUNT_MAX):
@@ -134,7 +140,7 @@ class Lookups:
         return tuple(dict.fromkeys(found))
 
     def progress(self, at_bytes: int) -> Dispatched:
-        """How far the dispatcher is, which has come to `at_bytes`."""
+        """Return how far the dispatcher is, which has come to `at_bytes`."""
         return Dispatched(
             dispatched_bytes=at_bytes,
             flushed_bytes=self.files.flushed_bytes,
@@ -143,7 +149,9 @@ class Lookups:
         )
 
     def scrub_range(self, limit_bytes: int) -> ScrubRange:
-        """The answer to a ScrubRange request: what has to be scrubbed, up to `limit_bytes`."""
+        """Return the answer to GetScrubRange: the part of the log to be scrubbed, up to
+        `limit_bytes`.
+        """
         index, suspects = self.files.index, tuple(self._suspects.items())
         self._suspects.clear()
         name, header = index.newest()
@@ -162,28 +170,29 @@ def _has_key(head: RecordHead, key: str) -> bool:
 
 
 SLICE_BYTES = 128 << 10
-"""Read and dispatched at once, then others get a turn; less than one read of a slave brings."""
+"""How many bytes are read and dispatched between two turns of other tasks; a slave receives more at
+once."""
 FLUSH_INTERVAL_S = 1.0
 ASK_TIMEOUT_S = 30.0
 STOP_ASK_TIMEOUT_S = 1.0
 CREATED_MAX = 2048
-"""Queue files made since the last flush; then dispatching waits for one. Each means three or four
-syncs, and an ordered stop has to wait for all of them."""
+"""After so many new queue files dispatching waits for a flush: each file means three or four syncs,
+and an ordered stop has to wait for all of them."""
 
 
 @attrs.frozen(kw_only=True)
 class GoOn:
-    """More is there to be dispatched."""
+    """From itself: more of the log can be dispatched."""
 
 
 @attrs.frozen(kw_only=True)
 class FlushDue:
-    """Timer: make durable what was derived."""
+    """Timer: sync what was derived."""
 
 
 @attrs.frozen(kw_only=True)
 class Flushed:
-    """From the feeder: the flush's files are synced."""
+    """From its task: the files of the flush are synced."""
 
     flush: Flush
 
@@ -201,10 +210,10 @@ _Inbox: TypeAlias = Message | GoOn | FlushDue | Flushed | Compared
 
 @attrs.define(kw_only=True)
 class Dispatcher(Actor[_Inbox]):
-    """See the module's text.
+    """The actor that derives the files and owns them; the module's text describes it.
 
     Attributes:
-        keeper: the role keeper, which is sent that the start waits for room.
+        keeper: the role keeper, which hears if the start waits for room.
     """
 
     mailbox = MailboxSpec(conflate={LogGrew: lambda message: None, GoOn: lambda message: None})
@@ -230,7 +239,7 @@ class Dispatcher(Actor[_Inbox]):
     _lookups: Lookups = attrs.field(init=False)
 
     async def on_start(self) -> None:
-        """Load the files; dispatching itself begins with the first LogGrew."""
+        """Load the files. Dispatching begins with the first LogGrew."""
         held = await self._ask_range(ASK_TIMEOUT_S)
         disk, limit = self.env.disk, self._allowed(held.written_bytes, held.synced_bytes)
         self._min_bytes = held.min_bytes
@@ -260,7 +269,9 @@ class Dispatcher(Actor[_Inbox]):
         return (yield from self._files.recover(min_bytes, limit_bytes))
 
     async def on_stop(self, reason: StopReason) -> None:
-        """An ordered stop dispatches what is allowed, for a while, and flushes all."""
+        """Close the files. An ordered stop first dispatches what is allowed, for a while, and
+        flushes it.
+        """
         try:
             if reason in (StopReason.NORMAL, StopReason.SHUTDOWN):
                 await self._finish()
@@ -270,18 +281,20 @@ class Dispatcher(Actor[_Inbox]):
             self._files.close()
 
     async def _finish(self) -> None:
-        """What the mailbox still held about the log's growth is asked for anew."""
+        """Dispatch and flush. The log's range is asked for again: the mailbox may have held a newer
+        one.
+        """
         try:
             held = await self._ask_range(STOP_ASK_TIMEOUT_S)
         except (ActorDown, AskTimeout):
-            pass  # The store fell first; what is not derived now is derived at the next start.
+            pass  # The store stopped first. What is not derived now is derived at the next start.
         else:
             self._limit_bytes = self._allowed(held.written_bytes, held.synced_bytes)
             self._synced_bytes = held.synced_bytes
             self._checks.grew(self._limit_bytes, self.ctx.now_s())
         await self._dispatch_rest(self.ctx.now_s() + STOP_DISPATCH_S)
         flush = self._begin_flush()
-        if self._in_flight is not None:  # its feeder may have been stopped before its sync began
+        if self._in_flight is not None:  # its task may have been stopped before its sync began
             flush = self._in_flight.with_later(flush)
         if flush is not None:
             await _sync_flush(self._syncer, self.env.disk, flush, self.ctx.emit)
@@ -289,7 +302,7 @@ class Dispatcher(Actor[_Inbox]):
         await stepped(self._files.leave_ends())
 
     async def _dispatch_rest(self, until_s: float) -> None:
-        """Dispatch until then. The scrubber has stopped, so old bytes are compared here."""
+        """Dispatch until `until_s`. The scrubber has stopped, so old bytes are compared here."""
         self._checks.end()
         folder, size = self.layout.digests, self._reader.segment_bytes
         check = LogCheck(
@@ -305,10 +318,13 @@ class Dispatcher(Actor[_Inbox]):
                     break
                 await trio.lowlevel.checkpoint()
         if self.ctx.now_s() >= until_s or self._may_read() < self._limit_bytes:
-            self._limit_bytes = self._at_bytes  # not all was seen: the abort file stays
+            # not everything was dispatched, so the abort file stays
+            self._limit_bytes = self._at_bytes
 
     async def _compare_alone(self, check: LogCheck, until_s: float) -> bool:
-        """Whether that leaves more to dispatch."""
+        """Compare the next bytes without the scrubber. Returns: whether more can be
+        dispatched now.
+        """
         start = self._checks.begin_ask(self._at_bytes, self.ctx.now_s())
         if start is None:
             return False
@@ -382,7 +398,11 @@ class Dispatcher(Actor[_Inbox]):
         await self._go_on()
 
     async def _send_floor(self) -> None:
-        """The store keeps what a crash could take from us; only whole files are news to it."""
+        """Tell the store from where on to keep its log: what a crash could take from the derived
+        files.
+
+        Only a new file is worth a message.
+        """
         floor = self._files.durable_bytes
         floor -= floor % self._reader.segment_bytes
         if floor != self._floor_bytes:
@@ -390,12 +410,14 @@ class Dispatcher(Actor[_Inbox]):
             await self.store.tell(SetFloor(offset_bytes=floor))
 
     async def _go_on(self) -> None:
-        """Dispatch one slice; then other tasks run, so that copying shows how fast it can be."""
+        """Dispatch one slice, then let other tasks run, whose delays tell how fast a slave may
+        copy.
+        """
         began_s, at, limit = self.ctx.now_s(), self._at_bytes, self._limit_bytes
         if self.ctx.timers.active("pause"):
             return
         if self._files.created_count >= CREATED_MAX:
-            self._begin_sync()  # which says when it is over
+            self._begin_sync()  # its end calls this again
             return
         self._ask_scrubber()
         if not await self._dispatch_slice() or self._at_bytes >= self._limit_bytes:
@@ -408,7 +430,7 @@ class Dispatcher(Actor[_Inbox]):
             await trio.lowlevel.checkpoint()
 
     async def _dispatch_slice(self) -> bool:
-        """Derive from the next bytes; whether there may be more to do at once."""
+        """Derive from the next bytes. Returns: whether there may be more to do at once."""
         at, limit = self._at_bytes, self._may_read()
         if at >= limit or limit < self._wanted_bytes:
             if limit < self._limit_bytes and (damaged := self._checks.stands(limit)) is not None:
@@ -418,7 +440,7 @@ class Dispatcher(Actor[_Inbox]):
         try:
             data = self._reader.read(at, size, limit)
         except OffsetGone:
-            return False  # expired under our feet; the next LogGrew says where the log begins
+            return False  # the bytes have just expired; the next LogGrew says where the log begins
         heads, stopped = scan_heads(data, physical_offset=at, size_max=self.group.record_bytes_max)
         if heads and not await self._put(heads):
             return not self.ctx.timers.active("room")
@@ -441,7 +463,7 @@ class Dispatcher(Actor[_Inbox]):
         return self._checks.limit(self._at_bytes, self._limit_bytes, self.ctx.now_s())
 
     def _ask_scrubber(self) -> None:
-        """Have compared what comes next."""
+        """Ask the scrubber to compare the next bytes, if they have to be."""
         start = self._checks.begin_ask(self._at_bytes, self.ctx.now_s())
         if self.scrubber is not None and start is not None:
             self.ctx.ask_later(
@@ -453,8 +475,10 @@ class Dispatcher(Actor[_Inbox]):
             )
 
     async def _put(self, heads: list[RecordHead]) -> bool:
-        """False: a queue lacks units, and the whole log is dispatched again for it; or there is no
-        room, and the same records are tried again in a while.
+        """Derive from these records. Returns: False if it did not succeed.
+
+        Then a queue lacks units, and the whole log is dispatched again for it; or there is no room,
+        and the same records are tried again in a while.
         """
         put = Put()
         try:
@@ -463,7 +487,7 @@ class Dispatcher(Actor[_Inbox]):
         except OSError as error:
             if error.errno not in NO_ROOM_CODES:
                 raise
-            # The same records again: what is there already is left out.
+            # The same records are put again; those that have their unit are left out.
             self.ctx.timers.start("room", ROOM_PAUSE_S, GoOn())
             return False
         finally:
@@ -475,7 +499,7 @@ class Dispatcher(Actor[_Inbox]):
         return True
 
     async def _stepped(self, steps: Generator[None, None, None]) -> bool:
-        """False: a queue lacks units, and is built anew."""
+        """Run some steps. Returns: False if a queue lacks units; it is built anew then."""
         try:
             await stepped(steps)
         except QueueGap as gap:
@@ -491,7 +515,9 @@ class Dispatcher(Actor[_Inbox]):
         self.ctx.emit(events.QueueRebuilt(topic=gap.topic, queue_id=gap.queue_id))
 
     async def _look_at_mended(self) -> None:
-        """Derive mended ranges anew, unless a flush runs, whose end says that all is derived."""
+        """Derive mended ranges anew, unless a flush is under way, for its end would say that all is
+        derived.
+        """
         while self._mended and self._in_flight is None:
             message = self._mended.pop()
             files, log, most = self._files, self._reader, self.group.record_bytes_max
@@ -503,7 +529,7 @@ class Dispatcher(Actor[_Inbox]):
             message.reply_to.send(Rederived(anew=anew))
 
     async def _begin_anew(self) -> bool:
-        """False: there is no room to write that down."""
+        """Derive everything anew. Returns: False if there is no room to record that."""
         try:
             self._files.distrust(self._min_bytes)
         except OSError as error:
@@ -511,7 +537,7 @@ class Dispatcher(Actor[_Inbox]):
                 raise
             return False
         await stepped(self._files.begin_anew(self._min_bytes))
-        self._syncer.close()  # which holds files of the same names
+        self._syncer.close()  # it holds files of the same names
         self._syncer = self.env.disk.syncer()
         self._checks.rewind(self._at_bytes)
         self._at_bytes, self._wanted_bytes = self._min_bytes, 0
@@ -529,7 +555,7 @@ class Dispatcher(Actor[_Inbox]):
         self._begin_sync()
 
     def _begin_sync(self) -> None:
-        """The sync itself runs in a feeder, so that lookups do not wait for it."""
+        """Begin a flush. Its sync runs in a task of its own, so that lookups do not wait for it."""
         flush = None if self._in_flight is not None else self._begin_flush()
         if flush is not None:
             self._in_flight = flush
@@ -553,14 +579,14 @@ class Dispatcher(Actor[_Inbox]):
     # ---- lookups ----
 
     def _looking(self) -> Lookups:
-        """A lookup up to the log's present end."""
+        """Return the lookups, set to the log's present range."""
         proof = self._lookups.proof
         proof.min_bytes, proof.limit_bytes = self._min_bytes, self._limit_bytes
         return self._lookups
 
 
 def _events_of(put: Put) -> Iterator[events.RecordsNotDispatched | events.QueueOffsetsRepeated]:
-    """The events of records that no unit leads to."""
+    """Make the events of records to which no unit leads."""
     if put.refused:
         first = put.refused[0].physical_offset
         yield events.RecordsNotDispatched(first_bytes=first, count=len(put.refused))
@@ -570,7 +596,7 @@ def _events_of(put: Put) -> Iterator[events.RecordsNotDispatched | events.QueueO
 
 
 def _begun_event(put: Put) -> events.QueuesBegunAnew:
-    """The event of queues that began anew: there is one."""
+    """Make the event of queues that began anew; there is at least one."""
     first = put.begun[0]
     return events.QueuesBegunAnew(
         topic=first.topic,
@@ -584,11 +610,11 @@ def _begun_event(put: Put) -> events.QueuesBegunAnew:
 async def _sync_flush(
     syncer: Syncer, disk: Disk, flush: Flush, emit: Callable[[events.SyncFailed], None]
 ) -> None:
-    """Have its files on the disk. Raises: StorageError."""
+    """Sync the files of a flush. Raises: StorageError: a sync failed."""
     try:
         for first in range(0, len(flush.paths), SYNC_PATHS_MAX):
             some = flush.paths[first : first + SYNC_PATHS_MAX]
-            # Some may have expired since; the call holds on to those it has begun with.
+            # Some may have expired since; the call keeps those that it has begun with.
             await syncer.sync([path for path in some if disk.exists(path)])
     except OSError as error:
         emit(events.SyncFailed(error=str(error), paths=flush.paths))
@@ -596,13 +622,15 @@ async def _sync_flush(
 
 
 def _wanted_bytes(stopped: Scanned, at_bytes: int, rest_bytes: int, folder: str) -> int:
-    """Up to where the log has to reach before the next record can be read, where a scan stopped.
+    """Return the offset that the log has to reach before the record can be read at which a scan
+    stopped.
 
     Args:
-        at_bytes: where it stopped, `rest_bytes` before the end of what was read.
-        folder: of the log.
+        at_bytes: the offset at which the scan stopped, `rest_bytes` before the end of what was
+            read.
+        folder: the path of the log's folder, for people.
 
-    Raises: CorruptLog.
+    Raises: CorruptLog: no record can begin there.
     """
     match stopped.stop:
         case Stop.END:
@@ -610,7 +638,8 @@ def _wanted_bytes(stopped: Scanned, at_bytes: int, rest_bytes: int, folder: str)
         case Stop.BLANK:
             return at_bytes + stopped.blank_bytes
         case Stop.INCOMPLETE:
-            # Normal on a slave: frames cut records. More is read at once, or waited for.
+            # This is normal on a slave, because frames cut records. More is read at once, or waited
+            # for.
             return at_bytes + rest_bytes + stopped.missing_bytes
         case Stop.CORRUPT | Stop.UNWRITTEN:
             reason = stopped.reason or "nothing is written there"

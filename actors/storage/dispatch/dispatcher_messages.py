@@ -1,4 +1,4 @@
-"""What the dispatcher is asked, and what it answers."""
+"""The messages of the dispatcher, and its answers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from actors.storage.derived.queue_files import QueueKey
 
 @attrs.frozen(kw_only=True)
 class QueueUnits:
-    """Part of a consume queue.
+    """The answer to LookupQueue: a part of a consume queue.
 
     Attributes:
-        min_offset, next_offset: the queue's range.
-        first_offset: queue offset of the first unit given; at least the one asked for.
-        units: physical offset, size and tags code of each.
+        min_offset, next_offset: the queue offset of the queue's first unit, and of its next one.
+        first_offset: the queue offset of the first unit in `units`; at least the one asked for.
+        units: physical offset, size and tags code of each unit's record.
     """
 
     min_offset: int
@@ -30,7 +30,7 @@ class QueueUnits:
 
 @attrs.frozen(kw_only=True)
 class LookupQueue:
-    """Where the records of a queue are, from queue offset `position` on."""
+    """A request for the records of a queue, from queue offset `position` on, at most `count`."""
 
     topic: str
     queue_id: int
@@ -41,14 +41,16 @@ class LookupQueue:
 
 @attrs.frozen(kw_only=True)
 class KeyMatches:
-    """Physical offset and size of the records that have the key, newest first."""
+    """The answer to LookupKey: physical offset and size of the records, the newest first."""
 
     matches: tuple[tuple[int, int], ...]
 
 
 @attrs.frozen(kw_only=True)
 class LookupKey:
-    """Which records of a topic have a key, at most `count`. UNIQ_KEY counts as a key."""
+    """A request for the records of a topic that have a key, at most `count`. UNIQ_KEY counts as a
+    key.
+    """
 
     topic: str
     key: str
@@ -58,13 +60,14 @@ class LookupKey:
 
 @attrs.frozen(kw_only=True)
 class Dispatched:
-    """How far the dispatcher is.
+    """The answer to GetDispatched: how far the dispatcher is.
 
     Attributes:
-        dispatched_bytes: all records that end at or below it can be looked up.
-        flushed_bytes: and need not be dispatched again after a crash.
-        limit_bytes: the log's end as it may be dispatched.
-        queue_count: consume queues.
+        dispatched_bytes: all records that end at or below this offset can be looked up.
+        flushed_bytes: those that end at or below this one need not be dispatched again after a
+            crash.
+        limit_bytes: the offset up to which the log may be dispatched.
+        queue_count: the number of consume queues.
     """
 
     dispatched_bytes: int
@@ -75,15 +78,17 @@ class Dispatched:
 
 @attrs.frozen(kw_only=True)
 class GetDispatched:
-    """Answered at once."""
+    """A request for Dispatched, answered at once."""
 
     reply_to: ReplyTo[Dispatched]
 
 
 @attrs.frozen(kw_only=True)
 class Rederived:
-    """Attributes:
-    anew: queues and index lacked something of these records: all are being derived again.
+    """The answer to Rederive.
+
+    Attributes:
+        anew: whether queues and index lacked something of these records, so all are derived again.
     """
 
     anew: bool
@@ -91,7 +96,9 @@ class Rederived:
 
 @attrs.frozen(kw_only=True)
 class Rederive:
-    """These bytes of the log were mended: see that what derives from them is what they say now."""
+    """These bytes of the log were mended: check that what is derived from them agrees with them
+    now.
+    """
 
     start_bytes: int
     end_bytes: int
@@ -100,13 +107,14 @@ class Rederive:
 
 @attrs.frozen(kw_only=True)
 class ScrubRange:
-    """What has to be scrubbed.
+    """The answer to GetScrubRange: what has to be scrubbed.
 
     Attributes:
         min_bytes, limit_bytes: records between them have their units and entries.
-        index_name, index_units_next: the index file that entries are added to, and its next one.
-        with_tag_keys: records have entries for their tags.
-        suspects: queue offsets of units that lookups have met and not shown, by their queues.
+        index_name, index_units_next: the name of the newest index file, and the number of its next
+            unit.
+        with_tag_keys: whether records have entries for their tags.
+        suspects: key and queue offset of damaged units that lookups have found.
     """
 
     min_bytes: int
@@ -119,14 +127,18 @@ class ScrubRange:
 
 @attrs.frozen(kw_only=True)
 class GetScrubRange:
-    """Answered at once; each suspect is reported once."""
+    """A request for ScrubRange, answered at once. Each suspect is reported once."""
 
     reply_to: ReplyTo[ScrubRange]
 
 
 @attrs.frozen(kw_only=True)
 class Mended:
-    """How many units, entries, slots and headers were written again, and the last file of them."""
+    """The answer to MendDerived: how many units, entries, slots and headers were mended.
+
+    Attributes:
+        file: the queue or index file that was mended last; "" if none was.
+    """
 
     count: int
     file: str
@@ -134,7 +146,7 @@ class Mended:
 
 @attrs.frozen(kw_only=True)
 class MendDerived:
-    """Write again what the scrub has found to be damaged, as far as it still is."""
+    """Mend what the scrub has found to be damaged, as far as it is still as it was found."""
 
     mends: tuple[Mend, ...]
     reply_to: ReplyTo[Mended]

@@ -1,18 +1,17 @@
-"""Does the index have the entries of these records, and can each be found?
+"""Compares records with their entries in the index, and finds damaged entries, slots and headers.
 
-Reads only, beside the index's owner, in the log's direction. Entries stand in the log's order, so
-what stands around an entry that is wrong shows what it should be, and what it says itself does not
-matter: an offset that has lost a bit, or the end of a page that is zero, may lead to another record
-that has the same key. So some entries ahead are looked at, and none is judged before one is met
-that is right (`anchors`). What each entry's slot led to before it is counted along, four
-bytes for each slot of one file, and compared with the slots at the file's end.
+It only reads, while the index's owner writes, and follows the log. Entries are in the log's order,
+so the entries around a wrong one show what it should be, and its own content does not matter: an
+offset with a flipped bit, or the zeros at the end of a page, may lead to another record that has
+the same key. So some entries ahead are read, and none is judged before one that is right is found
+after it (`anchors`). The newest entry of each slot is noted on the way, four bytes for each slot of
+one file, and compared with the slots at the file's end.
 
-Damage is an entry that is not the one of a record that misses it, although it stands in its place;
-an entry out of its chain; a slot that does not lead to its newest entry. Entries of records that
-have expired are of no use: where the log begins, they are written over if the last positions are
-missing. So these are no damage: entries that stand there twice, as a RocketMQ broker leaves them
-that was killed; those of keys that are not due any more; entries that are not there at all, which
-no position is left for.
+Damage is another entry in the position of an entry that a record lacks; an entry out of its chain;
+a slot that does not lead to its newest entry. Entries of records that have expired are useless:
+where the log begins, they are overwritten if the last positions are needed. These are no damage:
+entries that occur twice, as a RocketMQ broker leaves them that was killed; entries of keys that are
+no longer due; entries that are missing altogether, because there is no position for them.
 """
 
 from __future__ import annotations
@@ -48,24 +47,27 @@ from wire.files.index_file import (
 from wire.files.message_record import SYS_FLAG_TRANSACTION, TRANSACTION_ROLLBACK
 
 Entry: TypeAlias = tuple[int, int]
-"""Hash and offset."""
+"""An entry: key hash and physical offset."""
 _Chain: TypeAlias = tuple[int, int, "_Chain | None"]
 
 EQUAL_MAX = 4
-"""Places that are all tried for one entry. A record that names a key more often has so many equal
-entries: those are paired from both ends, for the time would grow with the square of their number.
-"""
+"""If there are more equal entries, not all positions are tried for each. A record that names a key
+more often has so many equal entries; they are paired from both ends, because the time would grow
+with the square of their number."""
 ENTRIES_PER_STEP = 128
-"""Looked at between two turns of others: some 2 us each, with few positions to try."""
+"""How many entries are compared between two turns of other tasks: some 2 us each, if few positions
+are tried."""
 
 
 def anchors(
     due: Sequence[Entry], stored: Sequence[Entry]
 ) -> Generator[None, None, list[tuple[int, int]]]:
-    """The most pairs of positions, ascending in both, at which the same entry is due and stored;
-    among more than EQUAL_MAX equal entries that are damaged in two positions there may be fewer.
+    """Return the most pairs of positions, ascending in both, at which the same entry is due and
+    stored.
 
-    The time that it takes grows little faster than the length. Yields after every few entries.
+    There may be fewer among more than EQUAL_MAX equal entries of which two are damaged.
+
+    The time grows little faster than the length. Yields after every few entries.
     """
     positions: dict[Entry, list[int]] = {}
     for at, entry in enumerate(due, 1):
@@ -74,7 +76,8 @@ def anchors(
             yield
     counts, seen = Counter(stored), Counter[Entry]()
     yield
-    ends: list[int] = []  # by length: the lowest position in `due` at which so many pairs can end
+    # by number of pairs: the lowest position in `due` at which so many can end
+    ends: list[int] = []
     chains: list[_Chain] = []
     for at, entry in enumerate(stored):
         for position in _candidates(positions.get(entry, ()), seen[entry], counts[entry]):
@@ -94,8 +97,10 @@ def anchors(
 
 
 def _spread(due: Sequence[Entry], pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The same, but of equal entries those that are due as far behind the pair before as they are
-    stored: so what is missing is missing where a damaged one stands.
+    """Return the pairs, with equal entries moved: as far behind the pair before in `due` as in what
+    is stored.
+
+    Then a missing entry is missing at the position of a damaged one.
     """
     number, before = 0, (-1, -1)
     while number < len(pairs):
@@ -113,7 +118,9 @@ def _spread(due: Sequence[Entry], pairs: list[tuple[int, int]]) -> list[tuple[in
 
 
 def _candidates(positions: Sequence[int], number: int, count: int) -> Sequence[int]:
-    """Where the equal entry `number` of `count` that are stored may be due, the last first."""
+    """Return where equal entry `number`, of `count` that are stored, may be due, the last position
+    first.
+    """
     if len(positions) <= EQUAL_MAX:
         return positions[::-1]
     behind = len(positions) - count + number
@@ -122,19 +129,19 @@ def _candidates(positions: Sequence[int], number: int, count: int) -> Sequence[i
 
 
 RECORDS_PER_STEP = 32
-"""After so many records others get a turn: one costs some 30 us."""
+"""How many records are compared between two turns of other tasks: one takes some 30 us."""
 UNITS_READ = 1024
-"""Read at once: 20 KiB."""
+"""How many units are read at once: 20 KiB."""
 AHEAD = 512
-"""Entries that are looked at behind those of the records at hand: two pages and a half, for damage
-has to end before anybody can say what is missing in it."""
+"""How many entries after those of the given records are read: two pages and a half, because damage
+has to end before what is missing in it is known."""
 HELD_MAX = 4096
-"""Entries that wait until it is known what they should be, at the most: a longer gap is mended from
-its beginning, but before the log's begin in several rounds."""
+"""How many entries wait at most until it is known what they should be. A longer gap is mended from
+its beginning, or before the log's begin in several rounds."""
 SLOTS_PER_STEP = 1 << 16
-"""Compared between two turns of others."""
+"""How many slots are compared between two turns of other tasks."""
 WRONG_PER_STEP = 1 << 10
-"""The same where they are not what they should be: one costs some 3 us."""
+"""How many wrong slots are handled between two turns of other tasks: one takes some 3 us."""
 _NO_UNIT = bytes(INDEX_UNIT_BYTES)
 
 
@@ -150,7 +157,7 @@ class _Due(NamedTuple):
 
 
 class _Stored(NamedTuple):
-    """An entry that is there: the name of its file, and its number there."""
+    """An entry that the index has: the name of its file, its number there, and its content."""
 
     name: int
     number: int
@@ -164,13 +171,15 @@ class _Stored(NamedTuple):
 
 @attrs.define
 class _At:
-    """How far one file was judged.
+    """How far one index file has been judged.
 
     Attributes:
-        newest: by slot, the newest unit before `unit`.
-        unit: the next one.
+        name: the name of the file, as a number.
+        newest: by slot, the number of the newest unit before `unit`; 0 if there is none.
+        unit: the number of the next unit.
         first, last: the records of the first and the last unit, as far as they are known.
-        begin_ts: what the header has to say, less a second at the most, for some entry; 0 without.
+        begin_ts: the header's begin timestamp as some entry implies it, too low by a second at
+            most; 0: unknown.
     """
 
     name: int
@@ -183,16 +192,16 @@ class _At:
 
 @attrs.define(kw_only=True)
 class IndexScrub:
-    """One round over one store's index.
+    """Compares one store's index with its log, in one round.
 
     Attributes:
         folder: absolute path of `index/`.
-        slots, units: of each file.
-        proof: looks at what entries lead to.
-        with_tag_keys: records have entries for their tags.
-        newest: name and next unit of the file that entries are added to; set before each step.
-        holes: parts of the log that no records were found in: their entries are let be.
-        read_bytes: so far.
+        slots, units: how many of them each file has.
+        proof: reads the records to which entries lead.
+        with_tag_keys: whether records have entries for their tags.
+        newest: name and next unit of the newest file; set before each step.
+        holes: parts of the log in which no records could be read; their entries are left alone.
+        read_bytes: how many bytes were read so far.
     """
 
     disk: Disk
@@ -205,16 +214,17 @@ class IndexScrub:
     holes: list[tuple[int, int]] = attrs.field(factory=list)
     read_bytes: int = 0
     _due: list[_Due] = attrs.field(factory=list)
-    _stored: list[_Stored] = attrs.field(factory=list)  # read, and not judged yet
-    _read: tuple[int, int] | None = None  # the next unit to read: name of its file, and number
+    _stored: list[_Stored] = attrs.field(factory=list)  # read, but not judged yet
+    _read: tuple[int, int] | None = None  # file name and number of the next unit to read
     _at: _At | None = None
     _files: dict[int, File] = attrs.field(factory=dict)
-    _newest_head: RecordHead | None = None  # of the last entry that is right
+    _newest_head: RecordHead | None = None  # the record of the last entry that is right
     _is_over: bool = False
 
     def compare(self, heads: Sequence[RecordHead]) -> Generator[None, None, list[Mend]]:
-        """What is damaged of the entries up to these records', in log order; of some it may turn
-        out later. Raises: OSError: nothing more of the index is looked at.
+        """Compare records, in log order, with their entries; return the mends of damaged ones.
+
+        Some may be found by a later call. Raises: OSError: no more of the index is compared then.
         """
         found: list[Mend] = []
         if self._is_over:
@@ -224,7 +234,7 @@ class IndexScrub:
                 for key in self._keys(head):
                     self._due.append(_Due(key_hash(key), head))
                     if len(self._due) % ENTRIES_PER_STEP == 0:
-                        yield  # one record may have thousands
+                        yield  # one record may have thousands of keys
                 if number % RECORDS_PER_STEP == 0:
                     yield
             yield from self._look_ahead(found)
@@ -239,14 +249,14 @@ class IndexScrub:
         return found
 
     def finish(self) -> Generator[None, None, list[Mend]]:
-        """End a round: judge the rest, and the slots of the newest file."""
+        """End a round: judge the remaining entries, and the slots of the newest file."""
         found: list[Mend] = []
         if self._is_over:
             return found
         try:
             due, stored = self._due, self._stored
             if due and due[-1].head.physical_offset >= self.proof.limit_bytes:
-                due.clear()  # all is derived anew meanwhile
+                due.clear()  # meanwhile everything is derived anew
             if due and stored and not self._is_other(stored[0].unit):
                 yield from self._judge_first(len(due), found)
             yield from self._gap(due, stored, self.proof.limit_bytes, found)
@@ -266,7 +276,7 @@ class IndexScrub:
             yield from index_keys(head.topic, head.keys, head.uniq_key, tags)
 
     def _look_ahead(self, found: list[Mend]) -> Generator[None, None, None]:
-        """Read entries until there are enough behind those of which no record is to be compared."""
+        """Read entries until there are enough after those whose records are not compared."""
         wanted, ahead = len(self._due) + AHEAD, 0
         for each in reversed(self._stored):
             if self._is_other(each.unit):
@@ -283,7 +293,7 @@ class IndexScrub:
             yield
 
     def _is_other(self, unit: IndexUnit) -> bool:
-        """Whether it may be the entry of a record that is gone, or that cannot be read."""
+        """Whether this may be the entry of a record that has expired, or that cannot be read."""
         offset = unit.physical_offset
         return self._last_bytes <= offset and (
             offset < self.proof.min_bytes or self._is_in_hole(offset)
@@ -297,7 +307,7 @@ class IndexScrub:
         return any(start <= offset < end for start, end in self.holes)
 
     def _leads(self, unit: IndexUnit) -> RecordHead | None:
-        """The record that it leads to, which has such a key."""
+        """Return the record to which the entry leads, if it has such a key; else None."""
         head = self.proof.head_at(unit.physical_offset)
         if head is None:
             return None
@@ -306,7 +316,7 @@ class IndexScrub:
         return head if unit.key_hash in map(key_hash, keys) else None
 
     def _stays(self, unit: IndexUnit, end: int) -> bool:
-        """Whether an entry that is not due may not be written over. It stands before those of the
+        """Whether an entry that is not due must not be overwritten; it stands before those of the
         record at `end`.
         """
         offset = unit.physical_offset
@@ -315,7 +325,8 @@ class IndexScrub:
         if self._is_in_hole(offset):
             return True
         head = self._leads(unit)
-        # A key that its record has, for which none is due: its tags, where the version has none.
+        # The record has such a key, but none is due: its tags, if the version has no entries for
+        # tags.
         return head is not None and unit.key_hash not in map(key_hash, self._keys(head))
 
     # ---- judging ----
@@ -330,7 +341,7 @@ class IndexScrub:
             )
             for ahead, behind in [(at + one, position + other) for one, other in pairs]:
                 if ahead < at or behind < position:
-                    continue  # an equal one came first
+                    continue  # an equal entry came first
                 end = due[ahead].head.physical_offset
                 yield from self._gap(due[at:ahead], stored[position:behind], end, found)
                 at, position = yield from self._same(ahead, behind, found)
@@ -339,7 +350,9 @@ class IndexScrub:
     def _same(
         self, at: int, position: int, found: list[Mend]
     ) -> Generator[None, None, tuple[int, int]]:
-        """As long as the next entry is the one that is due. Returns: where it is not."""
+        """Take entries as long as the next one is the one that is due. Returns: the positions where
+        it is not.
+        """
         due, stored = self._due, self._stored
         while at < len(due) and position < len(stored) and due[at].entry == stored[position].entry:
             yield from self._take(stored[position], due[at], found)
@@ -349,8 +362,10 @@ class IndexScrub:
     def _gap(
         self, due: Sequence[_Due], stored: Sequence[_Stored], end: int, found: list[Mend]
     ) -> Generator[None, None, None]:
-        """What stands between two entries that are right. What is missing is written over what is
-        of no use, the last first: before the log's begin others stood in the first positions.
+        """Judge the entries between two that are right.
+
+        Missing entries are written over useless ones, the last first, because before the log's
+        begin others were in the first positions.
         """
         missing, wanted = list(due), {}
         for position in reversed(range(len(stored))):
@@ -367,7 +382,7 @@ class IndexScrub:
                 yield from self._pass(each, found)
 
     def _judge_first(self, count: int, found: list[Mend]) -> Generator[None, None, None]:
-        """Judge the first positions, in which so many due entries must be."""
+        """Judge the first positions, which must hold the first `count` entries that are due."""
         due, position = self._due, 0
         for each in due[:count]:
             end = each.head.physical_offset
@@ -391,8 +406,9 @@ class IndexScrub:
         if at.unit == 1:
             at.first = due.head
         seconds = stored.unit.seconds
-        is_right = stored.entry == due.entry and seconds >= 0  # which no writer leaves
-        if is_right and at.first is not None:  # else a header says it, which may be damaged
+        is_right = stored.entry == due.entry and seconds >= 0  # no writer leaves a negative time
+        # otherwise only the header could tell, which may be damaged
+        if is_right and at.first is not None:
             is_right = seconds == seconds_since(at.first.store_ts, due.head.store_ts)
         if not is_right:
             unit = self._wanted(at, due)
@@ -408,7 +424,9 @@ class IndexScrub:
         return IndexUnit(due.key_hash, head.physical_offset, seconds, 0)
 
     def _begin_ts(self, at: _At, header: IndexHeader) -> int:
-        """What the header has to say. The file's first record may be gone, and the header zero."""
+        """Return the header's begin timestamp. The file's first record may have expired, and the
+        header be zero.
+        """
         return (header.begin_ts or at.begin_ts) if at.first is None else at.first.store_ts
 
     def _pass(self, stored: _Stored, found: list[Mend]) -> Generator[None, None, None]:
@@ -424,8 +442,10 @@ class IndexScrub:
     def _chain(
         self, at: _At, stored: _Stored, unit: IndexUnit, head: RecordHead | None, found: list[Mend]
     ) -> None:
-        """It has to be this unit, behind the one that its slot led to before, which the bytes up to
-        the end of a record say (None: it does not matter).
+        """Compare a stored entry with the unit that it should be, after its slot's newest unit.
+
+        Args:
+            head: the record from which the unit follows; None: the entry is not compared.
         """
         slot = unit.key_hash % self.slots
         if head is not None:
@@ -447,7 +467,9 @@ class IndexScrub:
     # ---- files ----
 
     def _reach(self, stored: _Stored, found: list[Mend]) -> Generator[None, None, _At]:
-        """It is the next one to be judged: a file before its own has been judged."""
+        """Go on to a stored entry, which is the next to be judged; a file before its own is
+        ended.
+        """
         at = self._at
         if at is None or at.name != stored.name:
             if at is not None:
@@ -459,7 +481,7 @@ class IndexScrub:
         return at
 
     def _next_units(self) -> list[_Stored]:
-        """The next units of a file; none: there are no more."""
+        """Read the next units of a file; [] if there are no more."""
         while True:
             name, first = self._read or (0, 0)
             file = self._open(name) if name else None
@@ -485,7 +507,9 @@ class IndexScrub:
                 return []
 
     def _next_file(self, before: int) -> bool:
-        """Whether there is a file behind that one, of which nothing more can come."""
+        """Go on to the file after `before`, which is read completely. Returns: whether there is
+        one.
+        """
         if before == self.newest[0] or not self.disk.exists(self.folder):
             return False
         names = [int(name) for name in self.disk.listdir(self.folder) if is_index_name(name)]
@@ -506,7 +530,7 @@ class IndexScrub:
     def _end_file(
         self, at: _At, found: list[Mend], *, is_full: bool
     ) -> Generator[None, None, None]:
-        """End a file, all of whose entries were judged: judge its slots and its header."""
+        """End a file whose entries were all judged: judge its slots and its header."""
         used = 0
         for first in range(0, self.slots, SLOTS_PER_STEP):
             expected = at.newest[first : first + SLOTS_PER_STEP]
@@ -529,7 +553,9 @@ class IndexScrub:
     def _slots(
         self, at: _At, first: int, part: array[int], expected: array[int], found: list[Mend]
     ) -> Generator[None, None, None]:
-        """What is wrong of some slots, the first of which is number `first`, up to MENDS_MAX."""
+        """Compare some slots, the first of which is number `first`, and add up to MENDS_MAX
+        mends.
+        """
         for slot, (is_so, due) in enumerate(zip(part, expected, strict=True), first):
             if is_so != due and len(found) < MENDS_MAX and not self._was_added(at, slot, is_so):
                 found.append(
@@ -539,7 +565,7 @@ class IndexScrub:
                 yield
 
     def _was_added(self, at: _At, slot: int, unit: int) -> bool:
-        """Whether the slot leads to an entry that was not there yet when it was looked at."""
+        """Whether the slot leads to an entry that was added after the slot had been judged."""
         file = self._open(at.name)
         if not at.unit <= unit <= self.units or file is None:
             return False
@@ -567,7 +593,7 @@ class IndexScrub:
             found.append(HeaderMend(name=at.name, wanted=wanted))
 
     def _open(self, name: int) -> File | None:
-        """The file with that name; None if it has gone."""
+        """Open the file with this name; None if it does not exist any more."""
         if name not in self._files:
             try:
                 self._files[name] = self.disk.open(f"{self.folder}/{name:017d}", "r")

@@ -1,12 +1,12 @@
-"""Do the consume queues have the units of these records? What they have instead, if that is damage.
+"""Compares records with their units in the consume queues, and finds damaged units.
 
-Reads only, beside the queues' owner, and in the log's direction: a batch of records at a time, the
-records of one queue with one read. No queue is listed or kept open, however many there are.
+It only reads, while the queues' owner writes, and follows the log: a batch of records at a time,
+with one read for the records of a queue. No queue is listed or kept open, however many there are.
 
-Damage is a unit that leads to no record of its queue and number though there is one. So these are
-none: a filler; a unit of an older record with the same number (of a topic that was made again, or
-numbers that were given twice); a unit that leads to `consumequeue_ext` for its tags; another time
-of delivery; a queue or file that is not there. Nor is a unit of a record that has expired, for
+A unit is damaged if it leads to no record with its queue and number although there is one. So these
+are no damage: a filler; a unit of an older record with the same number (its topic was made again,
+or numbers were given twice); a unit whose tags code leads to `consumequeue_ext`; another time of
+delivery; a queue or file that does not exist. Nor is the unit of a record that has expired, because
 nobody can say what it was.
 """
 
@@ -33,24 +33,25 @@ from wire.files.consume_queue import UNIT_BYTES, decode_unit, decode_units, enco
 from wire.files.properties import SCHEDULE_TOPIC
 
 QUEUES_PER_STEP = 32
-"""After so many queues others get a turn: one costs some 15 us to open and to read."""
+"""How many queues are compared between two turns of other tasks: one takes some 15 us to open and
+read."""
 AROUND_UNITS = 1024
-"""So far it is looked around a damaged unit: five pages."""
+"""How many units before and after a damaged one are read: five pages."""
 HANDLES_MAX = 8
-"""Queue files that are open at once: one queue after the other is looked at."""
+"""How many queue files are open at once: one queue is compared after the other."""
 
 
 @attrs.define(kw_only=True)
 class QueueScrub:
-    """One round over one store's queues.
+    """Compares one store's queues with its log.
 
     Attributes:
         folder: absolute path of `consumequeue/`.
-        file_bytes: size of every file.
-        proof: looks at what units lead to.
-        has_extended: there is a `consumequeue_ext`.
-        begun_anew_bytes: no queue began anew with a record behind it.
-        read_bytes: of queues and records so far.
+        file_bytes: the size of every file.
+        proof: reads the records to which units lead.
+        has_extended: whether the store has a `consumequeue_ext`.
+        begun_anew_bytes: no queue began anew with a record after this offset.
+        read_bytes: how many bytes of queues and records were read so far.
     """
 
     disk: Disk
@@ -68,11 +69,12 @@ class QueueScrub:
     def compare(
         self, heads: Sequence[RecordHead], only: QueueKey | None = None
     ) -> Generator[None, None, list[UnitMend]]:
-        """What is damaged of the units of these records. Yields after every few queues.
+        """Compare records with their units; return the mends of damaged units. Yields after every
+        few queues.
 
         Args:
-            heads: in log order.
-            only: look at this queue alone.
+            heads: the records, in log order.
+            only: the only queue to be compared; None: all.
 
         Raises: OSError.
         """
@@ -88,7 +90,7 @@ class QueueScrub:
         return found
 
     def _queue(self, key: QueueKey, heads: list[RecordHead], found: list[UnitMend]) -> None:
-        """The records of one queue, run by run of numbers that follow each other."""
+        """Compare the records of one queue, in runs of consecutive numbers."""
         first = 0
         for number in range(1, len(heads) + 1):
             if number < len(heads) and (
@@ -137,8 +139,10 @@ class QueueScrub:
         return True
 
     def _is_out_of_order(self, key: QueueKey, head: RecordHead) -> bool:
-        """The unit says that its record has expired. It cannot have, if it lies between others that
-        have not; if it is the oldest or the newest one nobody knows.
+        """Whether a unit that leads to an expired record is damaged, because others before and
+        after it are not.
+
+        If it is the oldest or the newest unit, that is unknown, and the result is False.
         """
         number = head.queue_offset
         after = self.units(key, number + 1, 1)
@@ -148,8 +152,9 @@ class QueueScrub:
         return len(before) == UNIT_BYTES and self.proof.leads(key, number - 1, decode_unit(before))
 
     def around(self, key: QueueKey, number: int) -> tuple[int, int]:
-        """Between which positions in the log the record of a unit has to be, as the nearest units
-        before and behind it say that lead to their records. Raises: OSError.
+        """Return the offsets between which the record of a unit has to lie.
+
+        The nearest units before and after it that lead to their records give them. Raises: OSError.
         """
         start, end = self.proof.min_bytes, self.proof.limit_bytes
         with closing(self._reader):
@@ -171,7 +176,7 @@ class QueueScrub:
         return data[: len(data) - len(data) % UNIT_BYTES]
 
     def units(self, key: QueueKey, first: int, count: int) -> bytes:
-        """Units of a queue from its number `first` on; less where there is no file. Raises:
+        """Return units of a queue from number `first` on; fewer where there is no file. Raises:
         OSError.
         """
         out = bytearray()

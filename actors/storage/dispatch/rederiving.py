@@ -1,9 +1,9 @@
 """Checks, after a range of the log was mended, whether queues and index agree with its records.
 
-They were derived long before, as a rule, and are right. If they were derived from the damaged bytes
-(they were lost, and made anew), a record may have no unit, or one in another queue. Then all is
-derived anew. Records that never had a unit of their own (`QueueOffsetsRepeated`, `begun_anew`) look
-the same, and cost that work for nothing.
+As a rule they were derived long before the damage, and are right. If they were lost and derived
+again from the damaged bytes, a record may have no unit, or a unit in another queue. Then everything
+is derived anew. Records that never had a unit of their own (`QueueOffsetsRepeated`, `begun_anew`)
+look the same, and cause that work for nothing.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from wire.files.message_record import SYS_FLAG_TRANSACTION, TRANSACTION_ROLLBACK
 
 READ_BYTES: Final = 256 << 10
 MATCHES_MAX: Final = 1024
-"""Where so many records have a key, nobody can say that one is missing."""
-WHY: Final = "the log was damaged where they were derived from it, and is mended"
+"""If so many records have a key, it cannot be said that one is missing."""
+WHY: Final = "the log was damaged where they were derived from it, and is mended now"
 
 
 @attrs.frozen
 class MendedRanges:
-    """The mended ranges that are checked.
+    """Checks mended ranges of one log.
 
     Attributes:
-        at_bytes: all below is derived.
+        at_bytes: everything below this offset is derived.
     """
 
     files: DerivedFiles
@@ -41,7 +41,9 @@ class MendedRanges:
     record_bytes_max: int
 
     def lack(self, range_: Rederive) -> Generator[None, None, bool]:
-        """Whether something is missing of a record in it; no, if that is unknown. Yields."""
+        """Whether a record in the range lacks a unit or an entry; False if that is unknown.
+        Yields.
+        """
         try:
             return (yield from self._lack(range_))
         except (OffsetGone, OSError):
@@ -59,7 +61,8 @@ class MendedRanges:
                 if position + head.size > start and position < end and not self._is_there(head):
                     return True
             if not stopped.end and stopped.stop is not Stop.INCOMPLETE:
-                return False  # the file ends, or is damaged here: this is asked again when mended
+                # the file ends or is damaged here; the check is repeated when that is mended
+                return False
             if not stopped.end and size >= self.record_bytes_max + READ_BYTES:
                 return False
             size = READ_BYTES if stopped.end else self.record_bytes_max + READ_BYTES
