@@ -70,8 +70,8 @@ def a_byte_of_a_body(disk: SimDisk, layout: LedgerLayout) -> str:
     path = f"{layout.commit_log}/{FIRST}"
     disk.flip_bits(path, 9000, 1)
     return (
-        rf"{path}: byte \d+ \(offset \d+\): expected entry \d, found it is not what was written: "
-        rf"the checksums differ {TO_DO}"
+        rf"{path}: byte \d+ \(offset \d+\): expected entry \d, found other bytes than were written"
+        rf": the checksums differ {TO_DO}"
     )
 
 

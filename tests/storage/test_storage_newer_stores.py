@@ -34,7 +34,7 @@ from wire.files.index_file import key_hash, tag_key
 GONE = (
     "consumequeue: {} queues of {} records are not there, consumequeue/{} first: their topics were"
     " deleted, or they are light message queues that nobody has built, or units are kept elsewhere"
-    " (RocksDB, batches); a node brings them back when it derives all anew"
+    " (RocksDB, batches); a node makes them again when it derives everything anew"
 )
 
 
@@ -65,7 +65,7 @@ def group_of(**changes: Any) -> ClassicGroup:
             28,
             [
                 GONE.format(4, 28, "Again/0"),
-                "checkpoint: empty or unreadable: an unclean start looks at the whole log",
+                "checkpoint: empty or unreadable: an unclean start reads the whole log",
             ],
         ),
     ],

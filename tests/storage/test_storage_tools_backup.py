@@ -121,7 +121,7 @@ async def test_a_hole_is_no_expiry(autojump_clock: Any) -> None:
     )
     next(work)
     disk.unlink(f"{LAYOUT.commit_log}/{S:020d}")
-    with pytest.raises(StorageError, match="vanished, though older files are there"):
+    with pytest.raises(StorageError, match="vanished, though older files exist"):
         finish(work)
 
 
@@ -199,7 +199,7 @@ REFUSED: dict[str, tuple[Callable[[SimDisk], object], str]] = {
     ),
     "unreadable": (
         lambda disk: (disk.mkdir(DEST), disk.open(f"{DEST}/backup.incomplete", "x")),
-        "nobody knows what",
+        "an unknown source",
     ),
 }
 

@@ -207,7 +207,7 @@ DAMAGES: dict[str, tuple[Callable[[SimDisk], None], str]] = {
     ),
     "index header counts too much": (
         lambda disk: write_at(disk, index_path(disk), 36, b"\0\1\0\0"),
-        "more than it has room for",
+        "more than it can hold",
     ),
     "no index": (lambda disk: disk.unlink(index_path(disk)), "keys missing"),
 }

@@ -32,19 +32,19 @@ def flip_index(disk: SimDisk, at: int) -> None:
 UNITS: dict[str, tuple[Callable[[SimDisk], None], str]] = {
     "missing unit": (
         lambda disk: write_at(disk, QUEUE, 40, bytes(20)),
-        "units of 1 queues are not their records'; the first is consumequeue/t/0: unit 2: miss",
+        "units of 1 queues do not fit their records; the first is consumequeue/t/0: unit 2: miss",
     ),
     "wrong unit": (
         lambda disk: write_at(disk, QUEUE, 47, bytes([read_all(disk, QUEUE)[47] ^ 1])),
-        "units of 1 queues are not their records'; the first is consumequeue/t/0: unit 2: exp",
+        "units of 1 queues do not fit their records; the first is consumequeue/t/0: unit 2: exp",
     ),
     "page": (
         lambda disk: write_at(disk, QUEUE, 0, bytes(400)),
-        "0 units of 1 queues are not their records'; the first is consumequeue/t/0: unit 0: miss",
+        "0 units of 1 queues do not fit their records; the first is consumequeue/t/0: unit 0: miss",
     ),
     "index entry of another record": (
         lambda disk: flip_index(disk, unit_position(3, 50) + 11),
-        "index: 1 entries are not their records'; the first is ",
+        "index: 1 entries do not fit their records; the first is ",
     ),
     "index chain": (
         lambda disk: flip_index(disk, unit_position(190, 50) + 19),
@@ -54,13 +54,13 @@ UNITS: dict[str, tuple[Callable[[SimDisk], None], str]] = {
     "index header": (lambda disk: flip_index(disk, 31), "header: the end is"),
     "index header in a page of zeros": (
         lambda disk: write_at(disk, index_path(disk), 0, bytes(unit_position(4, 50))),
-        "index: 3 entries are not their records'; the first is ",
+        "index: 3 entries do not fit their records; the first is ",
     ),
     "index file of zeros": (
         lambda disk: write_at(
             disk, index_path(disk), 0, bytes(len(read_all(disk, index_path(disk))))
         ),
-        "entries are not their records'; the first is ",
+        "entries do not fit their records; the first is ",
     ),
 }
 

@@ -229,12 +229,12 @@ def test_mistakes_are_one_line_and_change_nothing(
     node = node_of(tmp_path, CLUSTER.format(free_port()))
     before = {path: path.read_bytes() for path in node.rglob("*") if path.is_file()}
     root = node / "groups" / "ledger"
-    cut = "of a dledger group's log only its leader has members cut something"
+    cut = "only its leader may have a dledger group's member cut its log"
     for words, expected in (
         (("truncate", node, "0", "--yes", "--force"), f"found ledger: {cut}"),
         (("truncate", root, "0", "--yes"), f"found ledger: {cut}"),
         (("check", root / "data"), "expected a node's data directory, a store root"),
-        (("dump", root, "--topic", "x"), "--topic: expected of a classic group alone"),
+        (("dump", root, "--topic", "x"), "--topic: expected only for a classic group"),
         (("dump", root, "--from", "99"), "--from: expected an index up to"),
         (("check", node, "--group", "ledgr"), "--group: expected a group of"),
     ):

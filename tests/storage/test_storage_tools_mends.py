@@ -64,7 +64,7 @@ async def test_what_follows_a_torn_record_is_cut_as_it_says(autojump_clock: Any)
     )
     reported = re.match(pattern, found.findings.mends[0])
     assert reported is not None, found.findings.mends
-    assert "nobody says whether it was acknowledged as synced" in found.findings.mends[0]
+    assert "it is unknown whether it was acknowledged as synced" in found.findings.mends[0]
     before = found.records
     again = twin(disk)
     opened = finish(open_store(again, LAYOUT, GROUP, is_master=False, owner="n0"))

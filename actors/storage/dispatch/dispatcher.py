@@ -410,9 +410,7 @@ class Dispatcher(Actor[_Inbox]):
             await self.store.tell(SetFloor(offset_bytes=floor))
 
     async def _go_on(self) -> None:
-        """Dispatch one slice, then let other tasks run, whose delays tell how fast a slave may
-        copy.
-        """
+        """Dispatch one slice, then pause, or let others run: copying comes first (`Pacing`)."""
         began_s, at, limit = self.ctx.now_s(), self._at_bytes, self._limit_bytes
         if self.ctx.timers.active("pause"):
             return

@@ -36,13 +36,13 @@ EPILOG = """\
 `%(prog)s COMMAND --help` lists a command's options.
 Exit codes: 0 done, 1 ran and failed (check: damage, also where a start goes on
 without what was committed), 2 wrong usage or configuration, 3 check found
-nothing but what a node on the store mends by itself: the next start, or, of
-queues and index that a good log belies, while it runs."""
+nothing but what a node on the store mends by itself: at its next start, or, if
+queues or index do not agree with a good log, while it runs."""
 
 
 @attrs.frozen(kw_only=True)
 class Check:
-    """See `DESCRIPTION`."""
+    """The arguments of `check`; see `DESCRIPTION`."""
 
     folder: str
     group: str | None
@@ -53,7 +53,7 @@ class Check:
 
 @attrs.frozen(kw_only=True)
 class Dump:
-    """`start`, `topic`, `queue_id`, `key`, `count`: None: whichever."""
+    """The arguments of `dump`. None for `start`, `topic`, `queue_id`, `key` or `count`: any."""
 
     folder: str
     group: str | None
@@ -66,7 +66,12 @@ class Dump:
 
 @attrs.frozen(kw_only=True)
 class Truncate:
-    """`force`: also below what was safe once; `yes`: nobody is asked."""
+    """The arguments of `truncate`.
+
+    Attributes:
+        force: whether to cut also what was safe once.
+        yes: whether to cut without asking the user.
+    """
 
     folder: str
     offset: int
@@ -79,7 +84,11 @@ class Truncate:
 
 @attrs.frozen(kw_only=True)
 class Backup:
-    """`target`: the folder that the copy comes into."""
+    """The arguments of `backup`.
+
+    Attributes:
+        target: the folder for the copy.
+    """
 
     folder: str
     target: str
@@ -89,8 +98,12 @@ class Backup:
 
 @attrs.frozen(kw_only=True)
 class Seed:
-    """`target`: a data directory, or CLUSTER.toml:NODE; `node` None: named after the directory;
-    `group` None: the groups keep their names.
+    """The arguments of `seed`.
+
+    Attributes:
+        target: a data directory, or CLUSTER.toml:NODE.
+        node: the node's name; None: the name of the directory.
+        group: a new name for the only group; None: the groups keep their names.
     """
 
     folder: str
@@ -106,7 +119,7 @@ Command: TypeAlias = Check | Dump | Truncate | Backup | Seed
 def parse(argv: Sequence[str]) -> Command:
     """Read the command line.
 
-    Raises: ConfigError: one line; the user's fault. SystemExit: after --help.
+    Raises: ConfigError: the arguments are wrong; its text is one line. SystemExit: after --help.
     """
     parser = Parser.of("storage", DESCRIPTION, EPILOG)
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
@@ -167,12 +180,12 @@ def _add_dump(commands: _Commands) -> None:
         dest="start",
         type=_offset,
         metavar="OFFSET",
-        help="none that begins before it (of a dledger group, an index)",
+        help="the first offset to print (of a dledger group, the first index)",
     )
-    add("--topic", help="only of this topic")
-    add("--queue", dest="queue_id", type=_offset, metavar="N", help="only of this queue")
-    add("--key", help="only those that can be looked up by it")
-    add("--limit", dest="count", type=_positive, metavar="N", help="at most so many")
+    add("--topic", help="only records of this topic")
+    add("--queue", dest="queue_id", type=_offset, metavar="N", help="only records of this queue")
+    add("--key", help="only records that have this key")
+    add("--limit", dest="count", type=_positive, metavar="N", help="at most N of them")
 
 
 def _add_truncate(commands: _Commands) -> None:
@@ -181,7 +194,7 @@ def _add_truncate(commands: _Commands) -> None:
     parser.add_argument("offset", type=_offset, metavar="OFFSET", help="the new end, in bytes")
     _add_group(parser)
     _add_slots(parser)
-    parser.add_argument("--force", action="store_true", help="also what may be acknowledged")
+    parser.add_argument("--force", action="store_true", help="cut also what may be acknowledged")
     parser.add_argument("--yes", action="store_true", help="do not ask")
 
 
@@ -200,10 +213,8 @@ def _add_seed(commands: _Commands) -> None:
     parser.add_argument(
         "target", metavar="TARGET", help="CLUSTER.toml:NODE, or the data directory to make"
     )
-    parser.add_argument("--node", metavar="NAME", help="whose it will be (default: its folder's)")
-    parser.add_argument(
-        "--group", metavar="NAME", help="what its one group is called there, if not as here"
-    )
+    parser.add_argument("--node", metavar="NAME", help="the node's name (default: its folder's)")
+    parser.add_argument("--group", metavar="NAME", help="another name for the backup's only group")
 
 
 def _offset(text: str) -> int:

@@ -1,13 +1,15 @@
-"""A copy of the logs of a node, running or stopped, that is whole or says that it is not.
+"""Copies the logs of a node, running or stopped. A copy is complete, or marked as incomplete.
 
-Copied is the commit log, up to an end that cannot change any more; queues and index are derived
-from it by whoever starts on the copy. A running node may delete its oldest files meanwhile: then
-the copy begins later.
+What is copied is the log, up to an end that cannot change any more. A node that starts on the copy
+derives queues and index from it. A running node may delete its oldest files meanwhile: then the
+copy begins later.
 
-No hard links: a truncation shortens a file in place, which would shorten the copy too.
+Files are copied and not hard-linked, because a truncation shortens a file in place, which would
+shorten the copy too.
 
-Order: the mark of an incomplete backup; each file (under another name until it is synced); the
-manifest, last. An interrupted backup is begun again and compares what it finds with the source.
+Order: the mark of an incomplete backup; each file, under another name until it is synced; last the
+manifest. If an interrupted backup is run again, it compares the files that it finds with the
+source.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ MARK_BYTES_MAX = 1 << 20
 
 @contextmanager
 def held_backup(disk: Disk, source: Target, folder: str) -> Iterator[None]:
-    """Take a folder as `open_backup`, and keep others from copying into it until the block ends.
+    """Prepare a folder as `open_backup` does, and lock it against other backups until the block
+    ends.
 
     Raises: as `open_backup`. ConfigError: another backup copies into it.
     """
@@ -46,7 +49,7 @@ def held_backup(disk: Disk, source: Target, folder: str) -> Iterator[None]:
     except (LockedByUs, LockedByOther) as error:
         raise ConfigError(f"{folder}: another backup copies into it: wait, then again") from error
     try:
-        open_backup(disk, source, folder)  # what it holds now
+        open_backup(disk, source, folder)  # checked again under the lock
         yield
     finally:
         disk.unlink(path)
@@ -54,10 +57,12 @@ def held_backup(disk: Disk, source: Target, folder: str) -> Iterator[None]:
 
 
 def open_backup(disk: Disk, source: Target, folder: str) -> None:
-    """Take an empty or missing folder, or one that was begun for the same source, for a backup.
+    """Prepare a folder for a backup: an empty or missing one, or one of an interrupted backup of
+    the same source.
 
-    Raises: ConfigError: it holds something else, or lies in what is copied. Effects: its mark of
-        being incomplete is synced.
+    Effects order: the mark of an incomplete backup is synced when this returns.
+
+    Raises: ConfigError: the folder holds something else, or lies in what is copied.
     """
     if not _check_folder(disk, source, folder):
         disk.mkdir(folder)
@@ -66,7 +71,7 @@ def open_backup(disk: Disk, source: Target, folder: str) -> None:
 
 
 def _check_folder(disk: Disk, source: Target, folder: str) -> bool:
-    """Whether it was begun. Raises: as `open_backup`."""
+    """Whether a backup was begun in the folder. Raises: as `open_backup`."""
     if source.kind is Kind.BACKUP:
         raise ConfigError(f"{source.path}: expected a node or a store, found a backup: copy it")
     for inner, outer in ((folder, source.path), (source.path, folder)):
@@ -109,7 +114,7 @@ def _read_about(disk: Disk, folder: str) -> Any:
 
 def _words(about: Any) -> str:
     if not isinstance(about, dict):
-        return "nobody knows what"
+        return "an unknown source"
     groups = ", ".join(str(each[0]) for each in about.get("groups", []))
     return f"{about.get('node') or 'a store'} ({groups})"
 
@@ -117,13 +122,13 @@ def _words(about: Any) -> str:
 def copy_stores(
     disk: Disk, source: Target, folder: str, limits: Mapping[str, Limit], done: BackedUp
 ) -> Work[None]:
-    """Copy the log of every store into `folder`, which `open_backup` took.
+    """Copy the log of every store into `folder`, which `open_backup` has prepared.
 
     Args:
-        limits: by group.
-        done: as far as it is.
+        limits: the end of each copy, by group.
+        done: what was copied so far; the copies are added to it.
 
-    Raises: StorageError: a log is damaged, was cut, or let go of under our hands. OSError.
+    Raises: StorageError: a log is damaged, or was cut or deleted while it was copied. OSError.
     """
     for store in source.stores:
         root, limit = f"{folder}/groups/{store.name}", limits[store.name]
@@ -131,7 +136,7 @@ def copy_stores(
 
 
 def make_manifest(disk: Disk, source: Target, done: BackedUp, made_ms: int) -> Manifest:
-    """The list that ends a backup."""
+    """Make the manifest, which ends a backup."""
     identity = source.identity
     raw = {} if source.node_dir is None else read_raw_identity(disk, source.node_dir)
     return Manifest(

@@ -1,13 +1,13 @@
-"""What `python -m actors.storage check|dump|truncate|backup|seed` does.
+"""Runs `python -m actors.storage check|dump|truncate|backup|seed`.
 
-A user's mistake is one line on stderr and exit code 2; what ran and failed has exit code 1, damage
-that a check finds too; 3 if the next start mends all that it found. Every command may be
-interrupted at any time and run again.
+A user's mistake is one line on stderr and exit code 2. A command that ran and failed has exit code
+1, also a check that found damage; a check has 3 if a node mends all that it found. Every command
+may be interrupted at any time and run again.
 
-A running node: check and dump read what lies below its synced mark, which never changes while it
-runs, of a DLedger group's member what its checkpoint calls committed, which is never cut; backup
-asks it, over its API socket, how far its log is acknowledged and synced; truncate refuses. On a
-stopped one its locks are held, so that it does not start meanwhile.
+Of a running node, check and dump read what lies below its synced mark, which does not change while
+it runs; of a DLedger member, what its checkpoint calls committed, which is never cut. Backup asks
+the node, over its API socket, how far its log is acknowledged and synced. Truncate refuses. If a
+node is stopped, its locks are held, so that it does not start meanwhile.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ from wire.files.message_record import RECORD_OVERHEAD_MAX
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 EXIT_MENDS = 3
-"""Only of a check: all that it found the next start mends by itself."""
+"""Only for a check: a node on the store mends everything that it found."""
 PROGRESS_INTERVAL_S = 0.2
 MIB = 1 << 20
 HEAD = ("result", "state")
-"""Behind the group, above which stands what the positions count."""
+"""The headings after the group's, which is the unit of the positions."""
 T = TypeVar("T")
 
 
@@ -93,7 +93,7 @@ def _main(argv: Sequence[str]) -> int:
         return trio.run(_run, command)
     except KeyboardInterrupt:
         reads = command is None or isinstance(command, arguments.Check | arguments.Dump)
-        hint = "" if reads else "; run the same again, it does what is left"
+        hint = "" if reads else "; run the same command again to finish it"
         complain(f"triolog: interrupted{hint}")
         return INTERRUPTED
     except OutputFailed:
@@ -217,10 +217,10 @@ async def _agreed(question: str) -> bool:
 
 
 async def drive(work: Work[T], output: list[bytes] | None = None) -> T:
-    """Run work to its end; a terminal's stderr shows how far it is.
+    """Run work to its end. If stderr is a terminal, it shows the progress.
 
     Args:
-        output: what the work has to say, written and emptied at each step.
+        output: what the work appends to is written to standard output, and emptied, at each step.
     """
     shows = sys.stderr.isatty() and (output is None or not os.isatty(OUTPUT))
     begin = drawn = trio.current_time()
@@ -256,16 +256,17 @@ async def _write_all(output: list[bytes] | None) -> None:
 
 
 async def answer(as_object: Any, lines: Sequence[str], *, json: bool) -> None:
-    """Print what a command found, for machines or for people."""
+    """Print the result of a command, as JSON or for people."""
     people = folded(as_typed(_as_text(lines)), width_of(OUTPUT))
     text = as_json(as_object) + "\n" if json else people
     await write_out(OUTPUT, readable_lines(text).encode())
 
 
 def held(disk: Disk, target: Target) -> tuple[ExitStack, bool]:
-    """The locks of a target that is only read from, and whether a node runs on it.
+    """Take the locks of a target that is only read. Returns: the locks, and whether a node runs on
+    it.
 
-    Raises: InUse: another program runs on it, which does not say what is safe to read.
+    Raises: InUse: another program runs on it, so it is unknown what may be read.
     """
     try:
         return take_locks(disk, target, may_write=False), False
@@ -276,7 +277,7 @@ def held(disk: Disk, target: Target) -> tuple[ExitStack, bool]:
 
 
 def absolute(path: str) -> str:
-    """The absolute path of the user's words. Raises: ConfigError: no path."""
+    """Make the absolute path of an argument. Raises: ConfigError: it is no path."""
     if not path or "\0" in path:
         raise ConfigError(f"DIR: expected a folder, found {path!r}")
     return os.path.abspath(path)
@@ -304,7 +305,9 @@ async def _backup(env: Env, command: arguments.Backup) -> int:
             for store in [each for each in target.stores if not limits[each.name].is_sure]:
                 now = await _running_limit(disk, target, store)
                 if now.end_bytes < limits[store.name].end_bytes:
-                    raise StorageError(f"{store.name}: its log was cut while it was copied; again")
+                    raise StorageError(
+                        f"{store.name}: its log was cut while it was copied: run it again"
+                    )
         write_manifest(disk, folder, make_manifest(disk, target, done, env.wall_clock_ms()))
     result = backup_object(done, folder)
     await answer(result, backup_lines(done, folder), json=command.json)
@@ -312,7 +315,7 @@ async def _backup(env: Env, command: arguments.Backup) -> int:
 
 
 async def _status(target: Target, group: str) -> GroupStatus | None:
-    """What a running node says of a group; None: it does not answer."""
+    """Ask a running node for its status of a group; None if it does not answer."""
     assert target.node_dir is not None
     try:
         async with connect(api_socket_path(target.node_dir), name="backup") as client:
@@ -322,14 +325,14 @@ async def _status(target: Target, group: str) -> GroupStatus | None:
 
 
 async def _running_limit(disk: Disk, target: Target, store: FoundStore) -> Limit:
-    """As `StoreTools.running_limit`."""
+    """Return the end of a running node's copy; see `StoreTools.running_limit`."""
     assert target.identity is not None
     status = await _status(target, store.name)
     return tools_of(store).running_limit(disk, store, status, target.identity.node)
 
 
 async def _seed(env: Env, command: arguments.Seed) -> int:
-    """Make a backup a node's data directory. Returns the exit code."""
+    """Make a node's data directory from a backup. Returns the exit code."""
     plan, config = _seed_plan(env.disk, command)
     if config is not None:
         seeding.check_fit(plan, config)
@@ -346,7 +349,7 @@ async def _seed(env: Env, command: arguments.Seed) -> int:
 
 
 def _seed_plan(disk: Disk, command: arguments.Seed) -> tuple[seeding.Seed, ClusterConfig | None]:
-    """What is meant, and the cluster file if one was named. Raises: ConfigError."""
+    """Return what to seed, and the cluster file if one was named. Raises: ConfigError."""
     source = find_target(disk, absolute(command.folder))
     if source.manifest is None:
         raise ConfigError(f"{source.path}: expected a backup with a manifest, found none")
@@ -401,7 +404,9 @@ def _check_name(what: str, name: str) -> None:
 
 
 def check_lines(reports: Sequence[Report]) -> list[str]:
-    """A table for each mode, one row per group, and below them what was found."""
+    """Make a table for each mode, with one row per group, and below them a line for each
+    finding.
+    """
     if not reports:
         return ["no groups"]
     lines: list[str] = []
@@ -423,7 +428,7 @@ def check_lines(reports: Sequence[Report]) -> list[str]:
 
 
 def plan_lines(plan: TruncationPlan, root: str) -> list[str]:
-    """What a truncation would change."""
+    """Describe what a truncation would change, for people."""
     lines = []
     if plan.unfinished is not None:
         lines.append(f"{plan.group}: ends the truncation to {plan.unfinished} that was interrupted")
@@ -435,16 +440,16 @@ def plan_lines(plan: TruncationPlan, root: str) -> list[str]:
         if plan.files:
             lines.append(f"{plan.group}: {plan.files} log files are deleted")
     else:
-        lines.append(f"{plan.group}: nothing is behind {plan.offset}")
+        lines.append(f"{plan.group}: nothing lies behind {plan.offset}")
     if plan.lost is not None:
         lines.append(f"{plan.group}: {plan.lost}")
     elif plan.known_bytes is None and plan.cut_bytes:
-        lines.append(f"{plan.group}: nobody says what of it was acknowledged")
+        lines.append(f"{plan.group}: it is unknown how much of it was acknowledged")
     return lines
 
 
 def backup_lines(done: BackedUp, folder: str) -> list[str]:
-    """What was copied."""
+    """Describe what was copied, for people."""
     lines = list(done.notes)
     lines += [copied.line for copied in done.copies]
     reused = f", {_mib(done.reused_bytes)} were there already" if done.reused_bytes else ""
@@ -453,7 +458,7 @@ def backup_lines(done: BackedUp, folder: str) -> list[str]:
 
 
 def backup_object(done: BackedUp, folder: str) -> dict[str, Any]:
-    """What was copied, for machines; the manifest lists the files."""
+    """Describe what was copied, as an object for JSON; the manifest lists the files."""
     return {
         **{
             key: [_copy_object(each) for each in found]
@@ -474,11 +479,11 @@ def _copy_object(copied: Any) -> dict[str, Any]:
 
 
 def step_line(step: Step, seconds: float, bytes_done: int) -> str:
-    """A line about the progress of a step.
+    """Make a line about the progress of a step.
 
     Args:
-        seconds: since the beginning.
-        bytes_done: in that time.
+        seconds: the time since the step began.
+        bytes_done: the bytes done in that time.
     """
     speed = bytes_done / 1e6 / max(seconds, 0.001)
     of = f" of {_mib(step.total_bytes)}" if step.total_bytes else ""
@@ -490,5 +495,5 @@ def _mib(size: int) -> str:
 
 
 def _as_text(lines: Iterable[str]) -> str:
-    """Lines as text."""
+    """Join lines to a text."""
     return "".join(f"{line}\n" for line in lines)

@@ -1,7 +1,7 @@
-"""Copying the files of a log, of a classic group or of a DLedger member, into a backup.
+"""Copies the files of a log, of a classic group or of a DLedger member, into a backup.
 
-Each file comes under another name until it is synced. What an interrupted run has copied is
-compared with the source, and stays if it is the same.
+Each file has another name until it is synced. Files that an interrupted run has copied are compared
+with the source, and kept if they are equal.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NOTHING = -1
 
 @attrs.frozen(kw_only=True)
 class BackedUpFile:
-    """One file of a log. See the text of `manifest`."""
+    """One file of a log; the text of `manifest` describes the fields."""
 
     base_bytes: int
     size_bytes: int
@@ -37,7 +37,9 @@ class BackedUpFile:
 
 @attrs.frozen(kw_only=True)
 class BackedUpGroup:
-    """One group's log, from `first_bytes` to `end_bytes`. See the table of `manifest`."""
+    """The copy of one group's log, from `first_bytes` to `end_bytes`; see the table of
+    `manifest`.
+    """
 
     mode: ClassVar = "classic"
     name: str
@@ -49,12 +51,12 @@ class BackedUpGroup:
 
     @property
     def log(self) -> BackedUpGroup:
-        """The log; of other modes it is a part of what was copied."""
+        """The copy of the log. In other modes it is only a part of what was copied."""
         return self
 
     @property
     def line(self) -> str:
-        """What was copied, for people."""
+        """A line about what was copied, for people."""
         return (
             f"{self.name}: {self.first_bytes} to {self.end_bytes} ({self.limit}),"
             f" {len(self.files)} files"
@@ -67,13 +69,13 @@ class BackedUpGroup:
 
 
 class Copied(Protocol):
-    """What was copied of a store: an attrs class for each mode, and what a manifest says of it.
+    """The copy of one store, as a manifest lists it; each mode has its attrs class.
 
     Attributes:
-        mode: which of `actors.storage.kinds.KINDS` it is of.
-        name: the group.
-        log: the files of its log.
-        line: what was copied, for people.
+        mode: the mode of the store, a key of `actors.storage.kinds.KINDS`.
+        name: the name of the group.
+        log: the copy of its log.
+        line: a line about what was copied, for people.
     """
 
     mode: ClassVar[str]
@@ -91,9 +93,9 @@ class Limit:
     """The highest end that a group's copy may have.
 
     Attributes:
-        end_bytes: below it nothing changes any more, but for what expires.
-        why: what says so, for the manifest.
-        is_sure: not even a group that cuts its log changes it.
+        end_bytes: an offset below which nothing changes any more, unless it expires.
+        why: how the end was found, for the manifest.
+        is_sure: whether not even a group that cuts its log changes anything below the end.
     """
 
     end_bytes: int
@@ -103,12 +105,13 @@ class Limit:
 
 @attrs.define
 class BackedUp:
-    """What was copied.
+    """What a backup has copied.
 
     Attributes:
-        copies: for the manifest.
-        notes: what a person should know, one line each.
-        copied_bytes: written; `reused_bytes`: found there from an interrupted run, and equal.
+        copies: the copies, for the manifest.
+        notes: what the user should know, one line each.
+        copied_bytes: how many bytes were written.
+        reused_bytes: how many bytes of an interrupted run were equal and kept.
     """
 
     copies: list[Copied] = attrs.field(factory=list)
@@ -118,9 +121,13 @@ class BackedUp:
 
 
 def refuse_unfinished(disk: Disk, root: str, path: str) -> None:
-    """Args: path: of the side file that says what truncation of the store at `root` has begun.
+    """Refuse a store with an interrupted truncation.
 
-    Raises: ConfigError: it is not ended. CorruptLog: nobody knows.
+    Args:
+        root: the store's folder, for people.
+        path: the path of the side file with the truncation's intent.
+
+    Raises: ConfigError: a truncation was interrupted. CorruptLog: the side file cannot be read.
     """
     try:
         cutting = read_side_file(disk, path, 2)
@@ -134,15 +141,15 @@ def refuse_unfinished(disk: Disk, root: str, path: str) -> None:
 
 @attrs.define(kw_only=True)
 class LogCopy:
-    """The files of one log.
+    """One copy of a log's files.
 
     Attributes:
-        name: the group.
-        source, target: the folders of its files.
-        file_bytes: size of each.
-        end_bytes: what lies behind this offset is not copied, and zeros there.
-        limit: why it ends there.
-        done: notes and counts go there.
+        name: the name of the group.
+        source, target: the folder of the log's files, and the folder for the copies.
+        file_bytes: the size of a file.
+        end_bytes: bytes from this offset on are not copied; they are zeros in the copy.
+        limit: why the copy ends there, for people.
+        done: takes notes and counts.
     """
 
     disk: Disk
@@ -157,9 +164,9 @@ class LogCopy:
     _expired_count: int = attrs.field(default=0, init=False)
 
     def run(self, bases: Sequence[int]) -> Work[BackedUpGroup]:
-        """Copy the files that begin at `bases`, as far as they hold something.
+        """Copy the files that begin at `bases`, up to `end_bytes`.
 
-        Raises: StorageError: the log was cut, or begun anew, under our hands. OSError.
+        Raises: StorageError: the log was cut, or begun anew, while it was copied. OSError.
         """
         end = self.end_bytes
         self.disk.mkdir(self.target)
@@ -177,7 +184,8 @@ class LogCopy:
         kept = [segment_path(self.target, file.base_bytes) for file in self._files]
         for name in self.disk.listdir(self.target):
             path, is_ours = f"{self.target}/{name}", segment_offset(name.removesuffix(PART))
-            if path not in kept and is_ours is not None:  # expired since, or of an interrupted run
+            # it has expired since, or an interrupted run left it
+            if path not in kept and is_ours is not None:
                 self.disk.unlink(path)
         self.disk.sync_dir(self.target)
         return BackedUpGroup(
@@ -190,11 +198,14 @@ class LogCopy:
         )
 
     def _expired(self, base: int) -> None:
-        """A file vanished. From the front: the copy begins behind it."""
+        """Handle a file that has vanished. If it was the oldest one, the copy begins after it.
+
+        Raises: StorageError: older files exist.
+        """
         older = [b for b in segment_bases(self.disk, self.source) if b < base]
         if older:
             path = segment_path(self.source, base)
-            raise StorageError(f"{path}: vanished, though older files are there")
+            raise StorageError(f"{path}: the file has vanished, though older files exist")
         self._expired_count += 1
         self._files.clear()
 
@@ -210,7 +221,9 @@ class LogCopy:
         self._files.append(BackedUpFile(base_bytes=base, size_bytes=size, crc32=crc))
 
     def _reuse(self, source: File, target: str, size: int, base: int) -> Work[int | None]:
-        """CRC of a full file that an interrupted run copied, if it is still the source's."""
+        """Return the CRC of a full file that an interrupted run copied, if it still equals the
+        source's.
+        """
         whole = self.file_bytes
         if size != whole or not self.disk.exists(target):
             return None
@@ -249,12 +262,12 @@ class LogCopy:
 
 
 def verify_group(disk: Disk, log_folder: str, group: BackedUpGroup) -> Work[list[str]]:
-    """Compare a log's files in a backup with its manifest. Returns: what differs, one line each."""
+    """Compare a log's files in a backup with its manifest. Returns: a line for each difference."""
     wrong, total = [], group.end_bytes - group.first_bytes
     for each in group.files:
         path, crc = segment_path(log_folder, each.base_bytes), 0
         if not disk.exists(path):
-            wrong.append(f"{path}: is missing")
+            wrong.append(f"{path}: the file is missing")
             continue
         with closing(disk.open(path, "r")) as file:
             if file.size_bytes != group.segment_bytes:

@@ -1,4 +1,4 @@
-"""What a check finds: damage, what a start mends, notes, and the figures of one store."""
+"""What a check finds in one store: damage, what a start mends, notes, and figures."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from typing import ClassVar
 import attrs
 
 FINDINGS_MAX = 50
-"""Kept of each kind for each store; the rest is counted. A log with more has one cause."""
+"""How many lines of each kind are kept for each store; more are counted. Such a log has one cause
+for all."""
 
 MENDED_BY_NODE = "a node on this store mends them while it runs"
-"""Said of what derives from a good log: the node's scrub writes it again from that."""
+"""Added to findings about what derives from a good log: a node's scrub makes it again."""
 
 
 def cut_text(
     at_bytes: int, why: str, what: str, mark_bytes: int | None, settings: Mapping[str, str]
 ) -> str:
-    """What the next start cuts off a log, and what that leaves alone.
+    """Describe, for people, what the next start cuts off a log, and what it does not touch.
 
     Args:
-        at_bytes: offset where the log ends then.
-        why: it ends there.
-        what: is cut, counted.
-        mark_bytes: the synced mark; None without one.
-        settings: the group's, key -> JSON; {} of another program's.
+        at_bytes: the offset at which the log will end.
+        why: why it ends there.
+        what: what is cut, with its size.
+        mark_bytes: the synced mark; None: there is none.
+        settings: the group's settings, key -> JSON; {} for another program's store.
     """
     if mark_bytes is not None:
         left = f"nothing below {mark_bytes} is touched, up to where it was acknowledged as synced"
@@ -34,20 +35,22 @@ def cut_text(
             "nothing acknowledged as synced is touched, for this group acknowledges what is written"
         )
     else:
-        left = "there is no `synced`, so nobody says whether it was acknowledged as synced"
+        left = "there is no `synced`, so it is unknown whether it was acknowledged as synced"
     return f"offset {at_bytes}: {why}: the next start cuts {what} and sets them aside; {left}"
 
 
 @attrs.define
 class Findings:
-    """What was found in one store, in the order in which it was.
+    """What was found in one store, in order.
 
     Attributes:
-        damage: what a start refuses, or goes on with. One line each.
-        mends: what the next start mends by itself, and how; it may cut what was acknowledged.
-        notes: what a reader should know; the next start, if any, deals with it.
-        damage_count, mend_count, note_count: also those that were not kept.
-        starts: a node starts on it; if not, as on a copy, nothing is mended.
+        damage: lines about damage, with which a start is refused or goes on.
+        mends: lines about what the next start mends by itself, and how; it may cut what was
+            acknowledged.
+        notes: lines about what is worth knowing; if something has to be done, the next start does
+            it.
+        damage_count, mend_count, note_count: how many there are, with those that were not kept.
+        starts: whether a node will start on the store; on a copy none does, so nothing is mended.
     """
 
     damage: list[str] = attrs.field(factory=list)
@@ -59,13 +62,13 @@ class Findings:
     starts: bool = attrs.field(default=True, kw_only=True)
 
     def hurt(self, line: str) -> None:
-        """Note a damage."""
+        """Add a line about damage."""
         self.damage_count += 1
         if len(self.damage) < FINDINGS_MAX:
             self.damage.append(line)
 
     def mend(self, line: str) -> None:
-        """Note what the next start mends."""
+        """Add a line about what the next start mends; it is damage if there is no next start."""
         if not self.starts:
             self.hurt(line)
             return
@@ -74,13 +77,13 @@ class Findings:
             self.mends.append(line)
 
     def note(self, line: str) -> None:
-        """Note something harmless."""
+        """Add a note."""
         self.note_count += 1
         if len(self.notes) < FINDINGS_MAX:
             self.notes.append(line)
 
     def add(self, other: Findings) -> None:
-        """Take what was found elsewhere."""
+        """Add the findings of `other`."""
         self.damage += other.damage[: FINDINGS_MAX - len(self.damage)]
         self.mends += other.mends[: FINDINGS_MAX - len(self.mends)]
         self.notes += other.notes[: FINDINGS_MAX - len(self.notes)]
@@ -91,15 +94,15 @@ class Findings:
 
 @attrs.define(kw_only=True)
 class Report(ABC):
-    """The findings about one store. Each mode has a subclass.
+    """The result of a check of one store. Each mode has a subclass.
 
     Attributes:
-        mode: which of `actors.storage.kinds.KINDS` it is of.
-        columns: names of the figures that a table shows.
-        group: its name.
+        mode: the mode of the store, a key of `actors.storage.kinds.KINDS`.
+        columns: the headings of the figures in a table.
+        group: the name of the group.
         state: "stopped", "running", "backup", "not stopped in order"; "in memory": the group
             keeps no entries on disk.
-        findings: what is not as it should be.
+        findings: what was found.
     """
 
     mode: ClassVar[str]
@@ -111,7 +114,7 @@ class Report(ABC):
     @property
     @abstractmethod
     def row(self) -> tuple[str, ...]:
-        """What stands in `columns`, without the group, the result and the state."""
+        """The figures that belong to `columns`, as text."""
 
     @property
     def is_good(self) -> bool:
@@ -120,7 +123,7 @@ class Report(ABC):
 
     @property
     def result(self) -> str:
-        """The result as one word."""
+        """The result as one word: "DAMAGE", "mends" or "good"."""
         if self.findings.damage_count:
             return "DAMAGE"
         return "mends" if self.findings.mend_count else "good"
@@ -128,19 +131,19 @@ class Report(ABC):
 
 @attrs.define(kw_only=True)
 class StoreReport(Report):
-    """The store of a classic group.
+    """The result of a check of a classic group's store.
 
     Attributes:
-        files: log files that hold something.
-        first_bytes: offset of the log's first byte.
-        end_bytes: offset behind the last good record.
-        records: good records.
-        mark_bytes: the synced mark; None without one.
-        dispatched_bytes: up to where the derived files surely reach; None if nobody says it.
-        queues, units: consume queues, and units that were compared.
-        index_files, entries: the same for the index.
-        torn_bytes: bytes behind the end that the next start will set aside.
-        bytes_read: of the log.
+        files: how many log files hold something.
+        first_bytes: the offset of the log's first byte.
+        end_bytes: the end of the last good record.
+        records: how many good records there are.
+        mark_bytes: the synced mark; None: there is none.
+        dispatched_bytes: the offset up to which the derived files surely reach; None: unknown.
+        queues, units: how many consume queues there are, and how many units were compared.
+        index_files, entries: how many index files there are, and how many entries were compared.
+        torn_bytes: how many bytes behind the end the next start will cut and keep.
+        bytes_read: how many bytes of the log were read.
     """
 
     mode = "classic"
@@ -177,22 +180,23 @@ class StoreReport(Report):
 
 @attrs.define(kw_only=True)
 class LedgerReport(Report):
-    """The store of a DLedger member. Indexes and terms are -1 where there are none.
+    """The result of a check of a DLedger member's store. An index or a term is -1 if there is none.
 
     Attributes:
-        files: data files that were read.
-        first_index, end_index: of the first and the last good entry.
-        end_term: of the last one.
-        first_bytes, end_bytes: where the log begins, and where the last good entry ends.
-        entries: good entries.
-        summed: of these, how many were compared with their checksums; Java keeps none.
-        indexed: of these, how many the index leads to.
-        committed_index: as the checkpoint says.
-        mark_bytes: the synced mark; None without one.
-        term, voted_for: as currterm says; the vote "" if nobody has it.
-        snapshots: indexes of those that are whole.
-        torn_bytes: bytes behind the end that the next start will set aside.
-        bytes_read: of the log.
+        files: how many data files were read.
+        first_index, end_index: the index of the first and of the last good entry.
+        end_term: the term of the last good entry.
+        first_bytes, end_bytes: the offset of the log's first byte, and the end of the last good
+            entry.
+        entries: how many good entries there are.
+        summed: how many of them have a checksum and fit it; Java writes no checksums.
+        indexed: to how many of them the index leads.
+        committed_index: the committed index in the checkpoint.
+        mark_bytes: the synced mark; None: there is none.
+        term, voted_for: term and vote in `currterm`; "" if no member has the vote.
+        snapshots: the indexes of the snapshots that are good.
+        torn_bytes: how many bytes behind the end the next start will cut and keep.
+        bytes_read: how many bytes of the log were read.
     """
 
     mode = "dledger"

@@ -1,4 +1,4 @@
-"""What the tools need of a mode; its `StoreKind` has the value."""
+"""The tools of a mode: the values that its `StoreKind` names."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ S = TypeVar("S", bound=FoundStore)
 
 @attrs.frozen(kw_only=True)
 class Seeding:
-    """How a node's directory gets a group from a backup.
+    """How a group's store is made from a backup.
 
     Attributes:
-        problems: where a cluster file has no position for it; given the file, the node, the group's
-            name there, and what the backup has.
-        copy: makes the store; given what the backup has, and its root there and here. Returns: the
-            bytes copied.
+        problems: says why the group does not fit a cluster file, a line each; called with the file,
+            the node, the group's name in the file, and the copy.
+        copy: makes the store; called with the copy, its root in the backup, and the new root.
+            Returns: the bytes copied.
     """
 
     problems: Callable[[ClusterConfig, str, str, Any], list[str]]
@@ -41,24 +41,25 @@ class Seeding:
 class StoreTools(Generic[S]):
     """The tools of a mode. A root is the absolute path of a store's folder.
 
-    What takes long comes as `Work`, which may be ended at any of its steps. All of them raise
-    `ConfigError` for a user's mistake, `StorageError` for damage, and `OSError`.
+    What takes long is `Work`, which may be ended at any step. All raise `ConfigError` for a user's
+    mistake, `StorageError` for damage, and `OSError`.
 
     Attributes:
-        find: what is known of the store at a root without a look into its files.
-        check: compares all that is there, with `options.copied` too.
-        dump: gives the wanted records or entries to the function, as JSON lines; none from the
+        find: describes the store at a root, without reading its files.
+        check: checks the store, also against `options.copied`.
+        dump: calls the function with the wanted records or entries as JSON lines, none from the
             limit on.
-        stays_up_to: how far a running node's log never changes any more, but for what expires; as
-            a limit of `dump`.
-        stopped_limit: where the log ends, as the next start would find it.
-        running_limit: where a running node's copy ends; given the group's status, None from a node
-            that does not answer, and the node's name.
-        copy: copies the log as far as the limit into a root.
-        parse_copy: what `copy` gave, from a manifest. Raises what is in `identity.UNREADABLE`.
-        truncate: prepares to cut the log's end off; given the new end, the hash slots of index
-            files, and the directory of the node that it is of. A text: why there is none.
-        seed: how a group comes from a backup. A text: why it never does.
+        stays_up_to: returns the limit for `dump` up to which a running node's log does not change
+            any more, unless it expires.
+        stopped_limit: finds the log's end, as the next start would.
+        running_limit: returns the end of a running node's copy; called with the group's status,
+            None if the node does not answer, and the node's name.
+        copy: copies the log up to the limit into a root.
+        parse_copy: makes the result of `copy` from a manifest's entry. Raises the errors in
+            `identity.UNREADABLE`.
+        truncate: prepares to cut off the log's end; called with the new end, the number of hash
+            slots, and the node's directory. A text instead: why the mode has no truncation.
+        seed: makes a store from a backup. A text instead: why the mode has no seeding.
     """
 
     find: Callable[[Disk, str, Identity | None], S]

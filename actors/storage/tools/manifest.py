@@ -1,4 +1,4 @@
-"""A backup's own list of what is in it, `backup.json`, and the mark of one that is not whole.
+"""The manifest of a backup, `backup.json`, and the mark of an incomplete backup.
 
 `DEST/backup.incomplete` is made first and removed last; `DEST/backup.json` is written when all
 files are synced, by a rename. A backup without it is incomplete, whatever else is there.
@@ -6,15 +6,16 @@ files are synced, by a rename. A backup without it is incomplete, whatever else 
 | Key | Type | Meaning |
 |---|---|---|
 | format_version | int | 1 |
-| cluster, node | str | whose directory it was; "" for a store of another program |
-| boot | int | how often that node had been started; 0 if unknown |
+| cluster, node | str | the names of cluster and node; "" for another program's store |
+| boot | int | how often the node had been started; 0 if unknown |
 | made_ms | int | when the manifest was written, ms since 1970 |
 | identity | object | the node's identity.json as it was; {} if it has none |
 | groups | list | for each group: name, segment_bytes, first_bytes, end_bytes, limit, files |
 | ledgers | list | for each DLedger group: see `ledger.backup.BackedUpLedger` |
 
-`limit` says what the end followed from. A file: `base_bytes` (its name), `size_bytes` (bytes up to
-`end_bytes`; the file itself is as large as all others, zero behind them) and `crc32` of these.
+`limit` says how the end was found. A file has `base_bytes` (its name), `size_bytes` (its bytes up
+to `end_bytes`; the file itself is as large as all others, with zeros after these bytes) and their
+`crc32`.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ from actors.storage.tools.stores import FoundStore
 
 FORMAT_VERSION: Final = 1
 MANIFEST_BYTES_MAX: Final = 64 << 20
-"""At about 80 bytes for a file, enough for 800 TB in files of 1 GiB."""
+"""With about 80 bytes for a file, this is enough for 800 TB in files of 1 GiB."""
 
 
 @attrs.frozen(kw_only=True)
 class Manifest:
-    """A whole manifest. See the module's table; `copies` are the lists of all modes."""
+    """A complete manifest; see the module's table. `copies` has the lists of all modes."""
 
     cluster: str
     node: str
@@ -50,7 +51,7 @@ class Manifest:
     copies: tuple[Copied, ...]
 
     def copy_of(self, store: FoundStore) -> Copied | None:
-        """The entry of a store in the backup; None if it has none."""
+        """Return the entry of a store in the backup; None if it has none."""
         same = (each for each in self.copies if (each.mode, each.name) == (store.mode, store.name))
         return next(same, None)
 
@@ -64,12 +65,12 @@ def incomplete_path(folder: str) -> str:
 
 
 def is_incomplete(disk: Disk, folder: str) -> bool:
-    """Whether the folder is a backup that was begun and not ended."""
+    """Whether the folder is a backup that was begun and not finished."""
     return disk.exists(incomplete_path(folder)) and not disk.exists(manifest_path(folder))
 
 
 def read_manifest(disk: Disk, folder: str) -> Manifest | None:
-    """The list; None: the folder is no backup. Raises: ConfigError: it cannot be read."""
+    """Read the manifest; None: the folder is no backup. Raises: ConfigError: it cannot be read."""
     path = manifest_path(folder)
     if not disk.exists(path):
         return None
@@ -101,8 +102,10 @@ def _parse(found: Any, path: str) -> Manifest:
 
 
 def write_manifest(disk: Disk, folder: str, manifest: Manifest) -> None:
-    """The last step of a backup. Effects order: written, synced, renamed, folder synced; then the
-    mark of an incomplete one is removed.
+    """Write the manifest, the last step of a backup.
+
+    Effects order: it is written, synced and renamed, and the folder is synced; then the mark of an
+        incomplete backup is removed.
     """
     lists = by_key(manifest.copies).items()
     content = {

@@ -1,8 +1,9 @@
-"""A node's data directory from a backup: the node starts from it as a slave and only catches up.
+"""Makes a node's data directory from a backup: the node starts on it as a slave, and only catches
+up.
 
-Built in its place, for folders there may be links or mounts that were prepared for it. The identity
-comes first under another name, which no start takes, and gets its own when all else is synced: so
-no node starts on a part.
+It is made in place, because its folders may be links or mounts that were prepared for it. The
+identity is written first, under a name that no start accepts, and renamed when everything else is
+synced; so no node starts on an incomplete directory.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ from actors.storage.tools.manifest import Manifest
 
 @attrs.frozen(kw_only=True)
 class Seed:
-    """The directory that is to be made.
+    """The data directory that is to be made.
 
     Attributes:
-        backup: absolute path of the backup.
-        manifest: its list.
-        node_dir: absolute path of the directory to make.
-        cluster, node: whose it will be.
-        group: name of the backup's only group from now on; None: all keep their names.
+        backup: the absolute path of the backup.
+        manifest: the backup's manifest.
+        node_dir: the absolute path of the directory.
+        cluster, node: the names of its cluster and its node.
+        group: a new name for the backup's only group; None: all groups keep their names.
     """
 
     backup: str
@@ -52,7 +53,7 @@ class Seed:
 
 
 def seedable(manifest: Manifest) -> tuple[Copied, ...]:
-    """The copies of which a node's store can be made."""
+    """Return the copies from which a node's store can be made."""
     return tuple(each for each in manifest.copies if isinstance(tools_of(each).seed, Seeding))
 
 
@@ -63,7 +64,7 @@ def _seeding_of(copied: Copied) -> Seeding:
 
 
 def check_fit(seed: Seed, config: ClusterConfig) -> None:
-    """Whether the cluster file has a position for it. Raises: ConfigError, one line per problem."""
+    """Check that the groups fit the cluster file. Raises: ConfigError, one line per problem."""
     problems = []
     for name, copied in seed.groups:
         problems += _seeding_of(copied).problems(config, seed.node, name, copied)
@@ -77,9 +78,9 @@ def check_fit(seed: Seed, config: ClusterConfig) -> None:
 
 
 def check_free(disk: Disk, seed: Seed) -> None:
-    """Raises: ConfigError: something is where the directory is to be, or was begun by others.
+    """Check that the directory can be made: its place is free, or an interrupted seeding's.
 
-    Empty folders are nothing.
+    Empty folders do not matter. Raises: ConfigError: something else is there.
     """
     top, mark = seed.node_dir, seeding_path(seed.node_dir)
     check_kinds(disk, folders=(top, f"{top}/groups"), files=(mark,))
@@ -98,10 +99,10 @@ def check_free(disk: Disk, seed: Seed) -> None:
 
 
 def seed_node(disk: Disk, seed: Seed) -> Work[int]:
-    """Make the directory. Returns: the bytes copied. `check_free` has been called.
+    """Make the directory. Returns: the bytes copied. `check_free` has to be called before.
 
-    Raises: CorruptLog: the backup is not what its manifest says. OSError. Either way no node starts
-        there.
+    Raises: CorruptLog: the backup is not what its manifest says. OSError. No node starts on the
+        directory then.
     """
     top, mark = seed.node_dir, seeding_path(seed.node_dir)
     disk.mkdir(top)
@@ -118,9 +119,10 @@ def seed_node(disk: Disk, seed: Seed) -> Work[int]:
 
 
 def _identity(seed: Seed) -> dict[str, Any]:
-    """The new node's identity. What the old one knew of promotions goes along: it is about the log.
+    """Make the new node's identity.
 
-    The epochs of bytes that the copy does not have stay behind, and what the old node reported.
+    It keeps what the old node knew of promotions, because that belongs to the log, but not the
+    epochs of bytes that the copy lacks, nor what the old node has reported.
     """
     manifest = seed.manifest
     known = manifest.identity.get("records", {})

@@ -1,6 +1,6 @@
-"""The stores that the tools find, as far as that shows without a look into their files.
+"""Describes the stores that the tools find, as far as it is known without reading their files.
 
-What all have is `FoundStore`. Reading only.
+`FoundStore` is what all modes have in common. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ class FoundStore:
     """A store of any mode.
 
     Attributes:
-        mode: which of `actors.storage.kinds.KINDS` it is.
-        name: the group; the folder's name where no node says so.
-        layout: its paths.
-        segment_bytes: size of its log files; 0: there are none and nobody says it.
-        settings: the group's settings at the node's last start, key -> JSON; {} for others.
+        mode: the mode of the store, a key of `actors.storage.kinds.KINDS`.
+        name: the name of the group, which is the folder's name.
+        layout: the paths of its files.
+        segment_bytes: the size of its log files; 0: there are no files, and it is unknown.
+        settings: the group's settings at the node's last start, key -> JSON; {} for another
+            program's store.
     """
 
     mode: ClassVar[str]
@@ -41,7 +42,7 @@ class FoundStore:
     settings: Mapping[str, str]
 
     def setting(self, key: str) -> int | None:
-        """An int among the settings."""
+        """Return the value of a setting that is an int; None if there is none."""
         return number_in(self.settings, key)
 
     @property
@@ -59,7 +60,7 @@ class GroupStore(FoundStore):
 
     @property
     def record_bytes_max(self) -> int:
-        """Largest record that is taken for one."""
+        """The size of the largest possible record."""
         body = self.setting("max_message_bytes") or 0
         return max(RECORD_BYTES_MAX, body + RECORD_OVERHEAD_MAX)
 
@@ -69,9 +70,9 @@ class GroupLedger(FoundStore):
     """The store of a member of a DLedger group.
 
     Attributes:
-        index_file_bytes: size of its index files; 0: there are none and nobody says it.
-        had_vote: the node's identity says that its term and vote were once on the disk.
-        members: of the group, as the node's identity says; () where none does.
+        index_file_bytes: the size of its index files; 0: there are no files, and it is unknown.
+        had_vote: whether term and vote were once on the disk, by the node's identity.
+        members: the members of the group, by the node's identity; () if they are unknown.
     """
 
     mode = "dledger"
@@ -82,28 +83,31 @@ class GroupLedger(FoundStore):
 
     @property
     def is_in_memory(self) -> bool:
-        """Whether the group has `store = "memory"`: only term and vote are here."""
+        """Whether the group has `store = "memory"`, so only term and vote are on the disk."""
         return self.settings.get("store") == '"memory"'
 
 
 def settings_at(root: str, identity: Identity | None) -> dict[str, str]:
-    """The settings of the group whose store root it is, key -> JSON, as its node remembers them."""
+    """Return the settings of the group with this store root, key -> JSON, as its node remembers
+    them.
+    """
     start = dotted(("groups", root.rpartition("/")[2])) + "."
     settings = {} if identity is None else identity.settings
     return {key[len(start) :]: value for key, value in settings.items() if key.startswith(start)}
 
 
 def number_in(settings: Mapping[str, str], key: str) -> int | None:
-    """An int among a group's settings; None for all else."""
+    """Return a setting that is an int; None for anything else."""
     value = json.loads(settings.get(key, "null"))
     return value if isinstance(value, int) else None
 
 
 def file_size(disk: Disk, folder: str, last: int | None) -> int:
-    """The size that log files have; 0 if there are none and `last` is unknown.
+    """Return the size of a log's files; 0 if there are none and `last` is unknown.
 
-    `last` is the configured size at the last start, even if that was refused because all files have
-    another size.
+    Args:
+        last: the configured size at the last start. It does not count if all files have another
+            size, for then that start was refused.
     """
     sizes = [size_of(disk, segment_path(folder, base)) for base in segment_bases(disk, folder)]
     common = Counter(size for size in sizes if size).most_common()
@@ -113,7 +117,7 @@ def file_size(disk: Disk, folder: str, last: int | None) -> int:
 
 
 def size_of(disk: Disk, path: str) -> int | None:
-    """A file's size in bytes; None: a running node has deleted it meanwhile."""
+    """Return a file's size in bytes; None: a running node has deleted it meanwhile."""
     try:
         return disk.stat(path).size_bytes
     except FileNotFoundError:
@@ -121,7 +125,7 @@ def size_of(disk: Disk, path: str) -> int | None:
 
 
 def log_bases(disk: Disk, store: FoundStore) -> Sequence[int]:
-    """First offsets of the log's files; a last one of 0 bytes, which a crash left, is none."""
+    """Return the offsets of the log's files, without last ones of 0 bytes, which a crash leaves."""
     folder = store.layout.commit_log
     bases = segment_bases(disk, folder)
     while bases and size_of(disk, segment_path(folder, bases[-1])) == 0:
@@ -160,12 +164,14 @@ def _data_end(disk: Disk, path: str, most: int) -> int:
 
 
 def odd_files(disk: Disk, store: FoundStore, bases: Sequence[int]) -> list[str]:
-    """What is wrong with the log's files themselves: sizes, names, holes. One line each."""
+    """Say what is wrong with sizes, names and number of the log's files, one line each."""
     return odd_in(disk, store.layout.commit_log, store.segment_bytes, bases)
 
 
 def odd_in(disk: Disk, folder: str, size: int, bases: Sequence[int]) -> list[str]:
-    """What is wrong with the files of `size` bytes in a folder, one line each."""
+    """Say what is wrong with the files in a folder, which should have `size` bytes, one line
+    each.
+    """
     wrong = []
     for number, base in enumerate(bases):
         path = segment_path(folder, base)

@@ -1,7 +1,7 @@
-"""What a folder is that somebody names: a node's data directory, a store root, or a backup.
+"""Finds out what a folder is: a node's data directory, a store root, or a backup.
 
-A store root lies in a node's directory (`DATA_DIR/NODE/groups/GROUP`), in a backup, or is that of
-a RocketMQ broker (`storePathRootDir`). Reading only, but for the locks.
+A store root lies in a node's directory (`DATA_DIR/NODE/groups/GROUP`), in a backup, or is that of a
+RocketMQ broker (`storePathRootDir`). Nothing here writes, except lock files.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from actors.storage.tools.stores import FoundStore
 
 
 def check_paths(disk: Disk, store: FoundStore) -> None:
-    """What a start refuses without a look into any file, in its words.
+    """Check the kinds of a store's paths, with the messages of a start.
 
-    Raises: ConfigError: a file where a folder has to be, or the other way round. OSError.
+    Raises: ConfigError: there is a file where a folder has to be, or the other way round. OSError.
     """
     check_kinds(disk, folders=store.layout.folders, files=store.layout.files)
     named = kind_of(store).named_files(store.layout.root).items()
@@ -48,7 +48,7 @@ def check_paths(disk: Disk, store: FoundStore) -> None:
 
 
 class Kind(enum.Enum):
-    """What a folder is."""
+    """What a folder can be."""
 
     NODE = enum.auto()
     STORE = enum.auto()
@@ -57,16 +57,16 @@ class Kind(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class Target:
-    """A folder, understood.
+    """A folder that was recognised.
 
     Attributes:
-        path: absolute.
-        top: the node's directory or backup that a store root lies in; else `path`.
+        path: its absolute path.
+        top: the node's directory or the backup that contains it if it is a store root; else `path`.
         kind: what it is.
         node_dir: the node's directory; None for a store of another program and for a backup.
-        identity: whose it is, as the node says.
-        stores: its groups, in the order of their modes, or the one that was named.
-        manifest: a backup's own list.
+        identity: the node's identity; None if `node_dir` is None.
+        stores: its groups, in the order of their modes, or only the group that was asked for.
+        manifest: the manifest of a backup; None for others.
     """
 
     path: str
@@ -79,9 +79,12 @@ class Target:
 
 
 def find_target(disk: Disk, path: str, group: str | None = None) -> Target:
-    """Understand `path` (absolute); `group` names one of its groups.
+    """Find out what the folder `path` (absolute) is.
 
-    Raises: ConfigError: it is nothing of ours, an incomplete backup, or has no such group.
+    Args:
+        group: the only group wanted; None: all.
+
+    Raises: ConfigError: it is none of these, or an incomplete backup, or has no such group.
     """
     if not is_folder(disk, path):
         found = "a file" if disk.exists(path) else "no such folder"
@@ -129,12 +132,12 @@ def find_target(disk: Disk, path: str, group: str | None = None) -> Target:
 
 
 def one_store(target: Target) -> FoundStore:
-    """The only store. Raises: ConfigError: there are several, or none."""
+    """Return the only store. Raises: ConfigError: there are several, or none."""
     return _only(target, target.stores)
 
 
 def one_to_cut(target: Target) -> tuple[FoundStore, Callable[..., Work[Truncation]]]:
-    """The only store whose end may be cut off, and what does it.
+    """Return the only store whose end may be cut off, and the function that prepares it.
 
     Raises: ConfigError: there are several, or none.
     """
@@ -161,7 +164,9 @@ def _expected() -> str:
 
 
 def _top_of(disk: Disk, path: str) -> str:
-    """The node's directory or backup that a store root lies in, else the folder itself."""
+    """Return the node's directory or the backup that contains a store root, else the folder
+    itself.
+    """
     parent, _, name = path.rpartition("/")
     top, _, folder = parent.rpartition("/")
     if folder != "groups" or not name or disk.exists(f"{path}/identity.json"):
@@ -200,17 +205,17 @@ def _check_known(path: str, names: Sequence[str], group: str) -> None:
 
 
 class InUse(ConfigError):
-    """Another process, or this one, runs on the stores."""
+    """Another process, or this one, is using the stores."""
 
 
 def take_locks(disk: Disk, target: Target, *, may_write: bool) -> ExitStack:
-    """The locks that a running node or broker holds; they are released when the block ends.
+    """Take the locks that a running node or broker holds; they are released when the block ends.
 
     Args:
-        may_write: make missing lock files. Without it nothing is made, and what may not be
-            written to is not locked either: nobody can run on it.
+        may_write: whether to make missing lock files. If not, nothing is made, and what may not be
+            written is not locked either, because nothing can run on it.
 
-    Raises: InUse.
+    Raises: InUse: another process holds one, or this one does.
     """
     roots = [one.layout.root for one in target.stores]
     if target.node_dir is not None:

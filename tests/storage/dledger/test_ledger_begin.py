@@ -53,7 +53,7 @@ def test_a_lost_beginning_refuses_the_start(clean: bool, files: int) -> None:
         with pytest.raises(CorruptLog) as refused:
             opened(disk)
         assert str(refused.value).startswith(
-            f"{FIRST}: the file is missing, with which the log began; {first} is the first now;"
+            f"{FIRST}: the file with which the log began is missing; {first} is the first now;"
         )
         assert "(OPERATING.md, A lost disk" in str(refused.value)
     disk.unlink(LAYOUT.synced)
@@ -142,5 +142,5 @@ def test_a_mark_of_an_earlier_version_knows_of_no_beginning() -> None:
     assert (again.begin_index, again.opened.was_clean) == (4, True)
     again.close(ordered=True)
     disk.unlink(SECOND)
-    with pytest.raises(CorruptLog, match=f"{SECOND}: the file is missing, with which"):
+    with pytest.raises(CorruptLog, match=f"{SECOND}: the file with which the log began is"):
         opened(disk)

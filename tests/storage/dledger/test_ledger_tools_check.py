@@ -309,7 +309,10 @@ def test_snapshots() -> None:
     found = checked(disk)
     assert found.snapshots == [40]
     (line,) = found.findings.damage
-    assert "snapshot_100/data: its meta file has another checksum; an older one serves" in line
+    assert (
+        "snapshot_100/data: its meta file has another checksum; an older one is used instead"
+        in line
+    )
     take_snapshot(disk, 100, 1)
     (line,) = checked(disk).findings.damage
     assert "ends with entry 100 of term 1, which is of term 2 in the log" in line

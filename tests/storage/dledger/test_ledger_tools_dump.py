@@ -67,9 +67,9 @@ def test_from_an_index_on_and_so_many(start: int, count: int | None) -> None:
     ("wanted", "expected"),
     [
         ({"start": COUNT + 1}, "--from: expected an index up to 150, where the log ends, found 1"),
-        ({"topic": "t"}, "--topic: expected of a classic group alone, found ledger"),
-        ({"queue_id": 0}, "--queue: expected of a classic group alone"),
-        ({"key": "k"}, "--key: expected of a classic group alone"),
+        ({"topic": "t"}, "--topic: expected only for a classic group, found ledger"),
+        ({"queue_id": 0}, "--queue: expected only for a classic group"),
+        ({"key": "k"}, "--key: expected only for a classic group"),
     ],
 )
 def test_what_entries_do_not_have_is_refused(wanted: dict[str, object], expected: str) -> None:

@@ -113,7 +113,7 @@ def test_a_member_that_knows_of_nothing_committed() -> None:
     ledger.append_as_leader([b"first"], 1)
     found = checked(disk, is_running=True)
     assert found.is_good, found.findings
-    assert "no entry was looked at" in found.findings.notes[0]
+    assert "no entry was checked" in found.findings.notes[0]
     ledger.save_vote(TermVote(3, ""))
     assert checked(disk, is_running=True).term == 3
 

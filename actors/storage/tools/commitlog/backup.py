@@ -1,4 +1,4 @@
-"""A copy of a classic group's log, of a running or a stopped node. See `backup`. And back."""
+"""Copies a classic group's log, of a running or a stopped node, and makes a store of a copy."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ from wire.crc import crc32
 
 
 def stopped_limit(disk: Disk, store: GroupStore) -> Work[Limit]:
-    """Where the log of a stopped store ends, as its next start would find it.
+    """Return the end of a stopped store's log, as its next start would find it.
 
-    Raises: CorruptLog: damage below the synced mark. ConfigError: a truncation is not ended.
+    Raises: CorruptLog: there is damage below the synced mark. ConfigError: a truncation was
+        interrupted.
     """
     refuse_unfinished(disk, store.layout.root, store.layout.truncating)
     bases = list(log_bases(disk, store))
@@ -62,15 +63,18 @@ def stopped_limit(disk: Disk, store: GroupStore) -> Work[Limit]:
 
 
 def synced_mark(disk: Disk, store: GroupStore) -> int:
-    """Offset up to which a store says that all is synced; 0 if it says nothing."""
+    """Return the offset of the synced mark; 0 if there is none."""
     values = read_side_file(disk, store.layout.synced, 1)
     return 0 if values is None else values[0]
 
 
 def running_limit(disk: Disk, store: GroupStore, status: GroupStatus | None, node: str) -> Limit:
-    """What a running node says of a group; what is synced there if it does not answer.
+    """Return the end of a running node's copy: what is acknowledged and synced.
 
-    Raises: TriologError: it does not know yet what is acknowledged.
+    Args:
+        status: the node's status of the group; None: it did not answer, so the synced mark counts.
+
+    Raises: TriologError: the node does not know yet what is acknowledged.
     """
     if status is None:
         mark = synced_mark(disk, store)
@@ -87,16 +91,16 @@ def running_limit(disk: Disk, store: GroupStore, status: GroupStatus | None, nod
 def copy_group(
     disk: Disk, store: GroupStore, root: str, limit: Limit, done: BackedUp
 ) -> Work[BackedUpGroup]:
-    """Copy a classic group's log into a root of a backup.
+    """Copy a classic group's log into a store root of a backup.
 
-    Raises: StorageError: it is damaged or was cut under our hands. OSError.
+    Raises: StorageError: the log is damaged, or was cut while it was copied. OSError.
     """
     return _Copying(disk, store, root, limit, done).run()
 
 
 @attrs.define
 class _Copying:
-    """Copies one group."""
+    """One copy of a group's log."""
 
     _disk: Disk
     _store: GroupStore
@@ -122,7 +126,7 @@ class _Copying:
         return copied
 
     def _compare(self, bases: Sequence[int], end: int) -> Work[None]:
-        """What was copied with what was written once. Raises: CorruptLog."""
+        """Compare what was copied with the log's digests. Raises: CorruptLog: they differ."""
         found = Findings()
         check = DigestCheck(
             disk=self._disk,
@@ -140,7 +144,9 @@ class _Copying:
             raise CorruptLog(found.damage[0])
 
     def _record_end(self) -> Work[int]:
-        """The end of the last whole record within the limit: a slave's may lie within one."""
+        """Return the end of the last whole record within the limit; a slave's limit may lie within
+        one.
+        """
         limit, size = self._limit.end_bytes, self._store.segment_bytes
         base = limit - limit % size if size else limit
         if base == limit:
@@ -161,7 +167,7 @@ class _Copying:
 
 
 def seed_problems(config: ClusterConfig, node: str, name: str, group: BackedUpGroup) -> list[str]:
-    """Where the cluster file has no position for it as the group `name`, a line each."""
+    """Say why a copy does not fit the group `name` of the cluster file, one line per problem."""
     found, key = config.classic_groups.get(name), f"{config.path}: key groups.{name}"
     if found is None:
         return [f"{key}: expected the group of the backup (or --group), found none"]
@@ -179,9 +185,9 @@ def seed_problems(config: ClusterConfig, node: str, name: str, group: BackedUpGr
 
 
 def seed_group(disk: Disk, group: BackedUpGroup, source_root: str, root: str) -> Work[int]:
-    """Make a store of what a backup has. Returns: the bytes copied.
+    """Make a store from a group's copy. Returns: the bytes copied.
 
-    Raises: CorruptLog: the backup is not what its manifest says. OSError.
+    Raises: CorruptLog: the copy is not what its manifest says. OSError.
     """
     layout, source = StoreLayout(root), StoreLayout(source_root).commit_log
     disk.mkdir(layout.commit_log)
@@ -198,7 +204,7 @@ def seed_group(disk: Disk, group: BackedUpGroup, source_root: str, root: str) ->
 
 
 def _remove_files(disk: Disk, layout: StoreLayout) -> None:
-    """Remove the files of a run that was killed."""
+    """Remove the files of a seeding that was killed."""
     paths = [segment_path(layout.commit_log, b) for b in segment_bases(disk, layout.commit_log)]
     for path in (*paths, layout.synced):
         if disk.exists(path):

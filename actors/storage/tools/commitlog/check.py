@@ -1,10 +1,12 @@
-"""Check a store: is every record whole and in its place, and does what derives from the log agree?
+"""Checks the store of a classic group: whether its records are whole, and the derived files agree
+with them.
 
-Reads only. Of a running node's store it looks at what lies below the synced mark, which never
-changes while it runs (but for what expires), and at what the node has noted as derived.
+It only reads. Of a running node's store it reads what lies below the synced mark, which does not
+change while it runs, unless it expires; and of the derived files what the node has recorded as
+derived.
 
-Where the records do not go on, that may be damage, a torn end, or just the end. What the next start
-would do, refuse the log or cut its end, is asked of recovery itself, so that both say the same.
+Where the records end there may be damage, a torn record, or just the end. Whether the next start
+would refuse the log or cut its end is asked of recovery itself, so that both agree.
 """
 
 from __future__ import annotations
@@ -47,25 +49,27 @@ from wire.files.index_file import index_file_bytes
 
 PAGE_BYTES = 4096
 PLACE_AT, PLACE_BYTES = 28, 8
-"""Where a record says its own physical offset."""
+"""The position in a record of its own physical offset, and the field's size."""
 
 REPAIR = "`repair` mends it once the node answers; if it ends its start, see OPERATING.md"
-"""Of a running node, which may still be at its start: nobody but itself knows."""
+"""Advice for a running node, which may still be starting."""
 NOTHING = -1
 EVERYTHING = 1 << 62
 
 
 @attrs.frozen(kw_only=True)
 class CheckOptions:
-    """How to check.
+    """How a store is checked.
 
     Attributes:
-        is_running: a node runs on the store.
-        is_backup: only the log is there.
-        index_slots: hash slots of the index files; None: as the node's settings say, or the usual.
-        record_bytes_max: largest record that is taken for one; None: as the settings say.
-        copied: what the backup's manifest says of it.
-        node_dir: the directory of the stopped node that it is of.
+        is_running: whether a node runs on the store.
+        is_backup: whether the store is a backup's, which has only a log.
+        index_slots: the number of hash slots of an index file; None: the node's settings have it,
+            or it is the usual one.
+        record_bytes_max: the size of the largest possible record; None: as in the node's settings.
+        copied: the entry of the backup's manifest; None for other stores.
+        node_dir: the directory of the stopped node to which the store belongs; None for other
+            stores.
     """
 
     is_running: bool = False
@@ -77,7 +81,9 @@ class CheckOptions:
 
 
 def check_classic(disk: Disk, store: GroupStore, options: CheckOptions) -> Work[StoreReport]:
-    """Check one store, and compare it with what else is said of it. Raises: as `check_store`."""
+    """Check one store, and compare it with the manifest or the node's identity. Raises: as
+    `check_store`.
+    """
     report = yield from check_store(disk, store, options)
     if options.copied is not None:
         lines = yield from verify_group(disk, store.layout.commit_log, options.copied.log)
@@ -89,7 +95,9 @@ def check_classic(disk: Disk, store: GroupStore, options: CheckOptions) -> Work[
 
 
 def _compare_with_identity(disk: Disk, node_dir: str, found: StoreReport) -> None:
-    """What the node has promised for a group, and whether it knows the group at all."""
+    """Check that the node's identity names the group, and that the log reaches what was promised
+    for it.
+    """
     raw = read_raw_identity(disk, node_dir)
     for promised in high_water(raw, found.group).values():
         if promised > found.end_bytes:
@@ -102,7 +110,7 @@ def _compare_with_identity(disk: Disk, node_dir: str, found: StoreReport) -> Non
 
 
 def check_store(disk: Disk, store: GroupStore, options: CheckOptions) -> Work[StoreReport]:
-    """Check one store. Raises: OSError, where a file cannot be read."""
+    """Check one store. Raises: OSError: a file cannot be read."""
     return _Check(disk, store, options).run()
 
 
@@ -114,11 +122,12 @@ class _Check:
     _report: StoreReport = attrs.field(init=False)
     _stops: list[FileEnd] = attrs.field(factory=list, init=False)  # where records do not go on
     _last_ts: int = attrs.field(default=0, init=False)
-    _records_after: int = attrs.field(default=0, init=False)  # behind the first of `_stops`
+    _records_after: int = attrs.field(default=0, init=False)  # after the first of `_stops`
     _was_clean: bool = attrs.field(default=True, init=False)
     _to_read: int = attrs.field(default=0, init=False)  # bytes of the log
     _expired_count: int = attrs.field(default=0, init=False)
-    _is_odd: bool = attrs.field(default=False, init=False)  # files of wrong sizes or names
+    # whether files have wrong sizes or names
+    _is_odd: bool = attrs.field(default=False, init=False)
     _derived_findings: Findings = attrs.field(factory=Findings, init=False)
 
     def run(self) -> Work[StoreReport]:
@@ -147,7 +156,7 @@ class _Check:
     def _finish_derived(
         self, queues: QueueCheck | None, index: IndexCheck | None, log_is_good: bool
     ) -> Work[None]:
-        """The other way: what is there that no record asks for?"""
+        """Check the derived files for units and entries that no record asks for."""
         report = self._report
         if queues is not None:
             first, end = report.first_bytes, report.end_bytes
@@ -163,7 +172,7 @@ class _Check:
             report.index_files, report.entries = index.files, index.entries
 
     def _note_rest(self) -> None:
-        """What a start has still to derive, after a kill or a truncation."""
+        """Add a note about what a start has still to derive, after a kill or a truncation."""
         report = self._report
         dispatched = report.dispatched_bytes
         if self._options.is_running or dispatched is None or dispatched >= report.end_bytes:
@@ -171,7 +180,7 @@ class _Check:
         report.findings.note(f"queues and index reach {dispatched}: the next start does the rest")
 
     def _merge(self, log_is_good: bool) -> None:
-        """Add the findings about derived files; they count only if the log is right."""
+        """Add the findings about derived files, which count only if the log is good."""
         derived, findings = self._derived_findings, self._report.findings
         if log_is_good:
             findings.add(derived)
@@ -214,7 +223,7 @@ class _Check:
             self._disk = as_if_cut(self._disk, layout, do=REMOVE)
 
     def _bases(self) -> list[int]:
-        """The log's files; holes between them are damage."""
+        """Return the offsets of the log's files; a missing file between them is damage."""
         store, report = self._store, self._report
         bases = list(log_bases(self._disk, store))
         report.first_bytes = report.end_bytes = bases[0] if bases else 0
@@ -233,7 +242,9 @@ class _Check:
         return bases
 
     def _derived(self, log_min: int) -> tuple[QueueCheck | None, IndexCheck | None]:
-        """What checks the derived files; None for what is not there or not to be looked at."""
+        """Make the checks of the derived files; None for files that do not exist or are not
+        checked.
+        """
         layout, report, options = self._store.layout, self._report, self._options
         if options.is_backup:
             return None, None
@@ -257,7 +268,7 @@ class _Check:
                     f"{layout.index}, found {options.index_slots}"
                 )
             report.findings.note(
-                "index not checked: nobody says how many hash slots its files have (--index-slots)"
+                "index not checked: it is unknown how many slots its files have (--index-slots)"
             )
             return queues, None
         index = IndexCheck(
@@ -273,7 +284,7 @@ class _Check:
         return not said or number_of(said) >= WITH_TAG_KEYS
 
     def _fits(self, slots: int) -> bool:
-        """Whether index files can have so many slots."""
+        """Whether the sizes of the index files are possible with this number of slots."""
         folder = self._store.layout.index
         names = filter(is_index_name, self._disk.listdir(folder))
         sizes = [size_of(self._disk, f"{folder}/{name}") for name in names]
@@ -284,12 +295,12 @@ class _Check:
         )
 
     def _trusted(self) -> int:
-        """Derived from records that end at or below it, everything has to be there."""
+        """Return the offset up to which records surely have their units and entries."""
         dispatched, mark = self._report.dispatched_bytes, self._report.mark_bytes
         if dispatched is not None:
             if dispatched <= read_begun_anew(self._disk, self._store.layout.begun_anew):
-                return NOTHING  # the next start derives all anew
-            # Behind its mark a running node's records are not looked at.
+                return NOTHING  # the next start derives everything anew
+            # Of a running node's log only what lies below its mark is read.
             return min(dispatched, mark or 0) if self._options.is_running else dispatched
         return EVERYTHING if self._was_clean and not self._options.is_running else NOTHING
 
@@ -315,7 +326,7 @@ class _Check:
             except FileNotFoundError:
                 self._expired(base)
                 continue
-            except OSError as error:  # a bad sector: the other files are looked at all the same
+            except OSError as error:  # a bad sector; the other files are checked all the same
                 path = segment_path(self._store.layout.commit_log, base)
                 report.findings.hurt(f"{path}: {error.strerror or error}")
                 self._is_odd = True
@@ -365,28 +376,28 @@ class _Check:
             index.take(heads)
 
     def _expired(self, base: int) -> None:
-        """The running node deleted its oldest file: the log begins later now."""
+        """Note that the running node has deleted its oldest file: the log begins later now."""
         self._report.first_bytes = base + self._store.segment_bytes
         self._report.files -= 1
         self._expired_count += 1
 
     def _is_gone(self, offset: int) -> bool:
-        """Whether the record at `offset` has expired; what derives from it goes after it."""
+        """Whether the record at `offset` has expired, so what is derived from it may be missing."""
         base = offset - offset % self._store.segment_bytes
         path = segment_path(self._store.layout.commit_log, base)
         return self._options.is_running and not self._disk.exists(path)
 
     def _judge(self, bases: list[int]) -> Work[None]:
-        """Judge the position where the records do not go on."""
+        """Judge the position at which the records end."""
         if self._options.is_running:
             self._judge_running()
-        elif self._is_odd:  # recovery looks at files as they have to be
+        elif self._is_odd:  # recovery expects files of the right sizes
             self._name_all()
         elif bases:
             yield from self._judge_stopped(bases)
 
     def _compare(self, bases: list[int]) -> Work[None]:
-        """What no record's CRC covers, and what a record says of itself, against the digests."""
+        """Compare the log with its digests, which find what no record's CRC covers."""
         mark, end = self._report.mark_bytes, self._report.end_bytes
         check = DigestCheck(
             disk=self._disk,
@@ -413,22 +424,22 @@ class _Check:
             )
         newest = max(checkpoint.log_ts, checkpoint.queue_ts, checkpoint.index_ts)
         if not newest:
-            findings.note(
-                "checkpoint: empty or unreadable: an unclean start looks at the whole log"
-            )
+            findings.note("checkpoint: empty or unreadable: an unclean start reads the whole log")
         elif newest > self._last_ts and not self._options.is_running:
             findings.note(f"checkpoint: {newest} ms is later than the last record, {self._last_ts}")
 
     # ---- where the records do not go on ----
 
     def _name_all(self) -> None:
-        """Every position that is bad."""
+        """Report every position that is damaged."""
         for stop in self._stops:
             if stop.ending is Ending.BAD:
                 self._hurt(stop)
 
     def _judge_running(self) -> None:
-        """Below the mark, which is where the reading ended, nothing may stop."""
+        """Judge a running node's log: below the mark, up to which it was read, no record may be
+        damaged.
+        """
         for stop in self._stops:
             if stop.ending is not Ending.LIMIT:
                 values = read_side_file(self._disk, self._store.layout.synced, 1)
@@ -438,7 +449,7 @@ class _Check:
                 self._hurt(stop, f"; {REPAIR}")
 
     def _judge_stopped(self, bases: list[int]) -> Work[None]:
-        """Judge the end of a stopped store whose files are of the right size."""
+        """Judge the end of a stopped store whose files have the right sizes."""
         report = self._report
         if not self._stops:
             mark = report.mark_bytes or 0
@@ -480,15 +491,19 @@ class _Check:
         )
 
     def _is_torn(self, first: FileEnd) -> bool:
-        """Whether a record may be torn, without a mark: no ordered stop, and nothing follows it."""
+        """Whether what follows the end may be a torn record: with a mark always, else after an
+        unordered stop.
+        """
         if self._report.mark_bytes is not None:
             return True
         leftover = first.ending is Ending.UNWRITTEN
         return not self._records_after and (leftover or not self._was_clean)
 
     def _is_stale(self, first: FileEnd, used: int) -> bool:
-        """Whether it is the rest of a buffer, which a broker with writeWithoutMmap (since 5.4.0)
-        writes behind its last message, up to the page's end: no record has its position there.
+        """Whether what follows the end is the rest of a buffer.
+
+        A broker with writeWithoutMmap (since 5.4.0) writes it behind its last message, up to the
+        page's end. It is told by the position in it, which is not that of a record.
         """
         at = first.at_bytes
         if (
@@ -503,20 +518,24 @@ class _Check:
         return position != at.to_bytes(PLACE_BYTES, "big")
 
     def _is_passed(self, first: FileEnd, used: int) -> bool:
-        """Whether the next start goes on behind damage, without a mark and so without looking."""
+        """Whether the next start, without a mark, would not notice this damage and go on
+        behind it.
+        """
         if self._report.mark_bytes is not None or used <= first.at_bytes:
             return False
         self._report.end_bytes = first.at_bytes
         for stop in self._stops:
             if stop.ending is Ending.BAD or self._records_after:
                 self._hurt(
-                    stop, ": the next start does not look so far back, and goes on behind it"
+                    stop, ": the next start does not read so far back, and goes on behind it"
                 )
         return True
 
     def _start_base(self, log: CommitLog, first: FileEnd, mark: int | None) -> Work[int]:
-        """The file to ask about: that with the mark or the stop; without a mark where a start
-        begins.
+        """Return the file in which recovery begins: the one with the mark or the end, whichever is
+        lower.
+
+        Without a mark it is the file in which a start would begin.
         """
         if mark is not None:
             below = min(first.at_bytes, mark)
@@ -537,7 +556,7 @@ class _Check:
         )
 
     def _ask_recovery(self, first: FileEnd, bases: list[int]) -> Work[recovery.ScanResult | None]:
-        """What the next start finds; None: it refuses the log."""
+        """Return what the next start finds; None if it refuses the log."""
         report, store = self._report, self._store
         log = CommitLog.look(self._disk, store.layout.commit_log, store.segment_bytes, bases)
         mark = None if store.is_compat else report.mark_bytes

@@ -1,4 +1,4 @@
-"""Are the bytes of a log still those that were written? Each range is compared with its digest."""
+"""Compares the bytes of a log with the digests that were made when they were written."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from actors.storage.tools.findings import Findings
 
 @attrs.frozen(kw_only=True)
 class DigestCheck:
-    """Compares the files of one log. What nobody has digested it says nothing of.
+    """Compares the files of one log with their digests. Ranges without a digest are not judged.
 
     Attributes:
-        name: the group.
-        total_bytes: of the log, as far as is known.
-        log_folder: of the log files.
-        copy_folder: of copies of them, which are looked at in their place; "": none.
-        digests_folder: what they have to be.
-        limit_bytes: no range that ends behind it is looked at.
-        findings: where damage is noted, one line for each run of damaged ranges.
+        name: the name of the group.
+        total_bytes: the size of the log, as far as it is known.
+        log_folder: the folder of the log files.
+        copy_folder: the folder of copies, which are compared instead of the log files; "": the log
+            files are.
+        digests_folder: the folder of the digests.
+        limit_bytes: ranges that end behind this offset are not compared.
+        findings: takes the damage, one line for each run of damaged ranges.
     """
 
     disk: Disk
@@ -48,7 +49,7 @@ class DigestCheck:
             Digests(self.disk, self.digests_folder, self.segment_bytes, reads_only=True)
         ) as digests:
             for base in bases:
-                if self.disk.exists(self._looked_at(base)):  # else it has just expired
+                if self.disk.exists(self._looked_at(base)):  # otherwise it has just expired
                     for _ in self._file(digests, base):
                         done += READ_BYTES
                         yield Step(f"{self.name}: digests", done, max(done, self.total_bytes))
@@ -78,7 +79,7 @@ class DigestCheck:
     def _damaged(
         self, digests: Digests, file: File, base: int, at: int
     ) -> Iterator[tuple[int, int]]:
-        """Those of the ranges that begin in READ_BYTES from `at` on, where one does."""
+        """Yield the damaged ranges among READ_BYTES from `at` on, where a range begins."""
         data, begin = memoryview(file.pread(at - base, READ_BYTES)), at
         while at < begin + READ_BYTES and at < base + self.segment_bytes:
             start, end = digests.range_at(at)

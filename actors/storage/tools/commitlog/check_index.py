@@ -1,7 +1,7 @@
-"""Do the index files say what the log says? Both ways, in one pass over each: entries stand in the
-log's order.
+"""Compares the index files with the log, both ways, in one pass over each: entries are in the log's
+order.
 
-A RocketMQ broker that was killed derives again what it had not noted, so that entries repeat; a
+A RocketMQ broker that was killed derives again what it had not recorded, so that entries repeat. A
 repetition is no damage.
 """
 
@@ -39,8 +39,8 @@ from wire.files.message_record import SYS_FLAG_TRANSACTION, TRANSACTION_ROLLBACK
 
 UNITS_READ = 200_000
 AHEAD = 1024
-"""Entries among which a record's own are looked for behind some that say later records: five pages.
-"""
+"""How many entries are searched for a record's own after some that belong to later records: five
+pages."""
 _UNIT = struct.Struct(">iqii")
 
 
@@ -54,18 +54,21 @@ class _Entry:
 
 @attrs.define
 class IndexCheck:
-    """One check of all index files of a store. One file's slots are held: 4 bytes each.
+    """One check of all index files of a store. It keeps the slots of one file in memory, 4 bytes
+    each.
 
     Attributes:
         folder: absolute path of `index/`.
-        slots: hash slots of each file.
-        trusted_bytes: entries of records that end behind it may be missing, or wrong.
-        log_min_bytes: entries before it are of records that have expired.
-        is_running: entries are being added, so that slots may point above what a header says.
-        is_gone: whether the record at an offset has expired since the check began.
-        with_tag_keys: records have entries for their tags, from some record on.
-        is_scrubbed: a node on this store compares its index with the log (`scrub_bytes_per_s`).
-        files, entries: seen so far.
+        slots: the number of hash slots of each file.
+        trusted_bytes: entries of records that end behind this offset may be missing or wrong.
+        log_min_bytes: the log's first offset; records before it have expired.
+        is_running: whether entries are being added, so that slots may lead to units above the
+            header's.
+        is_gone: returns whether the record at an offset has expired since the check began.
+        with_tag_keys: whether records have entries for their tags, from some record on.
+        is_scrubbed: whether a node on this store compares its index with the log
+            (`scrub_bytes_per_s`).
+        files, entries: how many were read so far.
     """
 
     _disk: Disk
@@ -80,7 +83,7 @@ class IndexCheck:
     entries: int = attrs.field(default=0, init=False)
     _entries: Iterator[_Entry] = attrs.field(init=False)
     _next: _Entry | None = attrs.field(default=None, init=False)
-    _ahead: deque[_Entry] = attrs.field(factory=deque, init=False)  # behind `_next`
+    _ahead: deque[_Entry] = attrs.field(factory=deque, init=False)  # the entries after `_next`
     with_tag_keys: bool = attrs.field(default=True, kw_only=True)
     is_scrubbed: bool = attrs.field(default=True, kw_only=True)
     _tags_are_due: bool = attrs.field(default=False, init=False)
@@ -88,10 +91,14 @@ class IndexCheck:
     _repeats: int = attrs.field(default=0, init=False)
     _gone_bytes: int = attrs.field(default=0, init=False)
     _gone_wrong: int = attrs.field(default=0, init=False)
-    _blank: int = attrs.field(default=0, init=False)  # positions in files without an entry
-    _blank_from: int | None = attrs.field(default=None, init=False)  # the last offset before them
-    _missing_behind: int = attrs.field(default=0, init=False)  # keys of records from there on
-    _end_offset: int = attrs.field(default=-1, init=False)  # of the last entry that was read
+    # the number of positions in files that have lost all entries
+    _blank: int = attrs.field(default=0, init=False)
+    # the offset of the last entry before them
+    _blank_from: int | None = attrs.field(default=None, init=False)
+    # how many keys of records from there on are missing
+    _missing_behind: int = attrs.field(default=0, init=False)
+    # the offset of the last entry that was read
+    _end_offset: int = attrs.field(default=-1, init=False)
     _missing: Summed = attrs.field(factory=Summed, init=False)
     _wrong: Summed = attrs.field(factory=Summed, init=False)
     _links: Summed = attrs.field(factory=Summed, init=False)
@@ -114,8 +121,12 @@ class IndexCheck:
             self._last_offset = head.physical_offset
 
     def _compare(self, head: RecordHead, expected: Counter[int], tagged: int | None) -> None:
-        """`tagged`: the hash of the key of its tags, which has an entry since 5.4.0. From the first
-        such entry on, all are due.
+        """Compare a record with its entries, which come next.
+
+        Args:
+            expected: how often each key hash is due.
+            tagged: the hash of the key of the record's tags, which has an entry since 5.4.0; from
+                the first such entry on all are due. None: it has no tags.
         """
         found: Counter[int] = Counter()
         if expected:
@@ -149,8 +160,9 @@ class IndexCheck:
             self._advance()
 
     def _skip_later(self, offset: int) -> None:
-        """Pass what says a later record and stands before the entries of this one: else one that
-        was damaged to say so would keep all behind it from being compared.
+        """Skip entries with a later offset that are before those of the record at `offset`.
+
+        Otherwise an entry whose offset is damaged would keep all after it from being compared.
         """
         if self._next is None or self._next.offset <= offset:
             return
@@ -187,7 +199,9 @@ class IndexCheck:
         self._next = self._ahead.popleft() if self._ahead else next(self._entries, None)
 
     def finish(self, log_end_bytes: int) -> Generator[None, None, None]:
-        """Judge the entries that remain: of no record, or of one after the log's end."""
+        """Judge the entries that remain: they belong to no record, or to one after the log's
+        end.
+        """
         behind = 0
         while self._next is not None:
             if self._next.offset < log_end_bytes:
@@ -203,14 +217,17 @@ class IndexCheck:
             )
         self._report_damage()
         if self._repeats:
-            self._findings.note(f"index: {self._repeats} entries stand there more than once")
+            self._findings.note(f"index: {self._repeats} entries occur more than once")
 
     def _report_damage(self) -> None:
-        """A node puts due entries in the place of those that are wrong, or there twice, as one is
-        that says another record, and in a file that lost all; for others none is left.
+        """Report missing and wrong entries, as damage if a node cannot mend them.
+
+        A node writes due entries over entries that are wrong or repeated, and into a file that has
+        lost all of its entries. For others there is no position.
         """
         positions = self._wrong.count + self._repeats + self._gone_wrong
-        again = min(self._missing_behind, self._blank)  # in files that have lost all
+        # their positions are in files that have lost all entries
+        again = min(self._missing_behind, self._blank)
         if self._missing.count - again > positions:
             self._findings.hurt(
                 f"index: {self._missing.count} keys have no entry, {self._wrong.count} entries are"
@@ -219,7 +236,7 @@ class IndexCheck:
         elif self._wrong.count or self._missing.count:
             count, found = max(self._wrong.count, self._missing.count), self._wrong
             found = found if found.count else self._missing
-            self._mended(f"{count} entries are not their records'", found)
+            self._mended(f"{count} entries do not fit their records", found)
         if self._links.count:
             self._mended(f"{self._links.count} links between entries are wrong", self._links)
 
@@ -241,7 +258,7 @@ class IndexCheck:
         try:
             file = self._disk.open(path, "r")
         except FileNotFoundError:
-            return  # expired meanwhile
+            return  # it has expired meanwhile
         try:
             header = self._header(file)
             if header is None:
@@ -274,10 +291,10 @@ class IndexCheck:
             return None
         if unit_position(header.units_next, self.slots) > file.size_bytes:
             self._findings.hurt(
-                f"{file.path}: header: {header.units_next - 1} units are more than it has room for"
+                f"{file.path}: header: {header.units_next - 1} units are more than it can hold"
             )
             return None
-        if header.units_next == 1:  # or it lies in a page that became zero
+        if header.units_next == 1:  # or the header lies in a page that has become zero
             count = self._units_there(file)
             if not count:
                 self._blank += (file.size_bytes - unit_position(1, self.slots)) // INDEX_UNIT_BYTES
@@ -287,7 +304,7 @@ class IndexCheck:
         return header
 
     def _units_there(self, file: File) -> int:
-        """The number of the last unit that is not blank; 0: there is none."""
+        """Return the number of the last unit that is not blank; 0: there is none."""
         first = at = unit_position(1, self.slots)
         end = first
         while data := file.pread(at, UNITS_READ * INDEX_UNIT_BYTES):
@@ -297,7 +314,9 @@ class IndexCheck:
         return -(-(end - first) // INDEX_UNIT_BYTES)
 
     def _units(self, file: File, header: IndexHeader, slots: array[int]) -> Iterator[_Entry]:
-        """Every unit, its `previous` compared with what the slot held before it."""
+        """Yield every unit, and compare its `previous` with the unit that its slot led to
+        before.
+        """
         for first in range(1, header.units_next, UNITS_READ):
             count = min(UNITS_READ, header.units_next - first)
             data = file.pread(unit_position(first, self.slots), count * INDEX_UNIT_BYTES)
@@ -340,7 +359,9 @@ class IndexCheck:
 
 
 def slots_of(disk: Disk, folder: str) -> int | None:
-    """Slots of the files of a store if they have the usual size; 0: no files; None: nobody says."""
+    """Return the slots of the index files if they have the usual size; 0: no files; None: it is
+    unknown.
+    """
     names = [name for name in disk.listdir(folder) if is_index_name(name)]
     sizes = [size for name in names if (size := size_of(disk, f"{folder}/{name}"))]
     if not sizes:

@@ -1,12 +1,13 @@
-"""Do the consume queues say what the log says? Both ways: every record has its unit, and every unit
-has its record.
+"""Compares the consume queues with the log, both ways: each record has its unit, each unit its
+record.
 
-The log is walked once; of each queue only its range of queue offsets is kept, so memory grows with
+The log is read once. Of each queue only its range of queue offsets is kept, so memory grows with
 the number of queues and not of records.
 
-What is no damage, for RocketMQ leaves it so: a queue that is not there, as its topic was deleted or
-its units are kept elsewhere; a queue that began anew at 0, as its topic was made again, with the
-units of the older records (on a slave) or without; queue offsets that were given twice.
+These are no damage, because RocketMQ leaves them: a queue that does not exist, because its topic
+was deleted or its units are kept elsewhere; a queue that began anew at 0, because its topic was
+made again, with the units of the older records (on a slave) or without; queue offsets that were
+given twice.
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ HANDLES_MAX = 64
 READ_BYTES = UNIT_BYTES * 200_000
 UNUSED = bytes(UNIT_BYTES)
 DIFFERENCES_MAX = 10_000
-"""Lines kept of all queues until the log's end says whether they matter; more are counted."""
+"""How many differences of all queues are kept until it is known whether they matter; more are
+counted."""
 EXTENDED_BELOW = -(1 << 31)
-"""A smaller tags code is the address of a unit in `consumequeue_ext` (upstream:
+"""A lower tags code is the address of a unit in `consumequeue_ext` (upstream:
 enableConsumeQueueExt; ConsumeQueueExt.isExtAddr)."""
 
 
@@ -46,16 +48,16 @@ NEVER = -1
 
 @attrs.define
 class QueueRange:
-    """What the log says of one queue.
+    """What the log's records say about one queue.
 
     Attributes:
-        is_there: the queue has files.
-        first, next: its first and next queue offset.
-        gaps: how many queue offsets it leaves out.
-        records: how many it has.
-        begun_bytes: offset of the record with which it began anew; NEVER.
-        differences: what is wrong, as long as it does not begin anew.
-        more: differences that were not kept.
+        is_there: whether the queue has files.
+        first, next: its first queue offset, and the one after its last.
+        gaps: how many queue offsets between them no record has.
+        records: how many records it has.
+        begun_bytes: the offset of the record with which it began anew; NEVER: it did not.
+        differences: what is wrong, unless a later record begins the queue anew.
+        more: how many differences were not kept.
     """
 
     is_there: bool
@@ -68,7 +70,9 @@ class QueueRange:
     more: int = 0
 
     def begin_anew(self, offset_bytes: int) -> int:
-        """Older records need no units. Returns: how many differences are kept no longer."""
+        """Forget what was found: older records need no units. Returns: how many differences were
+        dropped.
+        """
         dropped = len(self.differences)
         self.first, self.next, self.gaps = 0, 1, 0
         self.begun_bytes, self.differences, self.more = offset_bytes, [], 0
@@ -77,7 +81,7 @@ class QueueRange:
 
 @attrs.define
 class Summed:
-    """Sums many positions up: the first, and how many there are."""
+    """Sums up findings of one kind: the first of them, and how many there are."""
 
     count: int = 0
     first: str = ""
@@ -93,12 +97,13 @@ class QueueCheck:
 
     Attributes:
         folder: absolute path of `consumequeue/`.
-        file_bytes: size of a queue file; 0: there are none.
-        trusted_bytes: units of records that end behind it may be missing, or wrong.
-        is_gone: whether the record at an offset has expired since the check began, and its unit
-            with it.
-        is_scrubbed: a node on this store compares its queues with the log (`scrub_bytes_per_s`).
-        units: compared so far.
+        file_bytes: the size of a queue file; 0: there are none.
+        trusted_bytes: units of records that end behind this offset may be missing or wrong.
+        is_gone: returns whether the record at an offset, and so its unit, has expired since the
+            check began.
+        is_scrubbed: whether a node on this store compares its queues with the log
+            (`scrub_bytes_per_s`).
+        units: how many units were compared so far.
     """
 
     _disk: Disk
@@ -134,7 +139,7 @@ class QueueCheck:
                 if not self._advance(key, head):
                     continue
                 if run and run[-1].queue_offset + 1 != head.queue_offset:
-                    if head.queue_offset:  # else it begins the queue anew
+                    if head.queue_offset:  # otherwise the record begins the queue anew
                         self._compare(key, run)
                     run = []
                 run.append(head)
@@ -142,7 +147,9 @@ class QueueCheck:
                 self._compare(key, run)
 
     def _advance(self, key: QueueKey, head: RecordHead) -> bool:
-        """Whether the record has a unit of its own."""
+        """Add a record to its queue's range. Returns: whether a unit of its own has to lead
+        to it.
+        """
         at = head.queue_offset
         known = self._ranges.get(key)
         if known is None:
@@ -179,7 +186,7 @@ class QueueCheck:
 
     def _differs(self, key: QueueKey, head: RecordHead, unit: bytes) -> None:
         if head.physical_offset + head.size > self.trusted_bytes:
-            return  # nobody said that it is there: the next start derives it
+            return  # its unit need not exist yet: the next start derives it
         if self.is_gone(head.physical_offset):
             return
         known, what = self._ranges[key], f"{_name(key)}: unit {head.queue_offset}"
@@ -218,11 +225,12 @@ class QueueCheck:
     def finish(
         self, log_min_bytes: int, log_end_bytes: int, *, log_is_whole: bool
     ) -> Generator[None, None, int]:
-        """Look for units without a record. Returns: the number of queues.
+        """Search for units without a record, and report. Returns: the number of queues.
 
         Args:
-            log_end_bytes: units of what was cut off behind it are cut by the next start.
-            log_is_whole: no record was skipped, so that whatever it left out has no unit.
+            log_end_bytes: the log's end; the next start cuts units of records behind it.
+            log_is_whole: whether no record was skipped, so that a missing queue offset is the log's
+                own.
         """
         self.close()
         self._log_end = log_end_bytes
@@ -250,20 +258,20 @@ class QueueCheck:
             if not known.is_there:
                 gone.add(_name(key))
                 records += known.records
-        # Below what is trusted only, for a node may not have come so far.
+        # Only if everything is trusted, because otherwise a node may not have derived them yet.
         if gone.count and self.trusted_bytes >= self._log_end:
             self._findings.note(
                 f"consumequeue: {gone.count} queues of {records} records are not there,"
                 f" {gone.first} first: their topics were deleted, or they are light message queues"
                 " that nobody has built, or units are kept elsewhere (RocksDB, batches); a node"
-                " brings them back when it derives all anew"
+                " makes them again when it derives everything anew"
             )
 
     def _report_sums(self) -> None:
         if self._wrong.count:
             what = (
-                f"consumequeue: {self._wrong.count} units of {self._wrong_queues} queues are not"
-                f" their records'; the first is {self._wrong.first}"
+                f"consumequeue: {self._wrong.count} units of {self._wrong_queues} queues do not"
+                f" fit their records; the first is {self._wrong.first}"
             )
             if self.is_scrubbed:
                 self._findings.mend(f"{what}: {MENDED_BY_NODE}")
@@ -300,7 +308,7 @@ class QueueCheck:
         for base in bases:
             path = f"{folder}/{segment_name(base)}"
             size = size_of(self._disk, path)
-            if size is None:  # expired meanwhile
+            if size is None:  # it has expired meanwhile
                 expected = base + self.file_bytes
                 continue
             if not size and base == bases[-1]:
@@ -321,7 +329,7 @@ class QueueCheck:
         try:
             file = self._disk.open(path, "r")
         except FileNotFoundError:
-            return  # expired meanwhile
+            return  # it has expired meanwhile
         try:
             at = 0
             while at < self.file_bytes:
@@ -334,7 +342,7 @@ class QueueCheck:
                 yield
                 first = (base + at) // UNIT_BYTES
                 at += size
-                used = -(-len(data.rstrip(b"\0")) // UNIT_BYTES)  # the others are most of a file
+                used = -(-len(data.rstrip(b"\0")) // UNIT_BYTES)  # most of a file is unused
                 count = min(used, len(data) // UNIT_BYTES)
                 if known and known.first <= first and first + count <= known.next:
                     continue
@@ -364,17 +372,19 @@ class QueueCheck:
     # ---- files ----
 
     def _read(self, key: QueueKey, start: int, size: int) -> bytes:
-        """Bytes of a queue; zeros where it has none."""
+        """Return bytes of a queue; zeros where it has none."""
         parts = self._reader.parts(key, start, size)
         return b"".join(data.ljust(wanted, b"\0") for data, wanted in parts).ljust(size, b"\0")
 
     def close(self) -> None:
-        """Release the files."""
+        """Close the files."""
         self._reader.close()
 
 
 def usual_file_bytes(disk: Disk, store: GroupStore) -> int:
-    """The size of the queue files: as the node says, or as the first one is; 0 without any."""
+    """Return the configured size of a queue file, or else the first file's; 0 if there are no
+    files.
+    """
     folder = store.layout.consume_queue
     configured = store.setting("consume_queue_bytes")
     for topic, queue_id in list_queues(disk, folder):

@@ -1,19 +1,19 @@
-"""The records of a log as JSON lines.
+"""Prints the records of a classic group's log as JSON lines.
 
 | Key | Type | Meaning |
 |---|---|---|
-| offset, size_bytes | int | where the record stands in the log, and its length |
-| version | int | of the record's layout, 1 or 2 |
-| topic, queue_id, queue_offset | str, int, int | its queue, and its number there |
+| offset, size_bytes | int | the record's position in the log, and its length |
+| version | int | version of the record's layout, 1 or 2 |
+| topic, queue_id, queue_offset | str, int, int | its queue, and its number in the queue |
 | store_timestamp_ms, store_host | int, str | when and where the master stored it |
 | born_timestamp_ms, born_host | int, str | when and where it was made |
-| tags, keys | str, list of str | what it is filtered and looked up by |
+| tags, keys | str, list of str | the tags that filter it, the keys that find it |
 | properties | object | all other properties |
 | flag, sys_flag, reconsume_times, prepared_transaction_offset | int | as stored |
 | body | str | the payload: text, or Base64 where it is not UTF-8 |
 | body_encoding | str | "utf-8" or "base64": which of the two |
 
-Reads only, and does not stop at damage: what can be read behind it is shown too.
+It only reads, and does not stop at damage: records behind the damage are printed too.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from wire.files.properties import KEYS, TAGS
 
 @attrs.frozen(kw_only=True)
 class Wanted:
-    """Which records; None: whichever.
+    """Which records are printed. None: any.
 
     Attributes:
-        start: none that begins before this offset.
-        topic, queue_id: of this topic, of this queue.
-        key: that can be looked up by it.
-        count_max: at most so many.
+        start: only records that begin at this offset or later.
+        topic, queue_id: only records of this topic, of this queue.
+        key: only records that have this key.
+        count_max: how many records at most.
     """
 
     start: int | None = None
@@ -55,7 +55,7 @@ class Wanted:
     count_max: int | None = None
 
     def takes(self, head: RecordHead) -> bool:
-        """Whether a record is wanted, but for its number."""
+        """Whether a record is wanted, apart from `count_max`."""
         return (
             (self.start is None or head.physical_offset >= self.start)
             and (self.topic is None or head.topic == self.topic)
@@ -66,11 +66,11 @@ class Wanted:
 
 @attrs.define
 class Dumped:
-    """What was written.
+    """The result of a dump.
 
     Attributes:
-        records: lines.
-        expired: files that a running node deleted before they were read.
+        records: how many lines were written.
+        expired: how many files a running node deleted before they were read.
         problems: where records could not be read, one line each.
     """
 
@@ -86,12 +86,12 @@ def dump_store(
     write: Callable[[bytes], object],
     limit: int | None = None,
 ) -> Work[Dumped]:
-    """Give the wanted records to `write`, as lines, many at a time.
+    """Call `write` with lines of the wanted records, many at a time.
 
     Args:
-        limit: nothing at or behind this offset is looked at.
+        limit: nothing from this offset on is read.
 
-    Raises: ConfigError: the start is outside of the log; OSError, of `write` too.
+    Raises: ConfigError: the wanted start is outside of the log. OSError, also from `write`.
     """
     done = Dumped()
     bases = _from_start(list(log_bases(disk, store)), store, wanted.start)
@@ -170,7 +170,7 @@ def _fields(data: bytes, at: int, size_max: int) -> dict[str, Any]:
 
 
 def body_fields(body: bytes) -> dict[str, str]:
-    """A payload's two keys."""
+    """Return the two keys of a payload: `body` and `body_encoding`."""
     try:
         return {"body": body.decode(), "body_encoding": "utf-8"}
     except UnicodeDecodeError:

@@ -1,9 +1,9 @@
-"""Cut the end off a stopped store, by hand: a plan that changes nothing, then the cut.
+"""Cuts off the end of a stopped store's log: first a plan, which changes nothing, then the cut.
 
-Order of the cut, each step synced before the next, so that it may be killed anywhere and be run
-again: what is cut is copied to `truncated/OFFSET-TIME/` (under another name until it is whole); the
-synced mark is lowered; the log is cut (`actors.storage.log.truncation`, whose intent a node's start
-ends too); queues and index are cut to the new end.
+Each step is synced before the next, so that the command may be killed anywhere and run again.
+Order: what is cut is copied to `truncated/OFFSET-TIME/`, under another name until it is complete;
+the synced mark is lowered; the log is cut (`actors.storage.log.truncation`, which a node's start
+finishes if it is interrupted); queues and index are cut to the new end.
 """
 
 from __future__ import annotations
@@ -48,16 +48,17 @@ class TruncationPlan:
     """What a truncation would do.
 
     Attributes:
-        group: the store's name.
-        offset: the new end.
-        first_bytes: the log's first byte.
-        used_bytes: end of the last byte that is not zero: what is cut ends there.
-        records: good records that are cut.
-        files: log files that are deleted.
-        unfinished: offset of a truncation that was interrupted, which is ended by it.
-        known_bytes: the highest offset up to which something says that all was safe, so that it may
-            have been acknowledged; None if nothing says anything.
-        known_from: what says so.
+        group: the name of the group.
+        offset: the new end of the log.
+        first_bytes: the offset of the log's first byte.
+        used_bytes: the offset after the last byte that is not zero, where the cut part ends.
+        records: how many good records are cut.
+        files: how many log files are deleted.
+        unfinished: the offset of an interrupted truncation, which is finished as well; None: there
+            is none.
+        known_bytes: the highest offset up to which everything was once known to be safe, and may so
+            have been acknowledged; None: unknown.
+        known_from: the source of `known_bytes`, for people.
     """
 
     group: str
@@ -72,12 +73,12 @@ class TruncationPlan:
 
     @property
     def cut_bytes(self) -> int:
-        """Bytes that are set aside."""
+        """How many bytes are cut and kept."""
         return max(self.used_bytes - self.offset, 0)
 
     @property
     def lost(self) -> str | None:
-        """What may be lost of what was promised; None: nothing."""
+        """Say, for people, what may be lost of what was acknowledged; None: nothing."""
         if self.known_bytes is None or self.offset >= self.known_bytes:
             return None
         return (
@@ -88,11 +89,11 @@ class TruncationPlan:
 
 @attrs.frozen
 class Truncation:
-    """What was found out.
+    """A truncation that can be carried out.
 
     Attributes:
-        plan: for whoever decides.
-        carry_out: cuts. Returns: the folder that keeps what was cut, None if nothing was.
+        plan: what it would do, for whoever decides.
+        carry_out: cuts the log; returns the folder that keeps what was cut, None if nothing was.
     """
 
     plan: TruncationPlan
@@ -102,13 +103,14 @@ class Truncation:
 def prepare_truncation(
     env: Env, store: GroupStore, offset: int, index_slots: int | None, node_dir: str | None
 ) -> Work[Truncation]:
-    """Find out what a truncation to `offset` means. Changes nothing.
+    """Prepare a truncation to `offset`, without changing anything.
 
     Args:
-        index_slots: hash slots of the index files; None: as the node's settings say, or the usual.
-        node_dir: the directory of the node whose store it is.
+        index_slots: the number of hash slots of an index file; None: the node's settings have it,
+            or it is the usual one.
+        node_dir: the directory of the store's node; None for another program's store.
 
-    Raises: ConfigError: no record ends at `offset`, or nobody says how many hash slots there are.
+    Raises: ConfigError: no record ends at `offset`, or the number of hash slots is unknown.
     """
     marks = marks_of(env.disk, store)
     if node_dir is not None:
@@ -121,10 +123,10 @@ def prepare_truncation(
 def plan_truncation(
     disk: Disk, store: GroupStore, offset: int, marks: Mapping[str, int]
 ) -> Work[TruncationPlan]:
-    """Find out what a truncation to `offset` means. Changes nothing.
+    """Plan a truncation to `offset`, without changing anything.
 
     Args:
-        marks: what -> offset up to which it says that all was safe.
+        marks: by source, the offset up to which everything was once safe.
 
     Raises: ConfigError: no record ends at `offset`.
     """
@@ -163,7 +165,7 @@ def plan_truncation(
 
 
 def marks_of(disk: Disk, store: GroupStore) -> dict[str, int]:
-    """What the store itself says was safe once."""
+    """Return, by source, up to which offset the store's own files say that everything was safe."""
     try:
         values = read_side_file(disk, store.layout.synced, 1)
     except SideFileDamaged:
@@ -177,7 +179,10 @@ def _unfinished(disk: Disk, store: GroupStore) -> int | None:
 
 
 def _check_boundary(disk: Disk, store: GroupStore, bases: list[int], offset: int) -> Work[None]:
-    """Raises: ConfigError, with the nearest positions where a record ends."""
+    """Check that a record ends at `offset`.
+
+    Raises: ConfigError: none does; it names the nearest positions where one does.
+    """
     size = store.segment_bytes
     end = bases[-1] + size
     if not bases[0] <= offset <= end:
@@ -207,7 +212,7 @@ def _check_boundary(disk: Disk, store: GroupStore, bases: list[int], offset: int
 
 
 def _count(disk: Disk, store: GroupStore, base: int, start: int) -> Work[tuple[int, int]]:
-    """Good records of one file from `start` on, and where the last one ends."""
+    """Return the number of good records of a file from `start` on, and the end of the last one."""
     count, end = 0, 0
     for piece in read_file(disk, store, base, start=start, check_crc=False):
         at, size = piece.found[-1]
@@ -217,9 +222,10 @@ def _count(disk: Disk, store: GroupStore, base: int, start: int) -> Work[tuple[i
 
 
 def derived_group(disk: Disk, store: GroupStore, index_slots: int | None) -> ClassicGroup | None:
-    """The sizes of the derived files as a group's settings; None: nothing is derived.
+    """Return the sizes of the derived files as settings of a group; None: there are no derived
+    files.
 
-    Raises: ConfigError: nobody says how many hash slots the index files have.
+    Raises: ConfigError: it is unknown how many hash slots the index files have.
     """
     layout = store.layout
     queue_bytes = usual_file_bytes(disk, store)
@@ -236,7 +242,7 @@ def derived_group(disk: Disk, store: GroupStore, index_slots: int | None) -> Cla
         if not slots or rest or units < 1:
             raise ConfigError(
                 "--index-slots: expected the number of hash slots of the files in "
-                f"{layout.index}, found {slots or 'nothing that says it'}"
+                f"{layout.index}, found {slots or 'none'}"
             )
         changes |= {"index_slots_count": slots, "index_units_count": units}
     try:
@@ -250,15 +256,15 @@ def derived_group(disk: Disk, store: GroupStore, index_slots: int | None) -> Cla
 def truncate_store(
     env: Env, store: GroupStore, plan: TruncationPlan, derived: ClassicGroup | None
 ) -> Work[str | None]:
-    """Carry the plan out. The caller holds the store's locks.
+    """Carry out a plan. The caller holds the store's locks.
 
     Args:
-        derived: as `derived_group` gave it.
+        derived: the result of `derived_group`.
 
     Returns: the folder that keeps what was cut; None if nothing was.
     """
     disk, layout = env.disk, store.layout
-    kept = None  # what an unfinished one cut was kept before it began
+    kept = None  # an interrupted truncation has kept its own part before it began
     if plan.cut_bytes and (plan.unfinished is None or plan.unfinished > plan.offset):
         kept = yield from _keep_aside(env, store, plan)
     lower_side_file(disk, store.layout.synced, plan.offset)
@@ -275,11 +281,11 @@ def truncate_store(
 
 
 def _keep_aside(env: Env, store: GroupStore, plan: TruncationPlan) -> Work[str]:
-    """Copy what is cut. Effects order: each file synced, then the folder renamed to its name."""
+    """Copy what is cut. Effects order: each file is synced, then the folder gets its final name."""
     disk = env.disk
     parent = f"{store.layout.root}/truncated"
     for name in disk.listdir(parent):
-        if name.endswith(PART):  # of a run that was killed
+        if name.endswith(PART):  # it was left by a run that was killed
             disk.rmtree(f"{parent}/{name}")
     now_ms = env.wall_clock_ms()
     when = datetime.datetime.fromtimestamp(now_ms // 1000, datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
@@ -319,7 +325,9 @@ def _keep_aside(env: Env, store: GroupStore, plan: TruncationPlan) -> Work[str]:
 def _cut_derived(
     env: Env, store: GroupStore, derived: ClassicGroup, plan: TruncationPlan
 ) -> Generator[None, None, None]:
-    """As a node's start does it; what a broker left is trusted if it stopped in order."""
+    """Cut the derived files as a node's start does; after an ordered stop a broker's are taken
+    over.
+    """
     disk, layout = env.disk, store.layout
     if not disk.exists(layout.dispatched) and not disk.exists(layout.abort):
         yield from adopt(disk, layout, derived, NO_LIMIT)

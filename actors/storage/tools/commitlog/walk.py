@@ -1,7 +1,7 @@
-"""Reading a log from file to file without a recovery's opinion: what is good, and where it is not.
+"""Reads a log file by file, behind damage too, and says of each file where its good records end.
 
-Recovery (`actors.storage.commitlog.recovery`) stops at the first bad byte, for there the log ends.
-A check wants to know of every file.
+Recovery (`actors.storage.commitlog.recovery`) stops at the first bad byte, because the log ends
+there. A check has to look at every file.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ READ_BYTES = 4 << 20
 
 @attrs.frozen
 class Piece:
-    """Whole records.
+    """Whole records, as they were read.
 
     Attributes:
-        offset: of the first byte of `data` in the log.
-        data: it begins with a record; behind the last one bytes of another may follow.
-        found: position in `data` and size of each record.
+        offset: the log's offset of the first byte of `data`.
+        data: the bytes, which begin with a record; after the last whole record a part of another
+            may follow.
+        found: the position in `data` and the size of each record.
     """
 
     offset: int
@@ -47,14 +48,14 @@ def read_file(
     record_bytes_max: int | None = None,
     check_crc: bool = True,
 ) -> Generator[Piece, None, FileEnd]:
-    """The records of one file, in pieces of about 4 MiB or one record.
+    """Read the records of one file, in pieces of about 4 MiB, or of one record that is larger.
 
     Args:
-        start: offset where a record begins; None: the file's first byte.
-        limit: nothing at or behind it is looked at; None: the file's end.
-        record_bytes_max: largest record that is taken for one; None: as the store's settings say.
+        start: an offset at which a record begins; None: the file's first byte.
+        limit: nothing from this offset on is read; None: the file's end.
+        record_bytes_max: the size of the largest possible record; None: as in the store's settings.
 
-    Raises: OSError, FileNotFoundError among them: it has expired.
+    Raises: OSError; FileNotFoundError if the file has expired.
     """
     size_max = record_bytes_max or store.record_bytes_max
     segment_bytes = store.segment_bytes
@@ -88,9 +89,12 @@ def read_file(
 
 
 def _at_limit(have: bytes, base: int, at: int, file_end: int, record_bytes_max: int) -> FileEnd:
-    """`have`, all from `at` to the limit, says that more belongs to it: is that so?
+    """Judge the beginning of a record that goes on behind the limit.
 
-    Without the question, a damaged size hides whatever stands between it and the limit.
+    Otherwise a damaged size could hide everything from there to the limit.
+
+    Args:
+        have: the bytes from `at` to the limit.
     """
     if is_beginning(have, at, file_end - at, record_bytes_max):
         return FileEnd(base=base, at_bytes=at, ending=Ending.LIMIT)
@@ -101,8 +105,11 @@ def _at_limit(have: bytes, base: int, at: int, file_end: int, record_bytes_max: 
 def used_behind(
     disk: Disk, store: FoundStore, bases: Sequence[int], end_bytes: int
 ) -> Work[tuple[int, int]]:
-    """The end of the last byte behind `end_bytes` that is not zero, `end_bytes` without one; and
-    how many bytes a start keeps that cuts a log there: of each file those up to its last one.
+    """Return where the bytes behind `end_bytes` end, and how many of them a start would keep that
+    cuts there.
+
+    The first value is the offset after the last byte that is not zero, `end_bytes` if there is
+    none. The second counts, in each file, the bytes up to its last one that is not zero.
     """
     folder, size, used, kept = store.layout.commit_log, store.segment_bytes, end_bytes, 0
     step = Step(f"{store.name}: behind the end", 0, 0)
@@ -116,12 +123,13 @@ def used_behind(
 
 
 def used_bytes(disk: Disk, path: str, start: int, size_bytes: int) -> Generator[None, None, int]:
-    """Where the last byte that is not zero ends in a file, `start` if none is behind that position.
+    """Return the position after a file's last byte that is not zero; `start` if there is none after
+    it.
 
     Room that was never written is not read.
 
     Args:
-        start, size_bytes: the part of the file that is looked at.
+        start, size_bytes: the part of the file that is read: its first position, and its end.
     """
     with closing(disk.open(path, "r")) as file:
         used = start

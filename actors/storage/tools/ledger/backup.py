@@ -1,16 +1,17 @@
-"""A copy of a DLedger member's log and snapshots, of a running or a stopped one.
+"""Copies a DLedger member's log and snapshots, of a running or a stopped member.
 
-What it is good for: to be read, and to begin the whole group anew, on every member, once its logs
-are lost. What it is not good for: to put a member back. That one would forget votes, and entries
-that it has acknowledged, and a majority could then elect a leader that lacks what was answered, or
-two leaders in one term. So the copy has a synced mark and no `currterm`: a member of ours refuses
-to start on it. Term and vote stand in the manifest, to be read.
+A copy is good for reading, and for beginning the whole group anew, on every member, if its logs are
+lost. It is not good for restoring one member: that member would forget votes, and entries that it
+has acknowledged, so a majority could elect a leader that lacks acknowledged entries, or two leaders
+in one term. So the copy has a synced mark and no `currterm`, and a member of ours refuses to start
+on it. Term and vote are in the manifest, for reading.
 
-Of a running member the copy ends with what is committed and synced: that is never cut. Of a stopped
-one it ends where its log does. Index and checksums derive from the entries and are not copied.
+The copy of a running member ends with what is committed and synced, which is never cut. The copy of
+a stopped member ends where its log does. Index and checksums are derived from the entries and are
+not copied.
 
-Order: the mark; snapshots, then the log, whose files go only once a newer snapshot is there; then
-the copy is read through, and has to be one log up to its end.
+Order: the mark; the snapshots; then the log, whose files are deleted only after a newer snapshot
+exists; then the copy is read through, and has to be one log up to its end.
 """
 
 from __future__ import annotations
@@ -56,16 +57,16 @@ AGAIN = "if its log began anew, or expired, while it was copied, run it again"
 
 @attrs.frozen(kw_only=True)
 class BackedUpLedger:
-    """What was copied of a DLedger member.
+    """The copy of a DLedger member.
 
     Attributes:
-        log: its data files, as of any group.
-        first_index, end_index: of its entries; -1 for none.
-        committed_index: as far as this member knew; what lies above may never have been answered,
-            and others may have something else there.
-        term, voted_for: what it must not forget, and the copy does not stand in for: it has no
-            `currterm`, so that no member of ours starts on it.
-        snapshots: indexes of its state machine's snapshots.
+        log: the copy of its data files, as for any group.
+        first_index, end_index: the index of the first and of the last entry; -1 if there is none.
+        committed_index: the committed index that this member knew; entries above it may never have
+            been acknowledged, and other members may have others there.
+        term, voted_for: the member's term and vote. The copy has no `currterm`, so that no member
+            of ours starts on it.
+        snapshots: the indexes of the snapshots that were copied.
     """
 
     mode: ClassVar = "dledger"
@@ -79,12 +80,12 @@ class BackedUpLedger:
 
     @property
     def name(self) -> str:
-        """The group."""
+        """The name of the group."""
         return self.log.name
 
     @property
     def line(self) -> str:
-        """What was copied, for people."""
+        """A line about what was copied, for people."""
         snapshots = f", {len(self.snapshots)} snapshots" if self.snapshots else ""
         return (
             f"{self.name}: entries {self.first_index} to {self.end_index} ({self.log.limit}),"
@@ -99,11 +100,11 @@ class BackedUpLedger:
 
 @attrs.frozen(kw_only=True)
 class LedgerLimit(Limit):
-    """The end that a member's copy may have.
+    """The highest end that the copy of a member may have.
 
     Attributes:
-        end_index: of its last entry; -1 without any, and `end_bytes` is 0.
-        committed_index: as far as is known.
+        end_index: the index of its last entry; -1 if it has none, and `end_bytes` is 0.
+        committed_index: the committed index, as far as it is known.
     """
 
     end_index: int
@@ -116,9 +117,9 @@ def _nothing(why: str) -> LedgerLimit:
 
 
 def stopped_ledger_limit(disk: Disk, ledger: GroupLedger) -> Work[LedgerLimit]:
-    """Where the log of a stopped member ends, as its next start would find it.
+    """Return the end of a stopped member's log, as its next start would find it.
 
-    Raises: CorruptLog: that start is refused. ConfigError: a truncation is not ended.
+    Raises: CorruptLog: that start would be refused. ConfigError: a truncation was interrupted.
     """
     layout = ledger.layout
     refuse_unfinished(disk, layout.root, layout.truncating)
@@ -139,9 +140,9 @@ def stopped_ledger_limit(disk: Disk, ledger: GroupLedger) -> Work[LedgerLimit]:
 
 
 def limit_at(disk: Disk, ledger: GroupLedger, index: int, why: str) -> LedgerLimit:
-    """The copy of a running member ends with that entry, which is committed and synced.
+    """Make the limit of a copy that ends with entry `index`, which is committed and synced.
 
-    Raises: StorageError: it is not there, or damaged.
+    Raises: StorageError: the entry is missing, or damaged.
     """
     if index < 0:
         return _nothing(why)
@@ -156,14 +157,17 @@ def limit_at(disk: Disk, ledger: GroupLedger, index: int, why: str) -> LedgerLim
 
 
 def committed_index(disk: Disk, ledger: GroupLedger) -> int:
-    """The index of the last entry that a running member's checkpoint calls committed."""
+    """Return the committed index in a running member's checkpoint."""
     return read_checkpoint(disk, ledger.layout.checkpoint).committed_index
 
 
 def running_ledger_limit(
     disk: Disk, ledger: GroupLedger, status: GroupStatus | None, node: str
 ) -> LedgerLimit:
-    """What a running member has committed and synced; as its checkpoint says if it is silent.
+    """Return the end of a running member's copy: what is committed and synced.
+
+    Args:
+        status: the member's status of the group; None: it did not answer, so its checkpoint counts.
 
     Raises: as `limit_at`.
     """
@@ -177,16 +181,16 @@ def running_ledger_limit(
 def copy_ledger(
     disk: Disk, ledger: GroupLedger, root: str, limit: LedgerLimit, done: BackedUp
 ) -> Work[BackedUpLedger]:
-    """Copy a member's log into a root of a backup.
+    """Copy a member's log and snapshots into a store root of a backup.
 
-    Raises: StorageError: it is damaged, or let go of under our hands. OSError.
+    Raises: StorageError: the log is damaged, or was deleted while it was copied. OSError.
     """
     return _LedgerCopy(disk, ledger, LedgerLayout(root), limit, done).run()
 
 
 @attrs.define
 class _LedgerCopy:
-    """Copies one member's log."""
+    """One copy of a member's log and snapshots."""
 
     _disk: Disk
     _ledger: GroupLedger
@@ -216,7 +220,7 @@ class _LedgerCopy:
         first_index = yield from self._read_through([file.base_bytes for file in log.files])
         if snapshots and first_index > max(snapshots) + 1:
             raise StorageError(
-                f"{ledger.name}: the log begins at {first_index}, the newest snapshot stands for"
+                f"{ledger.name}: the log begins at {first_index}, the newest snapshot replaces"
                 f" entries up to {max(snapshots)}: {AGAIN}"
             )
         return BackedUpLedger(
@@ -230,12 +234,16 @@ class _LedgerCopy:
         )
 
     def _read_through(self, bases: list[int]) -> Work[int]:
-        """Whether the copy is one log up to its end. Returns: the index of its first entry."""
+        """Check that the copy is one log up to its end. Returns: the index of its first entry; -1:
+        none.
+
+        Raises: StorageError: it is not.
+        """
         limit, name = self._limit, self._ledger.name
         if limit.end_index < 0:
             return -1
         if not bases:
-            raise StorageError(f"{name}: no file of it is left: {AGAIN}")
+            raise StorageError(f"{name}: all its files were deleted: {AGAIN}")
         layout, size = self._layout, self._ledger.segment_bytes
         log = CommitLog.look(self._disk, layout.commit_log, size, bases)
         none = PerIndexFiles.look(self._disk, layout.sums, SUM_BYTES, SUM_BYTES, [])
@@ -263,7 +271,7 @@ class _LedgerCopy:
             try:
                 yield from self._snapshot(source.snapshot(index), target)
             except FileNotFoundError:
-                continue  # a newer one is there
+                continue  # a newer snapshot has replaced it
             except SnapshotDamaged as error:
                 if disk.exists(f"{source.root}/{folder_name(index)}"):
                     self._done.notes.append(f"{self._ledger.name}: not copied: {error}")
@@ -303,7 +311,9 @@ class _LedgerCopy:
 
 
 def _is_copied(folder: SnapshotFolder, index: int, meta: bytes) -> Generator[None, None, bool]:
-    """Whether an interrupted run has copied it whole, and it is still the source's."""
+    """Whether an interrupted run has copied this snapshot completely, and it still equals the
+    source's.
+    """
     try:
         copy = folder.snapshot(index)
         yield from folder.check(copy)
@@ -319,7 +329,7 @@ def _read_meta(disk: Disk, snapshot: Snapshot) -> bytes:
 def verify_ledger(
     disk: Disk, layout: LedgerLayout, ledger: BackedUpLedger, report: LedgerReport
 ) -> Work[None]:
-    """Compare what a check has found in a backup with its manifest, and add what that says."""
+    """Compare the check of a backup with its manifest, and report what only the manifest knows."""
     findings = report.findings
     for line in (yield from verify_group(disk, layout.commit_log, ledger.log)):
         findings.hurt(line)

@@ -1,15 +1,15 @@
-"""Check the store of a DLedger member: entries, index, term and vote, checkpoint, snapshots.
+"""Checks the store of a DLedger member: entries, index, term and vote, checkpoint, snapshots.
 
-Reads only. Of a running member it looks at what its checkpoint calls committed: that is never cut,
-and at most a few seconds old. What is damaged there is looked at twice, for the member may have let
-go of it in between: files expire, and a log may begin anew behind a snapshot.
+It only reads. Of a running member it reads what the checkpoint, at most a few seconds old, calls
+committed, which is never cut. If it finds damage there it checks once more, because the member may
+have deleted files meanwhile: they expire, and a log may begin anew behind a snapshot.
 
-Where the entries of a stopped member do not go on, that may be damage, or an end that a start cuts.
-What the next start would do, refuse the log, cut it or go on behind it, is asked of
-recovery itself, so that both say the same.
+Where the entries of a stopped member end there may be damage, or an end that a start cuts. Whether
+the next start would refuse the log, cut it or go on behind it is asked of recovery itself, so that
+both agree.
 
-Of the checksums those are named that were written and say nothing. None at all, zeros, is what
-another program's entries have, and what a start has yet to make.
+Checksums that were written and are damaged are reported. A missing checksum (zeros) is no damage:
+another program's entries have none, and some the next start has yet to make.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ EVERYTHING = 1 << 62
 
 
 def check_ledger(disk: Disk, ledger: GroupLedger, options: CheckOptions) -> Work[LedgerReport]:
-    """Check one store. Raises: OSError, where a file cannot be read."""
+    """Check one store. Raises: OSError: a file cannot be read."""
     report = yield from _LedgerCheck(disk, ledger, options).run()
     if options.is_running and not report.is_good:
         report = yield from _LedgerCheck(disk, ledger, options).run()
@@ -93,16 +93,19 @@ class _LedgerCheck:
     _report: LedgerReport = attrs.field(init=False)
     _files: LedgerFiles = attrs.field(init=False)
     _sums: SumsCheck = attrs.field(init=False)
-    _limit: int | None = attrs.field(default=None, init=False)  # no entry above it is looked at
+    # no entry above this index is checked
+    _limit: int | None = attrs.field(default=None, init=False)
     _last: EntryHead | None = attrs.field(default=None, init=False)
-    _stop: FileEnd | None = attrs.field(default=None, init=False)  # where entries do not go on
-    _unindexed: EntryHead | None = attrs.field(default=None, init=False)  # the first of these
+    _stop: FileEnd | None = attrs.field(default=None, init=False)  # where the entries end
+    # the first entry to which the index does not lead
+    _unindexed: EntryHead | None = attrs.field(default=None, init=False)
     _expired_count: int = attrs.field(default=0, init=False)
-    _anew: bool = attrs.field(default=False, init=False)  # the log begins behind the limit
-    _snapshots: list[int] = attrs.field(factory=list, init=False)  # indexes of all that are there
-    _terms: dict[int, int] = attrs.field(factory=dict, init=False)  # of the entries there
-    _to_read: int = attrs.field(default=0, init=False)  # bytes of the log
-    _do: str = attrs.field(default=REMOVE_THEN, init=False)  # about damage of the log
+    _anew: bool = attrs.field(default=False, init=False)  # whether the log begins behind the limit
+    _snapshots: list[int] = attrs.field(factory=list, init=False)  # the indexes of all snapshots
+    # the terms of their last entries in the log
+    _terms: dict[int, int] = attrs.field(factory=dict, init=False)
+    _to_read: int = attrs.field(default=0, init=False)  # how many bytes of the log are to be read
+    _do: str = attrs.field(default=REMOVE_THEN, init=False)  # advice for damage of the log
 
     def run(self) -> Work[LedgerReport]:
         ledger, options = self._ledger, self._options
@@ -162,7 +165,9 @@ class _LedgerCheck:
             yield from self._judge_index(found, log_is_good=report.findings.damage_count == others)
 
     def _read_truncating(self) -> None:
-        """What an interrupted truncation cuts off is not looked at, as it is not by a start."""
+        """Read the intent of an interrupted truncation; what it cuts is not checked, as a start
+        ignores it.
+        """
         layout = self._ledger.layout
         try:
             cut = truncation.interrupted_at(self._disk, layout)
@@ -178,7 +183,7 @@ class _LedgerCheck:
     # ---- entries ----
 
     def _walk(self, bases: list[int]) -> Work[None]:
-        """Read from the oldest file on, to the first position where the entries do not go on."""
+        """Read from the oldest file on, up to the first position where the entries end."""
         log, report = self._files.log, self._report
         end = self._files.clean_end_bytes
         self._to_read = bytes_to_read(self._disk, self._ledger, bases, end)
@@ -199,7 +204,7 @@ class _LedgerCheck:
             except FileNotFoundError:
                 self._expired(base)
                 continue
-            except CorruptLog:  # it is shorter, which was said
+            except CorruptLog:  # it is too short, which was reported already
                 return
             except OSError as error:
                 path = segment_path(log.folder, base)
@@ -213,7 +218,7 @@ class _LedgerCheck:
                 return
 
     def _file(self, reading: Generator[Piece, None, FileEnd]) -> Work[FileEnd | None]:
-        """How the file ended; None: what is looked at did."""
+        """Read one file. Returns: how it ended; None if the limit was reached."""
         running = Running(reading)
         for piece in running:
             heads = self._within(piece.heads)
@@ -261,8 +266,9 @@ class _LedgerCheck:
     def _judge_sums(
         self, data: bytes, offset: int, heads: list[EntryHead]
     ) -> tuple[int, str] | None:
-        """The first entry that its checksum contradicts. Without a mark nobody knows whose it is,
-        as at a start."""
+        """Implements `Judge` by the checksums. Without a mark they count for nothing, as at a
+        start.
+        """
         heads = self._within(heads)
         if not heads or self._files.mark is None:
             return None
@@ -273,7 +279,7 @@ class _LedgerCheck:
         return (bad[0], BAD_SUM) if bad else None
 
     def _expired(self, base: int) -> None:
-        """A running member deleted its oldest files, this one among them."""
+        """Note that a running member has deleted its oldest files, this one among them."""
         report = self._report
         report.first_bytes = base + self._files.log.segment_bytes
         report.first_index = -1
@@ -286,15 +292,15 @@ class _LedgerCheck:
         report, limit, stop = self._report, self._limit, self._stop
         assert limit is not None
         if limit < 0:
-            report.findings.note("nothing was noted as committed yet: no entry was looked at")
+            report.findings.note("nothing was recorded as committed yet: no entry was checked")
         elif self._anew or (not report.entries and (stop is None or not stop.reason)):
-            report.findings.note(f"the log begins behind entry {limit}, the last one committed")
+            report.findings.note(f"the log begins behind entry {limit}, the last committed one")
         elif report.end_index < limit:
             ended = stop or FileEnd(report.end_bytes, "")
             self._hurt(ended, f", but entries up to {limit} are committed")
 
     def _hurt(self, stop: FileEnd, more: str = "") -> None:
-        """Name a position where the entries do not go on."""
+        """Report damage at the position where the entries end."""
         log, at = self._files.log, stop.at_bytes
         base = at - at % log.segment_bytes
         entry = self._report.end_index + 1
@@ -305,7 +311,9 @@ class _LedgerCheck:
         )
 
     def _judge_stopped(self, bases: list[int]) -> Work[ScanResult | None]:
-        """Judge where entries end. Returns: what the next start finds; None if it is refused."""
+        """Judge the position where the entries end. Returns: what the next start finds; None if it
+        is refused.
+        """
         report, mark, stop = self._report, self._files.mark, self._stop
         if stop is not None and mark is not None and stop.at_bytes < mark.end_bytes:
             self._hurt(stop, f", but all below {mark.end_bytes} was synced once")
@@ -323,7 +331,7 @@ class _LedgerCheck:
         return found
 
     def _judge_cut(self, found: ScanResult, bases: list[int]) -> Work[None]:
-        """What a start that takes the log cuts off it."""
+        """Report what a start that accepts the log cuts off it."""
         report, stop, gone = self._report, self._stop, 0
         if found.end_index < report.end_index and (found.end_index >= 0 or stop is None):
             gone = report.end_index - found.end_index
@@ -347,14 +355,14 @@ class _LedgerCheck:
             None if mark is None else mark.end_bytes,
             self._ledger.settings,
         )
-        # A kill tears the last file alone; a loss of power more, and so does damage.
+        # A kill tears only the last file; a loss of power may tear more, and so may damage.
         if mark is None and stop is not None and used > max(file_end, stop.at_bytes):
             report.findings.mend(text)
         else:
             report.findings.note(text)
 
     def _entries_behind(self, bases: list[int]) -> Work[int]:
-        """How many whole entries are in the files behind the one that the log ends in."""
+        """Return the number of whole entries in the files after the one in which the log ends."""
         log, end, count = self._files.log, self._report.end_bytes, 0
         for base in bases:
             if base < end or base == bases[0]:
@@ -367,7 +375,7 @@ class _LedgerCheck:
         return count
 
     def _judge_committed(self, found: ScanResult) -> None:
-        """The start takes the log: a checkpoint that says more is corrected, not believed."""
+        """Report a checkpoint with a higher committed index than a log that the start accepts."""
         report, mark = self._report, self._files.mark
         end, said = report.end_index, report.committed_index
         if said <= end:
@@ -387,15 +395,16 @@ class _LedgerCheck:
             )
         else:
             report.findings.mend(
-                f"{text} and is whole: the next start corrects that; what other members have behind"
-                " it they send"
+                f"{text} and is whole: the next start corrects that; other members send what"
+                " they have behind it"
             )
 
     def _judge_index(self, found: ScanResult | None, *, log_is_good: bool) -> Work[None]:
-        """Below what was synced of it, or without a mark, every entry is to be found by it.
+        """Report entries to which the index does not lead.
 
         Args:
-            found: by the next start, which compares the index with the entries that it scans.
+            found: the result of the next start's scan, which compares the index with what it scans;
+                None: the start is refused, or the member is running.
         """
         report, mark, head = self._report, self._files.mark, self._unindexed
         layout = self._ledger.layout
@@ -426,11 +435,14 @@ class _LedgerCheck:
             )
 
     def _is_made_again(self, head: EntryHead, found: ScanResult) -> Work[bool]:
-        """Whether the next start finds the index missing, of odd sizes, or wrong where it looks: at
-        the log's first entry and at those that it scans; and for records of zeros between them.
+        """Whether the next start makes the index again.
+
+        It does if the index is missing, its files have wrong sizes, or it is wrong where a start
+        reads it: at the log's first entry, at the entries that it scans, and where records between
+        them are zeros.
 
         Args:
-            head: the first entry that the index does not lead to.
+            head: the first entry to which the index does not lead.
         """
         if self._files.odd or not self._files.index.log.bases():
             return True
@@ -442,7 +454,7 @@ class _LedgerCheck:
     # ---- what lies beside the log ----
 
     def _read_committed(self) -> int:
-        """The committed index as the checkpoint says it; -1 if it says none."""
+        """Return the committed index in the checkpoint; -1 if it has none or cannot be read."""
         path = self._ledger.layout.checkpoint
         if not self._disk.exists(path):
             return -1
@@ -452,12 +464,12 @@ class _LedgerCheck:
         except RemoteProtocolError as error:
             self._report.findings.mend(
                 f"{path}: {error}; a start takes nothing for committed until its leader"
-                " says what is: remove it at will"
+                " says what is: it may be removed"
             )
             return -1
 
     def _check_term(self) -> None:
-        """Term and vote, beside the log's last term."""
+        """Check term and vote against the log's last term."""
         ledger, report, findings = self._ledger, self._report, self._report.findings
         path = ledger.layout.term
         try:
@@ -475,7 +487,7 @@ class _LedgerCheck:
             return
         report.term, report.voted_for = vote.term, vote.voted_for
         if not self._disk.exists(path):
-            findings.note(f"{path}: there is none, but what a broken off write has left of it")
+            findings.note(f"{path}: there is none, but an interrupted write has left a copy of it")
         if vote.voted_for and ledger.members and vote.voted_for not in ledger.members:
             findings.note(f"{path}: term {vote.term}, vote for {vote.voted_for}: {STRANGER}")
         if vote.term < report.end_term:
@@ -486,7 +498,7 @@ class _LedgerCheck:
                 findings.note(text)
 
     def _check_snapshots(self) -> Work[None]:
-        """Check each snapshot, and whether the log goes on where it ends."""
+        """Check each snapshot, and that the log goes on where the newest good one ends."""
         ledger, report, do = self._ledger, self._report, self._do
         folder = SnapshotFolder(self._disk, ledger.layout.snapshot, ())
         findings, damaged = report.findings, []
@@ -497,7 +509,7 @@ class _LedgerCheck:
                 step = Step(f"{ledger.name}: snapshot {index}", 0, snapshot.size_bytes)
                 yield from labelled(folder.check(snapshot), step)
             except FileNotFoundError:
-                continue  # a running member has pruned it
+                continue  # the running member has replaced it
             except SnapshotDamaged as error:
                 damaged.append(str(error))
             else:
@@ -506,11 +518,11 @@ class _LedgerCheck:
         newest = max(report.snapshots, default=-1)
         is_covered = report.first_index <= newest + 1
         for text in damaged:
-            do = "an older one serves: remove its folder at will" if is_covered else do
+            do = "an older one is used instead: its folder may be removed" if is_covered else do
             findings.hurt(f"{text}; {do}")
         if indexes and not damaged and not is_covered:
             findings.hurt(
-                f"{folder.root}: the newest stands for entries up to {newest}, but the"
+                f"{folder.root}: the newest replaces entries up to {newest}, but the"
                 f" log begins at {report.first_index}; {do}"
             )
         for name in (TAKEN, INSTALLED):
@@ -520,7 +532,7 @@ class _LedgerCheck:
                 )
 
     def _compare_snapshot(self, snapshot: Snapshot) -> None:
-        """Compare it with the entry that it ends with."""
+        """Compare a snapshot's term with that of its last entry in the log."""
         report = self._report
         term = self._terms.get(snapshot.index)
         if term is not None and term != snapshot.term:
@@ -530,30 +542,31 @@ class _LedgerCheck:
             )
         if self._limit is None and report.entries and snapshot.index > report.end_index:
             report.findings.note(
-                f"{snapshot.path}: stands for entries up to {snapshot.index}, the log ends at"
+                f"{snapshot.path}: replaces entries up to {snapshot.index}, the log ends at"
                 f" {report.end_index}"
             )
 
 
 NAMED_MAX = 5
-"""Records that are named; the others are counted."""
+"""How many damaged checksums are reported each; the others are counted."""
 
 
 @attrs.define
 class SumsCheck:
-    """Checks one member whose log has a mark; `_folder` is that of the checksums."""
+    """Checks the checksums of one member whose log has a mark. `_folder` is their folder."""
 
     _files: LedgerFiles
     _folder: str
-    _spoilt: list[int] = attrs.field(factory=list, init=False)  # indexes of the first few
+    # indexes of the first few damaged ones
+    _spoilt: list[int] = attrs.field(factory=list, init=False)
     _spoilt_count: int = attrs.field(default=0, init=False)
     _last: int = attrs.field(default=-1, init=False)
 
     def take(self, heads: Sequence[EntryHead], known: bytes) -> int:
-        """Look at the records of entries that are good. Returns: how many of them say something.
+        """Check the checksum records of good entries. Returns: how many of the records are whole.
 
         Args:
-            known: the records; zeros, or fewer, where there are none.
+            known: the records; zeros, or fewer, for entries that have none.
         """
         mark, said = self._files.mark, 0
         whole_bytes = 0 if mark is None else mark.whole_bytes
@@ -569,18 +582,19 @@ class SumsCheck:
         return said
 
     def judge(self, report: LedgerReport, found: ScanResult | None) -> None:
-        """What follows from those that were written and say nothing: no entry is lost by it.
+        """Report damaged checksums. No entry is lost because of them.
 
         Args:
-            found: by the next start; None: it is refused, or the member runs.
+            found: the result of the next start's scan; None: the start is refused, or the member is
+                running.
         """
         mark, findings = self._files.mark, report.findings
-        follows = "it is believed as far as its head goes: damage of its body would not be noticed"
+        follows = "only its head can be checked: damage of its body would not be noticed"
         for line in self._files.odd_sums:
             first = "" if found is None else f" of entries from {found.first_index} on"
             findings.note(
                 f"{line}: none of the checksums is read; the next start makes those{first} again,"
-                " other entries are believed as far as their heads go"
+                " of other entries only the heads can be checked"
             )
         for index in self._spoilt:
             at, size = index * SUM_BYTES, self._files.sums.log.segment_bytes
@@ -589,8 +603,8 @@ class SumsCheck:
             if found is not None and index >= found.first_index and mark and not mark.is_clean:
                 again = "; the next start makes it again"
             findings.note(
-                f"{path}: byte {at % size}: the checksum of entry {index} is damaged and says"
-                f" nothing; {follows}{again}"
+                f"{path}: byte {at % size}: the checksum of entry {index} is damaged;"
+                f" {follows}{again}"
             )
         if self._spoilt_count > len(self._spoilt):
             findings.note(

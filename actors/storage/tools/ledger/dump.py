@@ -1,14 +1,14 @@
-"""The entries of a DLedger log as JSON lines.
+"""Prints the entries of a DLedger log as JSON lines.
 
 | Key | Type | Meaning |
 |---|---|---|
 | index, term | int | the entry's number, and the term of the leader that appended it |
-| position, size_bytes | int | where the entry stands in the log, and its length with its head |
+| position, size_bytes | int | the entry's position in the log, and its length with its head |
 | body | str | the payload: text, or Base64 where it is not UTF-8; empty where a term opens |
 | body_encoding | str | "utf-8" or "base64": which of the two |
 
-Reads only, and does not stop at damage: what can be read behind it is shown too. An entry that its
-checksum contradicts is named, and left out.
+It only reads, and does not stop at damage: entries behind the damage are printed too. An entry that
+its checksum contradicts is reported, and not printed.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ def dump_ledger(
     write: Callable[[bytes], object],
     limit: int | None = None,
 ) -> Work[Dumped]:
-    """Give the wanted entries to `write`, as lines, many at a time.
+    """Call `write` with lines of the wanted entries, many at a time.
 
     Args:
-        wanted: `start` is an index; topics, queues and keys there are none.
-        limit: no entry above this index is looked at.
+        wanted: `start` is an index; topic, queue and key have to be None.
+        limit: no entry above this index is read.
 
-    Raises: ConfigError: it asks for what entries do not have, or begins outside of the log.
-        CorruptLog: the mark cannot be read. OSError, of `write` too.
+    Raises: ConfigError: a topic, queue or key is wanted, or the start is outside of the log.
+        CorruptLog: the mark cannot be read. OSError, also from `write`.
     """
     for option, value in (("topic", wanted.topic), ("queue", wanted.queue_id), ("key", wanted.key)):
         if value is not None:
             raise ConfigError(
-                f"--{option}: expected of a classic group alone, found {ledger.name}, a dledger"
+                f"--{option}: expected only for a classic group, found {ledger.name}, a dledger"
                 " group, whose entries have none"
             )
     with closing(LedgerFiles.look(disk, ledger)) as files:
@@ -71,7 +71,8 @@ class _Dump:
     _files: LedgerFiles
     _done: Dumped = attrs.field(factory=Dumped, init=False)
     _last: EntryHead | None = attrs.field(default=None, init=False)
-    _end_index: int = attrs.field(default=-1, init=False)  # of the last entry seen
+    # the index of the last entry that was read
+    _end_index: int = attrs.field(default=-1, init=False)
 
     def run(self) -> Work[Dumped]:
         done, log = self._done, self._files.log
@@ -116,7 +117,9 @@ class _Dump:
         return self._limit is None or last is None or last.index < self._limit
 
     def _first_base(self, bases: list[int]) -> int:
-        """The base of the first file: the last that begins at or before the wanted index."""
+        """Return the offset of the file to begin with: the last one that begins at or before the
+        wanted index.
+        """
         first, wanted = bases[0] if bases else 0, self._wanted.start
         for base in bases[1:] if wanted is not None else ():
             try:
@@ -128,7 +131,7 @@ class _Dump:
         return first
 
     def _check_start(self) -> None:
-        """Raises: ConfigError: the log ends before the wanted index."""
+        """Check that the log reaches the wanted index. Raises: ConfigError: it does not."""
         start, end = self._wanted.start, self._end_index
         if start is None or self._done.problems or self._done.records:
             return
@@ -163,14 +166,16 @@ class _Dump:
         self._write(b"\n".join([*out, b""]))
 
     def _contradicted(self, data: bytes, heads: list[EntryHead]) -> set[int]:
-        """Indexes of those that their checksums contradict."""
+        """Return the indexes of the entries that their checksums contradict."""
         if self._files.mark is None:
             return set()
         known = known_sums(self._files.sums, heads[0].index, len(heads))
         return {heads[number].index for number in contradicted(known, sums_of(data, heads))}
 
     def _ended(self, base: int, end: FileEnd) -> None:
-        """Note where a file does not go on, after which it is unknown which entry follows."""
+        """Report where a file's entries end. It is unknown then which entry the next file begins
+        with.
+        """
         if end.reason is None:
             return
         self._last = None

@@ -1,4 +1,4 @@
-"""What lies in a DLedger store, opened to be read from alone.
+"""Opens the files of a DLedger store only to be read.
 
 Nothing here makes, mends or removes a file, as a member's start would (`storage.ledger.opening`).
 """
@@ -24,18 +24,18 @@ from wire.dledger.entry import DATA_FILE_BYTES, INDEX_BYTES, INDEX_FILE_BYTES
 
 NOTHING = -1
 COPY_AGAIN = "make another backup"
-"""The same for a copy."""
+"""Advice for damage in a copy."""
 
 
 @attrs.frozen(kw_only=True)
 class LedgerFiles:
-    """The files of one store.
+    """The open files of one store.
 
     Attributes:
-        log: all data files, of whatever size they are.
-        index, sums: empty if their sizes or names are not right.
-        odd, odd_sums: what is wrong with the files of either themselves, one line each.
-        mark: None: there is none, or it is not believed.
+        log: all data files, also those of wrong sizes.
+        index, sums: the index and the checksums; no files if their sizes or names are wrong.
+        odd, odd_sums: what is wrong with the files of index and checksums, one line each.
+        mark: the synced mark; None: there is none, or it is ignored (`compat`).
     """
 
     log: CommitLog
@@ -47,13 +47,13 @@ class LedgerFiles:
 
     @classmethod
     def look(cls, disk: Disk, ledger: GroupLedger) -> LedgerFiles:
-        """Raises: CorruptLog: the mark cannot be read. OSError."""
+        """Open the files. Raises: CorruptLog: the mark cannot be read. OSError."""
         layout = ledger.layout
         index_bytes = ledger.index_file_bytes or INDEX_FILE_BYTES
         index_bases, odd = _usable(disk, layout.index, index_bytes)
         sums_bytes = sums_file_bytes(index_bytes) or SUM_BYTES
         sums_bases, odd_sums = _usable(disk, layout.sums, sums_bytes)
-        mark = read_mark(disk, layout.synced)  # A start reads it, whether it believes it or not.
+        mark = read_mark(disk, layout.synced)  # a start reads it, even if it ignores it
         size = ledger.segment_bytes or DATA_FILE_BYTES
         return cls(
             log=CommitLog.look(disk, layout.commit_log, size, list(log_bases(disk, ledger))),
@@ -70,20 +70,20 @@ class LedgerFiles:
         return self.mark.end_bytes if self.mark is not None and self.mark.is_clean else None
 
     def close(self) -> None:
-        """Release all files."""
+        """Close all files."""
         self.index.close(remove_spare=False)
         self.sums.close(remove_spare=False)
 
 
 def _usable(disk: Disk, folder: str, file_bytes: int) -> tuple[list[int], list[str]]:
-    """The files that a start would take, and what is wrong with them if it would take none."""
+    """Return the files that a start would use, and what is wrong with them if it would use none."""
     bases = segment_bases(disk, folder)
     odd = odd_in(disk, folder, file_bytes, bases)
     return ([], odd) if odd else (bases, [])
 
 
 def read_mark(disk: Disk, path: str) -> MarkValues | None:
-    """What the mark says; None: there is none. Raises: CorruptLog: it cannot be read."""
+    """Read the mark; None: there is none. Raises: CorruptLog: it cannot be read."""
     try:
         return marks.read_mark(disk, path)
     except SideFileDamaged:
@@ -91,7 +91,7 @@ def read_mark(disk: Disk, path: str) -> MarkValues | None:
 
 
 def known_records(files: PerIndexFiles, index: int, count: int) -> bytes:
-    """The records of so many entries; fewer where there are none, also for they have expired."""
+    """Return the index records of `count` entries; fewer if some are missing or have expired."""
     try:
         return files.read(index, count)
     except OffsetGone:
@@ -99,7 +99,7 @@ def known_records(files: PerIndexFiles, index: int, count: int) -> bytes:
 
 
 def known_sums(files: PerIndexFiles, index: int, count: int) -> bytes:
-    """The checksums of so many entries; zeros if there are none."""
+    """Return the checksum records of `count` entries; zeros if there are none."""
     try:
         return stored_sums(files, index, count)
     except OffsetGone:
@@ -107,7 +107,7 @@ def known_sums(files: PerIndexFiles, index: int, count: int) -> bytes:
 
 
 def find_end(disk: Disk, ledger: GroupLedger, files: LedgerFiles) -> Work[ScanResult]:
-    """What the next start finds. Raises: CorruptLog: it is refused."""
+    """Find what the next start would find. Raises: CorruptLog: it would be refused."""
     finding = recovery.find_at_start(
         disk,
         files.log,
@@ -120,7 +120,7 @@ def find_end(disk: Disk, ledger: GroupLedger, files: LedgerFiles) -> Work[ScanRe
 
 
 def settings_of(ledger: GroupLedger) -> LedgerSettings:
-    """The sizes of its files, for a reader."""
+    """Make the settings that a reader of these files needs."""
     return LedgerSettings(
         data_file_bytes=ledger.segment_bytes or DATA_FILE_BYTES,
         index_file_bytes=ledger.index_file_bytes or INDEX_FILE_BYTES,

@@ -54,9 +54,9 @@ TOOLS: Final = StoreTools(
     running_limit=running_ledger_limit,
     copy=copy_ledger,
     parse_copy=BackedUpLedger.parse,
-    truncate="of a dledger group's log only its leader has members cut something",
+    truncate="only its leader may have a dledger group's member cut its log",
     seed=(
-        "a dledger group's member begins empty and copies all from its leader; one on a copy would"
+        "a dledger group's member begins empty and copies all from its leader; on a copy it would"
         " have forgotten votes, and what it acknowledged"
     ),
 )
