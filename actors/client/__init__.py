@@ -1,4 +1,4 @@
-"""The other end of a node's API socket, as a library and as `python -m actors.client`.
+"""The client of a node's API socket, as a library and as `python -m actors.client`.
 
     async with connect("var/demo/n0/api.sock") as client:           # or ("127.0.0.1", 10913)
         receipt = await client.log("orders").append([b"one", b"two"])
@@ -7,12 +7,12 @@
     async with connect_group("cluster.toml", "orders") as log:      # whichever node leads, also
         later receipt = await log.append([b"one", b"two"])
 
-`connection` is the client of one node, `requests` what it has under way, `following` what the node
-pushes; `targets` finds a node's endpoint from what a person types. `members` finds who leads a
-group, `silence` sees that a node hangs, and `group_backend` goes on with whom it finds when a node
-is lost. `race` takes the first of several that opens, `leading` says who of several leads,
-`status_text` what people read of a node's status, and `slot_retries` asks a node again that has no
-slot for one more client.
+`connection` is the client of one node, with its requests in `requests` and what the node pushes in
+`following`. `targets` finds a node's endpoint from what a user types. `members` finds the leader of
+a group, `silence` notices a node that hangs, and `group_backend` goes on with another member when a
+node is lost. `race` opens several connections and takes the first; `leading` compares what nodes
+say about the leader; `status_text` describes a node's status for people; `slot_retries` tries a
+node again that has no slot for one more client.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ __all__ = ["Client", "EventBatch", "Subscription", "connect", "connect_group", "
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name on first use: the command looks after Ctrl-C before it loads anything."""
+    """Load a public name on first use, so that the command can handle Ctrl-C before it loads
+    anything.
+    """
     if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(_WHERE[name]), name)

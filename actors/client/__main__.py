@@ -1,4 +1,4 @@
-"""`python -m actors.client TARGET append|read|tail|status|bench`; `command_line` does it."""
+"""Runs `python -m actors.client TARGET append|read|tail|status|bench`; see `command_line`."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""`append`: lines of a file or a pipe into a group's log, each one record; what became of them.
+"""The command `append`: appends lines of a file or a pipe to a group's log, and counts what became
+of them.
 
-Every line that was handed over is accounted for at the end: acknowledged, not stored, or in doubt,
-by its number in the input; and from which line on nothing was handed over.
-When the node that took them is lost, the next appender goes on with what was not stored, and with
-`again` with what is in doubt; lines keep their order but for those. The policy is the feed's
-(`actors.cluster.feed`), which has a record of its own and knows no "in doubt" at its end.
-A DLedger group takes no empty records (`node.ledger` says why): empty lines are passed over there
-and counted, as a feed does.
+Each line is one record. In the end every line that was sent is acknowledged, not stored, or in
+doubt; the summary says so by line numbers of the input, and from which line on nothing was sent.
+When a node is lost, the next appender sends the lines that were not stored, and with `again` also
+those in doubt; apart from these, lines keep their order. The feed (`actors.cluster.feed`) works
+alike, but keeps a file of what was acknowledged, so nothing is in doubt at its end. A DLedger group
+takes no empty records (`node.ledger` says why), so empty lines are skipped there and counted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from actors.log import Appender, Log
 from actors.log_types import NewRecord
 
 LINE_BYTES_MAX = 4 << 20
-"""Upstream's largest message. A group may allow less."""
+"""Upstream's largest message; a group may allow less."""
 LIMIT = "the client sends in one line"
 LOOK_S = 0.1
 
@@ -43,21 +43,21 @@ class Summary:
     """What became of the lines.
 
     Attributes:
-        lines: handed to the appender.
-        empty: lines that were passed over, as the group takes no empty records.
-        acknowledged: of `lines`, with a receipt.
-        in_doubt: of these, at most so many with an unknown outcome.
-        bytes: of all lines handed over.
-        sent_again: lines that were in doubt when they were sent once more.
-        next: the position after the last acknowledged record; None without any.
-        error: why it ended before the input did, or that the input could not be read: the class's
-            name; `message` has its text.
-        first, last: with an unknown outcome, the positions in doubt, if the node named them.
-        in_doubt_from: what is in doubt is not below this position; None: nobody knows.
-        in_doubt_lines, not_stored_lines: which lines of the input these are, the first is 1.
-        unsent_from: nothing was handed over from this line of the input on. None: the input was
-            read to its end, and all of it handed over. What is in none of these three is
-            acknowledged, or empty and passed over.
+        lines: how many lines were sent.
+        empty: how many lines were skipped because the group takes no empty records.
+        acknowledged: how many of `lines` have a receipt.
+        in_doubt: how many of `lines`, at most, have an unknown outcome.
+        bytes: the size of all lines that were sent, without newlines.
+        sent_again: how many lines were in doubt when they were sent once more.
+        next: the position after the last acknowledged record; None: there is none.
+        error: the class of the error that ended the command before the input, or that came from the
+            input; `message` has its text. None: there was none.
+        first, last: the positions in doubt, if `error` names them.
+        in_doubt_from: no line in doubt is below this position; None: unknown.
+        in_doubt_lines, not_stored_lines: the numbers of these lines in the input, counted from 1.
+        unsent_from: no line of the input from this number on was sent. None: the input was read to
+            its end, and all of it was sent. A line that is in none of these three fields is
+            acknowledged, or was empty and skipped.
     """
 
     group: str
@@ -82,7 +82,11 @@ class Summary:
 
 @attrs.frozen
 class Progress:
-    """How far it is, for a bar. `total_bytes`: of the input, None if that is not known."""
+    """How far the command is, for a progress bar.
+
+    Attributes:
+        total_bytes: the size of the input; None: it is not known.
+    """
 
     lines: int
     acknowledged: int
@@ -92,11 +96,12 @@ class Progress:
 
 @attrs.frozen(kw_only=True)
 class Rules:
-    """What a group takes.
+    """Which records a group takes.
 
     Attributes:
-        takes_empty: empty records.
-        body_bytes_max: the largest; None: not known, then its node refuses the line.
+        takes_empty: whether it takes empty records.
+        body_bytes_max: the largest body; None: it is not known, and the node will refuse a line
+            that is larger.
     """
 
     takes_empty: bool = True
@@ -104,7 +109,7 @@ class Rules:
 
     @classmethod
     def of(cls, status: Mapping[str, Any], group: str) -> Rules:
-        """As a node's status says them; an older node does not."""
+        """Return the rules in a node's status; the defaults if an older node does not name them."""
         own = group_status(status, group)
         if own is None:
             return cls()
@@ -113,8 +118,14 @@ class Rules:
 
 @attrs.frozen
 class _Again:
-    """A line that was sent and has no receipt. `place`: of the input's lines, itself the last; the
-    others stand between it and the one that was sent before, and are empty."""
+    """A line that was sent and has no receipt, to be sent once more.
+
+    Attributes:
+        line: the record.
+        place: the numbers of two lines of the input: of the first of the empty lines that were
+            skipped before this line (or of the line itself), and of this line.
+        in_doubt: whether its outcome is unknown.
+    """
 
     line: NewRecord
     place: tuple[int, int]
@@ -123,15 +134,15 @@ class _Again:
 
 @attrs.define
 class Appending:
-    """One run of the command. `stop` ends the reading; what was read is appended.
+    """One run of the command.
 
     Attributes:
-        node: whom it talks to, for the summary.
-        descriptor: read to its end, and closed.
+        node: the name of the node that takes the lines, for the summary.
+        descriptor: the input, which is read to its end and closed.
         rules: which lines the group takes.
-        again: send lines in doubt once more, when another appender goes on.
-        goes_on: whether one may, after this failure; it may take its time to say so.
-        show: takes the progress, ten times a second.
+        again: whether the next appender sends lines in doubt once more.
+        goes_on: returns whether another appender may go on after this failure.
+        show: called with the progress, ten times a second.
     """
 
     log: Log
@@ -149,8 +160,8 @@ class Appending:
     _pending: deque[bytes] = attrs.field(factory=deque)
     _to_send_again: list[_Again] = attrs.field(factory=list)
     _sent: list[_Again] = attrs.field(factory=list)  # of these, what the appender has
-    _places: deque[tuple[int, int]] = attrs.field(factory=deque)  # of its lines without answer
-    _answered: int = 0  # so many of its lines are in `_places` no more
+    _places: deque[tuple[int, int]] = attrs.field(factory=deque)  # of unanswered lines
+    _answered: int = 0  # how many lines have left `_places`
     _given_up: list[tuple[int, int]] = attrs.field(factory=list)  # in doubt, not to be sent again
     _in_doubt_from: int | None = None
     _sent_again: int = 0
@@ -162,13 +173,13 @@ class Appending:
     _unsent_from: int = 1
 
     def stop(self) -> None:
-        """Read no more."""
+        """Stop reading; what was read is still appended."""
         self._reading.cancel()
 
     async def run(self) -> Summary:
-        """Append all lines and wait for their receipts; what went wrong is in the summary.
+        """Append all lines and wait for their receipts. Errors are in the summary, and not raised.
 
-        Lines before one that is too long, or cannot be read, are appended.
+        Lines before one that is too long, or that cannot be read, are appended.
         """
         begun_s = trio.current_time()
         failure: Exception | None = None
@@ -201,8 +212,8 @@ class Appending:
     ) -> tuple[TriologError | None, str]:
         """Append all lines, with one appender after the other.
 
-        Returns: the first failure since the last receipt, as those after it are its consequence,
-            and its text; None and "" if all lines were answered.
+        Returns: the first failure since the last receipt, of which later ones are consequences, and
+            its text; None and "" if all lines have receipts.
         """
         first: TriologError | None = None
         while True:
@@ -260,13 +271,15 @@ class Appending:
                 return
 
     def _forget_answered(self, appender: Appender) -> None:
-        """Keep the places of no more lines than may be under way."""
+        """Forget the places of the lines that have an answer, so that memory stays bounded."""
         for _ in range(appender.unanswered_from - self._answered):
             self._places.popleft()
         self._answered = appender.unanswered_from
 
     def _take_stock(self, appender: Appender) -> None:
-        """What became of the lines of one appender; `_sent` were its first."""
+        """Sort the lines of an appender that has ended: acknowledged, in doubt, or to be sent
+        again. The lines in `_sent` were its first.
+        """
         self._appender = None
         self._acknowledged += appender.acknowledged_count
         if appender.last_receipt is not None:
@@ -326,8 +339,9 @@ class Appending:
 
     @property
     def unanswered_from(self) -> int:
-        """The first line of the input that was handed over, or is to be sent again, and has no
-        answer: all before it are acknowledged, in doubt as their appender ended, or passed over.
+        """The number of the first line of the input that has no answer, sent or to be sent again.
+
+        All lines before it are acknowledged, in doubt because their appender ended, or skipped.
         """
         if self._appender is not None:
             self._forget_answered(self._appender)
@@ -337,7 +351,7 @@ class Appending:
 
 
 def _total_bytes(descriptor: int) -> int | None:
-    """How many bytes of a regular file are still to be read; None for another kind of file."""
+    """Return how many bytes of a regular file remain to be read; None for another kind of file."""
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode):
         return None
@@ -349,7 +363,7 @@ def _lines(count: int) -> str:
 
 
 def _ranges(places: Iterable[tuple[int, int]]) -> Ranges:
-    """Of ascending places; empty lines that were passed over part nothing."""
+    """Return the ranges of line numbers of ascending places; skipped empty lines end no range."""
     found: list[tuple[int, int]] = []
     for first, number in places:
         if found and found[-1][1] == first - 1:
@@ -365,7 +379,7 @@ def _spans(ranges: Ranges) -> Iterator[str]:
 
 
 def _go_on(summary: Summary) -> str:
-    """With which lines of the input to go on; "" if nothing is left of it."""
+    """Say with which lines of the input to go on; "" if every line was sent and stored."""
     ranges, unsent = summary.not_stored_lines, summary.unsent_from
     if unsent is not None and ranges and ranges[-1][1] == unsent - 1:
         ranges, unsent = ranges[:-1], ranges[-1][0]
@@ -385,7 +399,7 @@ def _go_on(summary: Summary) -> str:
 
 
 def summary_lines(summary: Summary) -> list[str]:
-    """The summary for people; a failure comes first, and the last line is about all of it."""
+    """Describe a summary for people: the failure first, and in the last line the whole."""
     rate = summary.acknowledged / summary.seconds if summary.seconds else 0.0
     lines = [] if summary.error is None else [f"{summary.error}: {summary.message}"]
     if summary.in_doubt:

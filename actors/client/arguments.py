@@ -35,11 +35,12 @@ Exit codes: 0 done, 1 ran and failed, 2 wrong usage or configuration."""
 
 @attrs.frozen(kw_only=True)
 class Append:
-    """Lines of a file or standard input, each one record.
+    """The arguments of `append`: lines of a file or standard input become one record each.
 
     Attributes:
-        again: send lines in doubt once more.
-        wait_s: how long to look for a leader, here and below; None: as the cluster file says.
+        again: whether to send lines in doubt once more.
+        wait_s: how long to search for a leader, here and in the other commands; None:
+            `members.wait_s_of`.
     """
 
     group: str | None
@@ -51,7 +52,13 @@ class Append:
 
 @attrs.frozen(kw_only=True)
 class Read:
-    """`count` None: all that is acknowledged."""
+    """The arguments of `read`.
+
+    Attributes:
+        start: the position of the first record.
+        count: how many records at most; None: all that are acknowledged.
+        fresh: whether to miss nothing that was acknowledged before, or fail.
+    """
 
     group: str | None
     start: int
@@ -63,7 +70,11 @@ class Read:
 
 @attrs.frozen(kw_only=True)
 class Tail:
-    """`start` None: only what comes from now on."""
+    """The arguments of `tail`.
+
+    Attributes:
+        start: the position of the first record; None: only records from now on.
+    """
 
     group: str | None
     start: int | None
@@ -78,13 +89,13 @@ class Status:
 
 @attrs.frozen(kw_only=True)
 class Bench:
-    """One measurement for each of `windows`.
+    """The arguments of `bench`: one measurement for each of `windows`.
 
     Attributes:
-        windows: appends that are unanswered at a time.
-        size_bytes: of each record.
-        batch_count: records of each append.
-        seconds: of each measurement.
+        windows: how many appends are unanswered at a time.
+        size_bytes: the size of a record.
+        batch_count: how many records an append has.
+        seconds: how long each measurement takes.
     """
 
     group: str | None
@@ -101,7 +112,7 @@ Command: TypeAlias = Append | Read | Tail | Status | Bench
 
 @attrs.frozen
 class Arguments:
-    """What the user asked for."""
+    """A whole command line: the target and the command's arguments."""
 
     target: str
     command: Command
@@ -123,7 +134,11 @@ def _windows(text: str) -> tuple[int, ...]:
 
 
 def _seconds(text: str, *, or_none: bool = False) -> float:
-    """Args: or_none: 0 is as good."""
+    """Parse a time in seconds.
+
+    Args:
+        or_none: whether 0 is allowed.
+    """
     try:
         found = float(text.removesuffix("s"))
     except ValueError:
@@ -138,7 +153,7 @@ def parse(argv: Sequence[str]) -> Arguments:
     """Read the command line.
 
     Raises:
-        ConfigError: one line; the user's fault.
+        ConfigError: the arguments are wrong; its text is one line.
         SystemExit: after --help.
     """
     parser = Parser.of("client", DESCRIPTION, EPILOG)
@@ -155,9 +170,9 @@ def parse(argv: Sequence[str]) -> Arguments:
 
 
 def _refuse_missing_target(argv: Sequence[str], known: tuple[str, ...]) -> None:
-    """A command without a target is taken for one, and what follows for a wrong command.
+    """Refuse a command without a target, which would be taken for the target itself.
 
-    Raises: ConfigError.
+    Raises: ConfigError: there is no target.
     """
     first, second = (*argv, "", "")[:2]
     if first in known and second not in (*known, "-h", "--help"):
@@ -199,12 +214,14 @@ def _add_append(commands: argparse._SubParsersAction[Parser]) -> None:
         "append lines of standard input, each one record",
         json_help="the summary as JSON",
     )
-    parser.add_argument("file", nargs="?", default=STDIN, metavar="FILE", help="instead of it")
+    parser.add_argument(
+        "file", nargs="?", default=STDIN, metavar="FILE", help="a file to read instead"
+    )
     parser.add_argument(
         "--again",
         action="store_true",
         help="send lines that a lost node leaves in doubt once more: none is missing then, and"
-        " some may be stored twice; a time that is over without enough copies ends it all the same",
+        " some may be stored twice; if a time is over without enough copies, the command ends",
     )
 
 
@@ -269,4 +286,6 @@ def _add_bench(commands: argparse._SubParsersAction[Parser]) -> None:
         metavar="N",
         help="records of each append; default: 1",
     )
-    add("--seconds", type=_seconds, default=3.0, metavar="S", help="each; default: 3")
+    add(
+        "--seconds", type=_seconds, default=3.0, metavar="S", help="how long each takes; default: 3"
+    )

@@ -1,8 +1,10 @@
-"""`bench`: how many appends a second, and how long each takes, with so many unanswered at a time.
+"""The command `bench`: measures appends per second and their latencies, with a given number
+unanswered.
 
-Closed loop: a new append is sent when one is answered. What one connection may have unanswered is
-the node's bound, so a larger window takes several connections. When the node is lost it goes on
-with the next leader: the outage is part of the measurement, and what failed is counted.
+It is a closed loop: a new append is sent when one is answered. The node bounds how many one
+connection may have unanswered, so a larger window takes several connections. When the node is lost,
+the loop goes on with the next leader: the outage is part of the measurement, and failed appends are
+counted.
 """
 
 from __future__ import annotations
@@ -24,9 +26,10 @@ from actors.log_types import Receipt
 Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[Client]]
 
 LATENCIES_MAX = 2_000_000
-"""Beyond so many answers the percentiles are of the first ones; 16 MB."""
+"""How many latencies are kept (16 MB); after more answers the percentiles are those of the first
+ones."""
 LAST_ANSWERS_S = 10.0
-"""For the answers that are open at the end; they do not count."""
+"""How long to wait for the answers that are open at the end, which do not count."""
 
 
 @attrs.frozen(kw_only=True)
@@ -34,12 +37,12 @@ class Figures:
     """The result of one measurement.
 
     Attributes:
-        connections: how many the window took.
-        seconds: how long was measured.
-        appends: answered with a receipt.
-        not_stored, outcome_unknown: appends without a receipt.
-        first_error: the text of the first error of those.
-        ended_early: by a failure that did not pass.
+        connections: how many connections the window took.
+        seconds: how long the measurement took.
+        appends: how many appends were answered with a receipt.
+        not_stored, outcome_unknown: how many appends failed, by their outcome.
+        first_error: class and text of the first of these errors; None: there was none.
+        ended_early: whether a failure ended the measurement before its time.
     """
 
     window: int
@@ -62,7 +65,7 @@ class Figures:
 
 @attrs.define
 class _Loop:
-    """One window's loop over its connections."""
+    """The loop of one window, over all its connections."""
 
     group: str
     records: tuple[bytes, ...]
@@ -78,7 +81,9 @@ class _Loop:
     answered: trio.Event = attrs.field(factory=trio.Event)
 
     async def run(self, clients: list[Client], window: int, until_s: float) -> None:
-        """Append until an append fails, or the time is over: then what is open does not count."""
+        """Append until an append fails or the time is over. Appends that are open then do not
+        count.
+        """
         self.failure = None
         with trio.move_on_at(until_s):
             while self.failure is None:
@@ -93,7 +98,9 @@ class _Loop:
                 await self.answered.wait()
 
     async def _fill(self, clients: list[Client], window: int) -> None:
-        """The connections take turns, so that none has more than its share of the window."""
+        """Send appends until the window is full; the connections take turns, so none exceeds its
+        share.
+        """
         while self.open_count < window and self.failure is None:
             client = min(clients, key=lambda one: one.unanswered_count)
             try:
@@ -102,7 +109,8 @@ class _Loop:
             except TriologError as error:
                 self._failed(error)
             else:
-                self.open_count += 1  # `done` runs in another task, so not before this
+                # `done` runs in another task, so it cannot have come before this
+                self.open_count += 1
 
     def _on_done(self, begun_s: float, outcome: Receipt | Exception) -> None:
         self.open_count -= 1
@@ -136,14 +144,14 @@ async def measure(
     seconds: float,
     members: MemberFinder | None = None,
 ) -> Figures:
-    """One measurement; it ends early with the first failure that does not pass.
+    """Make one measurement. It ends early with the first failure after which it cannot go on.
 
     Args:
-        connect: makes a further connection to the same node, or to the present leader.
-        window: appends that are unanswered at a time.
-        members: say which failures may pass; None: none.
+        connect: makes another connection to the same node, or to the present leader.
+        window: how many appends are unanswered at a time.
+        members: decides after which failures the measurement goes on; None: after none.
 
-    Raises: OSError, TriologError if it cannot connect in the beginning.
+    Raises: OSError, TriologError: it cannot connect in the beginning.
     """
     loop = _Loop(group, (b"x" * size_bytes,) * batch_count)
     connections, begun_s, goes_on = 0, math.nan, True
@@ -190,7 +198,7 @@ async def measure(
 
 
 async def _connected(stack: AsyncExitStack, connect: Connect, window: int) -> list[Client]:
-    """As many connections as the window takes."""
+    """Make as many connections as the window takes."""
     clients = [await stack.enter_async_context(connect())]
     while len(clients) * clients[0].in_flight_requests_max < window:
         clients.append(await stack.enter_async_context(connect()))
@@ -198,7 +206,7 @@ async def _connected(stack: AsyncExitStack, connect: Connect, window: int) -> li
 
 
 def _percentile_ms(latencies_s: list[float], share: float) -> float | None:
-    """The smallest latency that `share` of all are not above; None without any."""
+    """Return the smallest latency that is not below `share` of all, in ms; None: there are none."""
     if not latencies_s:
         return None
     rank = max(1, math.ceil(share * len(latencies_s)))

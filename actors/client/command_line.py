@@ -1,7 +1,7 @@
-"""What `python -m actors.client TARGET append|read|tail|status|bench` does.
+"""Runs `python -m actors.client TARGET append|read|tail|status|bench`.
 
-A user's mistake is one line on stderr and exit code 2; what ran and failed is one line and exit
-code 1. The first Ctrl-C or SIGTERM is an ordered end, the second hurries.
+A user's mistake is one line on stderr and exit code 2; a command that ran and failed has one line
+and exit code 1. The first Ctrl-C or SIGTERM ends a command in order, the second ends it at once.
 """
 
 from __future__ import annotations
@@ -49,11 +49,12 @@ OUTPUT = 1
 
 
 class Bar:
-    """A progress bar on stderr while lines are appended, shown between entry and exit. Whoever
-    calls `show` draws it; there is no thread.
+    """A progress bar for lines that are appended, shown between entry and exit.
+
+    Only calls of `show` draw it; there is no thread.
 
     Args:
-        console: where to draw.
+        console: the terminal on which it is drawn.
     """
 
     def __init__(self, console: Console) -> None:
@@ -81,7 +82,7 @@ class Bar:
         self._progress.stop()
 
     def show(self, progress: appending.Progress) -> None:
-        """Draw how far it is."""
+        """Draw the present progress."""
         total = progress.total_bytes
         self._progress.update(
             self._task,
@@ -122,7 +123,9 @@ def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]
 
 
 def _explain(errors: tuple[BaseException, ...]) -> int:
-    """One line for each error. What is not foreseen keeps its traceback: it is our mistake."""
+    """Write one line for each error, and return the exit code. An unforeseen error is raised: it is
+    a bug.
+    """
     for error in errors:
         match error:
             case OutputFailed():
@@ -140,7 +143,7 @@ def _explain(errors: tuple[BaseException, ...]) -> int:
 
 
 def _is_mistake(error: BaseException) -> bool:
-    """Whether the command line was wrong, as this program or the node judges."""
+    """Whether the command line was wrong, as this program or the node decides."""
     if isinstance(error, RequestRefused):
         return error.error in (frames.ERROR_BAD_REQUEST, frames.ERROR_UNKNOWN_GROUP)
     return isinstance(error, ConfigError)
@@ -176,10 +179,10 @@ async def _run(arguments: Arguments, target: Target) -> int:
 async def _opened(
     target: Target, command: Append | Read | Tail | Bench, name: str
 ) -> AsyncIterator[tuple[GroupBackend, Connect]]:
-    """The backend of the group that is meant, and how to connect to the node that takes its appends
-    once more.
+    """Open the backend of the group, and yield it with a function that connects to the node that
+    takes appends.
 
-    A node that was named is stayed with. Raises: ConfigError; OSError, RequestRefused.
+    If the user named a node, no other is used. Raises: ConfigError; OSError, RequestRefused.
     """
     config, group = target.config, command.group
     if config is not None:
@@ -206,7 +209,7 @@ def _note(text: str) -> None:
 async def _obey_signals(
     stop: Callable[[], None], hurry: Callable[[], None], *, task_status: trio.TaskStatus[None]
 ) -> None:
-    """The first signal is an ordered end, the second hurries."""
+    """Call `stop` at the first signal, and `hurry` at each later one."""
     with trio.open_signal_receiver(*stop_signals()) as received:
         task_status.started()
         async for _ in received:
@@ -223,7 +226,9 @@ async def _show(data: bytes) -> None:
 
 
 def _writer() -> reading.Write:
-    """Records go to files and pipes as they are; a terminal would obey what is in them."""
+    """Return the function that prints records: to files and pipes as they are, to a terminal made
+    harmless.
+    """
     return _show if os.isatty(OUTPUT) else partial(write_out, OUTPUT)
 
 
@@ -291,7 +296,7 @@ async def _read(backend: GroupBackend, command: Read) -> int:
     if reading.knows_nothing(last):
         complain(
             f"triolog: {backend.reading.node} holds {group} up to position {last.end}, but does not"
-            " know what of it is acknowledged: who follows learns it from its master or leader, and"
+            " know what of it is acknowledged: a follower learns it from its master or leader, and"
             " these from a follower"
         )
         return EXIT_FAILED

@@ -1,6 +1,6 @@
-"""The client: one node, asked over its API socket, and how to connect to it.
+"""The client of one node, over its API socket, and how to connect to it.
 
-`requests` numbers what is asked and hands out the answers; `following` is what the node pushes.
+`requests` numbers the requests and hands out their answers; `following` takes what the node pushes.
 """
 
 from __future__ import annotations
@@ -36,21 +36,22 @@ from wire.api import frames as api
 from wire.errors import RemoteProtocolError
 
 CONNECT_TIMEOUT_S = 5.0
-"""From the first packet to the node's welcome; and as long again where all slots are taken."""
+"""The time limit from connecting to the node's welcome, and again for retries while all slots are
+taken."""
 
 Target: TypeAlias = str | tuple[str, int] | Address
-"""A Unix socket's path, or host and port."""
+"""The path of a Unix socket, or host and port."""
 
 
 class Client:
     """A connection to one node's API socket. `connect` makes it.
 
-    It stands behind the same `Log` as a node in this process does. Every method may raise `Closed`
-    when the connection has ended, and `RequestRefused` where the node does not answer it.
+    It offers the same `Log` as a node in this process does. Every method may raise `Closed` if the
+    connection has ended, and `RequestRefused` if the node refuses the request.
 
     Attributes:
         identity: the node's cluster, name, boot and groups.
-        in_flight_requests_max: unanswered requests that the node allows this connection.
+        in_flight_requests_max: how many unanswered requests the node allows this connection.
     """
 
     def __init__(
@@ -69,28 +70,36 @@ class Client:
         return f"<Client of {self.identity.node} at {self._address}>"
 
     def log(self, group: str) -> Log:
-        """The log of one of the node's groups. Raises: UnknownName if it has no such group."""
+        """Return the log of one of the node's groups. Raises: UnknownName if it has no such
+        group.
+        """
         if group not in self.identity.groups:
             raise UnknownName(self.identity.node, "group", group, self.identity.groups)
         return Log(self, group)
 
     @property
     def unanswered_count(self) -> int:
-        """Requests that are under way."""
+        """The number of requests that are under way."""
         return self.requests.unanswered_count
 
     @property
     def quiet_since_s(self) -> float:
-        """Since when the node owes something and is silent, Trio's time; inf: it owes nothing."""
+        """The time (Trio's) since which the node has owed an answer and sent nothing; inf: it owes
+        none.
+        """
         return self.requests.quiet_since_s
 
     async def wait_silent(self, silent_s: float) -> None:
-        """Return once the node has owed an answer, and sent nothing at all, for so long."""
+        """Return once the node has owed an answer, and sent nothing at all, for `silent_s`
+        seconds.
+        """
         await self.requests.wait_silent(silent_s)
 
     def give_up(self, reason: str) -> None:
-        """End the connection: what was sent and may have had an effect has the unknown outcome, the
-        rest is not sent.
+        """End the connection.
+
+        Requests that were sent and may have had an effect get an unknown outcome; others are not
+        sent.
         """
         self.requests.give_up(reason)
 
@@ -103,11 +112,11 @@ class Client:
         on_done: Callable[[AppendOutcome], None],
         chain: Chain | None = None,
     ) -> None:
-        """Hand over one batch; return when the connection has room for it.
+        """Send one batch; return when the connection has room for it.
 
-        Batches of one task enter the log in the order of its calls; none enters it behind one of
-        its `chain` that failed, if that is among its newest ones (`actors.api.connection`).
-        Later errors reach `on_done`, exactly once.
+        Batches of one task enter the log in the order of its calls. None enters the log after a
+        batch of its `chain` that failed, if that is among the newest of the chain
+        (`actors.api.connection`). Later errors reach `on_done`, exactly once.
 
         Raises: Closed, TooLarge, RequestRefused: nothing was sent.
         """
@@ -144,7 +153,7 @@ class Client:
     # Reading.
 
     async def read(self, group: str, start: int, max_bytes: int, fresh: bool) -> Found:
-        """What is acknowledged from `start` on. See `NodeHandle.read`."""
+        """Return acknowledged records from `start` on. See `NodeHandle.read`."""
         size = min(max_bytes, api.READ_BYTES_MAX)
         return convert.to_batch(
             await self.requests.ask(
@@ -176,12 +185,14 @@ class Client:
         batch_bytes: int = READ_BYTES_DEFAULT,
         credit_bytes: int = TAIL_CREDIT_BYTES,
     ) -> Subscription[Batch]:
-        """Acknowledged records as the node pushes them, for ever; to be closed.
+        """Subscribe to acknowledged records, which the node pushes without end. The caller closes
+        it.
 
         Args:
-            start: a position; None: only what comes from now on.
-            batch_bytes: most log bytes of a batch; a larger record comes alone.
-            credit_bytes: how much may be on its way; it bounds what this side may have to hold.
+            start: the position of the first record; None: only records from now on.
+            batch_bytes: how many bytes of the log a batch has at most; a larger record comes alone.
+            credit_bytes: how many bytes the node may push before more are granted, and so how many
+                this side may have to hold.
         """
         number = self.requests.number()
         size = min(batch_bytes, api.READ_BYTES_MAX)
@@ -195,7 +206,7 @@ class Client:
         return found
 
     def events(self, *, credit_lines: int = EVENTS_CREDIT_LINES) -> Subscription[EventBatch]:
-        """The node's events from now on; to be closed."""
+        """Subscribe to the node's events from now on. The caller closes it."""
         number = self.requests.number()
         found = Subscription(number, credit_lines, read_events, self.requests.send_soon)
         self.requests.follow(api.TailEvents(id=number, credit_lines=credit_lines), found)
@@ -204,17 +215,17 @@ class Client:
     # The node itself.
 
     async def status(self) -> dict[str, Any]:
-        """Roles, offsets, slaves and lags per group."""
+        """Return roles, offsets, slaves and lags of each group."""
         return (await self.requests.ask(api.Status, lambda number: api.GetStatus(id=number))).value
 
     async def tree(self) -> dict[str, Any]:
-        """The node's supervision tree as it is now."""
+        """Return the node's present supervision tree."""
         return (await self.requests.ask(api.Tree, lambda number: api.GetTree(id=number))).value
 
     async def promote(
         self, group: str, node: str | None = None, *, force: bool = False
     ) -> dict[str, Any]:
-        """Make `node` (None: the furthest) master of the group.
+        """Make `node` master of the group; None: the node with most of the log.
 
         Raises: NodeStopped if the connection ends first: it may have happened.
         """
@@ -223,14 +234,15 @@ class Client:
         )
 
     async def resync(self, group: str) -> dict[str, Any]:
-        """Set aside what the node's log has beyond its master's, and follow.
+        """Have the node cut what its log has beyond its master's, keep that aside, and follow.
 
         Raises: NodeStopped if the connection ends first: it may have happened.
         """
         return await self._changed(api.Resynced, lambda at: api.Resync(id=at, group=group))
 
     async def repair(self, group: str, source: str | None = None) -> dict[str, Any]:
-        """Mend what is damaged of the node's log with `source`'s bytes (None: whoever has them).
+        """Mend damage of the node's log with bytes of the node `source`; None: of any node that has
+        them.
 
         Raises: NodeStopped if the connection ends first: it may have happened, in part or whole.
         """
@@ -254,7 +266,7 @@ class Client:
         return (await self.requests.ask(kind, make, in_doubt=True)).value
 
     async def stop(self) -> None:
-        """Ask the node to stop in order; return when it has begun to."""
+        """Ask the node to stop in order; return when its stop has begun."""
         self.requests.check_trusted()
         await self.requests.ask(api.Stopping, lambda number: api.Stop(id=number))
 
@@ -281,18 +293,18 @@ async def connect(
     """Connect to a node for the length of an `async with` block.
 
     Args:
-        target: the path of its Unix socket, or (host, port) of its API port.
+        target: the path of the node's Unix socket, or (host, port) of its API port.
         name: the client's name in the node's events.
-        network: this machine's by default; `actors.sim`'s in simulation.
-        timeout_s: seconds for each try, from connecting to the node's welcome.
-        wait_s: seconds for which to try again while all client slots are taken; None: as
+        network: the network to use; this machine's by default, `actors.sim`'s in simulation.
+        timeout_s: the time limit of each try in seconds, from connecting to the node's welcome.
+        wait_s: for how many seconds to try again while all client slots are taken; None:
             `timeout_s`.
-        identity: which node is expected at a port, and the secret by which both sides prove
-            themselves; None: such a connection only reads. For a Unix socket the permissions of
-            its file decide.
+        identity: the node that is expected at a port, and the secret by which both sides prove
+            themselves; None: the connection may only read. For a Unix socket the permissions of its
+            file decide.
 
-    Raises (on entry): OSError if the node cannot be reached or speaks something else;
-        NoSlot: that, where it had no slot in all that time; RequestRefused if it does not speak
+    Raises (on entry): OSError if the node cannot be reached or speaks something else; NoSlot, a
+        kind of OSError, if it had no slot in all that time; RequestRefused if it does not speak
         this version.
 
     Error handling: when the connection ends, the block goes on and its next request raises. At the
@@ -326,7 +338,8 @@ async def _try(
             async with frame_socket.connect(stream) as frames:
                 client = await _greet(frames, name, where, identity)
                 opening.deadline = float("inf")
-                await trio.lowlevel.checkpoint_if_cancelled()  # the deadline may have passed
+                # the deadline may have passed meanwhile
+                await trio.lowlevel.checkpoint_if_cancelled()
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(client.requests.run, name=f"client of {where}")
                     try:
@@ -349,10 +362,14 @@ async def _try(
 
 
 def _not_welcome(where: Address, own: str, error: Exception) -> ConnectionError:
-    """Args: own: this end's host."""
+    """Make the error for a peer that did not welcome the client.
+
+    Args:
+        own: the host of this end, for people.
+    """
     if isinstance(error, SocketClosed) and error.code == frame_socket.TRY_AGAIN_LATER:
         return NoSlot(f"{where}: {error.said or error}")
-    if isinstance(error, SocketClosed) and error.unopened:  # what a node does that is full, too
+    if isinstance(error, SocketClosed) and error.unopened:  # a node that is full does that, too
         text = _refused_text(where, own) if where.port else f"{where}: {error}"
         return NoSlot(text, confirmed=False)
     if where.port and str(error) == frame_socket.NODE_GONE:
@@ -363,7 +380,11 @@ def _not_welcome(where: Address, own: str, error: Exception) -> ConnectionError:
 
 
 def _refused_text(where: Address, own: str) -> str:
-    """Of a port that ends a connection before it has said anything. Args: own: this end's host."""
+    """Describe a port that ends a connection before it has sent anything.
+
+    Args:
+        own: the host of this end.
+    """
     return (
         f"{where}: the connection was closed at once: refused by address, as the node's cluster"
         f" file names no node at {own}, or too many connect at once{_other_ports(where)}"
@@ -371,7 +392,9 @@ def _refused_text(where: Address, own: str) -> str:
 
 
 def _other_ports(where: Address) -> str:
-    """What else may be there: it is the port in the cluster file that is seen first."""
+    """Return a hint at a mistake that is easily made: a group's port in the cluster file comes
+    first.
+    """
     return " (its port is the file's api_port, not a group's port)" if where.port else ""
 
 
@@ -394,7 +417,7 @@ async def _dial(network: Network, where: Address) -> Stream:
 async def _greet(
     frames: FrameSocket, name: str, where: Address, identity: ExpectedNode | None
 ) -> Client:
-    """Say hello. Raises: RequestRefused, SocketClosed, RemoteProtocolError."""
+    """Exchange hello and welcome. Raises: RequestRefused, SocketClosed, RemoteProtocolError."""
     hello = api.Hello(id=0, version=api.PROTOCOL_VERSION, name=name)
     greeting = None
     if where.port:

@@ -1,7 +1,7 @@
-"""What a client follows: batches and events within a credit, and a group's offsets.
+"""What a node pushes to a client: batches and events within a credit, and a group's offsets.
 
-The connection's reader task puts into these and never waits: what a subscription may hold is
-bounded by the credit that it has granted, and of offsets only the newest is kept.
+The connection's reader task adds to these and never waits: the credit that a subscription has
+granted bounds what it may hold, and only the newest offsets are kept.
 """
 
 from __future__ import annotations
@@ -23,39 +23,49 @@ from wire.errors import RemoteProtocolError
 T = TypeVar("T")
 
 TAIL_CREDIT_BYTES = 1 << 20
-"""Four batches of the default size: the next is under way while one is looked at."""
+"""Four batches of the default size: the next one is under way while one is handled."""
 EVENTS_CREDIT_LINES = 1024
 WATCH_IDLE_PUSHES = 64
-"""Pushes of offsets that nobody waited for, after which the node is asked to stop."""
+"""After so many pushes of offsets that nobody waited for, the node is asked to stop."""
 
 Why: TypeAlias = Callable[[], TriologError]
-"""Makes the error a subscription ended with, a new one for each who waits."""
+"""Makes the error with which a subscription has ended, anew for each task that waits."""
 Send: TypeAlias = Callable[[frames.Request], None]
-"""Puts a small frame on its way; never waits."""
+"""Queues a small frame for sending; never waits."""
 
 
 @attrs.frozen
 class EventBatch:
-    """Lines of the node's event log, and how many this client was too slow for before them."""
+    """Lines of the node's event log.
+
+    Attributes:
+        missed: how many lines before them were lost because this client was too slow.
+    """
 
     lines: tuple[str, ...]
     missed: int
 
 
 class Follower(Protocol):
-    """Takes what the node pushes under one request number. Never waits."""
+    """Takes what the node pushes for one request. Never waits."""
 
     def take(self, frame: frames.Answer) -> None:
-        """Take one push. Raises: RemoteProtocolError if it is none of this subscription."""
+        """Take one push. Raises: RemoteProtocolError: it does not belong to this kind of
+        request.
+        """
 
     def end(self, why: Why | None) -> None:
-        """Nothing more comes; None: it was asked to end, or the node has nothing more."""
+        """Note that nothing more comes.
+
+        Args:
+            why: makes the error; None: the client has ended it, or the node has nothing more.
+        """
 
 
 class Subscription(trio.abc.ReceiveChannel[T], Generic[T]):
     """A channel of what the node pushes, in order; credit is granted as items are received.
 
-    Made by `Client.tail` and `Client.events`. To be closed by whoever has it (`async with`).
+    `Client.tail` and `Client.events` make it. Its user has to close it (`async with`).
     """
 
     def __init__(
@@ -65,8 +75,11 @@ class Subscription(trio.abc.ReceiveChannel[T], Generic[T]):
         read: Callable[[frames.Answer], tuple[Callable[[], T], int]],
         send: Send,
     ) -> None:
-        """`read` gives what makes an item of a push, and its cost in credit; it raises
-        RemoteProtocolError for others.
+        """Make a subscription.
+
+        Args:
+            read: returns, for a push, a function that makes the item, and the item's cost in
+                credit; raises RemoteProtocolError for a push of another kind.
         """
         self._request = request
         self._credit = credit
@@ -81,12 +94,12 @@ class Subscription(trio.abc.ReceiveChannel[T], Generic[T]):
         self._more = trio.Event()
 
     async def receive(self) -> T:
-        """The next item.
+        """Return the next item.
 
         Raises:
             trio.EndOfChannel: the node sends nothing more.
             trio.ClosedResourceError: this channel has been closed.
-            TriologError: the subscription failed, or the connection was lost (Closed), or what the
+            TriologError: the subscription failed, the connection was lost (Closed), or what the
                 node has sent is damaged (CorruptLog).
         """
         await trio.lowlevel.checkpoint()
@@ -105,7 +118,7 @@ class Subscription(trio.abc.ReceiveChannel[T], Generic[T]):
             await self._more.wait()
 
     async def aclose(self) -> None:
-        """Ask the node to stop pushing; harmless when closed."""
+        """Ask the node to stop pushing. It may be called again."""
         if not self._closed:
             self._closed = True
             self._items.clear()
@@ -129,7 +142,7 @@ class Subscription(trio.abc.ReceiveChannel[T], Generic[T]):
         self._more.set()
 
     def _grant(self, cost: int) -> None:
-        """Half a credit at a time, so that grants are few."""
+        """Grant the cost again, half a credit at a time, so that grants are few."""
         self._received_cost += cost
         if self._received_cost * 2 >= self._credit and not self._ended:
             given = min(self._received_cost, frames.CREDIT_MAX)
@@ -139,16 +152,18 @@ class Subscription(trio.abc.ReceiveChannel[T], Generic[T]):
 
 
 def read_batch(frame: frames.Answer) -> tuple[Callable[[], Batch], int]:
-    """A push of a tail. It is decoded by whoever receives it: other answers do not wait for it."""
+    """Read a push of a tail. The receiver decodes it, so that other answers do not wait for
+    that.
+    """
     if not isinstance(frame, frames.Batch | frames.Stored):
         raise RemoteProtocolError(f"a tail was pushed {type(frame).__name__}")
     return lambda: _whole(frame), frame.cost_bytes
 
 
 def _whole(frame: frames.Batch | frames.Stored) -> Batch:
-    """All that was pushed: what follows it goes on behind it, so nothing of it may be left out.
+    """Decode all that was pushed. Nothing may be missing, because the next push continues after it.
 
-    Raises: CorruptLog if a record is damaged; a read at the last position gives those before it.
+    Raises: CorruptLog if a record is damaged. The receiver may then read the records before it.
     """
     batch = decoded(convert.to_batch(frame))
     if batch.next < frame.next:
@@ -157,19 +172,20 @@ def _whole(frame: frames.Batch | frames.Stored) -> Batch:
 
 
 def read_events(frame: frames.Answer) -> tuple[Callable[[], EventBatch], int]:
-    """A push of an event subscription."""
+    """Read a push of an event subscription."""
     if not isinstance(frame, frames.Events):
         raise RemoteProtocolError(f"a subscription of events was pushed {type(frame).__name__}")
     return lambda: EventBatch(frame.lines, frame.missed), len(frame.lines)
 
 
 class OffsetsWatch:
-    """One group's offsets as the node pushes them, shared by all who wait for them.
+    """One group's offsets as the node pushes them, shared by all tasks that wait for them.
 
     It stays open for a while when nobody waits, because a reader at the log's end waits again soon.
 
     Attributes:
-        over: nobody may begin to wait here: it has ended, or the node was asked to stop.
+        over: whether no task may begin to wait here, because the watch has ended or the node was
+            asked to stop.
     """
 
     def __init__(self, request: int, send: Send) -> None:
@@ -183,7 +199,9 @@ class OffsetsWatch:
         self.over = False
 
     async def wait(self, ready: Callable[[Offsets], bool]) -> Offsets:
-        """Return the first offsets that are `ready`. Raises: TriologError as for a subscription."""
+        """Return the first offsets for which `ready` is true. Raises: TriologError, as a
+        subscription does.
+        """
         await trio.lowlevel.checkpoint_if_cancelled()
         self._waiting_count += 1
         try:

@@ -1,14 +1,13 @@
-"""A group's log from another process, whichever node leads it: a connection that is lost is made
-anew.
+"""A group's log in another process, whichever node leads it; lost connections are made anew.
 
     async with connect_group("cluster.toml", "orders") as log:
         receipt = await log.append([b"one", b"two"])
         async with log.reader(start=receipt.first, follow=True) as batches: ...
 
-Appends go to the group's master or leader, found by what its members say; reads to any member, and
-go on at their position with the next one. Both wait for somebody up to `MemberFinder.wait_s`.
+Appends go to the group's master or leader, which its members name. Reads go to any member, and go
+on at their position with the next one. Both wait up to `MemberFinder.wait_s` for such a node.
 
-What a lost connection leaves in doubt is never sent again here: that is the caller's to decide.
+What a lost connection leaves in doubt is never sent again here: the caller decides that.
 """
 
 from __future__ import annotations
@@ -34,18 +33,18 @@ from wire.api import frames
 R = TypeVar("R")
 ANSWERS_LOOK_S: Final = 0.02
 ANSWERS_S: Final = 10.0
-"""A connection that others shall replace is kept for so long while its node owes answers: who does
-not lead any more refuses what is under way, and that is known to be not stored. Above the time that
-an append may wait there for its turn (`slave_timeout_s`, 3 s)."""
+"""How long a connection that is to be replaced is kept while its node owes answers. A node that
+does not lead any more refuses what is under way, so that is known to be not stored. It is longer
+than an append may wait there for its turn (`slave_timeout_s`, 3 s)."""
 
 
 @attrs.define(eq=False)
 class SharedClient:
-    """One connection at a time, made when it is needed; any task may use it.
+    """One connection at a time, made when it is needed, which any task may use.
 
     Attributes:
-        members: whom it may be to.
-        node: whom it was to last; "" before the first.
+        members: finds the node to connect to.
+        node: the name of the node that was connected last; "" before the first.
     """
 
     _nursery: trio.Nursery
@@ -57,7 +56,9 @@ class SharedClient:
     _turn: trio.Lock = attrs.field(factory=trio.Lock)
 
     async def client(self) -> Client:
-        """The client of the node to ask. Raises: OSError: none is found in time."""
+        """Return the client of the node to ask; connect if necessary. Raises: OSError: none is
+        found in time.
+        """
         async with self._turn:
             if self._client is None:
                 self._client = await self._nursery.start(self._hold)
@@ -65,7 +66,9 @@ class SharedClient:
             return self._client
 
     async def _hold(self, *, task_status: trio.TaskStatus[Client]) -> None:
-        """The connection has a task of its own: its caller may be gone before it is open."""
+        """Hold the connection in a task of its own, because its caller may be cancelled before it
+        is open.
+        """
         dropped: trio.Event | None = None
         try:
             async with self._connect() as client:
@@ -77,10 +80,10 @@ class SharedClient:
                         await trio.sleep(ANSWERS_LOOK_S)
         except OSError:
             if dropped is None:
-                raise  # to whoever asked for it; what fails while it is closed is nobody's
+                raise  # for the task that asked for it; errors while closing concern nobody
 
     def failed(self, client: Client, failure: BaseException) -> bool:
-        """A request has. Returns: whether another connection may do better."""
+        """Note that a request failed. Returns: whether another connection may do better."""
         goes_on = self.members.heed(client.identity.node, failure)
         if self._client is client and (goes_on or isinstance(failure, LOST)):
             self._client = None
@@ -88,8 +91,10 @@ class SharedClient:
         return goes_on
 
     async def ask(self, call: Callable[[Client], Awaitable[R]]) -> R:
-        """Ask until somebody answers. Raises: the failure that no other node can mend, or that came
-        when the wait was over; OSError: nobody is found in time.
+        """Call with a client until a node answers.
+
+        Raises: the failure, if no other node can do better or the wait is over; OSError: no node is
+            found in time.
         """
         while True:
             client = await self.client()
@@ -106,11 +111,11 @@ class SharedClient:
 
 @attrs.define(eq=False)
 class GroupBackend:
-    """A `LogBackend` of one group, for the length of `open_backend`.
+    """A `LogBackend` of one group, valid within `open_backend`.
 
     Attributes:
         leading: the connection to the leader.
-        reading: the connection to whichever member answers.
+        reading: the connection to any member that answers.
     """
 
     leading: SharedClient
@@ -126,14 +131,17 @@ class GroupBackend:
         on_done: Callable[[AppendOutcome], None],
         chain: Chain | None = None,
     ) -> None:
-        """See `LogBackend`. A loss is passed on, so that nothing overtakes what is in doubt; only
-        where nothing is under way another leader is found first.
+        """See `LogBackend`.
 
-        Raises: NotStored; NobodyLeads.
+        If the leader is lost while appends are under way, this one fails, too, so that nothing
+        overtakes what is in doubt. Otherwise the next leader is searched for first.
+
+        Raises: NotStored; NobodyLeads: no leader is found in time.
         """
         while True:
             client, handed_over = await self._leader(), False
-            if chain is not None and chain.broken:  # meanwhile; the next leader has not heard of it
+            # it was broken meanwhile, and the next leader does not know that
+            if chain is not None and chain.broken:
                 raise NotStored(BEHIND_FAILED)
             self._under_way += 1
             try:
@@ -162,9 +170,9 @@ class GroupBackend:
         return passed_on
 
     async def append(self, group: str, records: tuple[NewRecord, ...]) -> Receipt:
-        """See `Log.append`. What was not stored is sent to the next leader.
+        """See `Log.append`. A batch that was not stored is sent to the next leader.
 
-        Raises: NobodyLeads, and as that.
+        Raises: as `Log.append`; NobodyLeads: no leader is found in time.
         """
         while True:
             client = await self._leader()
@@ -188,7 +196,7 @@ class GroupBackend:
     # ---- reading ----
 
     async def read(self, group: str, start: int, max_bytes: int, fresh: bool) -> Batch:
-        """See `Log.read`. What one node has damaged is read from another one."""
+        """See `Log.read`. What is damaged on one node is read from another one."""
 
         async def call(client: Client) -> Batch:
             return decoded(await client.read(group, start, max_bytes, fresh))
@@ -196,11 +204,11 @@ class GroupBackend:
         return await self._ask(call)
 
     async def wait_acknowledged(self, group: str, above: int) -> Offsets:
-        """Wait for the offsets of whichever member is asked now."""
+        """Wait for the offsets of the member that is connected now."""
         return await self._ask(lambda client: client.wait_acknowledged(group, above))
 
     async def wait_offsets(self, group: str, known: Offsets | None) -> Offsets:
-        """Wait for the offsets of whichever member is asked now."""
+        """Wait for the offsets of the member that is connected now."""
         return await self._ask(lambda client: client.wait_offsets(group, known))
 
     async def _ask(self, call: Callable[[Client], Awaitable[R]]) -> R:
@@ -212,10 +220,12 @@ class GroupBackend:
 
 @asynccontextmanager
 async def open_backend(leading: MemberFinder, reading: MemberFinder) -> AsyncIterator[GroupBackend]:
-    """A group's backend; it connects when it is first used, and leaves with the block.
+    """Open a group's backend; it connects when it is first used, and closes at the end of the
+    block.
 
     Args:
-        leading, reading: for appends and for reads: each has its own connection.
+        leading, reading: find the nodes for appends and for reads; each has a connection of its
+            own.
     """
     failure: Exception | None = None
     async with trio.open_nursery() as nursery:
@@ -227,7 +237,7 @@ async def open_backend(leading: MemberFinder, reading: MemberFinder) -> AsyncIte
         except Exception as error:  # noqa: BLE001 - raised below, outside the nursery
             failure = error
         finally:
-            leading.wait_s = reading.wait_s = 0.0  # what ends now is no loss
+            leading.wait_s = reading.wait_s = 0.0  # what ends from now on is no loss
         nursery.cancel_scope.cancel()
     if failure is not None:
         raise failure
@@ -243,23 +253,24 @@ async def connect_group(
     network: Network | None = None,
     secret_store: SecretStore | None = None,
 ) -> AsyncIterator[Log]:
-    """The log of a cluster's group, whichever node leads it, for the length of an `async with`
+    """Open the log of a cluster's group, whichever node leads it, for the length of an `async with`
     block.
 
     Args:
-        cluster: as loaded, or the cluster file's path.
-        name: who this is, for the nodes' events.
-        wait_s: how long each request waits for somebody who leads, or answers; None: `wait_s_of`.
-        network, secret_store: this machine's; `actors.sim`'s in simulation.
+        cluster: the loaded configuration, or the path of the cluster file.
+        name: the client's name in the nodes' events.
+        wait_s: how long each request waits for a node that leads, or that answers, in seconds;
+            None: `wait_s_of`.
+        network, secret_store: this machine's by default, `actors.sim`'s in simulation.
 
-    Returns: a log, of which an `Appender` ends with the leader that it sends to: `Appender.left`
-        says what to give the next one. All else goes on with the next leader by itself.
+    Returns: the log. Its `Appender` ends with the leader to which it sends; `Appender.left` tells
+        what to give to the next one. Everything else goes on with the next leader by itself.
 
     Raises (on entry): ConfigError, UnknownName. Nothing is connected before the first request.
 
     Error handling: an append that was under way when its leader was lost, or hung while another one
         took its place (`actors.client.silence`), ends with OutcomeUnknown.
-        When nobody is found in time, appends end with NotMaster (`NobodyLeads`), reads with
+        If no node is found in time, appends end with NotMaster (`NobodyLeads`), reads with
         RequestRefused.
     """
     config = load(cluster) if isinstance(cluster, str) else cluster

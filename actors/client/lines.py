@@ -1,7 +1,8 @@
-"""Lines from a file or standard input, in chunks, and bytes to standard output, by threads.
+"""Reads lines from a file or standard input, in chunks, and writes to standard output, in threads.
 
-Threads because a pipe's end is shared with who opened it: making it non-blocking for us would make
-it so for others (a terminal's shell too), and a plain file cannot be waited for at all.
+Threads are used because a pipe is shared with the program that opened it: making it non-blocking
+here would make it so there (for a terminal's shell too), and a plain file cannot be waited for at
+all.
 """
 
 from __future__ import annotations
@@ -34,10 +35,9 @@ class LineTooLong(TriologError):
 
 
 def open_missing_streams() -> None:
-    """Give a program that was started with a standard stream closed (`>&-`) /dev/null there.
+    """Open /dev/null for each standard stream that was closed when the program started (`>&-`).
 
-    Otherwise the next file it opens would take the stream's number, and Python's own name for the
-    stream is None.
+    Otherwise the next file to be opened would take the stream's number, and `sys.stdout` is None.
     """
     for descriptor in range(3):
         try:
@@ -53,17 +53,17 @@ def open_source(name: str, where: str) -> int:
     """Open a file to read lines from; `-` is standard input.
 
     Args:
-        where: what named it: an option, or the file's key.
+        where: the source of the name, for people: an option, or a key of the cluster file.
 
     Raises:
-        ConfigError: it cannot be read. The user's fault.
+        ConfigError: it cannot be read.
     """
     if name == STDIN:
         return os.dup(STDIN_DESCRIPTOR)
     try:
         if os.path.isdir(name):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        # A named pipe that nobody writes to yet is waited for by `read_lines`, not here.
+        # `read_lines` waits for a named pipe that has no writer yet; this does not.
         descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         os.set_blocking(descriptor, True)
         return descriptor
@@ -83,16 +83,18 @@ async def read_lines(
     repeat: bool = False,
     empty: bool = True,
 ) -> None:
-    """Send every line to every target; the slowest sets the pace. Closes what it was given.
+    """Send every line to every target; the slowest sets the pace. Closes descriptor and targets.
 
     Args:
-        descriptor: read to its end; with `repeat` it is a file, read again from its start.
-        line_bytes_max: a longer line ends it; those before it are sent.
-        limit: whose limit that is, in words.
-        skip: so many lines are left out, counted over all repetitions.
-        empty: whether empty lines count at all.
+        descriptor: the input, which is read to its end; with `repeat` it has to be a file, which is
+            read again from its start.
+        line_bytes_max: the longest line; a longer one ends the reading, after the lines before it
+            were sent.
+        limit: the origin of that limit, for people.
+        skip: how many lines to skip, over all repetitions.
+        empty: whether to send and count empty lines.
 
-    Raises: LineTooLong; OSError of the read.
+    Raises: LineTooLong; OSError from reading.
     """
     splitter = _Splitter(line_bytes_max, limit)
     mode = os.fstat(descriptor).st_mode
@@ -100,7 +102,7 @@ async def read_lines(
     reading = False
     left, lines_in_file, known = skip, 0, False
     try:
-        if stat.S_ISFIFO(mode):  # a read before the first writer came would find the end
+        if stat.S_ISFIFO(mode):  # before the first writer comes a read would find the end
             await trio.lowlevel.wait_readable(descriptor)
         while True:
             reading = True
@@ -124,8 +126,8 @@ async def read_lines(
                     known, left = True, left % lines_in_file
                 os.lseek(descriptor, 0, os.SEEK_SET)
     finally:
-        # A read of a pipe that was abandoned still holds the number: closed, it would take the
-        # bytes of whoever opens the next file. The process is about to end then.
+        # An abandoned read of a pipe still uses the descriptor: if it were closed, that read would
+        # take the bytes of the next file with its number. The process is about to end then.
         if not (reading and may_wait):
             os.close(descriptor)
         for target in targets:
@@ -133,7 +135,7 @@ async def read_lines(
 
 
 async def write_out(descriptor: int, data: bytes) -> None:
-    """Write all of it, however long the reader takes. Raises: OutputFailed."""
+    """Write all of `data`, however long the reader takes. Raises: OutputFailed."""
     await trio.to_thread.run_sync(_write_all, descriptor, data, abandon_on_cancel=True)
 
 
@@ -156,7 +158,7 @@ class _Splitter:
     """Cuts bytes into lines; a last line without a newline counts.
 
     Attributes:
-        too_long: the line behind those that were given; None: it goes on.
+        too_long: the error for a line that is too long, after those returned; None: there is none.
     """
 
     def __init__(self, line_bytes_max: int, whose: str) -> None:
@@ -177,7 +179,7 @@ class _Splitter:
                 )
                 return lines[:number]
             self._number += 1
-        self._number -= 1  # the rest is no line yet
+        self._number -= 1  # the rest is not a line yet
         return lines
 
     def end(self) -> list[bytes]:

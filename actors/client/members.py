@@ -1,8 +1,8 @@
-"""Which member of a group a client talks to: found anew after each loss, waited for up to a bound.
+"""Finds the member of a group to which a client talks, anew after each loss, within a time limit.
 
-Which node takes appends is what the members say: each names the master or leader that it knows, and
-by which promotion or in which term; the newest counts, and that node is asked next. They are asked
-side by side, so that none that hangs is waited for alone. The node that was lost is asked last.
+The members say which node takes appends: each names the master or leader that it knows, with its
+promotion or term. The newest counts, and that node is asked next. They are asked at the same time,
+so that a node that hangs delays nothing. The node that was lost is asked last.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from actors.errors import (
 from wire.api import frames
 
 RETRY_S: Final = 0.25
-"""Between two rounds over the members, and before a request is sent once more."""
+"""The pause between two rounds over the members, and before a request is sent once more."""
 LOST: Final = (NotMaster, Closed, NodeStopped, LeadershipLost, OSError)
-"""The connection is of no use any more: its node is gone, or does not lead."""
+"""Failures after which the connection is useless: its node is gone, or does not lead."""
 AWAY: Final = (OSError, TriologError, trio.TooSlowError)
-"""Nobody answers there now."""
+"""Failures of a node that does not answer now."""
 
 
 class NobodyLeads(NotMaster):
@@ -48,19 +48,19 @@ class NobodyLeads(NotMaster):
 
 
 _Found: TypeAlias = tuple[Client, int | None]
-"""The leader and its epoch, or any node that answers and None."""
+"""The leader and its epoch; or any node that answers, and None."""
 
 
 @attrs.define
 class MemberFinder:
-    """The members of one group, for one connection after the other.
+    """Finds members of one group, for one connection after the other.
 
     Attributes:
-        nodes: whom to ask, the likeliest first.
-        wait_s: how long a leader (or, to read from, any node that answers) is looked for, counted
-            from the loss of the one before. 0: what is lost is lost.
+        nodes: the names of the nodes to ask, the likeliest first.
+        wait_s: how long to search for a leader (or, for reads, for any node that answers) after the
+            loss of the one before, in seconds. 0: no other node is searched for.
         note: called with a line about each loss, and about the node that is found after it.
-        fixed: the one node is the caller's choice, whether it leads or not.
+        fixed: whether the caller chose the only node, so it is used whether it leads or not.
     """
 
     group: str
@@ -74,11 +74,13 @@ class MemberFinder:
     )
     _lost_s: float | None = None
     _found_once: bool = False
-    _taken_over: str = ""  # who was named as the next one, since that loss
+    _taken_over: str = ""  # the next leader that was noted after that loss
 
     @classmethod
     def only(cls, client: Client, group: str) -> MemberFinder:
-        """One node over a connection that stands; when it is lost, it is lost."""
+        """Make a finder for one node over an open connection; when that is lost, no other is
+        found.
+        """
         node = client.identity.node
         return cls(group, (node,), lambda node: nullcontext(client), wait_s=0.0, fixed=True)
 
@@ -86,17 +88,18 @@ class MemberFinder:
 
     @asynccontextmanager
     async def leader(self) -> AsyncIterator[Client]:
-        """Connect to the node that takes itself for the group's master or leader.
+        """Connect to the node that knows itself to be the group's master or leader.
 
-        Raises: OSError: there is none in time; it says who cannot be reached, and whom the others
-            take for it. At once if nobody at all runs, unless somebody did before.
+        Raises: OSError: there is none in time; its text says which nodes cannot be reached, and
+            which leader the others name. If no node at all is running it is raised at once, unless
+            one was found before.
         """
         async with self._connected(leads=not self.fixed) as client:
             yield client
 
     @asynccontextmanager
     async def member(self) -> AsyncIterator[Client]:
-        """Connect to whichever node answers. Raises: OSError, as `leader`."""
+        """Connect to the first node that answers. Raises: OSError, as `leader`."""
         async with self._connected(leads=False) as client:
             yield client
 
@@ -128,12 +131,12 @@ class MemberFinder:
                         self.note(f"{self.group}: {_why_waits(race)}, {self.wait_s:g} s")
                     found = await race.first(until_s)
             if found is None:
-                self._lost_s = None  # the next request waits anew
+                self._lost_s = None  # the next request has the whole time again
                 raise _nobody(self.group, race)
             client, epoch = found
             next_node = client.identity.node
             if self._lost_s is not None and next_node != self._taken_over:
-                self._taken_over = next_node  # it may be lost again before it has answered anything
+                self._taken_over = next_node  # it may be lost again before it answers anything
                 self.note(f"{self.group}: goes on with {next_node}")
             self._found_once = True
             if not self.fixed:
@@ -153,13 +156,13 @@ class MemberFinder:
     async def _led(
         self, node: str, client: Client, named: dict[str, NamedLeader], race: Race[_Found]
     ) -> int:
-        """Ask again and again which node it names as the leader; return when that is itself, unless
-        it has not heard of a newer epoch.
+        """Ask a node for the leader until it names itself, and no other node names one of a newer
+        epoch.
 
         Args:
-            named: what each member said last.
+            named: the leader that each member named last.
 
-        Returns: the epoch.
+        Returns: the epoch in which it leads.
         """
         while True:
             with trio.fail_after(CONNECT_TIMEOUT_S):
@@ -173,9 +176,9 @@ class MemberFinder:
     # ---- losing ----
 
     def heed(self, node: str, failure: BaseException) -> bool:
-        """A request to this node has failed so. Returns: whether the next one should go elsewhere.
+        """Note that a request to this node failed. Returns: whether to try another node.
 
-        Once somebody was lost, that holds for what the next leader refuses until it is ready, too.
+        After a loss, that includes what the next leader refuses because it is not ready yet.
         """
         if not self.wait_s or not self._may_pass(failure):
             return False
@@ -195,7 +198,7 @@ class MemberFinder:
             case NobodyLeads():
                 return False
             case CorruptLog():
-                return True  # this node's copy is damaged there, and may not know it yet
+                return True  # this node's copy is damaged there, which it may not know yet
             case RequestRefused():
                 return failure.error == frames.ERROR_NOT_AVAILABLE
             case NotEnoughReplicas():
@@ -204,12 +207,12 @@ class MemberFinder:
                 return isinstance(failure, LOST)
 
     def well(self) -> None:
-        """A request was answered: what is lost later is waited for anew."""
+        """Note that a request was answered: a later loss has the whole time again."""
         self._lost_s = None
 
 
 def _runs(reason: Exception | str) -> bool:
-    """Whether a node that has not opened for this reason runs."""
+    """Whether a node that has not opened for this reason is running."""
     return isinstance(reason, str | NoSlot)
 
 
@@ -219,7 +222,9 @@ def _why_waits(race: Race[_Found]) -> str:
 
 
 def _nobody(group: str, race: Race[_Found]) -> ConnectionError:
-    """The error where nobody leads: what running nodes answered, then who cannot be reached."""
+    """Make the error for a group without a leader: what nodes answered, then which cannot be
+    reached.
+    """
     runs = [each for each in map(race.reasons.get, race.names) if isinstance(each, str)]
     failures = [
         str(each) or f"{node} does not answer"
@@ -231,10 +236,10 @@ def _nobody(group: str, race: Race[_Found]) -> ConnectionError:
 
 
 def wait_s_of(config: ClusterConfig, group: str) -> float:
-    """The default of how long a client waits for somebody who leads, in seconds.
+    """Return the default of how long a client waits for a leader, in seconds.
 
-    That is the time in which members have to answer and, in a DLedger group, before it the time
-    after which they miss a leader that is gone.
+    That is the time in which members have to answer, and in a DLedger group also the time after
+    which members notice that their leader is gone.
     """
     election = config.groups[group].election
     return config.answer_timeout_s + (election.missed_after_s if election is not None else 0.0)
@@ -251,18 +256,18 @@ def members_of(
     network: Network | None = None,
     secret_store: SecretStore | None = None,
 ) -> MemberFinder:
-    """The members of a group in a cluster file.
+    """Make the finder for a group of a cluster file.
 
     Args:
-        leads: it is for the leader; a Java master cannot be asked.
-        wait_s: None: `wait_s_of`.
+        leads: whether it is for appends, which needs a master or leader that is no Java node.
+        wait_s: see `MemberFinder`; None: `wait_s_of`.
 
-    Raises: ConfigError: that.
+    Raises: ConfigError: only a Java broker could take appends.
     """
     return MemberFinder(
         group=group,
         nodes=node_order(config, group, master_only=leads),
-        connect_to=partial(  # once: this here tries again, and others meanwhile
+        connect_to=partial(  # It tries once: this finder tries again, and other nodes meanwhile.
             connect_node, config, name=name, network=network, secret_store=secret_store, wait_s=0.0
         ),
         wait_s=wait_s_of(config, group) if wait_s is None else wait_s,

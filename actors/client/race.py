@@ -1,7 +1,8 @@
-"""The first of several that opens: tried side by side, the likeliest a little before the next.
+"""Opens several things at the same time, the likeliest a little earlier, and takes the first that
+opens.
 
-A process that hangs does not refuse: its system takes connections for it, and no answer ever comes.
-So nobody is waited for alone.
+A process that hangs refuses nothing: its system accepts connections for it, and no answer ever
+comes. So it is never waited for one alone.
 """
 
 from __future__ import annotations
@@ -15,9 +16,8 @@ import attrs
 import trio
 
 STAGGER_S: Final = 0.25
-"""The start that each has before the next: usually enough for an answer, so that no more than one
-connection is made (RFC 8305 proposes the same). One that fails hands on at once.
-"""
+"""How long each one starts before the next: usually enough for an answer, so that no more than one
+connection is made (RFC 8305 proposes the same). After a failure the next one starts at once."""
 
 T = TypeVar("T")
 
@@ -26,12 +26,12 @@ Failures: TypeAlias = tuple[type[Exception], ...]
 
 @attrs.define(eq=False)
 class Race(Generic[T]):
-    """Made by `open_race`, which ends it.
+    """A race; `open_race` makes and ends it.
 
     Attributes:
-        names: who is tried, the likeliest first.
-        reasons: why each that has not opened has not: its failure, or what it passed to `say` last.
-        preferred: of those not tried yet, who is next.
+        names: the names that are tried, the likeliest first.
+        reasons: why each name has not opened: its failure, or what was last passed to `say`.
+        preferred: which of the names not yet tried is tried next; "": the first.
     """
 
     names: tuple[str, ...]
@@ -50,14 +50,15 @@ class Race(Generic[T]):
     _beside: trio.CancelScope = attrs.field(factory=trio.CancelScope)
 
     async def first(self, until_s: float = -math.inf) -> T | None:
-        """The first that opens; it stays open, and all others are closed.
+        """Return the first that opens. It stays open, and all others are closed.
 
         Args:
-            until_s: how long those are heard again that said something else.
+            until_s: the time (Trio's) until which to wait although each has failed or given a
+                reason.
 
-        Returns: None: each has said something else, and that time is over.
+        Returns: None: each has failed or given a reason, and that time is over.
 
-        Raises: a failure that does not pass.
+        Raises: a failure that is not among `passing`.
         """
         if not self._begun:
             self._begun = True
@@ -79,7 +80,7 @@ class Race(Generic[T]):
         self._wake()
 
     def run_beside(self, task: Callable[[], Awaitable[None]]) -> None:
-        """Run it until this ends. Call it once."""
+        """Run a task until the race ends. It may be called once."""
         self._nursery.start_soon(self._run, task)
 
     async def _run(self, task: Callable[[], Awaitable[None]]) -> None:
@@ -87,7 +88,7 @@ class Race(Generic[T]):
             await task()
 
     def end(self) -> None:
-        """Leave whoever has opened, and try nobody any more."""
+        """Close what has opened, and try nothing any more."""
         self._over.set()
         self._beside.cancel()
         if self._first is None:
@@ -115,7 +116,7 @@ class Race(Generic[T]):
                         return
                 except Exception as error:
                     if self._first is not None and isinstance(error, self._passing):
-                        return  # what fails while it is closed is nobody's
+                        return  # errors while it is closed concern nobody
                     if self._first is not None:
                         raise
                     self._failed(name, error)
@@ -150,12 +151,13 @@ async def open_race(
     passing: Failures,
     again_s: float | None = None,
 ) -> AsyncIterator[Race[T]]:
-    """A race, for the length of an `async with` block; who has won it stays open as long.
+    """Begin a race, which ends with the `async with` block; what has won stays open as long.
 
     Args:
-        enter: opens the one of that name; it may take its time, and `say` why.
-        passing: its failures that another one, or the same one later, may not have.
-        again_s: when one that has failed is tried again; None: never.
+        enter: opens the one with this name; it may take its time, and tell `Race.say` why.
+        passing: the failures that another name, or the same one later, may not have; others end the
+            race.
+        again_s: the pause in seconds before one that failed is tried again; None: it is not.
     """
     failure: Exception | None = None
     async with trio.open_nursery() as nursery:

@@ -1,6 +1,6 @@
-"""`read` and `tail`: acknowledged records to standard output, as lines or as JSON.
+"""The commands `read` and `tail`: print acknowledged records, as lines or as JSON.
 
-Both go on at their position with another member when the one they read from is lost.
+If the member from which they read is lost, both go on at their position with another one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Write: TypeAlias = Callable[[bytes], Awaitable[None]]
 
 
 def as_bytes(records: Iterable[Record], *, json: bool) -> bytes:
-    """The bytes that are printed for these records."""
+    """Return the bytes that are printed for these records."""
     return b"".join(map(record_json if json else record_line, records))
 
 
@@ -43,12 +43,14 @@ async def read(
 ) -> Batch:
     """Print at most `count` acknowledged records from `start` on.
 
-    `count` None: all that were acknowledged at the first answer, however fast the log grows.
+    Args:
+        count: None: all records that were acknowledged at the first answer, however fast the log
+            grows.
 
-    Returns: the last answer of a node, which says where to read on.
+    Returns: the last answer of a node, which has the position to go on from.
 
-    Raises: RequestRefused if no record begins at `start`, or a node that another one was lost for
-        does not show in time what that one did; as `GroupBackend.read`.
+    Raises: as `GroupBackend.read`; RequestRefused if no record begins at `start`, or if the node
+        after a loss does not show in time what the lost one had shown.
     """
     position, left = start, count
     showed: dict[str, int] = {}
@@ -75,9 +77,9 @@ async def read(
 
 
 async def _wait_for_rest(backend: GroupBackend, group: str, position: int, end: int) -> None:
-    """The node that is read from now does not show yet what another one did.
+    """Wait until the present node shows more than up to `position`, as another node did.
 
-    Raises: RequestRefused: nor does it within the wait for another node.
+    Raises: RequestRefused: it does not within `MemberFinder.wait_s`.
     """
     with trio.move_on_after(backend.reading.members.wait_s) as waiting:
         await backend.wait_acknowledged(group, position)
@@ -89,18 +91,18 @@ async def _wait_for_rest(backend: GroupBackend, group: str, position: int, end: 
 
 
 def knows_nothing(last: Batch) -> bool:
-    """Whether the node has a log but has not learned what of it is acknowledged, so shows nothing.
+    """Whether the node has records but does not know yet which are acknowledged, so it shows none.
 
-    An empty answer alone would look as if there were no records.
+    Without this test an empty answer would look as if there were no records.
     """
     return last.acknowledged == 0 < last.end
 
 
 def why_not_open(own: GroupStatus, last: Batch) -> str:
-    """Why a node showed nothing, or less than there may be; "" if it did not.
+    """Say why a node showed nothing, or perhaps not everything; "" if it showed all it knows.
 
-    Who leads shows what it knows to be acknowledged: before it has opened the log that is less than
-    there is, or nothing. A follower goes on showing what it heard before it lost its leader.
+    A leader shows what it knows to be acknowledged: before it has opened the log that is less than
+    there is, or nothing. A follower without a leader still shows what it knew before.
     """
     if own.state in ("", OPEN, FOLLOWING) or not (own.leads or last.acknowledged == 0):
         return ""
@@ -112,7 +114,7 @@ async def tail(
 ) -> None:
     """Print records as they are acknowledged, until cancelled.
 
-    Raises: Closed when the connection ends and no other node is found; RequestRefused if no record
+    Raises: Closed: the connection has ended, and no other node is found; RequestRefused: no record
         begins at `start`.
     """
     position, nodes = start, backend.reading
@@ -138,8 +140,9 @@ async def tail(
 
 
 async def _good_before_damage(client: Client, group: str, position: int) -> list[Batch]:
-    """Read what is good from there on, then the damaged record behind it, which the node refuses:
-    so it comes to know of it.
+    """Read the good records from `position` on, and then the damaged one behind them.
+
+    The node refuses the damaged record, and so learns of the damage.
     """
     good: list[Batch] = []
     with suppress(TriologError, OSError):

@@ -1,4 +1,4 @@
-"""What the command prints: records, a node's status, summaries; for people and as JSON."""
+"""Makes what the command prints: records, a node's status, summaries; for people and as JSON."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from actors.log_types import Record
 from actors.readable import readable
 
 OF_AN_ENTRY = ("position", "next_position")
-"""What an entry of a DLedger group has beside its body."""
+"""The fields of a DLedger entry, apart from its body."""
 BENCH_COLUMNS = ("window", "appends/s", "records/s", "MB/s", "p50 ms", "p99 ms", "max ms")
 
 
 def error_text(error: BaseException) -> str:
-    """An error's text in one line; with the leader's name, if it is about that."""
+    """Return an error's text in one line, with the leader's name if the error has it."""
     text = " ".join(str(error).split())
     if isinstance(error, NotMaster) and error.hint is not None and error.hint not in text:
         return f"{text}; {error.hint} leads it"
@@ -33,17 +33,17 @@ def error_text(error: BaseException) -> str:
 
 
 def as_json(value: Any) -> str:
-    """One line; attrs classes become objects."""
+    """Return a value as one line of JSON; attrs classes become objects."""
     return json.dumps(value, ensure_ascii=False, default=attrs.asdict)
 
 
 def record_line(record: Record) -> bytes:
-    """The body as a line."""
+    """Return a record's body as a line."""
     return record.body + b"\n"
 
 
 def record_json(record: Record) -> bytes:
-    """All fields that it has as a line of JSON; a body that is not UTF-8 stands as Base64."""
+    """Return a record's fields as a line of JSON; a body that is not UTF-8 is in Base64."""
     found = attrs.asdict(record)
     body = found.pop("body")
     if not record.is_message:
@@ -58,7 +58,9 @@ def record_json(record: Record) -> bytes:
 
 
 def bench_lines(figures: Iterable[Figures]) -> list[str]:
-    """A table, one row per window, and below it what failed."""
+    """Make a table with one row per window, and below it a line for each window that had
+    failures.
+    """
     listed = list(figures)
     rows = [BENCH_COLUMNS, *(_bench_row(one) for one in listed)]
     lines = columns(rows, left=0)
@@ -86,9 +88,9 @@ def _bench_row(one: Figures) -> tuple[str, ...]:
 
 
 def status_lines(status: dict[str, Any]) -> list[str]:
-    """What a node says of itself: a line, then tables for each kind of group, and what is odd.
+    """Describe a node's status: a line, then tables for each kind of group, then whatever is wrong.
 
-    Raises: TriologError: it cannot be read.
+    Raises: TriologError: the status cannot be read.
     """
     head = f"node {status.get('node')} of {status.get('cluster')}, {status.get('state')}"
     lines = [f"{head}, boot {status.get('boot')}"]
@@ -141,8 +143,10 @@ def _peer_row(name: str, own: GroupStatus, peer: Peer) -> dict[str, str]:
 
 
 def _table(rows: Iterable[dict[str, str]], unit: str) -> list[str]:
-    """Aligned, without columns that have nothing in any row. Args: unit: of positions and lags, as
-    the first heading.
+    """Align rows, without columns that are empty in every row.
+
+    Args:
+        unit: the unit of positions and lags, which is the first heading.
     """
     listed = list(rows)
     shown = [title for title in listed[0] if any(row[title] for row in listed)]
@@ -151,13 +155,13 @@ def _table(rows: Iterable[dict[str, str]], unit: str) -> list[str]:
 
 
 def _odd(own: GroupStatus) -> list[str]:
-    """What is not as it should be, of the node and of others."""
+    """Return what is wrong, with this node and with others, one text each."""
     peers = (f"{peer.node}: {peer.reason}" for peer in own.peers if peer.reason)
     return [*own.troubles, *peers, *own.others]
 
 
 def _scrub_text(scrub: Scrub) -> str:
-    """How far a node has read its copy again, for people."""
+    """Describe, for people, how much of its log a node has scrubbed."""
     unread = scrub.unread_bytes
     what = f"{unread} bytes of its log not read since its start" if unread else "its log was read"
     if scrub.whole_age_s is None:

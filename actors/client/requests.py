@@ -1,11 +1,12 @@
-"""The requests of one connection: numbered, under way together, each handed its own answer.
+"""The requests of one connection: they are numbered, many may be under way, and each gets its own
+answer.
 
-Two tasks: one reads and hands every frame to whom it belongs, one sends what waits, many frames
-in one message. A caller that
-is cancelled therefore never breaks the connection; its answer is dropped when it comes.
+Two tasks do the work: one reads and gives every frame to the request to which it belongs, one sends
+what waits, many frames in one message. So a caller that is cancelled does not break the connection;
+its answer is dropped when it comes.
 
 Bounds: the node's own limits from its `welcome` (unanswered requests, and bytes of their frames);
-callers wait their turn in order. What a subscription may hold is bounded by its credit.
+callers wait for their turn in order. A subscription's credit bounds what it may hold.
 
 When the connection ends, requests that were not handed to the socket fail with `Closed`; those
 that were and may have had an effect with `NodeStopped`, an unknown outcome.
@@ -31,18 +32,15 @@ from wire.api import gather
 from wire.errors import LocalProtocolError, RemoteProtocolError
 
 PROBE_INTERVAL_S: Final = 2.0
-"""After so long a silence, a node that owes an answer is sent a ping: as often as a DLedger leader
-sends heartbeats to its members, by default.
-"""
+"""After so long a silence a node that owes an answer is sent a ping: by default as often as a
+DLedger leader sends heartbeats to its members."""
 SILENT_S: Final = 2 * PROBE_INTERVAL_S
-"""A node that has not even answered the ping for as long again hangs, or cannot be reached; the
-other members may know (`actors.client.silence`). An election takes longer.
-"""
+"""A node that has not answered the ping for as long again hangs, or cannot be reached; the other
+members may know (`actors.client.silence`). An election takes longer."""
 PROBE_TIMEOUT_S: Final = 38.0
-"""The node is given up, whatever others know, after so long without an answer to the ping: a
-machine that is gone does not close its connections. What is on its way has to come in less, so a
-line has to carry 160 KB/s.
-"""
+"""After so long without an answer to the ping the node is given up, whatever others know: a machine
+that is gone does not close its connections. What is under way has to arrive in less, so a network
+has to carry 160 KB/s."""
 
 F = TypeVar("F", bound=api.Numbered)
 
@@ -52,9 +50,10 @@ class _Call:
     """A request that has no answer yet.
 
     Attributes:
-        answer: the class of its answer.
+        answer: the class of the expected answer.
         settle: takes the answer or the error; neither raises nor yields.
-        in_doubt: the node may act on it, so its loss after `sent` is an unknown outcome.
+        in_doubt: whether the node may act on it, so that its loss after `sent` is an unknown
+            outcome.
     """
 
     answer: type
@@ -65,10 +64,16 @@ class _Call:
 
 
 class Requests:
-    """The requests that are under way on one connection."""
+    """The requests that are under way on one connection, and what the node pushes for
+    subscriptions.
+    """
 
     def __init__(self, socket: FrameSocket, welcome: api.Welcome, doubt: str = "") -> None:
-        """Args: doubt: why the node is not to be trusted with more than reads; "": it is."""
+        """Make the requests of a connection.
+
+        Args:
+            doubt: why the node is trusted only with reads, for people; "": it is trusted.
+        """
         self._socket = socket
         self._doubt = doubt
         self._node = welcome.node
@@ -87,18 +92,20 @@ class Requests:
 
     @property
     def unanswered_count(self) -> int:
-        """Requests that are under way."""
+        """The number of requests that are under way."""
         return len(self._calls)
 
     @property
     def quiet_since_s(self) -> float:
-        """Since when the node owes something and is silent, Trio's time; inf: it owes nothing."""
+        """The time (Trio's) since which the node has owed an answer and sent nothing; inf: it owes
+        none.
+        """
         if not (self._calls or self._followers):
             return math.inf
         return max(self._owes_since_s, self._socket.heard_s)
 
     def number(self) -> int:
-        """The next request's number. Raises: Closed."""
+        """Return the number for the next request. Raises: Closed."""
         if self._ended:
             raise Closed(self._ended)
         self._next_number += 1
@@ -132,9 +139,9 @@ class Requests:
         *,
         in_doubt: bool,
     ) -> None:
-        """Return when the request is on its way.
+        """Send a request when it is its turn; return when it is queued.
 
-        Raises: Closed, RequestRefused, and what `make` raises: nothing was sent.
+        Raises: Closed, RequestRefused, or what `make` raises; nothing was sent then.
         """
         if in_doubt:
             self.check_trusted()
@@ -154,15 +161,19 @@ class Requests:
         self._put(data, call)
 
     def check_trusted(self) -> None:
-        """Before anything but a read, which the node would refuse; who has taken its address would
-        not. Raises: RequestRefused.
+        """Refuse anything but a read on a connection to a node that is not trusted.
+
+        The node would refuse it, too, but a program that has taken the node's address would not.
+        Raises: RequestRefused.
         """
         if self._doubt:
             text = f"only reads pass there: {self._doubt}; or use the node's Unix socket"
             raise RequestRefused(api.ERROR_PERMISSION, text)
 
     def _has_room(self, size_bytes: int) -> bool:
-        """A single request above the bound may go alone: the node takes it, too."""
+        """Whether a request may be sent now. One that is above the bound may go alone, as the node
+        allows.
+        """
         limits = self._limits
         return len(self._calls) < limits.in_flight_requests_max and (
             not self._calls or self._in_flight_bytes + size_bytes <= limits.in_flight_bytes_max
@@ -218,7 +229,7 @@ class Requests:
             await self._to_send.wait()
 
     def _gather(self) -> bytes | str:
-        """What waits, oldest first, as far as one message takes it."""
+        """Return what waits, oldest first, as much as one message takes."""
         many = self._limits.version >= gather.VERSION_GATHERED
         frames: list[bytes | str] = []
         size = 0
@@ -239,15 +250,18 @@ class Requests:
             with trio.move_on_after(PROBE_TIMEOUT_S) as scope:
                 await self._socket.ping()
             if scope.cancelled_caught:
-                raise SocketClosed(f"no word for {PROBE_INTERVAL_S + PROBE_TIMEOUT_S:g} s")
+                raise SocketClosed(f"it sent nothing for {PROBE_INTERVAL_S + PROBE_TIMEOUT_S:g} s")
 
     async def wait_silent(self, silent_s: float) -> None:
-        """Return once the node has owed an answer, and sent nothing at all, for so long."""
+        """Return once the node has owed an answer, and sent nothing at all, for `silent_s`
+        seconds.
+        """
         while True:
             now_s, due_s = trio.current_time(), self.quiet_since_s + silent_s
             if now_s >= due_s:
                 return
-            # It is infinite while nothing is owed; what becomes owed now is due no earlier.
+            # It is infinite while nothing is owed; an answer that becomes owed now is due no
+            # earlier.
             await trio.sleep_until(min(due_s, now_s + silent_s))
 
     def _dispatch(self, frame: api.Answer) -> None:
@@ -261,7 +275,7 @@ class Requests:
         elif number in self._followers:
             self._push(number, frame)
         elif not isinstance(frame, api.Failed) or number >= self._next_number:
-            # A `failed` can cross with the `cancel` of what has ended; nothing else can.
+            # Only a `failed` can cross with the `cancel` of a request that has ended.
             raise RemoteProtocolError(
                 f"found {type(frame).__name__} for request {number}, which is not under way"
             )
@@ -288,15 +302,15 @@ class Requests:
                 self._followers[number].take(frame)
 
     def give_up(self, reason: str) -> None:
-        """End the connection from this side: nothing that waits is sent any more."""
+        """End the connection from this side; nothing that waits is sent any more."""
         self.end(reason)
         self._running.cancel()
 
     def end(self, reason: str) -> None:
-        """No more requests; every one that has no answer fails. Only the first reason counts."""
+        """Fail every request that has no answer, and take no more. Only the first reason counts."""
         if self._ended:
             return
-        self._outbox.clear()  # what fails as never sent must not be
+        self._outbox.clear()  # what fails as never sent must not be sent
         ended = self._ended = f"the connection to {self._node} has ended: {reason}"
         calls, self._calls = self._calls, {}
         for call in calls.values():
@@ -312,7 +326,9 @@ class Requests:
 
 
 def encoded(frame: api.Request) -> bytes:
-    """Raises: TooLarge if it is above the limit of a frame, RequestRefused if it is no frame."""
+    """Encode a frame. Raises: TooLarge if it is above a frame's limit, RequestRefused if it is no
+    valid frame.
+    """
     try:
         data = api.encode(frame)
     except LocalProtocolError as error:
@@ -324,9 +340,10 @@ def encoded(frame: api.Request) -> bytes:
 
 
 def checked(frame: api.Request) -> bytes:
-    """Encode what may hold values out of range: the node would end the connection for them.
+    """Encode a frame that may hold values out of range, for which the node would end the
+    connection.
 
-    Raises: RequestRefused, as a node does for what it can read and not do; TooLarge.
+    Raises: RequestRefused: a value is out of range. TooLarge.
     """
     data = encoded(frame)
     try:

@@ -1,9 +1,10 @@
-"""A node that hangs, though its connection stands, is given up once another one takes its place.
+"""Gives up a node that hangs, although its connection is open, once another one has taken its
+place.
 
-A process that is stopped, or a machine that swaps, breaks no connection. What it owes may come
-yet, so silence alone proves nothing: only what other members say does. Who takes appends is left
-when one of them names another leader in a later term, or master by a later promotion; who is read
-from, when another one answers.
+A process that is stopped, or a machine that swaps, breaks no connection. Its answers may still
+come, so silence alone proves nothing; only what other members say does. A node that takes appends
+is given up when another member names a leader in a later term, or a master by a later promotion; a
+node that is read from, when another member answers.
 """
 
 from __future__ import annotations
@@ -22,21 +23,22 @@ from actors.client.race import Failures, Race, open_race
 from actors.client.requests import SILENT_S
 
 LOOK_S: Final = 0.5
-"""How often each other member is asked while one is silent, and whether that one still is."""
+"""How often each other member is asked while a node is silent, and whether the node is still
+silent."""
 
 ConnectTo: TypeAlias = Callable[[str], AbstractAsyncContextManager[Client]]
-"""Connects to the node of that name."""
+"""Connects to the node with this name."""
 
 
 @attrs.frozen(kw_only=True)
 class Silence:
-    """Watches the silence of one node, and gives it up when another one takes its place.
+    """Watches one node, and gives it up when it is silent and another one has taken its place.
 
     Attributes:
-        others: members to ask.
-        away: how one of them does not answer.
-        epoch: by which term or promotion the node leads, as far as is known; None: it is only read
-            from.
+        others: the names of the members to ask.
+        away: the failures of a member that does not answer.
+        epoch: the term or promotion by which the node leads, as far as is known; None: it is only
+            read from.
     """
 
     client: Client
@@ -47,7 +49,7 @@ class Silence:
     epoch: int | None
 
     async def watch(self) -> None:
-        """Give the node up when it is silent and another one takes its place; then return."""
+        """Give the node up when it is silent and another one has taken its place; then return."""
         while True:
             await self.client.wait_silent(SILENT_S)
             why = await self._why_not()
@@ -57,7 +59,9 @@ class Silence:
                 return
 
     async def _why_not(self) -> str | None:
-        """Why another one is to be asked instead. Returns: None: the node is heard again."""
+        """Return, for people, why another node has to be asked instead; None: the node is heard
+        again.
+        """
 
         @asynccontextmanager
         async def enter(node: str) -> AsyncIterator[str]:
@@ -78,7 +82,7 @@ class Silence:
         return why
 
     async def _superseded(self, node: str, other: Client, race: Race[str]) -> str:
-        """Returns, once it is so: that the silent node's place is taken."""
+        """Wait until a member says that the silent node was replaced; return that, for people."""
         own = self.client.identity.node
         while self.epoch is not None:
             with trio.fail_after(CONNECT_TIMEOUT_S):

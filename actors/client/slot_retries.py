@@ -1,7 +1,7 @@
-"""A node that has no slot for one more client is asked again: clients leave all the time.
+"""Tries a node again that has no slot for one more client, because clients leave all the time.
 
-Each waits a little longer than before, and not as long as the others do, so that those who are
-turned away together do not come together again.
+Each client waits a little longer than before, and not as long as other clients do, so that clients
+that were refused together do not come back together.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ import trio
 
 PAUSE_FIRST_S: Final = 0.1
 PAUSE_MAX_S: Final = 1.0
-"""The pauses before the next tries: each is drawn from the upper half of twice the one before."""
+"""The bounds of the pauses before further tries: each pause is drawn from the upper half of its
+bound, and each bound is twice the one before."""
 UNCONFIRMED_S: Final = 1.0
-"""How long a peer that closes the connection without a frame is tried again: a node does so while
-too many connect at once, which passes; most other peers that do so are no node.
-"""
+"""How long a peer is tried again that closes the connection without a frame: a node does so while
+too many connect at once, which passes; most other peers that do so are no node."""
 
 T = TypeVar("T")
 
 
 class NoSlot(ConnectionError):
-    """The node runs, and takes no more clients now.
+    """The node is running, and takes no more clients now.
 
     Attributes:
-        confirmed: it said so; otherwise it went away as a node in a crowd does.
+        confirmed: whether the node said so; otherwise it only closed the connection, as a node does
+            when too many connect.
     """
 
     def __init__(self, text: str, *, confirmed: bool = True) -> None:
@@ -39,10 +40,10 @@ class NoSlot(ConnectionError):
 
 @attrs.define
 class Pauses:
-    """How long one client waits before each next try.
+    """The pauses of one client before its further tries.
 
     Attributes:
-        seed: what no other client has, and the same client in a simulation that is run again.
+        seed: a text that no other client has, but the same client in a repeated simulation.
     """
 
     seed: str
@@ -54,16 +55,16 @@ class Pauses:
         self._rng = random.Random(self.seed.encode("utf-8", "surrogateescape"))
 
     def next_s(self) -> float:
-        """Seconds."""
+        """Return the length of the next pause in seconds."""
         most_s, self._most_s = self._most_s, min(2 * self._most_s, PAUSE_MAX_S)
         return most_s * self._rng.uniform(0.5, 1.0)
 
 
 def pauses_of(*who: object) -> Pauses:
-    """Pauses whose draws differ by who waits, and by when it began.
+    """Make pauses that differ between clients, and by the time at which the client began to wait.
 
     Args:
-        who: for instance the client's name and the node's.
+        who: what tells clients apart, for instance the names of client and node.
     """
     return Pauses(" ".join(map(str, (*who, trio.current_time()))))
 
@@ -72,13 +73,14 @@ def pauses_of(*who: object) -> Pauses:
 async def with_slot(
     enter: Callable[[], AbstractAsyncContextManager[T]], wait_s: float, *who: object
 ) -> AsyncIterator[T]:
-    """Enter, and again while there is no slot; what is entered is left with the block.
+    """Enter a context, again while there is no slot; it is left at the end of the block.
 
     Args:
-        wait_s: from now on; the last try is when it is over. 0: one try.
+        wait_s: for how many seconds to try; the last try is at their end. 0: once.
         who: see `pauses_of`.
 
-    Raises (on entry): what `enter` does; NoSlot only when the time is over, which it says then.
+    Raises (on entry): what `enter` raises; NoSlot only when the time is over, with that in its
+        text.
     """
     begun_s, pauses = trio.current_time(), pauses_of(*who)
     async with AsyncExitStack() as stack:

@@ -1,4 +1,4 @@
-"""What people read of a `GroupStatus`, whichever command shows it."""
+"""Describes a `GroupStatus` for people, in the same way for each command."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from actors.group_status import GroupStatus, Peer
 
 
 def role_text(own: GroupStatus) -> str:
-    """`follower of n0 in term 3, takes no entries: ...`."""
+    """Describe a node's role: `follower of n0 in term 3, takes no entries: ...`."""
     of = f" of {own.leader}" if own.epoch > 0 and own.leader and not own.leads else ""
     return ", ".join((f"{own.role}{of}{own.terms.by(own.epoch)}", *own.troubles))
 
 
 def extent_text(own: GroupStatus) -> str:
-    """`0 to 900 entries, synced to 890, committed to 880`."""
+    """Describe what a node's log holds: `0 to 900 entries, synced to 890, committed to 880`."""
     if is_empty(own):
         return "empty"
     ends = (("synced", own.synced), (own.terms.acknowledged, own.acknowledged))
@@ -30,7 +30,7 @@ def extent_text(own: GroupStatus) -> str:
 
 
 def end_text(own: GroupStatus) -> str:
-    """`at 900 committed 880`: where its log ends, shorter than `extent_text`."""
+    """Describe where a node's log ends, shorter than `extent_text`: `at 900 committed 880`."""
     if is_empty(own):
         return "empty"
     word = own.terms.acknowledged
@@ -38,17 +38,19 @@ def end_text(own: GroupStatus) -> str:
 
 
 def first_text(own: GroupStatus) -> str:
-    """The position of the first record."""
+    """Return the position of the first record as text; "-" if there is none."""
     return str(own.first) if own.first >= 0 else "-"
 
 
 def is_empty(own: GroupStatus) -> bool:
-    """Whether it has no record, as far as its positions show: one of bytes may begin anywhere."""
+    """Whether the log has no record, as far as its positions show: a log of bytes may begin
+    anywhere.
+    """
     return own.terms.shown(own.written) == "-"
 
 
 def peer_text(own: GroupStatus, peer: Peer) -> str:
-    """`n1 at 885 behind 15`: what it is, and how far it is known to be."""
+    """Describe a peer and how far it is known to be: `n1 at 885 behind 15`."""
     end = own.terms.shown(peer.end)
     at = "" if peer.lag is None else f"{'empty' if end == '-' else f'at {end}'} behind {peer.lag}"
     if peer.is_well:
@@ -57,7 +59,11 @@ def peer_text(own: GroupStatus, peer: Peer) -> str:
 
 
 def state_text(peer: Peer, at: str = "") -> str:
-    """Its state, and the reason. Args: at: what stands between them."""
+    """Describe a peer's state and the reason.
+
+    Args:
+        at: a text to put between them.
+    """
     state = f"{peer.state} {at}".rstrip()
     return f"{state}: {peer.reason}" if peer.reason else state
 

@@ -1,7 +1,7 @@
-"""Finds a node's endpoint by what a user types: a cluster file, a socket's path, or HOST:PORT.
+"""Finds a node's endpoint from what a user types: a cluster file, a socket's path, or HOST:PORT.
 
-A node's endpoints are its Unix socket, if this machine has it, and its `api_port`, if the file has
-one.
+A node's endpoints are its Unix socket, if it is on this machine, and its `api_port`, if the file
+has one.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from actors.errors import ConfigError
 PORT_MAX = 65_535
 EXPECTED = f"expected {TARGETS}"
 TRY_S = 1.0
-"""A node that was named has at least so long to answer, however short the wait."""
+"""A node that the user named has at least so long to answer, however short the wait."""
 
 
 @attrs.frozen(kw_only=True)
 class Target:
-    """What was typed, understood.
+    """What a user typed as TARGET.
 
     Attributes:
-        text: as typed.
+        text: the text as it was typed.
         config: the cluster, if a file was named; otherwise `address` is set.
-        node: the node that was named in it.
+        node: the node that was named in the text; None: none was.
     """
 
     text: str
@@ -52,13 +52,13 @@ class Target:
 
 
 def file_of(text: str) -> str:
-    """The cluster file that a TARGET names, as typed; "FILE": it names none."""
+    """Return the cluster file that a TARGET names, as typed; "FILE": it names none."""
     file = text.rpartition(":")[0]
     return file if file.endswith(".toml") else text if text.endswith(".toml") else "FILE"
 
 
 def parse_target(text: str) -> Target:
-    """Understand TARGET; reads the cluster file if it is one. Raises: ConfigError."""
+    """Parse a TARGET, and read the cluster file if it names one. Raises: ConfigError."""
     file, colon, node = text.rpartition(":")
     if colon and file.endswith(".toml"):
         config = load(file)
@@ -93,7 +93,7 @@ def _check_node(where: str, config: ClusterConfig, node: str) -> None:
 
 
 def pick_group(groups: tuple[str, ...], wanted: str | None, where: str) -> str:
-    """The group that is meant: the one named, else the only one. Raises: ConfigError."""
+    """Return the group that is meant: the one named, or else the only one. Raises: ConfigError."""
     if wanted is not None:
         if wanted not in groups:
             known = ", ".join(groups) or "none"
@@ -109,9 +109,10 @@ def pick_group(groups: tuple[str, ...], wanted: str | None, where: str) -> str:
 
 
 def node_order(config: ClusterConfig, group: str | None, *, master_only: bool) -> tuple[str, ...]:
-    """The nodes to try, in order: the group's first master (None: any) before the others.
+    """Return the nodes to try, in order: the group's first master before the others; group None:
+    any.
 
-    Raises: ConfigError if only a master will do and the cluster file's is a Java broker.
+    Raises: ConfigError if `master_only` and only a Java broker can take appends.
     """
     wanted = [config.groups[group]] if group is not None else list(config.groups.values())
     members = [node for one in wanted for node in one.members]
@@ -130,7 +131,8 @@ class Endpoint:
     """One way to reach a node.
 
     Attributes:
-        identity: who is expected at a port.
+        identity: the node that is expected at a port; None for a Unix socket, and for a port
+            without a cluster file.
     """
 
     address: Address
@@ -140,7 +142,7 @@ class Endpoint:
 def endpoints(
     config: ClusterConfig, node: str, secret_store: SecretStore | None = None
 ) -> tuple[Endpoint, ...]:
-    """How to reach a node: its Unix socket, then its port."""
+    """Return the endpoints of a node: its Unix socket, then its port."""
     found = [Endpoint(Address(api_socket_path(config.node_dir(node)), 0))]
     if config.api_port is not None:
         address = Address(config.nodes[node], config.api_port)
@@ -160,13 +162,14 @@ async def connect_node(
     timeout_s: float = CONNECT_TIMEOUT_S,
     wait_s: float | None = None,
 ) -> AsyncIterator[Client]:
-    """Connect to a node of a cluster file, by whichever of its endpoints opens.
+    """Connect to a node of a cluster file, by the first of its endpoints that opens.
 
-    Args: as for `connect`, which has the errors too. `secret_store`: this machine's; `actors.sim`'s
-        in simulation.
+    Args: as for `connect`, and `secret_store`: this machine's by default, `actors.sim`'s in
+        simulation.
 
-    Raises (on entry): ConnectionError, naming every endpoint; NoSlot if one said so to the end;
-        TimeoutError if one opened, and nobody answered there: the node hangs, or is slow.
+    Raises (on entry): as `connect`; ConnectionError, which names every endpoint; NoSlot if one had
+        no slot to the end; TimeoutError if one opened but did not answer: the node hangs, or is
+        slow.
     """
     found = endpoints(config, node, secret_store)
     wait_s = timeout_s if wait_s is None else wait_s
@@ -182,13 +185,13 @@ async def connect_node(
 async def connect_target(
     target: Target, *, name: str, network: Network | None = None, wait_s: float | None = None
 ) -> AsyncIterator[Client]:
-    """Connect to the node that the user meant, or to the first that answers of a cluster file's.
+    """Connect to the node that the user named, or to the first of a cluster file's that answers.
 
     Args:
-        wait_s: how long its answer is waited for, and it is tried again while all its slots are
-            taken; None: `CONNECT_TIMEOUT_S`. A try that has begun has `TRY_S`.
+        wait_s: how many seconds to wait for an answer, and to try again while all slots are taken;
+            None: `CONNECT_TIMEOUT_S`. Each try has at least `TRY_S`.
 
-    Raises: OSError, naming every endpoint that was tried; RequestRefused.
+    Raises: OSError, which names every endpoint that was tried; RequestRefused.
     """
     config = target.config
     if config is None:
@@ -204,7 +207,7 @@ async def connect_target(
     until_s = trio.current_time() + wait_s
 
     def enter() -> AbstractAsyncContextManager[Client]:
-        left_s = round(until_s - trio.current_time(), 1)  # it stands in messages
+        left_s = round(until_s - trio.current_time(), 1)  # it is shown in messages
         return _first_of(found, who, name, network, max(left_s, TRY_S), partial(_held, target))
 
     async with with_slot(enter, wait_s, name, who) as client:
@@ -220,7 +223,8 @@ async def _first_of(
     timeout_s: float,
     held: Callable[[], str] = str,
 ) -> AsyncIterator[Client]:
-    """By whichever opens first: a endpoint that hangs delays no other by more than `STAGGER_S`.
+    """Connect by the endpoint that opens first: one that hangs delays no other by more than
+    `STAGGER_S`.
 
     Each is tried once. Raises: as `connect_node`.
     """
@@ -248,13 +252,15 @@ async def _first_of(
                 raise NoSlot(text if who in found else f"{who}: {text}", confirmed=confirmed)
             hangs = any(isinstance(race.reasons[endpoint], TimeoutError) for endpoint in found)
             kind = TimeoutError if hangs else ConnectionError
-            text = "; ".join(failures).removeprefix(f"{who}: ")  # it may be the endpoint
+            text = "; ".join(failures).removeprefix(f"{who}: ")  # `who` may be the endpoint itself
             raise kind(f"cannot reach {who}: {text}{held()}")
         yield client
 
 
 def _held(target: Target) -> str:
-    """That a node which does not answer runs here all the same, and who knows what it does."""
+    """Say that a node which does not answer is running on this machine, and how to find out
+    more.
+    """
     config = target.config
     if config is None:
         return ""

@@ -105,4 +105,4 @@ def test_help_says_what_append_again_does_not_send(capsys: pytest.CaptureFixture
     with pytest.raises(SystemExit):
         parse(["t", "append", "--help"])
     said = " ".join(capsys.readouterr().out.split())
-    assert "stored twice; a time that is over without enough copies ends it all the same" in said
+    assert "stored twice; if a time is over without enough copies, the command ends" in said
