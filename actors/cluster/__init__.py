@@ -1,5 +1,5 @@
 """The command that runs a whole cluster: `python -m actors.cluster FILE`.
 
-It stands outside the nodes: what it knows of them it asks through their API sockets, in all three
-ways of running them.
+It stays outside of the nodes: everything that it knows of them comes through their API sockets,
+whichever of three ways it runs them. Open `command_line` first, then `run`.
 """

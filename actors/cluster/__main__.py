@@ -1,4 +1,4 @@
-"""`python -m actors.cluster FILE COMMAND`; `command_line` does it."""
+"""Runs `python -m actors.cluster FILE COMMAND`; see `command_line`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def main(argv: Sequence[str] | None = None, command: str = "") -> int:
     """Run the command line; returns the exit code.
 
     Args:
-        argv: of the command line; None: of this process, which then is nothing else.
+        argv: the arguments; None: those of this process, which does nothing else then.
         command: see `run_command_line`.
     """
     with quiet_imports():

@@ -17,9 +17,9 @@ Command: TypeAlias = Literal[
     "run", "check", "status", "stop", "promote", "resync", "repair", "transfer-leader"
 ]
 OF_GROUP: tuple[str, ...] = ("promote", "transfer-leader")
-"""What names a group first."""
+"""The commands whose first argument is a group."""
 OF_NODE: tuple[str, ...] = ("resync", "repair")
-"""What names a node first."""
+"""The commands whose first argument is a node."""
 COMMANDS: tuple[str, ...] = get_args(Command)
 DURATION_S_MAX = 366 * 86_400.0
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "": 1.0}
@@ -49,11 +49,11 @@ WHAT: Final[dict[str, tuple[str, ...]]] = {
         "(--from)",
     ),
     "transfer-leader": (
-        "have NODE, or who has most of the log, lead a dledger group;",
+        "have NODE, or the furthest member, lead a dledger group;",
         "nothing is lost, and appends wait meanwhile",
     ),
 }
-"""What each command does, for people."""
+"""The description of each command, for people."""
 
 
 def _table() -> str:
@@ -77,27 +77,29 @@ apart (members, mode, ports, file sizes)."""
 
 @attrs.frozen(kw_only=True)
 class Arguments:
-    """What the user asked for.
+    """A parsed command line.
 
     Attributes:
         file: the cluster file, as typed; "" with `broker_confs`.
-        broker_confs: the properties files that stand for it, as typed; None: the one that is looked
-            for.
-        toml: of check: print the cluster file that means the same as `broker_confs`.
-        command: what to do.
-        group: of promote, resync, repair and transfer-leader; None: all groups of the node.
-        member: the node of these; None: the furthest.
-        source: the member that `repair` takes bytes from; None: whoever has them.
-        force: promote although something may be lost.
-        nodes: only these; () = all.
-        processes: one supervised process for each node.
-        for_s: stop in order after so many seconds of running; None = not by time.
-        feed: a file's name, or "-" for standard input; None = the file's own feed.
-        json: the result for machines, on standard output.
-        plain: lines instead of the live view.
-        trees: show each node's supervision tree, not only what restarted or does not run.
-        child_of: set by `--processes` for its children: the parent's process id.
-        report_end: as child_of: the descriptor to say there how the child ends.
+        broker_confs: the properties files that stand for the cluster file, as typed; None in place
+            of a name: the file that is searched for.
+        toml: for check: whether to print the cluster file that means the same as `broker_confs`.
+        command: the command.
+        group: the group of promote, resync, repair or transfer-leader; None: all groups of the
+            node.
+        member: the node of these commands; None: the one with most of the log.
+        source: the member from which `repair` takes bytes; None: any member that has them.
+        force: whether to promote although something may be lost.
+        nodes: the nodes that are meant; (): all.
+        processes: whether each node runs in a supervised process of its own.
+        for_s: how many seconds to run before an ordered stop; None: no limit.
+        feed: the name of a file, or "-" for standard input; None: the cluster file's own feed.
+        json: whether to print the result as JSON.
+        plain: whether to print lines instead of the live view.
+        trees: whether to show whole supervision trees, and not only parts that restarted or do not
+            run.
+        child_of: the parent's process id, which `--processes` sets for its children.
+        report_end: also set for children: the descriptor to which the child writes how it ends.
     """
 
     file: str
@@ -120,7 +122,7 @@ class Arguments:
 
 
 def duration_s(text: str) -> float:
-    """`30s`, `500ms`, `2m`, `1.5h`, `1d`, or plain seconds."""
+    """Parse `30s`, `500ms`, `2m`, `1.5h`, `1d`, or plain seconds."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?|\.\d+)\s*(ms|s|m|h|d|)", text)
     found = float(match[1]) * _UNITS_S[match[2]] if match else math.nan
     if not 0 < found <= DURATION_S_MAX:
@@ -196,10 +198,11 @@ def parse(argv: Sequence[str], command: str = "") -> Arguments:
     """Read the command line.
 
     Args:
-        command: that `triolog` was given, whose words follow; "": `argv` names it behind FILE.
+        command: the command of `triolog`, whose arguments are in `argv`; "": `argv` has FILE, then
+            the command.
 
     Raises:
-        ConfigError: one line; the user's fault.
+        ConfigError: the arguments are wrong; its text is one line.
         SystemExit: after --help.
     """
     words, broker_confs = _without_confs(argv, command)
@@ -246,7 +249,7 @@ def _without_confs(argv: Sequence[str], command: str) -> tuple[list[str], tuple[
 
 
 def _parser() -> Parser:
-    """Of `python -m actors.cluster`: one for all commands."""
+    """Make the parser of `python -m actors.cluster`: one for all commands."""
     parser = Parser.of("cluster", DESCRIPTION, EPILOG)
     add = parser.add_argument
     add("file", metavar="FILE", help="the cluster file, such as examples/3node.toml")
@@ -265,7 +268,9 @@ def _parser() -> Parser:
 
 
 def _parser_of(command: str) -> Parser:
-    """Of `triolog COMMAND`: with the words and options that mean something there."""
+    """Make the parser of `triolog COMMAND`, with only the arguments and options that this command
+    has.
+    """
     parser = Parser.of("cluster", "\n".join(WHAT[command]), EPILOG, command=command)
     add = parser.add_argument
     add("file", metavar="FILE", help="the cluster file, such as examples/3node.toml")
@@ -282,7 +287,7 @@ def _parser_of(command: str) -> Parser:
 
 
 def _names(command: str, names: list[str]) -> tuple[str | None, str | None]:
-    """Group and node of a command that takes them. Raises: ConfigError."""
+    """Return group and node of a command that takes them. Raises: ConfigError."""
     first, second = (*names, None, None)[:2]
     match command:
         case _ if command in (*OF_GROUP, *OF_NODE) and not 1 <= len(names) <= 2:

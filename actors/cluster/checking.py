@@ -1,6 +1,7 @@
-"""`check`: everything that a cluster file means, with its nodes' trees and bounds of memory.
+"""The command `check`: everything that a cluster file means, with its nodes' trees and memory
+bounds.
 
-It needs the bounds of all that a node is made of; what the other commands import is far less.
+It imports everything that a node is made of, to know the bounds; other commands import far less.
 """
 
 from __future__ import annotations
@@ -38,14 +39,15 @@ def check(
     *,
     as_json: bool,
 ) -> Answer:
-    """Everything that a file means; starts nothing.
+    """Describe everything that a file means, without starting anything.
 
     Args:
-        disk: where the nodes' identity files of the last start are looked for.
-        trees: node -> its tree as text.
-        conf: the properties files that it came from, which are explained too.
+        disk: the disk with the nodes' identity files of their last start.
+        trees: the tree of each node, as text.
+        conf: the properties files from which `config` was made, which are described too; None:
+            there are none.
 
-    Raises: ConfigError: what lies in a node's folder refuses its next start.
+    Raises: ConfigError: a node's next start would be refused for what lies in its folder.
     """
     _need_kinds(config, disk)
     changed, notes = _changed(config, disk), secret_state(config, LocalSecretStore())
@@ -94,7 +96,7 @@ def _properties(conf: BrokerConf) -> list[str]:
 
 
 def _trees(config: ClusterConfig, trees: dict[str, str]) -> list[str]:
-    """One block for each tree; nodes whose trees differ in the nodes' names alone share one."""
+    """Make one block for each tree; nodes whose trees differ only in node names share one."""
     alike: dict[str, list[str]] = {}
     for node, text in trees.items():
         alike.setdefault(_without_names(config, node, text), []).append(node)
@@ -108,7 +110,9 @@ def _trees(config: ClusterConfig, trees: dict[str, str]) -> list[str]:
 
 
 def _without_names(config: ClusterConfig, node: str, tree: str) -> str:
-    """A node's tree with NODE for its own name and PEER 0, PEER 1 and so on for the others'."""
+    """Return a node's tree with NODE for its own name and PEER 0, PEER 1 and so on for the
+    others'.
+    """
     others = [name for name in config.nodes if name != node]
     roles = {node: "NODE", **{name: f"PEER {number}" for number, name in enumerate(others)}}
     names = "|".join(re.escape(name) for name in sorted(roles, key=len, reverse=True))
@@ -116,7 +120,7 @@ def _without_names(config: ClusterConfig, node: str, tree: str) -> str:
 
 
 def fixed_memory(config: ClusterConfig) -> tuple[MemoryBound, ...]:
-    """The bounds on record bytes that no key of the file sets."""
+    """Return the bounds on bytes of records that no key of the file sets."""
     bounds = []
     for node in config.python_nodes:
         rows = [
@@ -146,7 +150,9 @@ def _changed(config: ClusterConfig, disk: Disk) -> dict[str, tuple[str, ...]]:
 
 
 def _need_kinds(config: ClusterConfig, disk: Disk) -> None:
-    """Raises: ConfigError: the next start of a node is refused for what lies in its folder."""
+    """Check what lies in the nodes' folders. Raises: ConfigError: a node's next start would be
+    refused.
+    """
     problems: list[str] = []
     for node in config.python_nodes:
         folder, groups = config.node_dir(node), config.groups_of(node)
@@ -159,7 +165,7 @@ def _need_kinds(config: ClusterConfig, disk: Disk) -> None:
 
 
 def _loose(config: ClusterConfig) -> list[str]:
-    """What of the nodes' folders others than their owner may use, a line for each node."""
+    """Return a line for each node of whose folder other users may use some file."""
     lines = []
     for node in config.python_nodes:
         folder = config.node_dir(node)

@@ -1,13 +1,12 @@
-"""A node's process as its parent has it: its start, its lines, its end; and the child's side.
+"""A node's process as its parent sees it: its start, its output, its end; and the child's side.
 
 A child must not outlive its parent, however that ends: the kernel sends it SIGTERM when the thread
 that started it dies (PR_SET_PDEATHSIG). That thread is therefore the parent's main thread, never a
 worker of Trio's cache, which would end after ten idle seconds and take the children along.
 
-How a child ended is what it says itself, as the last thing that it does, through a pipe that this
-incarnation alone was given (`report_end`). An exit code is no proof: Python takes a child that the
-kernel forgot (SIGCHLD ignored) for one that ended with 0, and ends with 0 after an error too if it
-was asked to be interactive (PYTHONINSPECT).
+As its last step a child reports how it ends, through a pipe that belongs to this incarnation alone
+(`report_end`). An exit code is no proof: if SIGCHLD is ignored, the kernel forgets the child and
+Python takes its exit code for 0; and with PYTHONINSPECT a process ends with 0 after an error, too.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ OUTPUT_READ_BYTES = 64 << 10
 REAP_S = 5.0
 PR_SET_PDEATHSIG = 1
 REPORT_END = "--report-end"
-"""The option that a child gets in addition: the descriptor for what it says at its end."""
+"""The option that a child gets in addition: the descriptor to which it writes how it ends."""
 ENDED = b"ended"
 END_BYTES_MAX = 16
-"""The most bytes of what it says there, `ended 0`, with room."""
+"""The size of the longest report, `ended 0`, with room to spare."""
 
 
 class StillRuns(TriologError):
@@ -43,7 +42,7 @@ class StillRuns(TriologError):
 
 @attrs.define
 class Child:
-    """A started process, and our ends of its pipes.
+    """A started process, and the parent's ends of its pipes.
 
     Attributes:
         pid: its process id.
@@ -59,7 +58,7 @@ class Child:
         return self._process.pid
 
     async def read_lines(self) -> list[str]:
-        """What it printed next, at least one line; none once it has closed its output."""
+        """Return the next lines of its output, at least one; [] once it has closed its output."""
         assert self._process.stdout is not None
         descriptor = self._process.stdout.fileno()
         lines: list[bytes] = []
@@ -74,19 +73,21 @@ class Child:
         return [line[:OUTPUT_LINE_BYTES_MAX].decode("utf-8", "replace").rstrip() for line in lines]
 
     async def wait(self) -> None:
-        """Return when it has ended."""
+        """Return when the process has ended."""
         await trio.lowlevel.wait_readable(self._pidfd)
 
     def signal(self, number: signal.Signals) -> None:
-        """SIGTERM: the first is an ordered stop, the second hurries. Nothing if it has ended."""
+        """Send a signal. SIGTERM stops it in order, a second one hurries. Does nothing if it has
+        ended.
+        """
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._pidfd, number)
 
     def said(self) -> int | None:
-        """The exit code that it ends with, as it said itself; None: it said nothing.
+        """Return the exit code that the child has reported; None: it has reported none.
 
-        To be asked once, when it has ended. It never waits: a process that still runs, or that gave
-        the pipe to others, has said nothing.
+        It may be called once, when the process has ended. It never waits: a process that still
+        runs, or that gave the pipe to others, has reported nothing.
         """
         try:
             said = os.read(self._end, END_BYTES_MAX)
@@ -97,11 +98,12 @@ class Child:
         return int(code) if whole else None
 
     async def reap(self) -> int | None:
-        """Wait at most REAP_S for its end, also where the caller is cancelled. SIGKILL does not end
-        a process at once that waits for a disk.
+        """Wait at most REAP_S for the end of the process, also if the caller is cancelled.
 
-        Returns: what the system says of it, as Popen.returncode; None: the system forgot it.
-        Raises: StillRuns: the time is over.
+        SIGKILL does not end a process at once that waits for a disk.
+
+        Returns: its return code, as of Popen; None: the system has forgotten the process.
+        Raises: StillRuns: it has not ended in that time.
         """
         with trio.move_on_after(REAP_S, shield=True) as scope:
             await self.wait()
@@ -113,22 +115,22 @@ class Child:
         try:
             os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED | os.WNOWAIT)
         except ChildProcessError:
-            return self._process.returncode  # of an earlier call
+            return self._process.returncode  # an earlier call has it
         return self._process.wait()
 
     def close(self) -> None:
-        """Our ends of its pipes. It has ended, or is left alone."""
+        """Close the parent's ends of the pipes. The process has ended, or is left alone."""
         assert self._process.stdout is not None
         self._process.stdout.close()
         for descriptor in (self._pidfd, self._end):
             os.close(descriptor)
-        self._process.poll()  # who the system forgot counts as waited for
+        self._process.poll()  # a process that the system has forgotten then counts as waited for
 
 
 def start_child(command: Sequence[str]) -> Child:
-    """Start a process from this thread; it gets the option REPORT_END in addition.
+    """Start a process from this thread, with the option REPORT_END in addition.
 
-    Raises: OSError; no process is left then.
+    Raises: OSError; there is no process then.
     """
     end, write_end = os.pipe()
     os.set_blocking(end, False)
@@ -157,28 +159,30 @@ def start_child(command: Sequence[str]) -> Child:
 
 
 def _environment() -> dict[str, str]:
-    """A child prints what we read, and leaves the interpreter at its end."""
+    """Return the environment of a child, so that its output can be read and it leaves the
+    interpreter.
+    """
     found = {**os.environ, "PYTHONIOENCODING": "utf-8:replace"}
     found.pop("PYTHONINSPECT", None)
     return found
 
 
 def report_end(descriptor: int, exit_code: int) -> None:
-    """In a child, as its last step: write how it ends to its parent, which may be gone."""
+    """In a child, as its last step: report its exit code to its parent, which may be gone."""
     with suppress(OSError):
         os.write(descriptor, b"%s %d\n" % (ENDED, exit_code))
 
 
 def ended_how(returncode: int | None) -> str:
-    """`was killed by SIGKILL`, `ended with exit code 1`.
+    """Describe how a process ended, for people: `was killed by SIGKILL`, `ended with exit code 1`.
 
     Args:
-        returncode: as Popen's; None: the system forgot it.
+        returncode: as of Popen; None: the system has forgotten the process.
     """
     if returncode is None:
-        return "ended without a word"
+        return "ended without a report"
     if returncode == EXIT_OK:
-        return "ended with exit code 0, but has not said that it stopped"
+        return "ended with exit code 0, but has not reported that it stopped"
     if returncode >= 0:
         return f"ended with exit code {returncode}"
     try:
@@ -189,13 +193,17 @@ def ended_how(returncode: int | None) -> str:
 
 
 def child_command(files: Sequence[str], node: str) -> tuple[str, ...]:
-    """How this program runs one node as its child. Args: files: `ClusterConfig.named_by`."""
+    """Return the command line that runs one node as a child of this process.
+
+    Args:
+        files: the words that name the configuration, `ClusterConfig.named_by`.
+    """
     words = (*files, "run", "--node", node, "--child-of", str(os.getpid()))
     return (sys.executable, "-m", "actors.cluster", *words)
 
 
 def die_with_parent(parent_pid: int) -> None:
-    """In a child, before anything else: have SIGTERM sent when the parent ends.
+    """In a child, as its first step: have the kernel send SIGTERM when the parent ends.
 
     Raises:
         ConfigError: the parent has ended already, or is another process.

@@ -1,9 +1,10 @@
-"""What `python -m actors.cluster FILE [COMMAND ...]` does.
+"""Runs `python -m actors.cluster FILE [COMMAND ...]`.
 
-A user's mistake is one line on stderr and exit code 2; what ran and failed has exit code 1.
+A user's mistake is one line on stderr and exit code 2; a command that ran and failed has exit code
+1.
 
-Each command imports its own modules, and not before it is asked for: what a node is made of takes
-longest to import, and `status`, `stop` and a wrong command line need nothing of it.
+Each command imports its own modules, when it is run: what a node is made of takes longest to
+import, and `status`, `stop` and a wrong command line do not need it.
 """
 
 from __future__ import annotations
@@ -43,11 +44,13 @@ SWITCHES = ("promote", "resync", "repair", "transfer-leader")
 
 
 DAMAGE = ("CorruptLog", "LostVote")
-"""How `NodeStopped` begins to say that the log is damaged."""
+"""`NodeStopped` reasons begin so if the log is damaged."""
 
 
 def trees_of(config: ClusterConfig) -> dict[str, str]:
-    """Every node of ours with its tree. Opens nothing: a specification is only a value."""
+    """Return the supervision tree of every node of ours. Nothing is opened: a specification is a
+    value.
+    """
     return {name: _tree_of(config, name) for name in config.python_nodes}
 
 
@@ -65,15 +68,15 @@ def _tree_of(config: ClusterConfig, name: str) -> str:
 
 
 def _ignore(path: str, incarnation: int, event: object) -> None:
-    """A tree that does not run has no events."""
+    """Ignore an event; a tree that does not run has none."""
 
 
 def ended_how(config: ClusterConfig, node: str) -> str:
-    """For people: how a node that does not run has ended, by the last of its own events.
+    """Describe, for people, how a node that does not run has ended, by the last of its events.
 
-    It is "" if the node was asked to stop, could not write its end, or has run elsewhere.
+    Returns: "" if the node was asked to stop, could not write its last event, or has run elsewhere.
     """
-    # Here, as few look for it, and all would wait for it.
+    # Imported here, because few callers need it, and all would wait for it.
     from actors.events.codec import EventFormatError
     from actors.events.node import ORDERED
     from actors.storage.node.event_reader import last_stop
@@ -92,11 +95,13 @@ def ended_how(config: ClusterConfig, node: str) -> str:
 
 
 def run_command_line(argv: Sequence[str] | None, command: str = "") -> int:
-    """Run it; returns the exit code.
+    """Run the command line; returns the exit code.
 
     Args:
-        argv: without the program's name; None = those of this process, which is nothing else.
-        command: the first of them, where they are `triolog`'s; "": they are FILE [COMMAND ...].
+        argv: the arguments without the program's name; None: those of this process, which does
+            nothing else.
+        command: the first argument, if they are those of `triolog`; "": they are FILE [COMMAND
+            ...].
     """
     open_missing_streams()
     words = sys.argv[1:] if argv is None else argv
@@ -108,13 +113,17 @@ def _run(argv: Sequence[str], is_own: bool, command: str) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(
                 errors="replace"
-            )  # a terminal without our signs is no reason to fail
+            )  # a terminal that lacks some characters is no reason to fail
     with ExitStack() as stack:
         return _run_named(argv, is_own, command, stack)
 
 
 def _run_named(argv: Sequence[str], is_own: bool, command: str, stack: ExitStack) -> int:
-    """Args: stack: open for as long as this process prints."""
+    """Run the command line with its file's name in messages.
+
+    Args:
+        stack: open for as long as this process prints.
+    """
     arguments: Arguments | None = None
     config: ClusterConfig | None = None
     try:
@@ -167,7 +176,9 @@ def _broker_conf(arguments: Arguments) -> BrokerConf | None:
 
 
 def _is_answer(error: Exception, arguments: Arguments | None) -> bool:
-    """Whether a node said this, or was lost, when it was asked to switch: no fault of ours."""
+    """Whether a node answered with this error, or was lost, during a switch, so it is no bug of
+    ours.
+    """
     if arguments is None or arguments.command not in SWITCHES:
         return False
     from actors.cluster.links import LOST
@@ -176,7 +187,7 @@ def _is_answer(error: Exception, arguments: Arguments | None) -> bool:
 
 
 def _as_typed(line: str, arguments: Arguments | None, config: ClusterConfig | None) -> str:
-    """The file is named as the user named it."""
+    """Return a line with the file named as the user named it."""
     if arguments is None or config is None:
         return line
     if config.broker_files:
@@ -265,7 +276,7 @@ def _ask(arguments: Arguments, config: ClusterConfig, nodes: tuple[str, ...]) ->
 
 
 def _switch(arguments: Arguments, config: ClusterConfig) -> Answer:
-    """Raises: ConfigError: a group or a node that is none."""
+    """Ask for a switch. Raises: ConfigError: there is no such group or node."""
     with quiet_imports():
         from actors.cluster import switching, transferring
         from actors.cluster.links import connect_own
@@ -289,7 +300,7 @@ def _switch(arguments: Arguments, config: ClusterConfig) -> Answer:
     is_repair = arguments.command == "repair"
     groups = tuple(one.name for one in config.groups_of(node) if is_repair or one.election is None)
     if not groups:
-        raise ConfigError(f"NODE: expected a member of a group for it, found {node}")
+        raise ConfigError(f"NODE: expected a member of a group for this command, found {node}")
     if group is not None:
         _check_name("GROUP", group, groups)
         groups = (group,)
@@ -306,8 +317,10 @@ def _say(line: str) -> None:
 
 
 def _check_kind(command: str, group: Group) -> None:
-    """An operator chooses the master of a classic group; a leader, and what a follower drops, is
-    not chosen.
+    """Check that a command fits a group's mode.
+
+    An operator chooses the master of a classic group. In a DLedger group neither the leader nor
+    what a follower drops is chosen.
     """
     if command == "repair":
         return
@@ -330,10 +343,10 @@ def _check_name(what: str, name: str, known: tuple[str, ...]) -> None:
 
 
 def _nodes(arguments: Arguments, config: ClusterConfig) -> tuple[str, ...]:
-    """The nodes that are meant: those named, else all that are ours.
+    """Return the nodes that are meant: those that were named, or else all of ours.
 
     Raises:
-        ConfigError: a name that is none, or a Java broker's.
+        ConfigError: there is no such node, or it is a Java broker.
     """
     for name in arguments.nodes:
         if name not in config.python_nodes:

@@ -1,4 +1,4 @@
-"""`status` and `stop`: each a function that returns what to print and the exit code."""
+"""The commands `status` and `stop`: functions that return what to print, and the exit code."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from actors.group_status import group_statuses
 from actors.readable import readable_values
 
 REST_S = 2.0
-"""Other nodes are waited for so long once one has answered: the way there and this machine are well
-then, so who is silent beyond that hangs, or is far busier than the others.
-"""
+"""How long to wait for other nodes once one has answered: the network and this machine are well
+then, so a node that is silent longer hangs, or is far busier than the others."""
 GONE_LOOK_S = 0.1
-"""Pause between two looks at a node that starts or stops."""
+"""The pause between two checks of a node that starts or stops."""
 
 Holder: TypeAlias = Callable[[str], int | None]
-"""node -> the process that has its data open; None: none on this machine. A node that starts,
-stops or hangs does not answer, and runs all the same."""
+"""Returns, for a node, the process that has its data open; None: none on this machine. A node that
+starts, stops or hangs does not answer, and still runs."""
 Ended: TypeAlias = Callable[[str], str]
-"""node -> how one that does not run has ended, for people; "": nothing is to be said of it."""
+"""Describes, for a node that does not run, how it has ended, for people; "": there is nothing to
+say."""
 Starts: TypeAlias = Callable[[str, int], str]
-"""node, the process that has its data open -> how far its start is, for people; "": none goes on,
-as far as is known."""
+"""Describes, for a node and the process that has its data open, how far its start is, for people;
+"": it does not start, as far as is known."""
 
 
 def _no_start(node: str, process: int) -> str:
@@ -61,11 +61,13 @@ async def _each(
     *,
     rest_s: float = math.inf,
 ) -> dict[str, Any]:
-    """Ask all nodes at once; a node that cannot be asked gives the error. One whose slots are all
-    taken is asked again.
+    """Ask all nodes at the same time. Returns: each node's answer, or the error of a node that
+    cannot be asked.
+
+    A node whose slots are all taken is asked again.
 
     Args:
-        rest_s: how long the others are waited for once one has answered.
+        rest_s: how long to wait for the others once one has answered.
     """
     found: dict[str, Any] = {}
     begun_s = trio.current_time()
@@ -92,12 +94,12 @@ async def _each(
 
 
 def _has_no_slot(answer: Any) -> bool:
-    """It runs, and said that it takes no more clients."""
+    """Whether a node is running, but said that it takes no more clients."""
     return isinstance(answer, NoSlot) and answer.confirmed
 
 
 def _is_gone(answer: Any) -> bool:
-    """Nobody answers there."""
+    """Whether nothing answers there."""
     return isinstance(answer, BaseException) and not _has_no_slot(answer)
 
 
@@ -112,13 +114,14 @@ async def status(
     as_json: bool,
     trees: bool = False,
 ) -> Answer:
-    """What the nodes say of themselves. Exit code 1 if one of them does not answer: it is named,
-    with how it has ended if it did that itself, or how far its start is, and delays the others by
-    no more than `REST_S`. So if the cluster files differ in what keeps nodes apart: those run, and
-    never join.
+    """Describe the nodes by what they say of themselves.
+
+    The exit code is 1 if a node does not answer. The text says how it has ended, or how far its
+    start is; it delays the others by no more than `REST_S`. The exit code is 1, too, if the cluster
+    files differ in a way that keeps nodes apart: such nodes run, and never join.
 
     Args:
-        trees: for people, their trees whole; JSON always has them.
+        trees: whether the text has whole trees; JSON always has them.
     """
 
     async def ask(node: str, api: NodeApi) -> tuple[dict[str, Any], dict[str, Any], NodeView]:
@@ -159,7 +162,7 @@ async def status(
 
 
 def _view_of(config: ClusterConfig, found: dict[str, Any]) -> ClusterView:
-    """Who answered, with what it said, and who did not."""
+    """Make a view of the nodes' answers; a node that did not answer is away."""
     nodes = tuple(
         NodeView(node=node, state="away", groups={}, tree=None)
         if isinstance(answer, BaseException)
@@ -170,7 +173,7 @@ def _view_of(config: ClusterConfig, found: dict[str, Any]) -> ClusterView:
 
 
 def _refused_by_leaders(view: ClusterView, node: str) -> dict[str, str]:
-    """By group, why its leader gives this node nothing, as the leader says."""
+    """Return, by group, why its leader refuses this node, as the leader says."""
     found = {}
     for group in view.groups:
         current = view.leader_of(group)
@@ -181,10 +184,10 @@ def _refused_by_leaders(view: ClusterView, node: str) -> dict[str, str]:
 
 
 def _away(node: str, answer: Any, pid: int | None, ended: Ended, starts: Starts) -> str:
-    """What is known of one that did not answer."""
+    """Describe a node that did not answer."""
     if _has_no_slot(answer):
         return f"runs, but cannot be asked ({answer})"
-    if pid is None and isinstance(answer, NoSlot):  # somebody took the connection
+    if pid is None and isinstance(answer, NoSlot):  # some program took the connection
         return f"no answer ({answer})"
     if pid is None:
         how = ended(node)
@@ -205,13 +208,13 @@ async def stop(
     holder: Holder,
     starts: Starts = _no_start,
 ) -> Answer:
-    """Ask the running nodes to stop, present masters and leaders first, and wait until they have.
+    """Ask the running nodes to stop, masters and leaders first, and wait until they have stopped.
 
-    Nodes that share a process may go together; one that starts just now is waited for. Exit code 1
-    if one did not stop in its time, or has its data open and does not answer.
+    Nodes that share a process may stop together; one that is starting is waited for. The exit code
+    is 1 if a node did not stop in time, or has its data open and does not answer.
 
     Raises:
-        ConfigError: none of them runs.
+        ConfigError: none of them is running.
     """
 
     async def roles(node: str, api: NodeApi) -> int:
@@ -251,8 +254,10 @@ async def _once_started(
     ask: Callable[[str, NodeApi], Awaitable[Any]],
     holder: Holder,
 ) -> dict[str, Any]:
-    """As `_each`; a node that has its data open and takes no connection is asked again, within the
-    same time. One that takes it and is silent hangs, and is waited for once.
+    """Ask all nodes as `_each` does, and wait for nodes that are starting.
+
+    A node that has its data open and accepts no connection is asked again, within the same time.
+    One that accepts a connection and is silent hangs, and is asked once.
     """
     until_s = trio.current_time() + config.answer_timeout_s
     found = await _each(config, nodes, connect, ask, rest_s=REST_S)
@@ -264,12 +269,18 @@ async def _once_started(
 
 
 def _starts(answer: Any, process: int | None) -> bool:
-    """Whether it may answer soon. Args: process: who has its data open."""
+    """Whether a node may answer soon.
+
+    Args:
+        process: the process that has its data open.
+    """
     return _is_gone(answer) and not isinstance(answer, TimeoutError) and process is not None
 
 
 async def _stop_one(config: ClusterConfig, node: str, connect: Connect, holder: Holder) -> bool:
-    """Ask, and wait until nobody answers there any more, or has its data open."""
+    """Ask a node to stop. Returns: whether nothing answers there any more, nor has its data open,
+    in time.
+    """
     budget_s = config.stop_timeout_s + config.drain_timeout_s + config.answer_timeout_s
 
     async def ask(name: str, api: NodeApi) -> None:
@@ -278,7 +289,7 @@ async def _stop_one(config: ClusterConfig, node: str, connect: Connect, holder: 
     async def greet(name: str, api: NodeApi) -> None:
         await trio.lowlevel.checkpoint()
 
-    await _each(config, (node,), connect, ask)  # one that has gone meanwhile is what was asked for
+    await _each(config, (node,), connect, ask)  # a node that is gone meanwhile has stopped, too
     with trio.move_on_after(budget_s):
         # Another program's end has no event that could be awaited.
         while holder(node) is not None or not _is_gone(  # noqa: ASYNC110

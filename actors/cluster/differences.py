@@ -1,6 +1,6 @@
-"""Where the cluster files of running nodes say different things of a group.
+"""Finds where the cluster files of running nodes differ about a group.
 
-Each machine has a copy of its own, and nothing on the replication wires shows that they differ.
+Each machine has its own copy, and the replication protocols do not show that they differ.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _APART: Final = frozenset(
 
 @attrs.frozen
 class Difference:
-    """One key that is not the same everywhere.
+    """A key that differs between cluster files.
 
     Attributes:
-        line: which one, and who says what.
-        keeps_apart: nodes that differ in it cannot replicate to each other.
+        line: the key and its values, with the nodes that have them, for people.
+        keeps_apart: whether nodes that differ in it cannot replicate to each other.
     """
 
     line: str
@@ -35,11 +35,11 @@ class Difference:
 def differences(
     config: ClusterConfig, answers: Mapping[str, Mapping[str, Any]]
 ) -> list[Difference]:
-    """One for each key of a group that is not the same everywhere.
+    """Return the differences, one for each key of a group that is not the same everywhere.
 
     Args:
-        config: of whoever asks, whose file is one of them.
-        answers: node -> what it answered to `status`; one of an older version says no settings.
+        config: the configuration on this machine, which counts as one of the files.
+        answers: the status answer of each node; nodes of older versions report no settings.
     """
     file = config.path or "the file"
     holders: dict[str, Mapping[str, Mapping[str, str]]] = {
@@ -61,11 +61,12 @@ def differences(
 def _of_group(
     name: str, concerned: Mapping[str, Mapping[str, str] | None], usual: Mapping[str, str]
 ) -> list[Difference]:
-    """The differences of one group's settings.
+    """Return the differences of one group's settings.
 
     Args:
-        concerned: holder -> what it says of the group; None: its file gives it no part.
-        usual: what holds for whoever asks, where it keeps to the default.
+        concerned: by node or file, its settings of the group; None: its cluster file does not name
+            the group.
+        usual: the values on this machine, also of keys that have their default.
     """
     there = {holder: said for holder, said in concerned.items() if said is not None}
     found = []
@@ -83,7 +84,7 @@ def _of_group(
 
 
 def _difference(key: str, values: Mapping[str, str], *, keeps_apart: bool) -> Difference:
-    """Args: values: holder -> what it has."""
+    """Make a difference from the values, by node or file."""
     by_value: dict[str, list[str]] = {}
     for holder, value in values.items():
         by_value.setdefault(value, []).append(holder)

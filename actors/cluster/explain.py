@@ -1,4 +1,5 @@
-"""From whatever ended a run to lines for the user and an exit code: a mistake is no traceback.
+"""Turns the error that ended a run into lines for the user and an exit code, without a traceback
+for a user's mistake.
 
 Exit codes: 0 done, 1 ran and failed, 2 wrong usage or configuration.
 """
@@ -17,18 +18,18 @@ from actors.errors import NO_ROOM_CODES, ConfigError, CorruptLog, TriologError
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 EXIT_DAMAGED = 3
-"""Only from a node's process to its parent: its log is damaged, which no restart mends."""
+"""Only from a node's process to its parent: its log is damaged, so no restart helps."""
 EXIT_NO_ROOM = 4
-"""Only from a node's process to its parent: its disk has no room for its start, for now."""
+"""Only from a node's process to its parent: at present its disk has no room for its start."""
 LINES_MAX = 20
-"""A file with hundreds of mistakes is another kind of file."""
+"""A file with hundreds of mistakes is some other kind of file."""
 CAUSES_MAX = 32
-"""How far a chain of causes is followed."""
+"""How many causes of an error are followed."""
 
 
 @attrs.frozen
 class Explanation:
-    """What to print on stderr, and the exit code.
+    """The explanation of an error: lines for stderr, and the exit code.
 
     Attributes:
         child_code: the exit code of a node's process, for its parent.
@@ -40,7 +41,9 @@ class Explanation:
 
 
 def explain(error: BaseException, config: ClusterConfig | None = None) -> Explanation:
-    """Find the user's mistakes in an error, a group or a chain of causes; else name what failed."""
+    """Explain an error: the user's mistakes in it, in its group or its causes; or else what
+    failed.
+    """
     leaves = list(_leaves(error))
     mistakes = [line for leaf in leaves for line in _mistakes(leaf, config)]
     if mistakes:
@@ -57,7 +60,7 @@ def _child_code(leaves: list[BaseException]) -> int:
 
 
 def flat(group: BaseExceptionGroup[Exception]) -> list[Exception]:
-    """The errors inside a group and its groups."""
+    """Return the errors inside a group and its inner groups."""
     found: list[Exception] = []
     for one in group.exceptions:
         found += flat(one) if isinstance(one, BaseExceptionGroup) else [one]
@@ -73,11 +76,12 @@ def _bounded(lines: list[str]) -> tuple[str, ...]:
 
 
 def _leaves(error: BaseException, groups: tuple[int, ...] = ()) -> Iterator[BaseException]:
-    """The errors inside groups; for each, the first cause too, which is what really happened.
+    """Yield the errors inside groups, and the causes of each, of which the first is what really
+    happened.
 
     Args:
-        groups: ids of those around it; one that is also the cause of what it holds is not opened
-            again.
+        groups: the ids of the groups around the error; one that is also the cause of an error
+            inside it is not opened again.
     """
     if isinstance(error, BaseExceptionGroup):
         for one in error.exceptions:
@@ -105,7 +109,7 @@ def _leaves(error: BaseException, groups: tuple[int, ...] = ()) -> Iterator[Base
 def _mistakes(error: BaseException, config: ClusterConfig | None) -> list[str]:
     if isinstance(error, ConfigError):
         behind = error.__cause__
-        if isinstance(behind, BaseExceptionGroup):  # a start that failed: what is below says more
+        if isinstance(behind, BaseExceptionGroup):  # a start that failed: the errors below say more
             found = [line for leaf in _leaves(behind) for line in _mistakes(leaf, config)]
         else:
             found = _mistakes(behind, config) if isinstance(behind, OSError) else []
@@ -123,14 +127,16 @@ def _mistakes(error: BaseException, config: ClusterConfig | None) -> list[str]:
 
 
 def _with_file(line: str, config: ClusterConfig | None) -> str:
-    """A node names its directory only; the user wrote a file."""
+    """Return a line with the cluster file's name: a node names only its directory."""
     if config is not None and line.startswith(config.data_dir + "/"):
         return f"{config.path}: key data_dir: {line}"
     return line
 
 
 def _listening_mistakes(error: OSError, config: ClusterConfig) -> list[str]:
-    """A port in use and an address of another machine are mistakes of the file."""
+    """Return the mistakes of the file that a port in use, or an address of another machine,
+    shows.
+    """
     for use in ports(config):
         if f"{use.address}:{use.port}" not in str(error):
             continue
@@ -144,7 +150,7 @@ def _listening_mistakes(error: OSError, config: ClusterConfig) -> list[str]:
 
 
 def _is_repeated(error: BaseException, leaves: list[BaseException]) -> bool:
-    """Whether it is a system's error whose text one of our own errors has too."""
+    """Whether it is a system error whose text is also part of an error of ours."""
     text = str(error)
     ours = (str(leaf) for leaf in leaves if isinstance(leaf, TriologError))
     return isinstance(error, OSError) and bool(text) and any(text in each for each in ours)

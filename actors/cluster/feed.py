@@ -1,17 +1,16 @@
-"""The feeder of one group: lines in, appends out, each line until it is acknowledged.
+"""The feed of one group: it appends lines, and sends each until it is acknowledged.
 
-It stands outside the nodes and uses the master's API like any other client. Appends are pipelined.
-Whoever is master, or leads a DLedger group, is found anew after each failure (`heed`), so that it
-goes on after a promotion or an election.
-Every line is in the log at least once, in order as long as nothing fails.
+It is outside of the nodes and uses the master's API like any other client. Appends are pipelined.
+The master or leader is searched for anew after each failure (`heed`), so the feed goes on after a
+promotion or an election. Every line is in the log at least once, in order as long as nothing fails.
 
-- Not stored: sent again, after a pause that doubles.
-- Stored by the master and not copied in time: not sent again while the connection stands. A master
-  that runs, and is master by the same promotion (leads in the same term), keeps what it has, so
-  the feed waits until all that it had is acknowledged.
-- Outcome unknown otherwise, as after the loss of the connection: sent again, but only once the
-  group has its copies, and one batch at a time until a receipt comes. An outage can therefore
-  write twice what was in flight when it began, and one batch for each further loss.
+- A batch that was not stored is sent again, after a pause that doubles.
+- A batch that the master stored but that was not copied in time is not sent again while the
+  connection is open. A master that is running, and is master by the same promotion (leads in the
+  same term), keeps what it has, so the feed waits until all of that is acknowledged.
+- A batch whose outcome is unknown for another reason, such as the loss of the connection, is sent
+  again, but only once the group has its copies, and one batch at a time until a receipt comes. So
+  an outage can store twice what was in flight when it began, and one batch for each further loss.
 """
 
 from __future__ import annotations
@@ -52,21 +51,21 @@ from actors.log_types import Chain, Receipt
 
 IN_FLIGHT_BYTES_MAX = IN_FLIGHT_BYTES_DEFAULT
 TICK_S = 0.05
-"""At a set rate, a batch holds what is due in so long."""
+"""With a set rate, a batch holds the lines that are due within this time."""
 RETRY_S = 0.25
-"""The first pause after a failure, and between two looks at copies that are away."""
+"""The first pause after a failure, and between two checks of copies that are missing."""
 RETRY_S_MAX = 2.0
-"""Each next pause is twice as long, up to this; one feed per group needs no jitter."""
+"""Each further pause is twice as long, up to this; one feed per group needs no jitter."""
 PAUSES_MAX = 8
-"""How many pauses in a row are counted; the longest is reached before."""
+"""How many pauses in a row are counted; the longest pause is reached before."""
 LATE_S_MAX = 1.0
-"""After a longer pause, the rest of what was due is not made up for."""
+"""If the feed is later than this, the rest of what was due is not made up for."""
 RETRIED = (OSError, NotStored, OutcomeUnknown, trio.BrokenResourceError)
-"""What another connection, a moment later, may not meet."""
+"""Failures that another connection, a moment later, may not have."""
 
 
 class AppendTarget(TakesAppends, Protocol):
-    """What the feed needs of a client."""
+    """The methods of a client that the feed needs."""
 
     async def status(self) -> dict[str, Any]: ...
 
@@ -79,7 +78,7 @@ class _Batch:
     """Consecutive lines that are sent together.
 
     Attributes:
-        line: number of the first one in its source.
+        line: the number of the first line in its source, from 0.
     """
 
     line: int
@@ -89,13 +88,16 @@ class _Batch:
 
 @attrs.define
 class Feed:
-    """One group's feed. `run` returns when the source has ended and all is acknowledged, or after
-    `stop` when all that is in flight is answered.
+    """The feed of one group.
 
-    A group that `takes_empty` records gets the source's empty lines too.
+    `run` returns when the source has ended and all lines are acknowledged, or after `stop`, when
+    everything in flight is answered.
+
+    Empty lines are sent only to a group that `takes_empty` records.
 
     Attributes:
-        started_s, ended_s: Trio's time of the first append and the last answer; NaN before.
+        started_s, ended_s: the time (Trio's) of the first append and of the last answer; NaN
+            before.
     """
 
     group: str
@@ -135,7 +137,7 @@ class Feed:
     ended_s: float = math.nan
 
     def view(self) -> FeedView:
-        """How far it is."""
+        """Return the present figures."""
         return FeedView(
             group=self.group,
             source=self.source,
@@ -149,25 +151,25 @@ class Feed:
 
     @property
     def seconds(self) -> float:
-        """From the first append to the last answer; 0 before both."""
+        """The time from the first append to the last answer, in seconds; 0 before both."""
         return 0.0 if math.isnan(self.started_s) else self.ended_s - self.started_s
 
     @property
     def waiting(self) -> bool:
-        """Whether lines were read that have not been handed to the master, or have to be again."""
+        """Whether there are lines that were read but not sent, or that have to be sent again."""
         left = self._lines.statistics().current_buffer_used
         return bool(self._queue or self._pending or left)
 
     def stop(self) -> None:
-        """Send nothing more. What is in flight is still answered."""
+        """Send nothing more. What is in flight is still waited for."""
         self._stopping = True
         self._pause.cancel()
 
     async def run(self) -> None:
-        """Feed. Cancelling it leaves what was in flight with an unknown outcome.
+        """Run the feed. If it is cancelled, what was in flight has an unknown outcome.
 
         Raises:
-            Exception: an answer that no retry can change: `TooLarge`, an unknown group.
+            Exception: a failure that no retry can change: `TooLarge`, an unknown group.
         """
         try:
             async with trio.open_nursery() as nursery:
@@ -185,14 +187,16 @@ class Feed:
             self._record.close()
 
     def _waiting(self) -> list[_Batch]:
-        """Batches whose answer is still to come, from the master or from its offsets."""
+        """Return the batches whose answer is still to come, from the master or from its offsets."""
         return [*self._in_flight.values(), *(batch for batch, _ in self._uncopied)]
 
     def _done(self) -> bool:
         return self._source_ended and not (self._queue or self._in_flight or self._pending)
 
     async def _use_one_connection(self) -> None:
-        """Feed until something fails, and see every append of this connection answered."""
+        """Feed until something fails, and wait for the answer of every append of this
+        connection.
+        """
         self._failures, self._chain = [], Chain()
         try:
             async with self._connect() as target, trio.open_nursery() as nursery:
@@ -226,15 +230,15 @@ class Feed:
                 await self._wait_a_while()
 
     async def _wait_a_while(self) -> None:
-        """Each time in a row twice as long; a receipt begins anew."""
+        """Wait, each time in a row twice as long; a receipt resets that."""
         await trio.sleep(min(RETRY_S_MAX, RETRY_S * 2**self._pauses))
         self._pauses = min(self._pauses + 1, PAUSES_MAX)
 
     async def _settle(self, target: AppendTarget) -> None:
-        """Learn from the master's offsets what became of batches that it has stored.
+        """Learn from the master's offsets what became of the batches that it has stored.
 
-        The connection has seen no end since they were stored, so the master still has them, and
-        they are acknowledged when everything is that it had after them.
+        The connection has not ended since they were stored, so the master still has them, and they
+        are acknowledged when everything up to its log's present end is.
         """
         end = await self._see_copies(target)
         if end is None:
@@ -259,11 +263,13 @@ class Feed:
         self._wake()
 
     async def _see_copies(self, target: AppendTarget) -> int | None:
-        """Wait until the group has its copies and all that its master had at first is acknowledged.
+        """Wait until the group has its copies, and everything up to the log's end at the first
+        answer is acknowledged.
 
-        Returns: what it had at first, a position; None after `stop`.
+        Returns: that end; None after `stop`.
 
-        Raises: as `_leader`. NotEnoughReplicas: it takes no appends, or is promoted anew.
+        Raises: as `_leader`. NotEnoughReplicas: the master takes no appends, or leads in another
+            epoch now.
         """
         end: int | None = None
         with self._interruptible():
@@ -281,11 +287,15 @@ class Feed:
         return None
 
     async def _leader(self, target: AppendTarget) -> GroupStatus:
-        """What the node says of the group. Raises: NotMaster, with the leader that it names."""
+        """Return the node's status of the group. Raises: NotMaster, with the leader that the node
+        names.
+        """
         return leads(await target.status(), self.group)
 
     def _interruptible(self) -> trio.CancelScope:
-        """A scope for waits that `stop` and a failure end; never around an append."""
+        """Return a scope for waits that `stop` or a failure may end; it is never around an
+        append.
+        """
         self._pause = trio.CancelScope()
         if self._stopping:
             self._pause.cancel()
@@ -315,7 +325,7 @@ class Feed:
         )
 
     async def _fill_queue(self) -> None:
-        """Have a batch to send, unless the source has ended."""
+        """Read lines until there is a batch to send, or the source has ended."""
         while not self._queue and not self._source_ended:
             if not self._pending:
                 try:
@@ -357,7 +367,9 @@ class Feed:
             self._answer(batch, error)
 
     def _answer(self, batch: _Batch, outcome: AppendOutcome) -> None:
-        """Take one append's outcome; called once by the target, or by us if the target is gone."""
+        """Take the outcome of an append. The target calls it once, or the feed if the target is
+        gone.
+        """
         if self._in_flight.get(batch.line) is not batch:
             return
         del self._in_flight[batch.line]

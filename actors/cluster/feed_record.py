@@ -1,24 +1,24 @@
-"""The feeder's own record of what was acknowledged: `DATA_DIR/feed/GROUP.jsonl`, synced.
+"""A feed's own record of what was acknowledged, synced: `DATA_DIR/feed/GROUP.jsonl`.
 
-It is written by whoever fed, not by whoever stored, so it can testify against the nodes: every
-receipt that came is a line here, and what it names must be in the log for ever. One JSON object per
-line:
+The feed writes it and not the nodes, so it can testify against them: every receipt is a line here,
+and the records that it names must stay in the log for ever. Each line is a JSON object:
 
 | kind | other keys | when |
 |---|---|---|
 | opened | source, line | a feed begins with this line of its source, counted from 0 |
-| acked | line, count, first, last, next, copies, crc | so many lines have this receipt |
+| acked | line, count, first, last, next, copies, crc | `count` lines have this receipt |
 | ended | line | the source has ended and all its lines are acknowledged |
 
-`line` of acked is the first one's number; `next` is the position after the last record. Where no
-receipt came, and the master's offsets showed that the lines are acknowledged, `next` is the end of
-what the master had by then, and `copies` is 0. `crc` is `digest` of the lines, which shows whether
-what lies there is what was fed. Older records lack the last two.
+In a row of acked, `line` is the number of the first line, and `next` is the position after the last
+record. If no receipt came, but the master's offsets showed that the lines are acknowledged, `next`
+is the end of the master's log at that time, and `copies` is 0. `crc` is the `digest` of the lines,
+which shows whether the log holds what was fed. Files of older versions lack the last two keys.
 
-A last line that is torn (a crash while writing) is cut off at the next start; any other line that
-is no row of the table is the user's to look at, and nothing is changed. Above FILE_BYTES_MAX the
-file becomes `GROUP.1.jsonl`, replacing the one before: it changes names with the new one in one
-step, and is `GROUP.jsonl.tmp` until it has its own. Each step may fail and is tried again then.
+A last line that is torn (by a crash while writing) is cut off at the next start. Any other line
+that is no row of the table is an error, and nothing is changed. Above FILE_BYTES_MAX the file
+becomes `GROUP.1.jsonl` and replaces the one before: it exchanges names with the new file in one
+step, and is called `GROUP.jsonl.tmp` until it gets its final name. Each step may fail, and is tried
+again then.
 """
 
 from __future__ import annotations
@@ -49,15 +49,17 @@ _LOGGER = logging.getLogger("triolog.cluster")
 
 
 def digest(lines: Iterable[bytes]) -> int:
-    """CRC-32 of lines, one newline between two: computed once for a batch, for it costs a copy."""
+    """Return the CRC-32 of lines, joined by newlines. It is computed once per batch, because it
+    copies them.
+    """
     return crc32(b"\n".join(lines))
 
 
 class RecordTaken(ConfigError):
-    """Another run has the record.
+    """Another run writes the record.
 
     Attributes:
-        path: the record's.
+        path: the path of the record.
     """
 
     def __init__(self, path: str) -> None:
@@ -67,28 +69,28 @@ class RecordTaken(ConfigError):
 
 @attrs.define
 class Prefix:
-    """How many lines from the start on are acknowledged without a gap.
+    """Counts how many lines from the start on are acknowledged without a gap.
 
-    Receipts may come out of order after a retry; what is ahead waits in a heap.
+    Receipts may come out of order after a retry; those that are ahead wait in a heap.
     """
 
     line: int = 0
     _ahead: list[tuple[int, int]] = attrs.field(factory=list)
 
     def add(self, line: int, count: int) -> None:
-        """Lines from `line` on are acknowledged."""
+        """Note that `count` lines from `line` on are acknowledged."""
         heapq.heappush(self._ahead, (line, line + count))
         while self._ahead and self._ahead[0][0] <= self.line:
             self.line = max(self.line, heapq.heappop(self._ahead)[1])
 
 
 class FeedRecord:
-    """One group's record, locked. `note` and `end` sync on a thread, one at a time.
+    """The record of one group, locked. `note` and `end` sync in a thread, one at a time.
 
     Raises:
-        RecordTaken: another run has it.
-        ConfigError: something else lies where it has to be.
-        OSError: the disk's fault.
+        RecordTaken: another run writes it.
+        ConfigError: something else has its name, or its folder's.
+        OSError: the disk failed.
     """
 
     def __init__(self, folder: str, group: str) -> None:
@@ -100,12 +102,13 @@ class FeedRecord:
         _check_kinds(folder, self._path, self._older)
         self._disk.mkdir(os.path.abspath(folder))
         if os.path.exists(self._fresh) and not os.path.exists(self._path):
-            os.rename(self._fresh, self._path)  # a roll that could not change both in one step
+            # it is left from a roll that could not exchange both names in one step
+            os.rename(self._fresh, self._path)
         is_new = not os.path.exists(self._path)
         self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         self._size_bytes = 0
         if is_new:
-            os.fchmod(self._descriptor, FILE_MODE)  # whatever the umask
+            os.fchmod(self._descriptor, FILE_MODE)  # whatever the umask is
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -114,13 +117,14 @@ class FeedRecord:
         self._settle()
 
     def open(self, source: str, *, resumable: bool) -> int:
-        """Begin or go on with a source.
+        """Begin with a source, or go on with it.
 
         Args:
-            source: its name, as the record will know it again.
-            resumable: it gives the same lines again from its start; standard input does not.
+            source: the name by which the record will recognise the source.
+            resumable: whether the source yields the same lines again; standard input does not.
 
-        Returns: the line to go on with: 0, unless the same source was left in the middle.
+        Returns: the number of the line to go on with: 0, unless the same source was fed in part
+            before.
         """
         found_source, prefix = self._read()
         line = prefix.line if resumable and found_source == source else 0
@@ -130,7 +134,7 @@ class FeedRecord:
         return line
 
     async def note(self, receipts: list[tuple[int, Receipt, int]]) -> None:
-        """Keep receipts, each between its first line's number and `digest` of all its lines; return
+        """Write receipts, each with its first line's number and the `digest` of its lines; return
         when they are synced.
         """
         rows: list[dict[str, Any]] = []
@@ -142,13 +146,14 @@ class FeedRecord:
         await self._keep(rows)
 
     async def end(self) -> None:
-        """The source has ended; the next feed of it begins anew."""
+        """Note that the source has ended; the next feed of it begins anew."""
         rows = [{"kind": "ended", "line": self._prefix.line}]
         await self._keep(rows)
 
     async def _keep(self, rows: list[dict[str, Any]]) -> None:
-        """A disk without room is waited for, and the feed with it: what is not kept here would be
-        appended again by the next one.
+        """Write rows; if the disk is full, wait for room, and so make the feed wait.
+
+        Lines whose receipts are not written would be appended again by the next feed.
         """
         waits = False
         while True:
@@ -167,7 +172,7 @@ class FeedRecord:
             return
 
     def close(self) -> None:
-        """Nothing may be called afterwards."""
+        """Close the file. Nothing may be called afterwards."""
         os.close(self._descriptor)
 
     def _append(self, rows: list[dict[str, Any]]) -> None:
@@ -176,7 +181,9 @@ class FeedRecord:
         self._size_bytes += self._write(self._descriptor, rows, self._size_bytes)
 
     def _write(self, descriptor: int, rows: list[dict[str, Any]], at_bytes: int) -> int:
-        """Synced. Raises: OSError: they are not there; the same rows may be written again."""
+        """Write and sync rows. Raises: OSError: they are not written; the same rows may be tried
+        again.
+        """
         data, done = "".join(json.dumps(row) + "\n" for row in rows).encode(), 0
         while done < len(data):
             done += os.pwrite(descriptor, data[done:], at_bytes + done)
@@ -184,9 +191,10 @@ class FeedRecord:
         return done
 
     def _roll(self) -> None:
-        """The new file first, under a name of its own, so that one without room changes nothing.
+        """Begin a new file. It is written first, under its own name, so that a full disk changes
+        nothing.
 
-        Raises: OSError: the rows so far are there under either name; `_append` may try again.
+        Raises: OSError: the rows so far are in one of the two files; `_append` may try again.
         """
         self._settle()
         flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
@@ -197,7 +205,7 @@ class FeedRecord:
             opened = {"kind": "opened", "source": self._source, "line": self._prefix.line}
             size_bytes = self._write(fresh, [opened], 0)
             self._change_names()
-            self._sync_names()  # before a row in the new file is called kept
+            self._sync_names()  # before a row in the new file counts as kept
         except OSError:
             os.close(fresh)
             raise
@@ -211,12 +219,14 @@ class FeedRecord:
         except OSError as error:
             if error.errno not in NO_EXCHANGE:
                 raise
-            if os.path.exists(self._path):  # else a failure in between is tried again
+            if os.path.exists(self._path):  # otherwise a failure in between is repeated now
                 os.rename(self._path, self._older)
             os.rename(self._fresh, self._path)
 
     def _settle(self) -> None:
-        """Finish the roll before, or forget one that had not changed names. Any number of times."""
+        """Finish an earlier roll, or undo one that had not exchanged the names. It may be
+        repeated.
+        """
         try:
             size_bytes = os.stat(self._fresh).st_size
         except FileNotFoundError:
@@ -230,7 +240,9 @@ class FeedRecord:
         self._disk.sync_dir(os.path.dirname(self._path))
 
     def _read(self) -> tuple[str, Prefix]:
-        """The last source and how far it came; cuts a torn end off. Raises: ConfigError."""
+        """Return the last source and how far it came; a torn end is cut off. Raises:
+        ConfigError.
+        """
         data = os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0)
         source, prefix, self._size_bytes = read_rows(data, self._path)
         os.ftruncate(self._descriptor, self._size_bytes)
@@ -238,9 +250,9 @@ class FeedRecord:
 
 
 def read_rows(data: bytes, path: str) -> tuple[str, Prefix, int]:
-    """The last source, how far it came, and the bytes before a torn last line.
+    """Return the last source, how far it came, and the size of the file without a torn last line.
 
-    Raises: ConfigError naming `path`: a line that is no row, and no crash explains it.
+    Raises: ConfigError, which names `path`: a line is no row, which a crash does not explain.
     """
     source, prefix = "", Prefix()
     lines = [line + b"\n" for line in data.split(b"\n")]
@@ -279,7 +291,7 @@ def _check_kinds(folder: str, *files: str) -> None:
 
 
 def _row(line: bytes) -> dict[str, Any] | None:
-    """A line as written, None if a crash may have torn it."""
+    """Parse a line; None if a crash may have torn it."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):

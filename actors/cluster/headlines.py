@@ -1,5 +1,5 @@
-"""The first lines of `status`: for each group who takes its appends, or why they fail and what to
-do about it.
+"""Makes the first lines of `status`: for each group which node takes its appends, or why they fail
+and what to do about it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from actors.storage.files.room import NO_ROOM
 
 
 def headlines(config: ClusterConfig, view: ClusterView, starting: Collection[str]) -> list[str]:
-    """One line for each group of which a node was asked.
+    """Return one line for each group of which a node was asked.
 
     Args:
-        view: the nodes that were asked; who did not answer is away.
-        starting: those of them that start just now.
+        view: the nodes that were asked; those that did not answer are away.
+        starting: the nodes that are starting.
     """
     asked = {node.node for node in view.nodes}
     return [
@@ -40,20 +40,25 @@ def _headline(
         ours = [node for node in group.members if node in config.python_nodes]
         return _without_leader(ours, group.name, terms, view, starting)
     leads = f"{named.leader} is {terms.leader}{terms.by(named.epoch)}"
-    if named.leader not in {node.node for node in view.nodes}:  # not asked, or a Java broker
+    # it was not asked, or is a Java broker
+    if named.leader not in {node.node for node in view.nodes}:
         return f"{leads}, as others say"
     if named.leader in starting:
         return f"no {terms.leader} yet: {named.leader} is starting"
     then = "an election follows" if group.election is not None else f"`promote {group.name}`"
     why = f"{named.leader} does not answer"
-    if named.leader in said:  # it does, and leads no more
+    if named.leader in said:  # it answers, and does not lead any more
         own = said[named.leader]
         why = f"{named.leader}: {own.troubles[0] if own.troubles else own.role}"
     return f"no {terms.leader}, appends fail: {why}; {then}"
 
 
 def _led(node: str, own: GroupStatus, said: Mapping[str, GroupStatus]) -> str:
-    """Args: said: by node, whatever each says of the group itself."""
+    """Describe a group whose leader answers.
+
+    Args:
+        said: the status of the group on each node that answered.
+    """
     who = f"{node} is {own.terms.leader}{own.terms.by(own.epoch)}"
     if not own.is_open or own.reason.startswith(NO_ROOM):
         return f"{who} and takes no appends: {'; '.join(own.troubles) or own.state or 'not open'}"
@@ -72,7 +77,11 @@ def _led(node: str, own: GroupStatus, said: Mapping[str, GroupStatus]) -> str:
 def _without_leader(
     ours: list[str], group: str, terms: Terms, view: ClusterView, starting: Collection[str]
 ) -> str:
-    """Where no node that answers names a leader. Args: ours: the members that can be asked."""
+    """Describe a group for which no answer names a leader.
+
+    Args:
+        ours: the members that can be asked.
+    """
     said, asked = view.of(group), [node.node for node in view.nodes if node.node in ours]
     begins = [node for node in asked if node in starting]
     if begins and len(begins) + len(said) > len(ours) // 2:

@@ -1,4 +1,4 @@
-"""All nodes of a run in this process, in one Trio run."""
+"""Runs all nodes in this process, in one Trio run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _InProcess:
         scope.cancel()
 
     def failed(self) -> Mapping[str, str]:
-        return {}  # a node that fails here ends the run
+        return {}  # a node that fails in this process ends the run
 
     async def wait_failed(self) -> None:
         await trio.sleep_forever()
@@ -61,9 +61,9 @@ class _InProcess:
 async def in_process(
     config: ClusterConfig, nodes: tuple[str, ...], note: Callable[[str], None]
 ) -> AsyncIterator[Backend]:
-    """All nodes in this Trio run.
+    """Run all nodes in this Trio run.
 
-    Raises: ConfigError, OSError: something is in use.
+    Raises: ConfigError, OSError: a directory or a port is in use.
     """
     await refuse_what_is_in_use(config, nodes)
     if set(nodes) == set(config.python_nodes):

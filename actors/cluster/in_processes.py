@@ -1,4 +1,6 @@
-"""One supervised process for each node of a run; this one imports nothing of a node."""
+"""Runs one supervised process for each node; this process imports nothing that a node is
+made of.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ from actors.runtime import State, System, open_system
 
 PARENT = "processes"
 STOP_EXTRA_S = 10.0
-"""More than a child may need to leave the interpreter: the parent's budget is not what ends it."""
+"""How much more than a node's own stop a child may need to leave the interpreter: the parent's
+budget must not end it."""
 
 
 @attrs.define
@@ -57,7 +60,7 @@ class _Processes:
         pass
 
     def waits_for(self) -> str:
-        return ""  # each says it itself
+        return ""  # each node says that itself
 
     def hurry(self) -> None:
         self._watcher.hurry.set()
@@ -67,10 +70,11 @@ class _Processes:
 async def in_processes(
     config: ClusterConfig, nodes: tuple[str, ...], note: Callable[[str], None]
 ) -> AsyncIterator[Backend]:
-    """One supervised process for each node.
+    """Run one supervised process for each node.
 
     Raises:
-        ConfigError: something is in use; the words of children that ended with a user's mistake.
+        ConfigError: a directory is in use; or children ended with a user's mistake, which its text
+            has.
         OSError: a port is in use.
     """
     await refuse_what_is_in_use(config, nodes)

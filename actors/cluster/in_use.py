@@ -1,6 +1,6 @@
-"""Which nodes' directories and ports somebody has, and in which order nodes start.
+"""Finds directories and ports of nodes that are in use, and the order in which nodes start.
 
-And whether the limits of this process allow the files that the nodes write.
+It also checks that the limits of this process allow the files that the nodes write.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from actors.own_process import file_size_limit_bytes
 
 
 def start_order(config: ClusterConfig, nodes: tuple[str, ...]) -> tuple[str, ...]:
-    """Masters last, so that they stop first and can still send their slaves what these lack."""
+    """Order nodes for their start: masters last, so that they stop first and can still feed their
+    slaves.
+    """
 
     def led(node: str) -> int:
         groups = config.groups_of(node)
@@ -25,19 +27,19 @@ def start_order(config: ClusterConfig, nodes: tuple[str, ...]) -> tuple[str, ...
 
 
 def data_holder(config: ClusterConfig, node: str) -> int | None:
-    """The other process of this machine that has a node's data open; None: none."""
+    """Return the process on this machine that has a node's data open; None: there is none."""
     return lock_holder(f"{config.node_dir(node)}/lock")
 
 
 async def refuse_what_is_in_use(config: ClusterConfig, nodes: tuple[str, ...]) -> None:
-    """Look before anything starts whether each directory and port is free.
+    """Check that each directory and port is free, before anything starts.
 
-    A slave that starts first would otherwise follow a foreign master on its own master's port, and
-    the nodes of another run would be taken for those that this one starts.
+    Otherwise a slave that starts first could follow another cluster's master on its own master's
+    port, and the nodes of another run would be taken for those of this one.
 
     Raises:
-        ConfigError: a directory in use; files that may not become as large as their keys say.
-        OSError: a port in use, an address that is not ours.
+        ConfigError: a directory is in use, or files may not become as large as their keys say.
+        OSError: a port is in use, or an address is not this machine's.
     """
     _refuse_small_limit(config, nodes)
     for node in nodes:

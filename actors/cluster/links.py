@@ -1,4 +1,5 @@
-"""The run's links to its nodes: one API connection each, asked again and again for what it knows.
+"""The links of a run to its nodes: one API connection each, over which it asks for status again and
+again.
 
 A node that does not answer is "away"; its last answer stays visible until it is back.
 """
@@ -23,15 +24,15 @@ from actors.readable import readable, readable_values
 LOOK_S = 0.5
 """How often a node is asked while it runs; four answers are small, but not free."""
 FIRST_LOOK_S = 0.05
-"""How often it is tried while it starts."""
+"""How often a connection is tried while a node starts."""
 ANSWER_S = 5.0
 ANSWERING = ("running", "stopping")
 LOST = (OSError, TriologError, trio.BrokenResourceError, trio.TooSlowError)
-"""How a node is away."""
+"""The failures of a node that is away."""
 
 
 class NodeApi(AppendTarget, Protocol):
-    """What the run needs of a client of one node."""
+    """The methods of a client that a run needs."""
 
     async def status(self) -> dict[str, Any]: ...
     async def tree(self) -> dict[str, Any]: ...
@@ -45,12 +46,12 @@ class NodeApi(AppendTarget, Protocol):
 
 
 Connect: TypeAlias = Callable[[str], AbstractAsyncContextManager[NodeApi]]
-"""From a node's name to a connection."""
+"""Connects to the node with this name."""
 
 
 @asynccontextmanager
 async def connect_own(config: ClusterConfig, node: str) -> AsyncIterator[Client]:
-    """A connection to a node of the file, and to no other that has its address and port.
+    """Connect to a node of the file, and to no other node that has its address and port.
 
     Raises: as `connect_node`; ConnectionError: another node, or one of another cluster, answers.
     """
@@ -66,11 +67,11 @@ async def connect_own(config: ClusterConfig, node: str) -> AsyncIterator[Client]
 
 @attrs.define(kw_only=True)
 class Links:
-    """All nodes of a run.
+    """The links to all nodes of a run.
 
     Attributes:
-        names: in the file's order.
-        restarts: how often a node's process was started again; the run's backend knows.
+        names: the names of the nodes, in the file's order.
+        restarts: returns how often a node's process was started again, as the run's backend knows.
     """
 
     names: tuple[str, ...]
@@ -88,14 +89,14 @@ class Links:
             self._answered[name] = -1
 
     def views(self) -> tuple[NodeView, ...]:
-        """The newest of every node, in the file's order."""
+        """Return the newest view of every node, in the file's order."""
         return tuple(
             attrs.evolve(self._views[name], process_restarts=self.restarts(name))
             for name in self.names
         )
 
     async def run(self) -> None:
-        """Ask until cancelled."""
+        """Ask all nodes until cancelled."""
         async with trio.open_nursery() as nursery:
             for name in self.names:
                 nursery.start_soon(self._follow, name)
@@ -111,11 +112,11 @@ class Links:
         return tuple(name for name in self.names if self._views[name].state == "starting")
 
     async def wait_changed(self) -> None:
-        """Return when some node has answered, or has gone."""
+        """Return when some node has answered, or was lost."""
         await self._seen.wait()
 
     async def look_again(self, timeout_s: float) -> None:
-        """Return when every node that answers has been asked anew and has answered, or the time is
+        """Ask every node that answers once more; return when all have answered, or the time is
         over.
         """
         self._round += 1

@@ -1,10 +1,10 @@
-"""Whom a feed talks to: the group's master or leader, as the nodes say it. It follows every
-promotion and every election.
+"""Finds the node to which a feed talks: the group's master or leader, after every promotion and
+election.
 
-Two sources: what the last node said that was no master (its hint), and what the run's links see.
-When neither helps, as for nodes that other machines run, the members are tried in turn: at once
-where one cannot be reached, and where it knows nobody who leads, for `turns_after_s`. A member that
-hears no other, though we reach it, would name nobody for ever.
+There are two sources: the hint of a node that refused because it is not master, and the views of
+the run's links. If neither helps, as for nodes that run on other machines, the members are tried in
+turn: the next one at once if a member cannot be reached, and after `turns_after_s` if it knows of
+no leader. A member that hears no other, although it can be reached, would never name one.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from actors.group_status import GroupStatus
 
 LOOK_S = 0.5
 SUPERSEDED_S = 5.0
-"""A master that still answers says itself that it is none any more, and what it has is answered
-first; longer than that is silence."""
+"""How long a later leader has to be known before a silent one is given up. A master that still
+answers says itself that it is no longer master, and its appends are answered first."""
 
 
 @attrs.define
 class MasterFinder:
-    """One feed's.
+    """Finds the node to talk to, for one feed.
 
     Attributes:
         members: the group's nodes that can be asked, in the file's order.
-        current: whom to talk to next.
-        views: what is known of the nodes now.
-        turns_after_s: how long a member that knows of no leader is asked before the next one is;
-            longer than an election takes.
+        current: the node to talk to next.
+        views: returns the present views of the nodes.
+        turns_after_s: how long a member that knows of no leader is asked before the next one is
+            tried; longer than an election takes.
     """
 
     group: str
@@ -48,12 +48,15 @@ class MasterFinder:
     _nobody_s: float | None = None
 
     def connect(self) -> AbstractAsyncContextManager[AppendTarget]:
-        """A connection to whoever is taken for the master."""
+        """Connect to the node that is taken for the master."""
         return self._connect(self.current)
 
     async def watch(self, epoch: int) -> None:
-        """Raise NotMaster once another node has been master by a later promotion, or has led in a
-        later term, for SUPERSEDED_S: who has fallen silent does not say so itself.
+        """Watch for a leader in a later epoch, because a node that is silent does not say that it
+        lost the lead.
+
+        Raises: NotMaster: another node has been master by a later promotion, or has led in a later
+            term, for SUPERSEDED_S.
         """
         seen_s = 0.0
         while seen_s < SUPERSEDED_S:
@@ -68,7 +71,7 @@ class MasterFinder:
         return newest_leader((each for each in self.views() if not is_gone(each)), self.group)
 
     def heed(self, failures: Iterable[Exception]) -> None:
-        """A connection has ended with these: who is to be tried next?"""
+        """Choose the node to try next, after a connection has ended with these failures."""
         failures = tuple(failures)
         nobody_s, self._nobody_s = self._nobody_s, None
         for failure in failures:

@@ -1,7 +1,7 @@
 """The thread that writes to the terminal, so that a stopped terminal (Ctrl-S) blocks no node.
 
-It holds the newest picture only: what a slow terminal could not show in time is never shown. It is
-a plain thread with a one-place box; nothing of it touches Trio.
+It keeps only the newest picture: a picture that a slow terminal could not show in time is never
+shown. It is a plain thread with a queue of length one, and does not use Trio.
 """
 
 from __future__ import annotations
@@ -12,22 +12,23 @@ from collections import deque
 from collections.abc import Callable
 
 ENTER = "\x1b[?1049h\x1b[?25l"
-"""The alternate screen, without the cursor."""
+"""Switches to the alternate screen, and hides the cursor."""
 LEAVE = "\x1b[?25h\x1b[?1049l"
 HOME = "\x1b[H"
 CLEAR_LINE = "\x1b[K"
 CLEAR_BELOW = "\x1b[J"
 WRITE_BYTES_MAX = 1 << 16
 LINES_WAITING_MAX = 100
-"""Without `live`: what a reader that stopped may miss the oldest of."""
+"""How many texts wait without `live`; a reader that is too slow misses the oldest."""
 
 
 class Painter:
-    """Writes what `show` was given last. `close` restores the screen and lets the thread end.
+    """Writes what was last given to `show`. `close` restores the screen and ends the thread.
 
     Args:
-        descriptor: where to write; it is not closed.
-        live: pictures in place, on the alternate screen; otherwise everything is appended.
+        descriptor: the file to which it writes, and which it does not close.
+        live: whether pictures replace each other on the alternate screen; otherwise texts are
+            appended.
     """
 
     def __init__(self, descriptor: int, *, live: bool) -> None:
@@ -40,19 +41,19 @@ class Painter:
         self._thread.start()
 
     def show(self, make: Callable[[], str]) -> None:
-        """Hand over a picture; `make` is called on the painter's thread, as rich takes a while.
+        """Show a picture; `make` is called on the painter's thread, because rich takes a while.
 
-        Never waits for the terminal. Of what waits, the newest stays.
+        It never waits for the terminal. The newest waiting pictures replace older ones.
         """
         with self._condition:
             self._waiting.append(make)
             self._condition.notify()
 
     def close(self) -> None:
-        """Write what waits, restore the screen; return when the terminal has taken it.
+        """Write what waits, and restore the screen; return when the terminal has taken it.
 
-        Only after the nodes have stopped: a stopped terminal makes its program wait here, as it
-        would in any write, until somebody lets it go on. Ctrl-C ends the wait.
+        Call it only after the nodes have stopped: a stopped terminal makes the program wait here,
+        as in any write, until it goes on. Ctrl-C ends the wait.
         """
         with self._condition:
             self._closing = True
@@ -68,7 +69,7 @@ class Painter:
             finally:
                 self._write(LEAVE if self._live else "")
         except OSError:
-            return  # the terminal is gone: nobody is left to show anything to
+            return  # the terminal is gone, so nothing can be shown
 
     def _next(self) -> Callable[[], str] | None:
         with self._condition:

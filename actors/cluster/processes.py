@@ -1,8 +1,8 @@
 """One supervised child process for each node: `--processes`.
 
-The parent is an ordinary actor system: a NodeProcess actor per node under a one_for_one supervisor
-with back-off, so that a killed node comes back by the same rules as a crashed actor. Children stop
-in reverse order of their start, so whoever orders them puts the masters last.
+The parent is an ordinary actor system: a NodeProcess actor for each node under a one_for_one
+supervisor with back-off, so that a killed node restarts by the same rules as a crashed actor.
+Children stop in the reverse order of their start, so the masters are started last.
 """
 
 from __future__ import annotations
@@ -31,21 +31,19 @@ from actors.runtime import (
 RESTART_BACKOFF = Backoff(first_s=0.2, max_s=10.0)
 RESTARTS_MAX = 100
 RESTARTS_PERIOD_S = 60.0
-"""For all nodes together, killed from outside. With the back-off above a single one cannot come
-back so often.
-"""
+"""The limit of restarts for all nodes together, if their processes are killed from outside. With
+the back-off above a single one cannot restart so often."""
 FAILURES_MAX = 5
 FAILURES_PERIOD_S = 60.0
-"""A node whose process itself gives up so often in so long is not started again."""
+"""A node whose own process gives up so many times within this period is not started again."""
 KILL_EXTRA_S = 5.0
-"""What a child may need beyond its own stop budget to leave the interpreter."""
+"""How much longer than its own stop budget a child may need to leave the interpreter."""
 OUTPUT_LINES_MAX = 20
 REASON_PREFIX = "triolog: "
-"""How a command begins the lines that say why it ended."""
+"""A command's lines that say why it ended begin with this."""
 BY_OUR_SIGTERM = (-signal.SIGTERM, 128 + signal.SIGTERM)
-"""How a child ends that was stopped before it had begun: it heeds SIGTERM from the first moment at
-which there is anything to stop in order.
-"""
+"""The return codes of a child that was stopped before it began: it obeys SIGTERM in order as soon
+as there is anything to stop."""
 
 
 class NodeProcessDied(TriologError):
@@ -54,12 +52,12 @@ class NodeProcessDied(TriologError):
 
 @attrs.frozen(kw_only=True)
 class _Exited:
-    """The process has ended."""
+    """From its task: the process has ended."""
 
 
 @attrs.frozen(kw_only=True)
 class _Printed:
-    """The process has written a line."""
+    """From its task: the process has written a line."""
 
     line: str
 
@@ -69,15 +67,15 @@ _Inbox: TypeAlias = _Exited | _Printed
 
 @attrs.define
 class Watcher:
-    """What the actors of the processes report to the run, and its wish to hurry. The run owns it.
+    """What the processes' actors report to the run, and the run's wish to hurry. The run owns it.
 
     Attributes:
-        note: takes one line for people.
+        note: called with a line for people.
         refused: the lines of children that ended with a user's mistake.
-        failed: nodes that are not started again, and why.
-        one_failed: set when one more has; another event follows.
-        hurry: set by the second signal.
-        pids: of the children that run.
+        failed: the nodes that are not started again, with the reasons.
+        one_failed: set when a node is added to `failed`, and replaced by a new event.
+        hurry: set at the second signal.
+        pids: the process id of each child that runs.
     """
 
     note: Callable[[str], None]
@@ -90,13 +88,15 @@ class Watcher:
     _ended_s: dict[str, deque[float]] = attrs.field(factory=dict)
 
     def give_up(self, node: str, why: str) -> None:
-        """A node is not started again."""
+        """Note that a node is not started again."""
         self.failed[node] = why
         one_failed, self.one_failed = self.one_failed, trio.Event()
         one_failed.set()
 
     def fails_too_often(self, node: str, now_s: float) -> bool:
-        """Count an end that the node's process chose itself."""
+        """Count a failure of a node's own process. Returns: whether there were too many within the
+        period.
+        """
         ends = self._ended_s.setdefault(node, deque(maxlen=FAILURES_MAX))
         ends.append(now_s)
         return len(ends) == FAILURES_MAX and now_s - ends[0] <= FAILURES_PERIOD_S
@@ -104,10 +104,10 @@ class Watcher:
 
 @attrs.define
 class NodeProcess(Actor[_Inbox]):
-    """One node's process. No messages from others.
+    """The process of one node. It takes no messages from other actors.
 
-    A crash of this actor is a death of the process; its restart starts a new one. A restart forgets
-    nothing, as all state is in the node's data directory.
+    The actor crashes when the process dies, and its restart starts a new process. A restart forgets
+    nothing, because all state is in the node's data directory.
     """
 
     _node: str
@@ -118,7 +118,7 @@ class NodeProcess(Actor[_Inbox]):
     _last_lines: deque[str] = attrs.field(factory=lambda: deque(maxlen=OUTPUT_LINES_MAX))
 
     async def on_start(self) -> None:
-        """Start the process. Ready means started, not that the node serves already."""
+        """Start the process. Ready means that it is started, and not that the node serves."""
         self._child = child = start_child(self._command)
         self._watcher.pids[self._node] = child.pid
         if self.ctx.incarnation > 1:
@@ -126,7 +126,7 @@ class NodeProcess(Actor[_Inbox]):
         self.ctx.spawn(self._watch, child)
 
     async def _watch(self, child: Child) -> None:
-        """Feeder: the child's lines until it closes its output, then its end."""
+        """Pass on the child's lines until it closes its output, then its end."""
         while lines := await child.read_lines():
             for line in lines:
                 await self.ctx.self_ref.tell(_Printed(line=line))
@@ -134,7 +134,7 @@ class NodeProcess(Actor[_Inbox]):
         await self.ctx.self_ref.tell(_Exited())
 
     async def handle(self, message: _Inbox) -> None:
-        """A line is passed on; the end of the process is the end of this actor."""
+        """Pass on a line; end with the process."""
         match message:
             case _Printed(line=line):
                 self._heed_line(line)
@@ -144,14 +144,15 @@ class NodeProcess(Actor[_Inbox]):
                 assert_never(message)
 
     def _heed_line(self, line: str) -> None:
-        # Why it ends is said once: by the run if that refuses its configuration.
+        # The reason for its end is reported once: by the run, if the node refuses its
+        # configuration.
         if line.startswith(REASON_PREFIX):
             self._last_lines.append(line)
         else:
             self._watcher.note(f"{self._node}: {line}")
 
     async def _ended(self) -> None:
-        """It ended without having been stopped from here."""
+        """Handle the end of a process that was not stopped from here."""
         assert self._child is not None
         self._judged = True
         returncode = await self._child.reap()
@@ -160,7 +161,7 @@ class NodeProcess(Actor[_Inbox]):
         if said == EXIT_OK:  # it was asked to stop, over its API
             self._watcher.note(f"{self._node}: stopped in order")
             self.ctx.stop()
-        elif said == EXIT_USAGE:  # starting it again would not help
+        elif said == EXIT_USAGE:  # to start it again would not help
             refusals = self._last_lines or [f"{self._node}: refused its configuration"]
             self._watcher.refused += refusals
             self._watcher.something_refused.set()
@@ -185,8 +186,10 @@ class NodeProcess(Actor[_Inbox]):
         return "; ".join(lines) or ended_how(returncode)
 
     async def on_stop(self, reason: StopReason) -> None:
-        """End the process in order. It has ended afterwards, unless SIGKILL does not end it in
-        time: then it is left alone, and a note says so.
+        """Stop the process in order, and kill it if that takes too long.
+
+        It has ended then, unless SIGKILL does not end it in time: it is left alone in that case,
+        and a note says so.
         """
         child = self._child
         assert child is not None
@@ -195,7 +198,7 @@ class NodeProcess(Actor[_Inbox]):
             child.signal(signal.SIGTERM)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._pass_hurry_on, child)
-                while lines := await child.read_lines():  # else a full pipe would hold it up
+                while lines := await child.read_lines():  # otherwise a full pipe would hold it up
                     for line in lines:
                         self._heed_line(line)
                 await child.wait()
@@ -230,12 +233,12 @@ def tree(
     watcher: Watcher,
     stop_timeout_s: float,
 ) -> SupervisorSpec:
-    """The parent's tree.
+    """Make the parent's tree.
 
     Args:
-        nodes: in the order of their start; they stop in the reverse order.
-        command_of: a node's command line.
-        stop_timeout_s: a node's own budget for an ordered stop.
+        nodes: the nodes in the order of their start; they stop in the reverse order.
+        command_of: returns a node's command line.
+        stop_timeout_s: how long a node's own ordered stop may take, in seconds.
     """
     return SupervisorSpec(
         intensity=RESTARTS_MAX,

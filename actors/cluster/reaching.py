@@ -1,4 +1,6 @@
-"""Members of a group, asked side by side: one that hangs is not waited for while others answer."""
+"""Asks the members of a group at the same time, so that one that hangs does not delay the
+others.
+"""
 
 from __future__ import annotations
 
@@ -19,26 +21,27 @@ from actors.env.protocols import process_text
 from actors.errors import ConfigError, TriologError
 
 AGAIN_S: Final = 0.25
-"""When one that did not open is tried again, or asked again."""
+"""The pause before a member that did not open is tried or asked again."""
 
 HANGS: Final = (TimeoutError, trio.TooSlowError)
-"""One try's end. The words of it name the time that one try took, and it is tried again."""
+"""Failures that end one try. Their text has the time of that one try, and the member is tried
+again."""
 
 T = TypeVar("T")
 
 
 class NoAnswer(TriologError):
-    """Members may run, and none has answered in time. Nothing was asked of them."""
+    """No member has answered in time, though some may be running. Nothing was asked of them."""
 
 
 @asynccontextmanager
 async def first_of(
     config: ClusterConfig, group: str, race: AbstractAsyncContextManager[Race[T]]
 ) -> AsyncIterator[T]:
-    """The first member that opens, within `answer_timeout_s`.
+    """Open the first member that answers, within `answer_timeout_s`.
 
-    Raises (on entry): ConfigError: none runs, which is known at once. NoAnswer: none has answered
-        in time, with what each said or did instead; or one is starting.
+    Raises (on entry): ConfigError: no member is running, which is known at once. NoAnswer: none has
+        answered in time, or one is starting; the text has what is known of each.
     """
     async with race as members:
         found = await first_within(members, config.answer_timeout_s)
@@ -57,10 +60,11 @@ async def first_of(
 
 
 def not_there(config: ClusterConfig, nodes: tuple[str, ...], expected: str) -> TriologError:
-    """What to raise where none of these nodes can be reached: a start that goes on is no mistake.
+    """Make the error for nodes of which none can be reached. That a node is starting is no user's
+    mistake.
 
     Args:
-        expected: what was expected and found, for a mistake of the user's.
+        expected: what was expected and found, for the message about a user's mistake.
     """
     begin = {node: pid for node in nodes if (pid := data_holder(config, node)) is not None}
     said = [
@@ -75,12 +79,12 @@ def not_there(config: ClusterConfig, nodes: tuple[str, ...], expected: str) -> T
 def open_members(
     names: tuple[str, ...], enter: Callable[[str], AbstractAsyncContextManager[T]]
 ) -> AbstractAsyncContextManager[Race[T]]:
-    """A race of them; those that are lost, or slow, are tried again."""
+    """Begin a race of members; those that are lost, or slow, are tried again."""
     return open_race(names, enter, passing=LOST, again_s=AGAIN_S)
 
 
 async def first_within(race: Race[T], timeout_s: float) -> T | None:
-    """The first that opens; None: none has in time, or none is there."""
+    """Return the first that opens; None: none has in time, or none can be reached at all."""
     found: T | None = None
     with trio.move_on_after(timeout_s):
         found = await race.first()
@@ -90,5 +94,5 @@ async def first_within(race: Race[T], timeout_s: float) -> T | None:
 
 
 def _is_not_there(word: Exception | str) -> bool:
-    """It said nothing, and not because it is slow, hangs, or has no slot."""
+    """Whether a member gave no answer, and not because it is slow, hangs, or has no slot."""
     return isinstance(word, Exception) and not isinstance(word, (*HANGS, NoSlot))

@@ -1,8 +1,9 @@
-"""`run`: nodes up, feed on, view on, until a reason to stop; then down in order, with a summary.
+"""The command `run`: runs nodes, feed and view until there is a reason to stop, then stops them in
+order and returns a summary.
 
-Order of a stop: no more appends from the feed, its last answers, no more appends from anybody, what
-slaves and followers lack (at most `drain_timeout_s`, and DRAIN_STANDS_S while they take nothing), a
-last look for the summary, then the nodes, masters first.
+Order of a stop: the feed sends no more, and gets its last answers; the nodes take no more appends;
+slaves and followers get what they lack (within `drain_timeout_s`, and DRAIN_STANDS_S if they take
+nothing); the nodes are asked a last time for the summary; then they stop, masters first.
 """
 
 from __future__ import annotations
@@ -32,20 +33,19 @@ from actors.own_process import as_typed
 from actors.readable import readable
 
 ANSWERS_EXTRA_S = 2.0
-"""How much longer than an append may take the feed's last answers are waited for."""
+"""How much longer than an append may take to wait for the feed's last answers."""
 START_WAIT_S = 30.0
-"""How long a run with an end in time waits for nodes that have never answered; who has not after
-that is not called a node that starts.
-"""
+"""How long a run with a time limit waits for nodes that have never answered. A node that has not
+answered by then is not called one that is starting."""
 WAIT_NOTED_S = 1.0
-"""When an ordered stop that somebody asked for says whom it waits for."""
+"""After this time an ordered stop that was asked for says what it waits for."""
 LAST_LOOK_S = 2.0
 DRAIN_LOOK_S = 0.05
 NO_ANSWER = "does not answer"
-"""What is said of a node of the run that may have crashed, and be back any moment."""
+"""What is said of a node of the run that may have crashed and may be back at any moment."""
 NOTES_MAX = 100
 NOTE_SHOWN_S = 60.0
-"""How long a view shows a note; what lasts is seen in the states."""
+"""How long a view shows a note; lasting conditions are shown in the states."""
 INTERRUPTED, TERMINATED = "interrupted", "terminated"
 BY_SIGNAL = (INTERRUPTED, TERMINATED)
 
@@ -58,13 +58,14 @@ def lacking(
     groups: Mapping[str, tuple[str, ...]],
     expected: Callable[[str], bool],
 ) -> tuple[str, ...]:
-    """For people, one for each slave or follower that can be waited for and has not all that its
-    master or leader has written.
+    """Return a line, for people, for each slave or follower that lacks records and can be waited
+    for.
 
     Args:
-        groups: with the members of each.
-        expected: whether a node of this run runs or is being started. It is waited for until it
-            has caught up, unless its log has diverged; others only while they are connected.
+        groups: the members of each group.
+        expected: returns whether a node of this run is running or is being started. It is waited
+            for until it has caught up, unless its log has diverged; other nodes only while they are
+            connected.
     """
     lines: list[str] = []
     found = {view.node: view for view in views}
@@ -90,17 +91,22 @@ def lacking(
 
 
 def lacks(lag: int | None, unit: str, group: str) -> str:
-    """What it lacks, as text for people. Args: lag: in `unit`; None: it does not answer."""
+    """Say what a node lacks, for people.
+
+    Args:
+        lag: how much, in `unit`; None: the node does not answer.
+    """
     return f"{NO_ANSWER} in {group}" if lag is None else f"lacks {lag} {unit} of {group}"
 
 
 @attrs.frozen
 class Feeding:
-    """The feeds that a run is asked for.
+    """The feeds that a run will open.
 
     Attributes:
-        masters: nodes that have to answer first.
-        open: makes the feeds, and what puts lines into them. Raises ConfigError and OSError.
+        masters: the nodes that have to answer first.
+        open: makes the feeds, and the functions that read lines for them. Raises ConfigError and
+            OSError.
     """
 
     masters: tuple[str, ...]
@@ -109,22 +115,24 @@ class Feeding:
 
 @attrs.define(kw_only=True)
 class Run:
-    """One run, from start to summary.
+    """One run, from its start to its summary.
 
     Attributes:
-        links: to the nodes that it runs.
-        feeding: opens the feeds, called when the masters that they need have answered.
-        ends_with_feed: stop when all feeds have ended. What such a feed has sent and nobody has
-            acknowledged at the end is a failure.
-        feed_resumes: what was read of the feed and not sent is read again by the next run. It is
-            a failure otherwise, unless a signal ended the run.
-        for_s: stop so long after all nodes have answered, or START_WAIT_S after their start.
-        look: shows a view; called every `look_s`.
-        on_note: takes each note as it comes.
-        on_ready: takes each node's name when it has answered for the first time.
-        say_wait: takes whom an ordered stop waits for, and how long at most; None: it is a note.
-        judges: slaves that are refused at the end are failures. Not for a node of a larger run,
-            which judges all of its nodes itself.
+        links: the links to the nodes that it runs.
+        feeding: opens the feeds when the masters that they need have answered; None: there are
+            none.
+        ends_with_feed: whether to stop when all feeds have ended. Records that such a feed has sent
+            and that are not acknowledged at the end are a failure.
+        feed_resumes: whether the next run reads lines again that were read but not sent. Otherwise
+            such lines are a failure, unless a signal ended the run.
+        for_s: how many seconds to run after all nodes have answered, or after START_WAIT_S; None:
+            no limit.
+        look: called with a view to show, every `look_s` seconds.
+        on_note: called with each new note.
+        on_ready: called with a node's name when it has answered for the first time.
+        say_wait: called with a line about what an ordered stop waits for; None: the line is a note.
+        judges: whether slaves that are refused at the end are failures. False for a node of a
+            larger run, which judges all of its nodes itself.
     """
 
     config: ClusterConfig
@@ -155,20 +163,20 @@ class Run:
     _hurry_scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     _started_s: float = 0.0
     _at_s: float = 0.0
-    _starting: tuple[str, ...] = ()  # who was not up yet when a signal came
+    _starting: tuple[str, ...] = ()  # the nodes that were not up yet when a signal came
     _last_view: ClusterView | None = None
 
     def note(self, line: str) -> None:
-        """Keep a line for people."""
+        """Keep a line for people, and pass it on."""
         line = readable(as_typed(line))
         self._notes.append((self.at_s, line))
         self.on_note(line)
 
     def stop(self, reason: str, *, asked: bool = False) -> None:
-        """Begin the ordered stop. Of several reasons, the first is reported.
+        """Begin the ordered stop. The first reason is the one that is reported.
 
         Args:
-            asked: somebody waits for it.
+            asked: whether the stop was asked for, so that somebody waits for it.
         """
         if not self._stop.is_set():
             self._asked = asked
@@ -180,7 +188,7 @@ class Run:
         self._stop.set()
         self._before_stop.cancel()
         if self._backend is None:
-            self._opening.cancel()  # stopping what has only begun to start is an ordered stop too
+            self._opening.cancel()  # to stop what has only begun to start is an ordered stop, too
 
     def _may_still_start(self) -> bool:
         return trio.current_time() < self._started_s + START_WAIT_S
@@ -194,13 +202,15 @@ class Run:
 
     @property
     def at_s(self) -> float:
-        """Seconds since the start; 0 before it, and where a thread asks, those of the last look."""
-        with suppress(RuntimeError):  # Trio's time is that of a run
+        """The seconds since the start; 0 before it. In a thread, the value of the last call in
+        Trio.
+        """
+        with suppress(RuntimeError):  # Trio's time is known only inside its run
             self._at_s = trio.current_time() - self._started_s
         return self._at_s
 
     def view(self) -> ClusterView:
-        """What is known now."""
+        """Return what is known now."""
         at_s = self.at_s
         newest = tuple((when, line) for when, line in self._notes if when > at_s - NOTE_SHOWN_S)
         return ClusterView(
@@ -213,12 +223,12 @@ class Run:
         )
 
     async def run(self, open_backend: OpenBackend) -> Summary:
-        """Run until a signal, `for_s`, the end of the feed, or the end of the nodes.
+        """Run until a signal, the end of `for_s`, of the feed, or of the nodes.
 
-        Returns: the summary, with the failures of nodes and feed in it.
+        Returns: the summary, which has the failures of nodes and feed.
 
         Raises:
-            ConfigError, or a group with one: the user's mistake; everything has stopped.
+            ConfigError, or a group with one: a user's mistake; everything has stopped.
         """
         self._started_s = trio.current_time()
         async with trio.open_nursery() as nursery:
@@ -239,7 +249,7 @@ class Run:
                 self._reason = self._reason or "failed"
                 self._child_code = explained.child_code
             nursery.cancel_scope.cancel()
-        if self._backend is not None:  # now that they are stopped: a stop may fail as well
+        if self._backend is not None:  # after they have stopped, because a stop may fail, too
             failed = self._backend.failed().items()
             self._failures += [f"triolog: {node}: {why}" for node, why in failed]
         return self._summary()
@@ -259,10 +269,10 @@ class Run:
             await trio.sleep(self.look_s)
 
     async def _note_wait(self) -> None:
-        """Say once whom a stop waits for, if it takes long and somebody waits for it."""
+        """Say once what a stop waits for, if it takes long and was asked for."""
         await self._stop.wait()
         await trio.sleep(WAIT_NOTED_S if self._asked else math.inf)
-        # Two kinds of waiting, one behind the other, and the second has no event.
+        # There are two waits, one after the other, and the second has no event.
         while not (waits := self._waits_for()):  # noqa: ASYNC110
             await trio.sleep(DRAIN_LOOK_S)
         most_s = max(1, math.ceil(self._waits_until_s - trio.current_time()))
@@ -273,7 +283,7 @@ class Run:
     def _waits_for(self) -> str:
         if self._backend is None or self._hurry_scope.cancel_called:
             return ""
-        if self._last_view is not None:  # the nodes are stopped
+        if self._last_view is not None:  # the nodes are being stopped
             return self._backend.waits_for()
         if not self._fed.is_set():
             return "the feed's last answers have not come"
@@ -304,7 +314,7 @@ class Run:
     async def _note_refusals(self) -> None:
         """Note each follower that is refused, and each leader that waits for an operator.
 
-        It is noted again only if the reason is another one, or if it was over in between.
+        It is noted again only if the reason changes, or if it was over in between.
         """
         noted: dict[tuple[str, str], str] = {}
         while True:
@@ -324,7 +334,7 @@ class Run:
         self.stop(await backend.wait_ended(), asked=True)
 
     async def _heed_failures(self, backend: Backend) -> None:
-        """End the run for a node that cannot even start; go on without one that ran before."""
+        """End the run if a node cannot even start; go on without a node that ran before."""
         noted: set[str] = set()
         while True:
             for node in sorted(set(backend.failed()) - noted):
@@ -402,7 +412,7 @@ class Run:
         return kind_of(self.config.groups[group]).terms
 
     def _feed_wait_s(self) -> float:
-        """How long the feed's last answers are waited for."""
+        """Return how long to wait for the feed's last answers, in seconds."""
         groups = self.config.groups.values()
         return max(group.append_timeout_s for group in groups) + ANSWERS_EXTRA_S
 
@@ -437,7 +447,9 @@ class Run:
         )
 
     def _not_acknowledged(self) -> list[str]:
-        """One line for each feed that was handed to us and is not safe in its log."""
+        """Return a line for each feed with records that are not acknowledged, or lines that were
+        not sent.
+        """
         lines = []
         for feed in self._feeds if self.ends_with_feed else ():
             seen = feed.view()
@@ -452,36 +464,40 @@ class Run:
 
 
 class Backend(Protocol):
-    """The nodes of a run, however they run."""
+    """The nodes of a run, however they are run."""
 
     def restarts(self, node: str) -> int:
-        """How often its process was started again."""
+        """Return how often a node's process was started again."""
 
     def expected(self, node: str) -> bool:
-        """Whether it runs, or is being started again."""
+        """Return whether a node is running, or is being started again."""
 
     async def wait_ended(self) -> str:
-        """Return why, when the nodes have ended, or want to, without having been asked."""
+        """Return the reason when the nodes have ended, or want to, without having been asked."""
 
     def failed(self) -> Mapping[str, str]:
-        """The nodes that ended and are not started again, and why."""
+        """Return the nodes that ended and are not started again, with the reasons."""
 
     async def wait_failed(self) -> None:
-        """Return when one more node has."""
+        """Return when one more node has failed."""
 
     def end_appends(self) -> None:
-        """Nodes take no more, and wait for others `drain_timeout_s` from now on: these are not to
-        be waited for twice. Where each has its own process it does so when it is stopped.
+        """Have the nodes take no more appends, and wait at most `drain_timeout_s` from now on for
+        other nodes.
+
+        That way they are not waited for twice. If each node has its own process it does this when
+        it is stopped.
         """
 
     def waits_for(self) -> str:
-        """Whom a node waits for that is stopped now, for people; "": for nobody, as far as is
-        known here.
+        """Say, for people, what the nodes wait for that are being stopped; "": nothing, as far as
+        is known here.
         """
 
     def hurry(self) -> None:
-        """Wait for nobody any more."""
+        """Wait for nothing any more."""
 
 
 OpenBackend: TypeAlias = Callable[[Callable[[str], None]], AbstractAsyncContextManager[Backend]]
-"""Takes where notes for people go; running between entry and exit, stopped in order at exit."""
+"""Called with a function that takes notes for people. The nodes run between entry and exit of the
+context, and are stopped in order at exit."""

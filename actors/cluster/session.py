@@ -1,4 +1,4 @@
-"""From a command line to a run: which nodes, which feed, which view; and what it prints."""
+"""Turns a command line into a run, with its nodes, feed and view, and prints the result."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def run_session(
     connect: Connect,
     backend: OpenBackend,
 ) -> int:
-    """Run until it ends; returns the exit code.
+    """Run until the run ends; returns the exit code.
 
     Args:
-        backend: how this run has its nodes.
+        backend: opens the nodes of this run.
 
     Raises:
-        ConfigError, or a group with one: the user's mistake; everything has stopped.
+        ConfigError, or a group with one: a user's mistake; everything has stopped.
     """
     child = arguments.child_of is not None
     links = Links(names=nodes, connect=connect)
@@ -85,7 +85,7 @@ def run_session(
 
 
 class _Display:
-    """What is shown while it runs: the live view, plain lines, or only notes on stderr."""
+    """Shows a run: as the live view, as plain lines, or only as notes on stderr."""
 
     def __init__(self, arguments: Arguments, config: ClusterConfig, run: Run) -> None:
         quiet = arguments.json or arguments.child_of is not None
@@ -103,7 +103,7 @@ class _Display:
         else:
             run.on_note = self._show if quiet else self._note
             endless = arguments.feed is None and arguments.for_s is None
-            if arguments.json and endless:  # the views show it otherwise
+            if arguments.json and endless:  # otherwise the views show it
                 run.on_ready = lambda node: run.note(ready_line(config, node))
             if not quiet:
                 run.say_wait = complain
@@ -140,7 +140,7 @@ class _Display:
 
 
 def ready_line(config: ClusterConfig, node: str) -> str:
-    """That a node runs, and where clients reach it."""
+    """Say that a node is running, and where clients reach it."""
     address = config.nodes[node]
     port = f" or {address}:{config.api_port}" if config.api_port is not None else ""
     socket = api_socket_path(config.node_dir(node))
@@ -148,7 +148,7 @@ def ready_line(config: ClusterConfig, node: str) -> str:
 
 
 class _NoteHandler(logging.Handler):
-    """Warnings of the library become notes of the run."""
+    """Makes warnings of the library notes of the run."""
 
     def __init__(self, note: Callable[[str], None]) -> None:
         super().__init__(logging.WARNING)
@@ -159,7 +159,7 @@ class _NoteHandler(logging.Handler):
 
 
 def promises(config: ClusterConfig) -> tuple[str, ...]:
-    """What the groups guarantee, one line each."""
+    """Return what the groups guarantee, one line each."""
     lines = []
     for group in config.groups.values():
         promise = guarantee_of(group)
@@ -174,13 +174,14 @@ def promises(config: ClusterConfig) -> tuple[str, ...]:
 def feeding_of(
     arguments: Arguments, config: ClusterConfig, nodes: tuple[str, ...], links: Links
 ) -> Feeding | None:
-    """The feeds of a run of these nodes; each goes to whoever takes its group's appends, wherever.
+    """Return the feeds of a run of these nodes. Each sends to the node that takes its group's
+    appends, wherever it runs.
 
-    Of each classic group whose master is one of them, the present one or the file's; of each
-    DLedger group that has a member here, and for the file's own feed its first member, so that of
-    several runs one feeds it.
+    A classic group is fed if its master, the present one or the file's, is one of these nodes. A
+    DLedger group is fed if one of its members is; for the file's own feed it has to be the first
+    member, so that only one of several runs feeds the group.
 
-    Raises: ConfigError: a feed is asked for, and there is none.
+    Raises: ConfigError: the user asked for a feed, and no group can be fed from here.
     """
     demo = config.demo.feed
     if arguments.feed is None and demo is None:
@@ -223,7 +224,7 @@ def _fed_from(
     present: Mapping[str, str],
     anywhere: bool,
 ) -> str | None:
-    """The node that has to answer before the group is fed from here; None: it is not."""
+    """Return the node that has to answer before the group is fed from here; None: it is not fed."""
     ours = [node for node in _takers(group) if node in config.python_nodes]
     if group.election is not None:
         wanted = ours if anywhere else ours[:1]
@@ -233,15 +234,15 @@ def _fed_from(
 
 
 def _takers(group: Group) -> list[str]:
-    """The nodes that take appends by the cluster file, or may be elected to."""
+    """Return the nodes that take appends by the cluster file, or may be elected to."""
     return [node for node in group.members if group.role_of(node).appends]
 
 
 def present_masters(config: ClusterConfig, nodes: tuple[str, ...], disk: Disk) -> dict[str, str]:
-    """Of groups that do not elect it, the master by the newest promotion that these nodes remember,
-    or by the file.
+    """Return the masters of groups that do not elect one, by the newest promotion that these nodes
+    remember, or by the file.
 
-    Raises: ConfigError: an identity file that is none.
+    Raises: ConfigError: an identity file cannot be read.
     """
     newest = {
         group.name: (0, _takers(group)[0])
@@ -250,7 +251,7 @@ def present_masters(config: ClusterConfig, nodes: tuple[str, ...], disk: Disk) -
     }
     for node in nodes:
         identity = None
-        with suppress(OSError):  # the node's start says it
+        with suppress(OSError):  # the node's start reports it
             identity = read_identity(disk, config.node_dir(node))
         for name, record in identity.records.items() if identity is not None else ():
             number, master = record.promotion_number, record.promotion_master
@@ -261,14 +262,14 @@ def present_masters(config: ClusterConfig, nodes: tuple[str, ...], disk: Disk) -
 
 @attrs.frozen
 class _FeedPlan:
-    """The feeds to open once the masters answer.
+    """The feeds to be opened once the masters have answered.
 
     Attributes:
-        descriptors: one for each group, or one that all share.
-        first: by group, whom its feed talks to first.
-        yields: a group that another run feeds is left to it; it is the user's mistake otherwise.
-            After a promotion two nodes may take themselves for who feeds, and no example's feed is
-            worth a node.
+        descriptors: one for each group, or one for all.
+        first: by group, the node to which its feed talks first.
+        yields: whether a group that another run feeds is left to it; otherwise that is a user's
+            mistake. After a promotion two nodes may believe that they have to feed, and the feed of
+            an example must not stop a node.
     """
 
     config: ClusterConfig
@@ -324,9 +325,9 @@ class _FeedPlan:
         return tuple(feeds), tuple(readers)
 
     def _free(self) -> tuple[list[Group], list[int], list[FeedRecord]]:
-        """The groups that are fed from here, what they are fed with, and their records, locked.
+        """Return the groups that are fed from here, their descriptors, and their records, locked.
 
-        Raises: RecordTaken, unless it `yields`.
+        Raises: RecordTaken: another run feeds a group, unless `yields`.
         """
         groups, descriptors, records = [], list(self.descriptors), []
         folder = os.path.join(self.config.data_dir, FEED_FOLDER)
@@ -357,7 +358,9 @@ class _FeedPlan:
 
 
 def _election_s(group: Group) -> float:
-    """How long an election may take: of two campaigns. Masters are not elected."""
+    """Return how long an election may take, with two campaigns; infinity if masters are not
+    elected.
+    """
     election = group.election
     if election is None:
         return math.inf

@@ -1,8 +1,9 @@
-"""Whether a node that does not answer is still starting, by its own events: for `status`, `stop`.
+"""Finds out by a node's events whether it is still starting when it does not answer, for `status`
+and `stop`.
 
-Its API comes last, when every log is recovered, so until then nobody can be asked; one that hangs
-is as silent. The first event of a boot names its process: who else has the data open, to check it,
-has no such boot.
+Its API starts last, when every log is recovered, so it cannot be asked until then; a node that
+hangs is as silent. The first event of a boot names the process: another program that has the data
+open, for instance to check it, has no such boot.
 """
 
 from __future__ import annotations
@@ -15,22 +16,23 @@ from actors.env.local_disk import LocalDisk
 from actors.env.real import now_ms
 
 STARTING: Final = "starting"
-"""How `starts_how` begins of a node whose start goes on."""
+"""The text of `starts_how` begins with this if the start goes on."""
 
 
 def starts_how(
     config: ClusterConfig, node: str, process: int, clock_ms: Callable[[], int] = now_ms
 ) -> str:
-    """For people: since when a node starts, which group it opens, and whether it waits for room.
+    """Say, for people, for how long a node has been starting, which group it opens, and if it waits
+    for room.
 
-    It is "" if the node has been ready, or if its events do not show it. A node on a full disk has
-    them in memory only, so for that one the text names what its disk lacks.
+    Returns: "" if the node was ready before, or if its events do not show that it is starting. A
+        node on a full disk keeps its events in memory, so the text says then what its disk lacks.
 
     Args:
-        process: who has its data open.
-        clock_ms: milliseconds since 1970.
+        process: the process that has its data open.
+        clock_ms: returns the milliseconds since 1970.
     """
-    # Here, as few look for it, and all would wait for it.
+    # Imported here, because few callers need it, and all would wait for it.
     from actors.events.codec import EventFormatError
     from actors.events.node import NodeStarted
     from actors.events.runtime import ActorStarted
@@ -44,7 +46,7 @@ def starts_how(
         if first is None:
             return _without_room(config, node)
         if not isinstance(first.event, NodeStarted):
-            return ""  # it has run for so long that its first events have expired
+            return ""  # it has been running for so long that its first events have expired
         if first.event.process != process:
             return _without_room(config, node)
         ready, lacks = set[str](), ""
@@ -66,7 +68,7 @@ def starts_how(
 
 
 def _without_room(config: ClusterConfig, node: str) -> str:
-    """What the disks of the node's folders lack, each of which may be another; "": nothing."""
+    """Say what the disks of the node's folders lack, which may be several disks; "": nothing."""
     from actors.storage.files.room import is_full, lacks
 
     disk, folder = LocalDisk(), config.node_dir(node)

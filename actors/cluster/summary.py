@@ -1,4 +1,4 @@
-"""What a run has done, for people and (`--json`) for machines."""
+"""Summarises what a run has done, for people and, with `--json`, for machines."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from actors.group_status import (
 from actors.readable import size
 
 STAYS: Final = (DAMAGED, STANDS_STILL, MENDED)
-"""What a node has found that is as true once it does not answer any more."""
+"""The kinds of findings that stay true if the node does not answer any more."""
 _WORDS: Final = {
     REFUSED: "refused: ",
     FENCED: "takes no appends: ",
     WITHOUT_ROOM: "copies nothing: ",
     DAMAGED: "its copy is damaged: ",
 }
-"""Before what a node has found, for people."""
+"""The text before each kind of finding, for people."""
 _KEYS: Final = {
     "bytes": (
         "offsets",
@@ -46,7 +46,8 @@ _KEYS: Final = {
         "behind",
     ),
 }
-"""The keys of JSON by the log's unit: the table of nodes, their positions, and what they lack."""
+"""The JSON keys by the log's unit: of the table of nodes, of their positions, and of what they
+lack."""
 
 
 @attrs.frozen(kw_only=True)
@@ -54,13 +55,13 @@ class MemberEnd:
     """How far one node was with a group when the run ended.
 
     Attributes:
-        own: what it said last.
-        behind: what whoever led had and this node had not, in the log's unit; of a leader that had
-            gone, what others know to be acknowledged.
-        restarts: of its process and of the group's actors.
-        gone: it did not answer any more.
-        age_s: how long before the end of the run it said so; None: not known. A node that stops in
-            order is asked before that.
+        own: its last status.
+        behind: how much of the leader's log it lacked, in the log's unit. If the leader did not
+            answer, what others knew to be acknowledged counts, too.
+        restarts: how often its process and the group's actors were restarted.
+        gone: whether it did not answer any more.
+        age_s: how many seconds before the end of the run the status is from; None: unknown. A node
+            is asked before its ordered stop.
     """
 
     node: str
@@ -71,18 +72,18 @@ class MemberEnd:
     age_s: float | None = None
 
     def words(self, usual_s: float) -> str:
-        """For people.
+        """Describe it for people.
 
         Args:
-            usual_s: the age that the heading gives for all members; one that is much older is
-                given here.
+            usual_s: the age that the heading gives for all members; a much higher age is added
+                here.
         """
         behind = f", behind by {self.behind} {self.own.terms.unit}" if self.behind else ""
         when = when_text(self.age_s, usual_s, gone=self.gone)
         return f"{self.node} {self.own.role}: {extent_text(self.own)}{behind}{when}"
 
     def plain(self) -> dict[str, Any]:
-        """The fields as a dict for JSON."""
+        """Return the fields as a dict for JSON."""
         own, (_, keys, behind) = self.own, _KEYS[self.own.terms.unit]
         last = 1 if own.terms.unit == "entries" else 0
         ends = (own.first, *(end - last for end in (own.written, own.synced, own.acknowledged)))
@@ -99,27 +100,28 @@ class MemberEnd:
 
 @attrs.frozen(kw_only=True)
 class GroupSummary:
-    """One group's run.
+    """The summary of one group.
 
     Attributes:
-        terms: of the group's mode.
-        leader: who leads in the newest epoch that some node knows of; "": nobody, as far as they
+        terms: the terms of the group's mode.
+        leader: the leader in the newest epoch that some node knows of; "": none, as far as they
             know.
-        gone: who led in it, and does not answer any more; "": nobody did.
-        epoch: in which it does; -1: nobody does.
-        is_said: only others say so.
-        members: of those that this run has.
-        appended: records that the feed handed to whoever led.
-        acknowledged: of these, records whose receipt came; what became of the others when the run
-            ended is not known.
-        outcome_unknown: records of appends whose outcome was never learnt; sent again, so that they
-            may stand in the log twice.
-        size_bytes: bodies acknowledged.
-        seconds: from the first append to the last answer.
-        restarts: of the nodes' processes and of the group's actors.
-        unanswered: nodes that did not answer at the end.
-        fed: a feed was opened for it here; otherwise the counts are 0, and say nothing.
-        findings: by kind, then by node: see `GroupStatus.findings`.
+        gone: the leader in that epoch, if it does not answer any more; "": it answers, or there is
+            none.
+        epoch: that epoch; -1: there is no leader.
+        is_said: whether only other nodes say that it leads.
+        members: the members that this run has.
+        appended: how many records the feed sent.
+        acknowledged: how many of them have receipts; what became of the others when the run ended
+            is unknown.
+        outcome_unknown: how many records were in appends with an unknown outcome; they were sent
+            again, so they may be in the log twice.
+        size_bytes: the size of the acknowledged bodies.
+        seconds: the time from the first append to the last answer.
+        restarts: how often the nodes' processes and the group's actors were restarted.
+        unanswered: the nodes from which no status of the group is known.
+        fed: whether a feed was opened for it here; otherwise the counts are 0 and mean nothing.
+        findings: the findings by kind, then by node; see `GroupStatus.findings`.
     """
 
     group: str
@@ -145,7 +147,7 @@ class GroupSummary:
         return tuple(member for member in self.members if member.behind)
 
     def plain(self) -> dict[str, Any]:
-        """The fields as a dict for JSON."""
+        """Return the fields as a dict for JSON."""
         table, _, _ = _KEYS[self.terms.unit]
         return {
             self.terms.leader: self.leader or None,
@@ -162,7 +164,7 @@ class GroupSummary:
         }
 
     def lines(self) -> list[str]:
-        """For people; who is behind is named."""
+        """Describe it for people; nodes that are behind are named."""
         usual_s = usual_age(member.age_s for member in self.members)
         when = "" if math.isinf(usual_s) else f", {before_end(usual_s)}"
         return [
@@ -199,11 +201,11 @@ class GroupSummary:
 
 @attrs.frozen(kw_only=True)
 class Summary:
-    """A run.
+    """The summary of a run.
 
     Attributes:
-        reason: why it ended.
-        starting: nodes that were not up yet when a signal ended the run during its start.
+        reason: why the run ended.
+        starting: the nodes that were not up yet when a signal ended the run during its start.
         failures: what failed, one line each; () for an ordered end.
         child_code: the exit code by which a node's process reports its failure to its parent.
     """
@@ -218,7 +220,7 @@ class Summary:
 
 
 def leads_text(leader: str, terms: Terms, epoch: int, *, is_said: bool) -> str:
-    """`n0 leads in term 3`."""
+    """Say which node leads: `n0 leads in term 3`."""
     if not leader:
         return "nobody leads"
     return f"{leader} {'is said to lead' if is_said else 'leads'}{terms.by(epoch)}"
@@ -232,17 +234,17 @@ def group_summary(
     seconds: float,
     now_s: float | None = None,
 ) -> GroupSummary:
-    """Read one group's end from the last view.
+    """Make one group's summary from the last view.
 
     Args:
         members: the group's nodes that this run has.
-        seconds: of the feed.
-        now_s: the end of the run, Trio's time; None: ages are not known.
+        seconds: the time of the feed, see `GroupSummary`.
+        now_s: the time (Trio's) of the end of the run; None: unknown, and so are ages.
     """
     nodes, current = {node.node: node for node in view.nodes}, view.leader_of(group)
     end = current[1].written if current is not None else 0
     if current is not None and is_gone(nodes[current[0]]):
-        # It was asked for the last time before the others were, and has led on since.
+        # It was asked last before the others were, and has led on since.
         end = max(end, *(own.acknowledged for own in view.of(group).values()))
     ends = tuple(
         MemberEnd(
@@ -284,9 +286,9 @@ def group_summary(
 
 
 def findings(view: ClusterView, group: str, kind: str) -> dict[str, str]:
-    """What the nodes have found of that kind: node -> reason, as they say it.
+    """Return what the nodes have found of this kind: node -> reason.
 
-    A follower that another machine runs is seen through its leader.
+    What concerns a follower on another machine is known from its leader.
     """
     found: dict[str, str] = {}
     for node in view.nodes:
@@ -305,7 +307,7 @@ def _sum(feeds: list[FeedView], field: str) -> int:
 
 
 def as_json(summary: Summary) -> str:
-    """One JSON object on one line; keys as in the classes, units in their names."""
+    """Return the summary as one line of JSON; keys as in the classes, units in their names."""
     plain = {
         "cluster": summary.cluster,
         "reason": summary.reason,
@@ -318,7 +320,7 @@ def as_json(summary: Summary) -> str:
 
 
 def as_text(summary: Summary) -> str:
-    """A few lines for people; who is behind is named."""
+    """Return the summary as a few lines for people; nodes that are behind are named."""
     starting, ran_s = summary.starting, f"{summary.seconds:.1f} s"
     first = f"{summary.cluster}: {summary.reason} after {ran_s}"
     if starting:
@@ -333,29 +335,29 @@ def as_text(summary: Summary) -> str:
 
 
 OLDER_S = 1.0
-"""Members are asked together: who said something so much earlier than another did not answer."""
+"""Members are asked together: one whose status is so much older than another's did not answer."""
 
 
 def age_before(now_s: float | None, heard_s: float | None) -> float | None:
-    """Seconds from when a node was heard to the end; None: one of both is not known."""
+    """Return the seconds from a node's status to the end; None: one of the times is unknown."""
     return None if now_s is None or heard_s is None else now_s - heard_s
 
 
 def usual_age(ages: Iterable[float | None]) -> float:
-    """The age that the heading of a group gives for all its members; infinity: none is known."""
+    """Return the age that a group's heading gives for all its members; infinity: none is known."""
     return min((age for age in ages if age is not None), default=math.inf)
 
 
 def before_end(age_s: float) -> str:
-    """When something was known, for people."""
+    """Say when something was known, for people."""
     return f"as of {age_s:.1f} s before the end"
 
 
 def when_text(age_s: float | None, usual_s: float, *, gone: bool) -> str:
-    """Behind what a member said last, where that was before the others', for people.
+    """Say, for people, that a member's status is older than the others'; "" if it is not.
 
     Args:
-        gone: it did not answer any more.
+        gone: whether it did not answer any more.
     """
     when = " when last heard" if gone else ""
     if age_s is not None and age_s >= usual_s + OLDER_S:

@@ -1,6 +1,7 @@
-"""`promote`, `resync` and `repair`: one node is asked, which does it. See also `transferring`.
+"""The commands `promote`, `resync` and `repair`: one node is asked, and carries them out. See also
+`transferring`.
 
-Here is what people read of it.
+This module asks, and describes the result for people.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from actors.group_status import FOLLOWING, group_statuses
 from actors.readable import readable_values
 
 SEEN_S = 10.0
-"""How long a resync is watched after it is done: the slave connects, or nobody listens."""
+"""How long a slave is watched after its resync: it connects, or its master does not answer."""
 LOOK_S = 0.1
 
 
@@ -45,15 +46,15 @@ async def promote(
     force: bool,
     as_json: bool,
 ) -> Answer:
-    """Ask the first member that answers; the one that is meant is tried first.
+    """Ask the first member that answers for a promotion; the node to be promoted is tried first.
 
     Args:
-        node: who is to be master; None: the furthest.
+        node: the node to be master; None: the one with most of the log.
 
     Raises:
-        ConfigError: no member runs.
-        NoAnswer: none answers.
-        TriologError: what the node refuses, or does not know the end of.
+        ConfigError: no member is running.
+        NoAnswer: no member answers.
+        TriologError: the node refuses it, or does not know how it ended.
     """
     members = [each for each in config.groups[group].members if each in config.python_nodes]
     names = tuple(sorted(members, key=lambda each: each != node))
@@ -75,9 +76,10 @@ async def resync(
     *,
     as_json: bool,
 ) -> Answer:
-    """Ask the node itself, one group after the other. Exit code 1 if one does not follow.
+    """Ask the node itself for a resync, one group after the other. The exit code is 1 if one does
+    not follow.
 
-    Raises: as `open_node`; TriologError: what it refuses.
+    Raises: as `open_node`; TriologError: the node refuses it.
     """
     found = []
     async with open_node(config, node, connect) as api:
@@ -92,10 +94,10 @@ async def resync(
 
 @asynccontextmanager
 async def open_node(config: ClusterConfig, node: str, connect: Connect) -> AsyncIterator[NodeApi]:
-    """The node itself, which has to run.
+    """Connect to a node that has to be running.
 
     Raises:
-        ConfigError: it does not run.
+        ConfigError: it is not running.
         NoAnswer: it hangs, or is starting.
         NoSlot: it takes no more clients now.
     """
@@ -109,7 +111,7 @@ async def open_node(config: ClusterConfig, node: str, connect: Connect) -> Async
 
 
 async def _seen(api: NodeApi, group: str) -> tuple[str, str]:
-    """What the slave is once it is connected, or time is over."""
+    """Return state and reason of a slave once it is connected, or the time is over."""
     part, reason = "connecting", ""
     with trio.move_on_after(SEEN_S):
         while part == "connecting":
@@ -120,7 +122,7 @@ async def _seen(api: NodeApi, group: str) -> tuple[str, str]:
 
 
 async def _runs(config: ClusterConfig, node: str, connect: Connect) -> bool:
-    """Whether it answers; also that it has no slot now. Raises: NoAnswer: it hangs."""
+    """Whether a node answers, if only that it has no slot now. Raises: NoAnswer: it hangs."""
     wait_s = config.answer_timeout_s
     with trio.move_on_after(wait_s):
         runs = await _looks_alive(node, connect)
@@ -132,7 +134,7 @@ async def _runs(config: ClusterConfig, node: str, connect: Connect) -> bool:
 
 
 async def _looks_alive(node: str, connect: Connect) -> bool | None:
-    """Asked once; None: it has not answered in time."""
+    """Whether a node answers, asked once; None: it has not answered in time."""
     runs: bool | None = False
     try:
         async with connect(node):
@@ -147,7 +149,7 @@ async def _looks_alive(node: str, connect: Connect) -> bool | None:
 
 
 def promoted_lines(found: Mapping[str, Any]) -> list[str]:
-    """What a promotion has done."""
+    """Describe what a promotion has done, for people."""
     group, old = found["group"], found["old_master"]
     was = f"; it was {old}" if old not in (None, found["master"]) else ""
     lines = [
@@ -170,7 +172,7 @@ def promoted_lines(found: Mapping[str, Any]) -> list[str]:
 
 
 def resynced_line(found: Mapping[str, Any]) -> str:
-    """What a resync has done for one group."""
+    """Describe what a resync has done for one group, for people."""
     who = f"{found['group']}: {found['node']}"
     if found["cut_bytes"] is None:
         text = f"{who} fits the log of {found['master']}: nothing to cut"
@@ -192,12 +194,13 @@ async def repair(
     source: str | None,
     as_json: bool,
 ) -> Answer:
-    """Ask the node itself, one group after the other. Exit code 1 if anything is damaged still.
+    """Ask the node itself for a repair, one group after the other. The exit code is 1 if damage
+    remains.
 
     Args:
-        source: who is to give the bytes; None: whoever has them.
+        source: the node that has to give the bytes; None: any that has them.
 
-    Raises: as `switching.open_node`; TriologError: what the node refuses.
+    Raises: as `open_node`; TriologError: the node refuses it.
     """
     found = []
     async with open_node(config, node, connect) as api:
@@ -209,7 +212,7 @@ async def repair(
 
 
 def repaired_lines(found: Mapping[str, Any]) -> list[str]:
-    """What a repair has done for one group."""
+    """Describe what a repair has done for one group, for people."""
     who, unit = f"{found['group']}: {found['node']}", found["unit"]
     if not found["mended"] and not found["left"]:
         return [f"{who}: nothing is known to be damaged"]

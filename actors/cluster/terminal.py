@@ -1,6 +1,6 @@
-"""The live view: from a `ClusterView` to lines, with rich; and plain lines for everything else.
+"""Draws a `ClusterView`: as the live view, with rich, or as plain lines.
 
-Pure functions; `painter.py` has the thread that writes.
+These are pure functions; `painter.py` has the thread that writes.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from actors.own_process import as_typed
 from actors.readable import size
 
 TREE_COLUMN_CHARS = 24
-"""Below this width per node, trees stand below each other."""
+"""If there are fewer columns per node, trees are below each other."""
 WIDE_CHARS = 110
-"""From here on, positions are shown to the byte and with more columns."""
+"""From this width on, positions are shown to the byte and there are more columns."""
 CATCHING_UP_BYTES = 1 << 20
-"""A lag above this gets a progress bar; less is data on its way."""
+"""A lag above this is shown as a progress bar; less is data under way."""
 BAR_CHARS = 10
 MANY_CLIENTS = "/api/connections"
-"""Clients come and go: the picture counts them."""
+"""The part of a tree whose children are only counted, because clients come and go."""
 STYLES: Final[Mapping[str, str]] = {
     "running": "green",
     "starting": "yellow",
@@ -49,13 +49,13 @@ STYLES: Final[Mapping[str, str]] = {
 }
 """The colours of a node's states."""
 STATE_CHARS_MIN = 12
-"""Words give way to numbers, down to so many characters."""
+"""The column of states may shrink to so many characters, to leave room for numbers."""
 _LETTERS = "KMGT"
 NOTES_SHOWN = 5
 PROMISES_WHOLE = 2
-"""With more of them, each gets one line, cut at the edge."""
+"""If there are more guarantees, each gets one line, cut at the edge."""
 HIGH_LINES = 30
-"""On a lower terminal too: what is wrong comes before what is promised."""
+"""On a lower terminal, too: what is wrong is more important than what is guaranteed."""
 
 
 def frame(
@@ -67,10 +67,10 @@ def frame(
     height: int,
     colour: bool = True,
 ) -> str:
-    """One picture of `height` lines at most, ready for a terminal.
+    """Draw one picture of at most `height` lines, ready for a terminal.
 
     Args:
-        promises: what the groups guarantee, one line each; shown under the head.
+        promises: what the groups guarantee, one line each; they are shown under the head.
     """
     parts: list[RenderableType] = [_head(view, width)]
     whole = len(promises) <= PROMISES_WHOLE and height >= HIGH_LINES
@@ -114,8 +114,9 @@ def _head(view: ClusterView, width: int) -> Text:
 def _tables(
     view: ClusterView, rates: Mapping[str, Rates], width: int
 ) -> tuple[list[Table], list[str]]:
-    """One for each kind of group, as their positions are no like numbers; and whole, what of their
-    states had no room in them.
+    """Draw one table for each kind of group, because their positions have different units.
+
+    Returns: the tables, and the whole texts of states that had no room in them.
     """
     kinds: dict[Terms, list[str]] = {}
     for group in view.groups:
@@ -128,7 +129,7 @@ def _tables(
 
 _LEFT = ("group", "node", "role")
 _SHORT = {"acknowledged": "acked"}
-"""Shorter names of columns, for whose numbers they would be too wide."""
+"""Shorter names of columns whose names are wider than their numbers."""
 
 
 def _table(
@@ -139,10 +140,10 @@ def _table(
     width: int,
     cut: list[str],
 ) -> Table:
-    """A row for each member, as far as they are known.
+    """Draw a table with a row for each known member.
 
-    The epoch is shown once there is one, and MB/s where the log counts bytes; `lag` is what whoever
-    leads knows. The first heading says what positions and lags count.
+    The epoch is shown if there is one, and MB/s if the log is counted in bytes. `lag` is what the
+    leader knows. The first heading is the unit of positions and lags.
     """
     wide = width >= WIDE_CHARS
     gap = 2 if wide else 1
@@ -180,8 +181,9 @@ _Row: TypeAlias = dict[str, RenderableType]
 
 
 def _rows(view: ClusterView, group: str, rates: Mapping[str, Rates], wide: bool) -> Iterator[_Row]:
-    """Whoever leads first; cells by their column's name. What a leader that does not answer has
-    said of others is past.
+    """Yield the rows of a group, the leader's first, as cells by the names of their columns.
+
+    What a leader that does not answer has said of other nodes is not shown.
     """
     found, speed, away = view.leader_of(group), rates.get(group, Rates()), _away(view)
     lead = None if found is None or found[0] in away else found[1]
@@ -203,7 +205,7 @@ def _rows(view: ClusterView, group: str, rates: Mapping[str, Rates], wide: bool)
             **_known(peer, wide),
             "state": _state(node, own, lead, peer, away),
         }
-        if own.leads and node.state != "away":  # it may have been replaced since
+        if own.leads and node.state != "away":  # another may have replaced it since
             row["rec/s"], row["MB/s"] = _per_s(speed.records_per_s), _mb(speed.bytes_per_s)
         yield row
     for peer in peers.values():
@@ -234,10 +236,11 @@ def _state(
     peer: Peer | None,
     away: Mapping[str, str],
 ) -> RenderableType:
-    """What the node says of itself comes first, then what the leader says of it.
+    """Return the cell for a node's state: what the node says of itself, or else what its leader
+    says of it.
 
     Args:
-        lead, peer: what an answering leader says of the group and of this node; None: nothing.
+        lead, peer: what a leader that answers says of the group and of this node; None: nothing.
         away: see `_away`.
     """
     if node.state != "running" or (own.leads and not own.troubles):
@@ -260,13 +263,13 @@ def _state(
 
 
 def _away(view: ClusterView) -> dict[str, str]:
-    """The nodes that do not answer, with what is said of them."""
+    """Return the nodes that do not answer, with a text about each."""
     words = {"away": "does not answer", "starting": "is starting"}
     return {node.node: words[node.state] for node in view.nodes if node.state in words}
 
 
 def _progress(lead: GroupStatus, peer: Peer) -> RenderableType | None:
-    """A bar while a connected peer catches up; None otherwise."""
+    """Draw a bar while a connected peer catches up; None otherwise."""
     if lead.terms.unit != "bytes" or (peer.lag or 0) < CATCHING_UP_BYTES:
         return None
     total = max(1, lead.written - lead.first)
@@ -334,11 +337,11 @@ def _tree_line(text: Text, tree: TreeView, lead: str, name: str) -> None:
 def plain_lines(
     view: ClusterView, rates: Mapping[str, Rates], shown: dict[str, str] | None = None
 ) -> list[str]:
-    """The view as one line per group, for logs and pipes.
+    """Describe a view in one line per group, for logs and pipes.
 
     Args:
-        shown: by group, why nobody leads, as it was said last: a reason is said once, and the next
-            when it is another. It is kept up to date.
+        shown: by group, the reason that was last shown for why no node leads. A reason is shown
+            only when it changes; this function updates it.
     """
     lines, shown = list[str](), {} if shown is None else shown
     for group in view.groups:
@@ -357,7 +360,9 @@ def plain_lines(
 
 
 def _plain_text(view: ClusterView, group: str) -> tuple[list[str], str]:
-    """What is known of it, and where no leader answers why not; "": one does, or nobody says."""
+    """Describe a group. Returns: texts, and why no leader answers; "": one answers, or the reason
+    is unknown.
+    """
     found, said, away = view.leader_of(group), view.of(group), _away(view)
     if found is not None and found[0] not in away:
         node, own = found
@@ -378,12 +383,13 @@ def _plain_text(view: ClusterView, group: str) -> tuple[list[str], str]:
 def node_lines(
     node: NodeView, *, trees: bool = False, refused: Mapping[str, str] | None = None
 ) -> list[str]:
-    """One node for `status`: a line for it, lines for its groups, and what is odd in its tree.
+    """Describe one node for `status`: a line for it, lines for its groups, and the odd parts of its
+    tree.
 
     Args:
-        trees: all of its tree instead.
-        refused: by group, why its leader refuses this node, as the leader says. The node hears
-            of it as a connection that ends.
+        trees: whether to show its whole tree.
+        refused: by group, why its leader refuses this node, as the leader says. The node itself
+            only sees connections end.
     """
     lines = [f"{node.node}: {node.state}"]
     for name, own in node.groups.items():
@@ -401,7 +407,7 @@ def node_lines(
 
 
 def _link_text(own: GroupStatus) -> list[str]:
-    """A follower's own side of its connection; what it has said as its reason is not said twice."""
+    """Describe a follower's side of its connection, without an error that is part of its reason."""
     if own.link is None:
         return []
     is_said = own.reason and own.reason in own.link.error
@@ -410,14 +416,14 @@ def _link_text(own: GroupStatus) -> list[str]:
 
 
 def _found_text(node: str, own: GroupStatus) -> Iterator[str]:
-    """The findings of a node that no other line shows, and the command that mends damage."""
+    """Yield the findings of a node that no other line shows, and the command that mends damage."""
     if DAMAGED in own.findings:
         yield f"`repair {node}` mends its copy from another member's"
     yield from (own.findings[kind] for kind in (STANDS_STILL, MENDED) if kind in own.findings)
 
 
 def _odd_parts(tree: TreeView) -> list[str]:
-    """The parts of a tree that have restarted or do not run, by their paths."""
+    """Return the parts of a tree that have restarted or do not run, with their paths."""
     found = []
     for part in tree.walk():
         if part.restarts or part.state not in ("running", ""):
@@ -428,13 +434,13 @@ def _odd_parts(tree: TreeView) -> list[str]:
 
 
 def line(words: str, chars: int, style: str = "") -> Text:
-    """Never more than one line; cut at the edge."""
+    """Return words as one line, cut at the edge."""
     return _cut(Text(words, style=style, no_wrap=True, overflow="ellipsis"), chars)
 
 
 def _cut(text: Text, chars: int) -> Text:
-    """The same text if it is no longer than that, else its first words, with a sign that there is
-    more. Only a word that is longer than all the room is cut itself.
+    """Return a text that fits: the whole, or its first words and an ellipsis. Only a word that is
+    longer than all the room is cut itself.
     """
     if text.cell_len <= chars:
         return text
@@ -451,14 +457,14 @@ def _cut_lines(text: Text, chars: int) -> Text:
 
 
 def position(terms: Terms, end: int | None, wide: bool) -> str:
-    """A position for people, to the byte only where there is room."""
+    """Describe a position for people, to the byte only if there is room."""
     if end is None or terms.unit == "entries":
         return terms.shown(end)
     return short(end, wide)
 
 
 def short(count: int, wide: bool) -> str:
-    """To the unit only where there is room."""
+    """Describe a number of bytes, to the byte only if there is room."""
     if wide or count < 1 << 10:
         return str(count)
     power = min(len(_LETTERS), (count.bit_length() - 1) // 10)

@@ -1,7 +1,7 @@
-"""`transfer-leader`: the leader is asked to hand over; then what is known is said.
+"""The command `transfer-leader`: asks the leader to hand over, and describes the result.
 
-The members are asked side by side who leads. When the leader's answer is lost, or says that
-nobody knows what became of it, they are asked once more: they know whether the lead has moved.
+All members are asked at the same time which node leads. If the leader's answer is lost, or says
+that the outcome is unknown, they are asked once more, because they know whether the lead has moved.
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ from actors.readable import readable_values
 from wire.api import frames
 
 SETTLE_S: Final = 3.0
-"""So long the leader is looked for after a transfer whose end is not known: as long as the member
-that was asked to take over may take (`TRANSFER_TIMEOUT_S` of `actors.dledger.core.settings`).
-"""
+"""How long the leader is searched for after a transfer with an unknown end: as long as the member
+that was asked to take over may take (`TRANSFER_TIMEOUT_S` of `actors.dledger.core.settings`)."""
 
 
 @attrs.frozen
 class _Leading:
-    """A member that says that it leads, and since which term."""
+    """A member that says that it leads, and the term in which it does."""
 
     name: str
     term: int
@@ -43,10 +42,10 @@ class _Leading:
 
 @attrs.define
 class _Members:
-    """The members of one group, and what each said last about the leader.
+    """The members of one group, and the leader that each named last.
 
     Attributes:
-        say: takes a line for people: that nobody leads, once.
+        say: called once with a line for people, if no node leads.
     """
 
     config: ClusterConfig
@@ -60,7 +59,7 @@ class _Members:
 
     @asynccontextmanager
     async def race(self, above: int = -1) -> AsyncIterator[Race[_Leading]]:
-        """Tries all until one leads in a term above that one."""
+        """Begin a race of all members; one that leads in a term above `above` wins."""
         members = self.config.groups[self.group].members
         names = tuple(each for each in members if each in self.config.python_nodes)
         self._named, self.above = {}, above
@@ -74,7 +73,7 @@ class _Members:
             yield await self._led(name, node)
 
     async def _led(self, name: str, node: NodeApi) -> _Leading:
-        """Ask again and again; return once it leads, and no other in a later term."""
+        """Ask a member until it leads, and no other member names a leader of a later term."""
         race = self._race
         assert race is not None
         asked_before = False
@@ -92,22 +91,22 @@ class _Members:
             await trio.sleep(AGAIN_S)
 
     def _say_nobody(self) -> None:
-        """Once, and only where a leader is to be asked."""
+        """Say, once, that no node leads, if the leader has to be asked for something."""
         if self._has_said or self.above >= 0:
             return
         self._has_said = True
         names, wait_s = sorted(self._named), self.config.answer_timeout_s
         who = f"{' and '.join(names)} {'knows' if len(names) == 1 else 'know'}"
         self.say(
-            f"{self.group}: nobody leads now, as far as {who}; a leader is waited for, up to"
+            f"{self.group}: no node leads now, as far as {who}; waits for a leader, up to"
             f" {wait_s:g} s"
         )
 
     def advised(self, error: NoAnswer) -> NoAnswer:
-        """With what to do, where members answer and none names a leader."""
+        """Add advice to an error, if members answer and none names a leader."""
         if not self._named or self.known is not None:
             return error
-        if any(named.lacks for named in self._named.values()):  # it says itself what is needed
+        if any(named.lacks for named in self._named.values()):  # its text says what is needed
             return NoAnswer(f"{error}: see `status`, then type it again")
         count = len(self.config.groups[self.group].members)
         return NoAnswer(
@@ -117,7 +116,7 @@ class _Members:
 
     @property
     def known(self) -> NamedLeader | None:
-        """The newest of what they said; None: nobody names anybody."""
+        """The newest leader that a member named; None: no member named one."""
         return newest(self._named.values())
 
 
@@ -130,17 +129,18 @@ async def transfer_leader(
     as_json: bool,
     say: Callable[[str], None],
 ) -> Answer:
-    """Ask who leads to hand over. A leader that is one no more names another, which is asked then.
+    """Ask the leader to hand over. If it does not lead any more, the leader that it names is asked.
 
     Args:
-        node: who is to lead; None: who has most of the log.
-        say: takes a line for people, before the end.
+        node: the node that has to lead; None: the member with most of the log.
+        say: called with lines for people before the end.
 
     Raises:
-        ConfigError: no member runs.
-        NoAnswer, NotMaster: nobody leads, as far as the members say. Nothing was done.
-        RequestRefused: what the leader refuses; the lead has not moved.
-        OutcomeUnknown: whether it has is not known, or another leads than was meant.
+        ConfigError: no member is running.
+        NoAnswer, NotMaster: no node leads, as far as the members say. Nothing was done.
+        RequestRefused: the leader refuses it; the lead has not moved.
+        OutcomeUnknown: it is unknown whether the lead has moved, or another node leads than was
+            asked for.
     """
     members = _Members(config, group, connect, say)
     try:
@@ -178,17 +178,17 @@ async def _transferred(members: _Members, node: str | None) -> dict[str, Any]:
 async def _handed_over(
     config: ClusterConfig, leader: _Leading, group: str, node: str | None
 ) -> dict[str, Any]:
-    """What the leader answers. Raises: as its client; OutcomeUnknown: it is silent."""
+    """Ask the leader to hand over. Raises: as its client; OutcomeUnknown: the leader is silent."""
     with trio.move_on_after(config.answer_timeout_s):
         return readable_values(await leader.api.transfer_leader(group, node))
     raise OutcomeUnknown(f"{leader.name} has not answered for {config.answer_timeout_s:g} s")
 
 
 async def _settled(members: _Members, led: _Leading, node: str | None, why: str) -> dict[str, Any]:
-    """What became of a transfer whose end the leader did not report: the members know who leads.
+    """Find out from the members what became of a transfer whose end the leader did not report.
 
-    Raises: RequestRefused: it leads as before. OutcomeUnknown: another one than `node` leads, or
-        nobody says who does.
+    Raises: RequestRefused: the leader leads as before. OutcomeUnknown: another node than `node`
+        leads, or no member names a leader.
     """
     group = members.group
     async with members.race(above=led.term) as race:
@@ -208,7 +208,7 @@ async def _settled(members: _Members, led: _Leading, node: str | None, why: str)
 
 
 def _moved(group: str, old: _Leading, new: _Leading) -> dict[str, Any]:
-    """The result in the form in which a node answers it."""
+    """Make the result in the form in which a node answers."""
     return {"group": group, "leader": new.name, "old_leader": old.name, "term": new.term}
 
 
@@ -217,7 +217,7 @@ def _answer(found: Mapping[str, Any], as_json: bool) -> Answer:
 
 
 def transferred_line(found: Mapping[str, Any]) -> str:
-    """What a transfer has done."""
+    """Describe what a transfer has done, for people."""
     if found["leader"] == found["old_leader"]:
         return f"{found['group']}: {found['leader']} leads in term {found['term']} already"
     return (

@@ -1,7 +1,7 @@
-"""What the run knows of its nodes at one moment, as frozen values: read from their answers.
+"""What a run knows of its nodes at one moment, as frozen values that are read from their answers.
 
-What a node says of a group is a `GroupStatus`; the answer about its tree is free-form JSON, and
-this file is the one place that knows its keys.
+A node's answer about a group is a `GroupStatus`. Its answer about its tree is free-form JSON, whose
+keys only this file knows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ from actors.group_status import GroupStatus, group_status, group_statuses
 
 @attrs.frozen(kw_only=True)
 class TreeView:
-    """One actor or supervisor; `depth` and `size_bytes` wait in its mailbox."""
+    """One actor or supervisor of a tree.
+
+    Attributes:
+        depth, size_bytes: how many messages wait in its mailbox, and their size.
+    """
 
     path: str
     incarnation: int
@@ -36,7 +40,7 @@ class TreeView:
         return self.path.rpartition("/")[2]
 
     def walk(self) -> Iterator[TreeView]:
-        """This and all below, parents first."""
+        """Yield this and everything below it, parents first."""
         yield self
         for child in self.children:
             yield from child.walk()
@@ -44,14 +48,14 @@ class TreeView:
 
 @attrs.frozen(kw_only=True)
 class NodeView:
-    """One node.
+    """What is known of one node.
 
     Attributes:
         state: "starting", "running", "stopping" or "away" (does not answer).
-        groups: what it says of each of its groups.
+        groups: its status of each of its groups.
         process_restarts: how often its process was started again.
-        detail: why it is away, if known.
-        heard_s: when it was asked for what stands here, Trio's time; None: not known.
+        detail: why it is away, for people; "": unknown.
+        heard_s: the time (Trio's) at which it was asked for this; None: unknown.
         name_server: its name server, for people; "": it has none.
     """
 
@@ -65,7 +69,9 @@ class NodeView:
     name_server: str = ""
 
     def restarts_of(self, group: str) -> int:
-        """Restarts of the process and of the group's actors, as far as the living process knows."""
+        """Count restarts of the process and of the group's actors, as far as the present process
+        knows.
+        """
         if self.tree is None:
             return self.process_restarts
         prefix = f"{self.tree.path}/{group}"
@@ -82,9 +88,10 @@ class FeedView:
     """The feed of one group.
 
     Attributes:
-        sent_count: records handed to the master at least once.
-        unknown_count: records of appends whose outcome was never learnt; they are sent again.
-        in_flight_count: records that wait for their answer, or for copies that are away.
+        sent_count: how many records were sent at least once.
+        unknown_count: how many records were in appends with an unknown outcome; they are sent
+            again.
+        in_flight_count: how many records wait for their answer, or for missing copies.
         state: "feeding", "ended", or why it waits.
     """
 
@@ -105,7 +112,7 @@ class ClusterView:
     Attributes:
         at_s: seconds since the start of the run.
         phase: "starting", "running", "stopping".
-        notes: the newest things worth a line, oldest first.
+        notes: the newest notes for people, the oldest first.
     """
 
     cluster: str
@@ -116,19 +123,25 @@ class ClusterView:
     notes: tuple[str, ...] = ()
 
     def leader_of(self, group: str) -> tuple[str, GroupStatus] | None:
-        """The node that says it leads the group, in the newest epoch, with its answer."""
+        """Return the node that says that it leads the group, in the newest epoch, and its
+        status.
+        """
         return newest_leader(self.nodes, group)
 
     def named_leader_of(self, group: str) -> NamedLeader | None:
-        """Whom the nodes name in the newest epoch that one knows of, also if it is none of ours."""
+        """Return the leader that nodes name in the newest epoch, which may be a node that is not
+        asked.
+        """
         return newest(
             NamedLeader.of(node.groups[group], answers=not is_gone(node))
             for node in _up_to_date(self.nodes, group)
         )
 
     def leader_in(self, group: str) -> tuple[str, int, bool]:
-        """The group's leader, its epoch, and whether only others say so; "" and -1: nobody
-        does. A follower may know of a later epoch than the leader of an earlier one.
+        """Return the group's leader, its epoch, and whether only other nodes name it; "" and -1:
+        none do.
+
+        A follower may know of a later epoch than the leader of an earlier one.
         """
         current, named = self.leader_of(group), self.named_leader_of(group)
         if current is not None and (named is None or named.epoch <= current[1].epoch):
@@ -136,20 +149,20 @@ class ClusterView:
         return ("", -1, False) if named is None else (named.leader, named.epoch, True)
 
     def of(self, group: str) -> dict[str, GroupStatus]:
-        """What each node says of the group that has said something of it."""
+        """Return the status of the group on each node that has reported one."""
         return {node.node: node.groups[group] for node in self.nodes if group in node.groups}
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Every group that some node has answered for, or that is fed."""
+        """Every group that some node has reported, or that is fed."""
         named = dict.fromkeys(name for node in self.nodes for name in node.groups)
         return tuple(named | dict.fromkeys(feed.group for feed in self.feeds))
 
 
 def newest_leader(nodes: Iterable[NodeView], group: str) -> tuple[str, GroupStatus] | None:
-    """The node that leads, of those that say so, and what it says: see `newest`.
+    """Return the node that leads, of those that say so, and its status; see `newest`.
 
-    Who is gone led until then; not any more, once another knows of a later epoch.
+    A node that is away counts until another node knows of a later epoch.
     """
     said = _up_to_date(tuple(nodes), group)
     leading = {node.node: node for node in said if node.groups[group].leads}
@@ -161,8 +174,8 @@ def newest_leader(nodes: Iterable[NodeView], group: str) -> tuple[str, GroupStat
 
 
 def _up_to_date(nodes: tuple[NodeView, ...], group: str) -> tuple[NodeView, ...]:
-    """Those that have said something of the group, without those that are gone and knew of an
-    earlier epoch than one that answers.
+    """Return the nodes with a status of the group, without nodes that are away and knew only of an
+    earlier epoch than a node that answers.
     """
     said = tuple(node for node in nodes if group in node.groups)
     answer = (node.groups[group].epoch for node in said if not is_gone(node))
@@ -171,21 +184,21 @@ def _up_to_date(nodes: tuple[NodeView, ...], group: str) -> tuple[NodeView, ...]
 
 
 def is_gone(node: NodeView) -> bool:
-    """Whether what is known of it may be old."""
+    """Whether the node is away, so that what is known of it may be old."""
     return node.state == "away"
 
 
 def clock(seconds: float) -> str:
-    """`0:01:12`."""
+    """Format seconds as `0:01:12`."""
     whole = int(seconds)
     return f"{whole // 3600:d}:{whole // 60 % 60:02d}:{whole % 60:02d}"
 
 
 def leads(answer: Mapping[str, Any], group: str) -> GroupStatus:
-    """What the node of this status answer says of a group that it leads.
+    """Return the status of a group that the node leads, from its status answer.
 
-    Raises: NotMaster: it does not, with the leader that it names; TriologError: it cannot be
-        read.
+    Raises: NotMaster: it does not lead the group; the error has the leader that it names.
+        TriologError: the answer cannot be read.
     """
     own = group_status(answer, group)
     if own is None or not own.leads:
@@ -215,7 +228,7 @@ def node_view(
 
 
 def tree_view(found: Mapping[str, Any]) -> TreeView:
-    """Read a tree answer."""
+    """Read a node's answer about its tree."""
     mailbox = found.get("mailbox") or {}
     return TreeView(
         path=str(found["path"]),
@@ -230,7 +243,7 @@ def tree_view(found: Mapping[str, Any]) -> TreeView:
 
 @attrs.frozen(kw_only=True)
 class Rates:
-    """What one group did lately, per second; None: nobody who was asked knows."""
+    """What one group did lately, per second; None: no node that was asked knows it."""
 
     bytes_per_s: float | None = None
     records_per_s: float | None = None
@@ -238,7 +251,16 @@ class Rates:
 
 @attrs.frozen(kw_only=True)
 class _Sample:
-    """How far a group was when `node` was asked, and the rates up to then. `seen_s`: the view's."""
+    """How far a group was when a node was asked, and the rates up to then.
+
+    Attributes:
+        node: the leader that was asked; "": a node that does not lead.
+        asked_s: the time (Trio's) at which it was asked.
+        seen_s: the time of the view.
+        records: how many records the node has counted; None: unknown.
+        bytes: the end of its log; None: unknown.
+        rates: the rates up to this sample.
+    """
 
     node: str
     asked_s: float
@@ -249,21 +271,21 @@ class _Sample:
 
 
 RATES_HOLD_S: Final = 2.0
-"""A node that has not answered for so long has no rate that is known."""
+"""How long rates hold without a newer answer."""
 
 
 @attrs.define
 class RateMeter:
-    """Rates between two answers of whoever knows most, per group.
+    """Measures, per group, rates between two answers of the node that knows most.
 
-    Views are made as often as nodes are asked, and two of them may hold the same answer: what it
-    has shown still holds then.
+    Views are made as often as nodes are asked, and two of them may hold the same answer: the rates
+    that it has shown still hold then.
     """
 
     _samples: dict[str, _Sample] = attrs.field(factory=dict)
 
     def rates(self, view: ClusterView) -> dict[str, Rates]:
-        """The newest that are known, none for what is there when it is first seen."""
+        """Return the newest known rates. What exists when it is first seen is no rate."""
         before, self._samples, rates = self._samples, {}, {}
         for group in view.groups:
             now, rates[group] = _sample(view, group), Rates()
@@ -275,10 +297,11 @@ class RateMeter:
 
 
 def _sample(view: ClusterView, group: str) -> _Sample | None:
-    """What the leader says; without one, or of entries, whoever is farthest. None: nobody is there.
+    """Return the leader's answer; without a leader, or for entries, that of the node with the
+    longest log. None: no node of the group answers.
 
-    Who follows knows what it gets, not how many records; an entry is one, whoever led, and its
-    bytes are not counted.
+    A follower knows the bytes that it gets, not how many records. An entry is a record, whichever
+    node led, and its bytes are not counted.
     """
     nodes = [node for node in view.nodes if group in node.groups and not is_gone(node)]
     if not nodes:
@@ -322,5 +345,5 @@ def _rated(before: _Sample | None, now: _Sample) -> _Sample:
 
 
 def _growth(before: int | None, now: int | None, elapsed_s: float) -> float | None:
-    """Per second; None: it is not known, or another node was asked, whose log ends before."""
+    """Return the growth per second; None: unknown, or the log of the node now asked is shorter."""
     return None if before is None or now is None or now < before else (now - before) / elapsed_s

@@ -82,8 +82,8 @@ def test_no_child_is_left_when_it_cannot_be_watched(monkeypatch: pytest.MonkeyPa
         (-9, "was killed by SIGKILL"),
         (3, "ended with exit code 3"),
         (-200, "was killed by signal 200"),
-        (0, "ended with exit code 0, but has not said that it stopped"),
-        (None, "ended without a word"),
+        (0, "ended with exit code 0, but has not reported that it stopped"),
+        (None, "ended without a report"),
     ],
 )
 def test_ended_how(code: int | None, words: str) -> None:

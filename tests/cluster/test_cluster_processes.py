@@ -213,7 +213,7 @@ async def test_an_exit_code_alone_is_a_crash(watcher: Watcher, notes: Notes, cod
 async def test_half_a_word_is_none(watcher: Watcher, notes: Notes, said: str) -> None:
     code = f"import os, sys; os.write(int(sys.argv[-1]), b'{said}')"
     async with open_system("c", spec(watcher, n0=code, n1=ORDERLY)):
-        await notes.having("n0: ended with exit code 0, but has not said that it stopped")
+        await notes.having("n0: ended with exit code 0, but has not reported that it stopped")
         await notes.having("n0: started again")
 
 
@@ -226,7 +226,7 @@ async def test_a_child_that_the_kernel_forgets_is_started_again(
         async with open_system("c", spec(watcher, n0=ORDERLY, n1=ORDERLY)):
             await notes.having("ready", 2)
             os.kill(watcher.pids["n0"], signal.SIGKILL)
-            await notes.having("n0: ended without a word, starting it again")
+            await notes.having("n0: ended without a report, starting it again")
             await notes.having("n0: ready", 2)
             os.kill(watcher.pids["n0"], signal.SIGTERM)
             await notes.having("n0: stopped in order")

@@ -165,8 +165,8 @@ async def test_that_nobody_leads_is_said_at_once(file: str, autojump_clock: trio
     assert answer.text == "ledger: n2 leads in term 4; it was n1"
     ((after_s, line),) = lines
     assert after_s < 1
-    assert line.startswith("ledger: nobody leads now, as far as n0")
-    assert line.endswith(" know; a leader is waited for, up to 10 s")
+    assert line.startswith("ledger: no node leads now, as far as n0")
+    assert line.endswith(" know; waits for a leader, up to 10 s")
 
 
 async def test_a_leader_that_is_found_needs_no_words(
@@ -190,7 +190,7 @@ def test_what_is_waited_for_is_said_on_standard_error(
     assert out == ""
     first, second = err.splitlines()
     assert first == (
-        "triolog: ledger: nobody leads now, as far as n0 knows; a leader is waited for, up to 1 s"
+        "triolog: ledger: no node leads now, as far as n0 knows; waits for a leader, up to 1 s"
     )
     assert second.startswith("triolog: ledger: n0 runs, but no node ")
 
@@ -350,5 +350,5 @@ def test_resync_needs_a_classic_group(
     text = Path(file).read_text().replace('slaves = ["n1", "n2"]', 'slaves = ["n1"]')
     Path(file).write_text(text)
     assert run_command_line([file, "resync", "n2"]) == 2
-    said = "triolog: NODE: expected a member of a group for it, found n2\n"
+    said = "triolog: NODE: expected a member of a group for this command, found n2\n"
     assert capsys.readouterr().err == said
