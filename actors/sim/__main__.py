@@ -1,4 +1,4 @@
-"""`python -m actors.sim run|replay|sweep|shrink`; `command_line` does it."""
+"""Runs `python -m actors.sim run|replay|sweep|shrink`; see `command_line`."""
 
 from __future__ import annotations
 

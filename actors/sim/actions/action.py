@@ -1,7 +1,7 @@
 """What a script can do to a cluster: the base of every action.
 
-To add one: a subclass with a name, and its position in the `faults` of its mode. It draws its lines
-from a random stream of its own, so that it changes nothing in what the others do.
+To add an action, write a subclass with a name, and add it to the `faults` of its mode. It draws its
+lines from a random stream of its own, so the lines of other actions do not change.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ import attrs
 from actors.sim.actions.script import Fault, Script
 
 R_contra = TypeVar("R_contra", contravariant=True)
-"""What carries it out: any `Runner`, or that of a mode."""
+"""The runner that carries an action out: any `Runner`, or that of a mode."""
 
 FIRST_S = 0.5
-"""No fault before: the cluster has just started."""
+"""No fault begins before, because the cluster has just started."""
 SHORT_S = 1.0
 LONG_S = 12.0
 
 
 @attrs.frozen(kw_only=True)
 class Ground:
-    """What scripts are drawn for.
+    """What a script is drawn for.
 
     Attributes:
-        names: the nodes, at least two, the master first.
-        duration_s: when the last fault may begin.
-        spare_power: nodes that keep their power: the master of a `written` group promises nothing
-            after a power loss.
-        expires: log files are deleted when they are old.
-        path_parts: parts of paths, of which disk errors hit one.
+        names: the names of the nodes, at least two, the master first.
+        duration_s: the latest time at which a fault may begin, in seconds.
+        spare_power: the nodes that keep their power, because the master of a `written` group
+            guarantees nothing after a power loss.
+        expires: whether log files are deleted when they are old.
+        path_parts: parts of paths; a disk error hits files with one of them.
     """
 
     names: tuple[str, ...]
@@ -45,7 +45,7 @@ class Ground:
 
     @property
     def unsteady(self) -> tuple[str, ...]:
-        """Nodes that may lose their power."""
+        """The nodes that may lose their power."""
         return tuple(name for name in self.names if name not in self.spare_power)
 
 
@@ -53,14 +53,15 @@ class Action(ABC, Generic[R_contra]):
     """One kind of line of a fault script.
 
     Attributes:
-        name: in scripts and counts.
-        chance: share of runs that have it at all.
-        most: so often at most in one run.
-        restarts: whether a node is down and up again afterwards, for sure.
-        alone: it begins when all before it have ended, and those after it wait for it.
-        nodes_min: it is not drawn for fewer.
-        cuts_power: it hits only nodes that may lose their power.
-        all_lose_power: it is drawn only where all may.
+        name: its name in scripts and counts.
+        chance: the share of runs that have it, 0 to 1.
+        most: how often it occurs at most in one run.
+        restarts: whether it surely takes a node down and up again.
+        alone: whether it begins only when all actions before it have ended, and those after it wait
+            for its end.
+        nodes_min: the smallest number of nodes for which it is drawn.
+        cuts_power: whether it hits only nodes that may lose their power.
+        all_lose_power: whether it is drawn only if all nodes may lose their power.
     """
 
     name: ClassVar[str]
@@ -73,21 +74,21 @@ class Action(ABC, Generic[R_contra]):
     all_lose_power: ClassVar[bool] = False
 
     def nodes(self, ground: Ground) -> tuple[str, ...]:
-        """The nodes that it may hit first; () if it is not drawn."""
+        """Return the nodes that it may hit first; () if it is not drawn."""
         if (self.all_lose_power and ground.spare_power) or len(ground.names) < self.nodes_min:
             return ()
         return ground.unsteady if self.cuts_power else ground.names
 
     def others(self, rng: random.Random, ground: Ground, node: str) -> tuple[str, ...]:
-        """The other nodes that it hits."""
+        """Draw the other nodes that it hits."""
         return ()
 
     def extra(self, rng: random.Random) -> float:
-        """Draw the action's own number."""
+        """Draw the action's own number; each action says what it means."""
         return 0.0
 
     def where(self, rng: random.Random, ground: Ground) -> str:
-        """Which files."""
+        """Draw the part of a path whose files it hits, or another word that the action defines."""
         return ""
 
     def draw(self, rng: random.Random, ground: Ground) -> Fault:
@@ -105,11 +106,11 @@ class Action(ABC, Generic[R_contra]):
 
     @abstractmethod
     async def act(self, runner: R_contra, fault: Fault) -> None:
-        """Do it, wait, mend it. Calls `runner.began` if it takes effect."""
+        """Take effect, wait, and undo it. Calls `runner.began` if it takes effect."""
 
 
 class PairAction(Action[R_contra]):
-    """Between two nodes."""
+    """An action between two nodes."""
 
     nodes_min = 2
 
@@ -118,7 +119,7 @@ class PairAction(Action[R_contra]):
 
 
 def table(*actions: Action[Any]) -> dict[str, Action[Any]]:
-    """The actions by their names."""
+    """Return the actions by their names."""
     return {action.name: action for action in actions}
 
 
@@ -126,16 +127,16 @@ FAULTS_MIN: Final = 5
 """A run with fewer faults is not worth its time."""
 
 STEADY: Final = ("kill", "stop", "cut", "isolate", "pause", "reset")
-"""What fills a script up that would be too short: what takes effect nearly always."""
+"""The actions that fill up a script that would be too short: they nearly always take effect."""
 
 
 def draw_script(seed: str, ground: Ground, actions: Mapping[str, Action[Any]]) -> Script:
     """Draw a script of at least FAULTS_MIN faults, one of them a restart if processes may end.
 
     Args:
-        actions: what may be in it, STEADY ones among them.
+        actions: the actions that may be in it, some of STEADY among them.
 
-    Every action has a stream of its own, so a new one adds lines and changes none.
+    Every action has a random stream of its own, so a new action adds lines and changes none.
     """
     steady = [name for name in STEADY if name in actions and actions[name].nodes(ground)]
     ends = [name for name in ("kill", "stop") if name in actions] or steady

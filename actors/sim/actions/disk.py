@@ -1,6 +1,6 @@
-"""What can happen to a node's disk. What each must lead to is in OPERATING.md. The
-operator, played by `FaultRunner`, starts again what a disk error has ended, and mends or replaces
-what refuses to start.
+"""What can happen to a node's disk. OPERATING.md says what each has to lead to. `Runner` plays the
+operator: it restarts nodes that a disk error has ended, and mends or empties nodes that refuse to
+start.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ class SlowSync(Action[Runner]):
 
 
 class FailingDisk(Action[Runner]):
-    """One operation on certain files fails, after `extra` that still worked. The node ends itself,
-    or says so and goes on; it is started again.
+    """An operation on certain files fails, after `extra` operations that still worked.
+
+    The node ends itself, or reports the failure and goes on; a node that ended is started again.
     """
 
     chance = 0.4
@@ -54,7 +55,7 @@ class FailingDisk(Action[Runner]):
 
     @abstractmethod
     def arm(self, faults: DiskFaults, fault: Fault) -> None:
-        """Make the disk fail so."""
+        """Make the disk fail in the action's way."""
 
     async def act(self, runner: Runner, fault: Fault) -> None:
         disk = runner.cluster.disk(fault.node)
@@ -115,7 +116,7 @@ class ShortWrite(FailingDisk):
 
 
 class FilledDisk(FailingDisk):
-    """Another program takes a disk's room, and gives it back. No node may end because of it."""
+    """Another program takes the disk's room for a while. No node may end because of that."""
 
     def extra(self, rng: random.Random) -> float:
         return 0.0
@@ -125,7 +126,7 @@ class FilledDisk(FailingDisk):
 
 
 class DiskFull(FilledDisk):
-    """For a while there is no room for one more page or name."""
+    """For a while there is no room for another page or name."""
 
     name = "disk_full"
 
@@ -134,7 +135,7 @@ class DiskFull(FilledDisk):
 
 
 class NoInodes(FilledDisk):
-    """For a while there is none for one more file."""
+    """For a while there is no inode for another file."""
 
     name = "no_inodes"
 
@@ -143,8 +144,8 @@ class NoInodes(FilledDisk):
 
 
 class BitRot(Action[Runner]):
-    """A bit of a record flips, on the disk and in the cache. A node that meets it ends, or does not
-    start, until it is put back.
+    """A bit of a record flips, on the disk and in the cache. A node that reads it ends, or does not
+    start, until the bit is put back.
     """
 
     name = "bit_rot"
@@ -163,7 +164,7 @@ class BitRot(Action[Runner]):
 
 
 class OldSector(Action[Runner]):
-    """The machine loses power, and a page that had been synced is the old one again."""
+    """The machine loses power, and a page that had been synced has its older content again."""
 
     name = "old_sector"
     nodes_min = 2
@@ -173,7 +174,8 @@ class OldSector(Action[Runner]):
     async def act(self, runner: Runner, fault: Fault) -> None:
         if not runner.is_on(fault.node):
             return
-        runner.note("power_loss", fault.node)  # before: judges may look while it takes effect
+        # noted before, because judges may look while it takes effect
+        runner.note("power_loss", fault.node)
         await runner.cluster.power_loss(fault.node)
         where = runner.atlas.revert_page(fault.node, runner.rng(fault))
         if where is not None:

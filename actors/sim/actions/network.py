@@ -1,4 +1,4 @@
-"""What can happen to the network: cuts, resets, clogs, connections that one end forgets."""
+"""What can happen to the network: cuts, resets, delays, connections that one end forgets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Cut(PairAction[Runner]):
     name = "cut"
 
     def cut(self, cluster: SimMachines[Any], fault: Fault) -> None:
-        """Begin it."""
+        """Begin the cut."""
         cluster.cut(fault.node, fault.others[0])
 
     async def act(self, runner: Runner, fault: Fault) -> None:
@@ -30,7 +30,7 @@ class Cut(PairAction[Runner]):
 
 
 class CutOneWay(Cut):
-    """Nothing gets from one node to another; the other way is not touched."""
+    """Nothing gets from one node to another; the other direction works."""
 
     name = "cut_one_way"
 
@@ -64,7 +64,7 @@ class Reset(PairAction[Runner]):
 
 
 class Clog(PairAction[Runner]):
-    """One direction delays everything."""
+    """One direction between two nodes delays everything."""
 
     name = "clog"
 

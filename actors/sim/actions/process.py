@@ -15,11 +15,11 @@ from actors.sim.actions.runner import Runner, came
 from actors.sim.actions.script import Fault
 
 IN_SYNC_WAIT_S: Final = 10.0
-"""A node that writes nothing for so long keeps its power."""
+"""How long to wait for a sync; a node that syncs nothing in that time keeps its power."""
 
 
 class Kill(Action[Runner]):
-    """SIGKILL, and started again."""
+    """A node is killed (SIGKILL), and started again."""
 
     name = "kill"
     restarts = True
@@ -29,7 +29,7 @@ class Kill(Action[Runner]):
 
 
 class KillStarting(Action[Runner]):
-    """A kill, and again `extra` seconds after the restart has begun."""
+    """A node is killed, and again `extra` seconds after its restart has begun."""
 
     name = "kill_starting"
     chance = 0.4
@@ -53,7 +53,7 @@ class KillStarting(Action[Runner]):
 
 
 class Stop(Action[Runner]):
-    """An ordered stop, and started again."""
+    """A node is stopped in order, and started again."""
 
     name = "stop"
     restarts = True
@@ -68,8 +68,10 @@ class Stop(Action[Runner]):
 
 
 class PowerLoss(Action[Runner]):
-    """Any subset of the nodes loses power at one moment: of what was not synced any part is left,
-    and their peers hear nothing (half-open).
+    """Some nodes lose power at the same moment.
+
+    Any part of what they had not synced remains, and their peers are not told (half-open
+    connections).
     """
 
     name = "power_loss"
@@ -97,7 +99,7 @@ class PowerLoss(Action[Runner]):
 
 
 class PowerLossAll(PowerLoss):
-    """All nodes lose power at one moment."""
+    """All nodes lose power at the same moment."""
 
     name = "power_loss_all"
     nodes_min = 2
@@ -110,8 +112,10 @@ class PowerLossAll(PowerLoss):
 
 
 class PowerLossInSync(PowerLoss):
-    """Syncs take `extra` seconds longer, and in one of them the machine loses power: not in the
-    first, so that what was written during it is on its way to the disk.
+    """A machine loses power during a sync.
+
+    Syncs take `extra` seconds longer. It is not the first sync, so that bytes that were written
+    during the first are on their way to the disk.
     """
 
     name = "power_loss_in_sync"
@@ -134,7 +138,7 @@ class PowerLossInSync(PowerLoss):
 
 
 class Pause(Action[Runner]):
-    """SIGSTOP, and later SIGCONT."""
+    """A node's process is stopped (SIGSTOP), and later continued (SIGCONT)."""
 
     name = "pause"
 
@@ -149,14 +153,14 @@ class Pause(Action[Runner]):
 
 @attrs.frozen
 class Crash:
-    """A message that no actor takes: who gets it ends by an error, as by a bug of its own."""
+    """A message that no actor knows: the actor that gets it crashes, as by a bug of its own."""
 
 
 class CrashActor(Action[Runner]):
-    """One actor of a node crashes by itself, and its supervisor starts it again.
+    """One actor of a node crashes, and its supervisor restarts it.
 
     Args:
-        names: of actors that may crash so without ending their node: the last part of their paths.
+        names: the last part of the paths of actors that may crash without ending their node.
     """
 
     name = "crash_actor"
@@ -188,7 +192,7 @@ def _running(node: TreeNode, name: str) -> Iterator[TreeNode]:
 
 
 class ClockJump(Action[Runner]):
-    """The machine's wall clock is suddenly `extra` seconds off, and for a while."""
+    """The machine's wall clock jumps by `extra` seconds, and back after a while."""
 
     name = "clock_jump"
     chance = 0.3

@@ -1,5 +1,5 @@
-"""Carries scripts out on machines, keeps the nodes running, and knows which failures it has caused
-itself. What belongs to one mode alone is in a subclass: `classic.runner`, `dledger.runner`.
+"""Carries scripts out on machines, keeps the nodes running, and knows which failures it has caused.
+What belongs to one mode is in a subclass: `classic.runner`, `dledger.runner`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from actors.sim.machines import SimMachines
 from actors.sim.world import EndedWhileStarting, NodeState, SimEvent
 
 STARTS_MAX: Final = 40
-"""A node that is killed while it starts, or finds its disk bad, is started again; so often in a row
-is a defect."""
+"""How many starts in a row may fail before that is a defect: a node that is killed while it starts,
+or finds its disk damaged, is started again."""
 START_AGAIN_S: Final = 0.5
-"""After a start that a disk fault ended."""
+"""The pause after a start that a disk fault ended."""
 LOOK_S: Final = 0.1
 
 
@@ -34,26 +34,30 @@ Seen: TypeAlias = SimEvent | MachineDid
 
 
 async def came(event: trio.Event, within_s: float) -> bool:
-    """Wait so long at most; whether it is set."""
+    """Wait for an event at most `within_s` seconds. Returns: whether it is set."""
     with trio.move_on_after(within_s):
         await event.wait()
     return event.is_set()
 
 
 class Atlas(Protocol):
-    """Damages what may be damaged, and knows what was."""
+    """Damages what may be damaged, and knows what it has damaged."""
 
     def flip_bit(self, node: str, rng: random.Random) -> str | None:
-        """Bit rot where a checksum covers it. Returns where, if anywhere."""
+        """Flip a bit that a checksum covers. Returns: where, for people; None: nothing may be
+        damaged.
+        """
 
     def revert_page(self, node: str, rng: random.Random) -> str | None:
-        """One page is again what it was before its last sync. Returns where, if anywhere."""
+        """Give a page the content from before its last sync. Returns: where; None: nothing may be
+        damaged.
+        """
 
     def repair(self, node: str) -> list[str]:
-        """Put the bytes back. Returns where."""
+        """Put the bytes of a node back. Returns: where, one text each."""
 
     def newest_good(self, node: str) -> bytes:
-        """What there was before the newest damage of a node."""
+        """Return the bytes that a node's newest damage has replaced."""
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -61,12 +65,12 @@ class Runner:
     """Carries scripts out on machines.
 
     Attributes:
-        cluster: whose nodes and links.
-        history: takes everything that took effect.
-        actions: by name.
-        atlas: what was damaged.
-        log_part: part of the path of every file of a log.
-        counts: how often each kind took effect.
+        cluster: the machines.
+        history: gets a note of everything that took effect.
+        actions: the actions by their names.
+        atlas: damages bytes, and knows what was damaged.
+        log_part: a part of the path of every log file.
+        counts: how often each action took effect.
     """
 
     cluster: SimMachines[Any]
@@ -87,7 +91,7 @@ class Runner:
         self.cluster.world.on_event.append(self.saw)
 
     async def run(self, script: Script) -> None:
-        """Return when every fault has begun and mended itself."""
+        """Carry a script out; return when every fault has begun and was undone."""
         begin_s = trio.current_time()
         async with trio.open_nursery() as nursery:
             for fault in script:
@@ -101,7 +105,7 @@ class Runner:
                 await self.actions[fault.kind].act(self, fault)
 
     async def mend(self) -> None:
-        """Heal everything, and have every node run."""
+        """Undo all faults, and have every node run."""
         self.cluster.heal()
         self.mended("heal", "all")
         for name in self.cluster.names:
@@ -114,20 +118,20 @@ class Runner:
     # ---- for actions ----
 
     def rng(self, fault: Fault) -> random.Random:
-        """Chance for one line of a script, whatever the other lines are."""
+        """Return the random stream for one line of a script, whatever the other lines are."""
         return self.cluster.world.rng(f"act:{fault}")
 
     def began(self, fault: Fault) -> None:
-        """A fault has taken effect."""
+        """Note that a fault has taken effect."""
         self.counts[fault.kind] = self.counts.get(fault.kind, 0) + 1
         self.note(fault.kind, fault.text)
 
     def mended(self, kind: str, where: str) -> None:
-        """Note that a fault was undone, or that what it took is there again."""
+        """Note that a fault was undone, or that something that it took is back."""
         self.note(kind, where)
 
     def damaged(self, name: str, where: str) -> None:
-        """Bytes of a log were changed there by the atlas."""
+        """Note that the atlas has changed bytes of a log."""
         self.note("damaged", f"{name} {where}", good=self.atlas.newest_good(name))
 
     def note(self, kind: str, where: str, *, good: bytes = b"") -> None:
@@ -138,7 +142,9 @@ class Runner:
 
     @contextmanager
     def watching(self, wanted: Callable[[Seen], bool]) -> Iterator[trio.Event]:
-        """Within the block: an event that is set at the first such observation."""
+        """Within the block, yield an event that is set at the first observation for which `wanted`
+        is true.
+        """
         come = trio.Event()
 
         def watch(seen: Seen) -> None:
@@ -152,7 +158,9 @@ class Runner:
             self._watches.remove(watch)
 
     async def strike(self, fault: Fault, name: str, how: str = "kill") -> None:
-        """A node that is on ends, by a kill or (`how`) "power", and is up `for_s` later."""
+        """End a node that is on, by a kill or, if `how` is "power", a power loss; start it `for_s`
+        later.
+        """
         if self.is_on(name):
             self.began(fault)
             await self.end(name, how)
@@ -160,18 +168,18 @@ class Runner:
             await self.up(name)
 
     async def end(self, name: str, how: str) -> None:
-        """A loss of power if that is what `how` says, else a kill."""
+        """End a node by a power loss if `how` is "power", else by a kill."""
         await (self.cluster.power_loss if how == "power" else self.cluster.kill)(name)
 
     def has_died(self, name: str) -> bool:
-        """Whether it ended by itself, and nobody has looked why."""
+        """Whether a node has ended by itself, which was not noticed yet."""
         return self.cluster.world.node(name).failure is not None
 
     def is_on(self, name: str) -> bool:
         return self.cluster.runs(name)
 
     def is_ready(self, name: str) -> bool:
-        """Whether it runs, is not paused, and nobody is just starting, stopping or killing it."""
+        """Whether a node is running, not paused, and not being started, stopped or killed."""
         if self.cluster.world.node(name).state is not NodeState.RUNNING:
             return False
         if name in self._starting or name in self._stopping:
@@ -179,8 +187,10 @@ class Runner:
         return self.cluster.running(name) is not None
 
     async def stop(self, name: str) -> None:
-        """An ordered stop of a node that is ready. It is not paused meanwhile: when it woke up, the
-        time that its parts have for stopping would be over.
+        """Stop a node that is ready, in order.
+
+        It is not paused meanwhile: when it went on, the time that its parts have for stopping would
+        be over.
         """
         self._stopping[name] = None
         try:
@@ -189,7 +199,7 @@ class Runner:
             del self._stopping[name]
 
     async def up(self, name: str) -> None:
-        """Have the node run, whoever else wants the same."""
+        """Have a node run, even if other tasks want the same."""
         if name in self._starting:
             return
         self._starting[name] = None
@@ -205,7 +215,9 @@ class Runner:
             del self._starting[name]
 
     def notice_failure(self, name: str) -> None:
-        """A node that has died of itself breaks a rule, unless its disk was made to fail."""
+        """Report a node that has died by itself as a violation, unless its disk was made to
+        fail.
+        """
         node = self.cluster.world.node(name)
         failure = node.take_failure()
         if failure is None:
@@ -217,14 +229,14 @@ class Runner:
             self.history.violated("NothingFails", f"{name} died: {text}")
 
     def repair(self, name: str) -> None:
-        """The operator puts the damaged bytes back, from another node's copy."""
+        """Put the damaged bytes back, as the operator does from another node's copy."""
         for text in self.atlas.repair(name):
             self.note("repaired", f"{name} {text}")
 
     # ---- inside ----
 
     def saw(self, seen: Seen) -> None:
-        """Take each event of a node."""
+        """Take each event of a node, for `watching`."""
         for watch in self._watches:
             watch(seen)
 
@@ -235,16 +247,17 @@ class Runner:
             self._acting -= 1
 
     async def _start(self, name: str) -> bool:
-        """Start it once. False if it is of no use to try again."""
+        """Start a node once. Returns: False if another try would be useless."""
         self.note("start", name)
         try:
             await self.cluster.start(name)
         except EndedWhileStarting:
             await trio.lowlevel.checkpoint()
-        except NoRoomToStart:  # a new folder needs some, and nobody can wait for it in there
+        # a new folder needs room, and a start that has none cannot wait for it
+        except NoRoomToStart:
             self.note("start failed", name)
             await trio.sleep(START_AGAIN_S)
-        except Exception as error:  # noqa: BLE001 - whatever a node may say of its start
+        except Exception as error:  # noqa: BLE001 - any error that a node's start may raise
             if not self._excuses.cover(name, describe(error)):
                 return self._cannot_start(name, error)
             damaged = DAMAGE_WORD in describe(error)
@@ -259,9 +272,9 @@ class Runner:
         return False
 
     def _tend(self, name: str) -> None:
-        """A node refuses to start, rightly: mend it as OPERATING.md says."""
+        """Mend a node that rightly refuses to start, as OPERATING.md says."""
         self.repair(name)
 
     def _feel(self, name: str, what: str) -> None:
-        """A disk fault took effect."""
+        """Note that a disk fault took effect."""
         self.note("felt", f"{name} {what}")

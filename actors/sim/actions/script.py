@@ -1,8 +1,9 @@
-"""Faults as data: a script is drawn from a seed, then carried out; a shorter one is one too.
+"""Faults as data: a script is drawn from a seed, and then carried out. Any part of a script is a
+script, too.
 
-Each line names what is done, when, to whom and for how long; it mends itself. Lines overlap: one
-that finds nothing to break (the node is off already) does nothing and is not counted. As text, the
-form in which scripts are checked in:
+Each line names an action, its time, its nodes and its duration, after which the action is undone.
+Lines overlap: a line that finds nothing to break (because the node is off already) does nothing and
+is not counted. As text, the form in which scripts are checked in:
 
     at 12.5 cut n0 n1 for 3.25
     at 14.0 eio_write n1 for 2.0 in commitlog extra 3.0
@@ -20,13 +21,14 @@ class Fault:
     """One line of a script.
 
     Attributes:
-        at_s: virtual time since the script's begin.
-        kind: what: the name of an action.
-        node: to whom; for a pair, from whom.
-        others: further nodes: the other of a pair, or more that share the fate.
-        for_s: how long until it mends itself.
-        extra: one number more; the action says what it means.
-        where: of disk faults, which files: a part of their path; "" is any.
+        at_s: the virtual time since the script's beginning, in seconds.
+        kind: the name of the action.
+        node: the node that is hit; of a pair, the one from which the direction counts.
+        others: further nodes: the other one of a pair, or more that are hit as well.
+        for_s: after how many seconds it is undone.
+        extra: another number; the action says what it means.
+        where: for disk faults, a part of the paths of the files; "" is any. Other actions say what
+            it means.
     """
 
     at_s: float
@@ -43,7 +45,7 @@ class Fault:
 
     @property
     def text(self) -> str:
-        """For people: the fault without its time and kind."""
+        """Describe the fault for people, without its time and kind."""
         extra = f" extra {self.extra:.3f}" if self.extra else ""
         where = f" in {self.where}" if self.where else ""
         return f"{' '.join(self.nodes)} for {self.for_s:.2f} s{where}{extra}"
@@ -56,7 +58,7 @@ Script: TypeAlias = tuple[Fault, ...]
 
 
 def dump_fault(fault: Fault) -> str:
-    """One line that `parse_fault` reads back exactly."""
+    """Format a fault as one line that `parse_fault` reads back exactly."""
     words = [f"at {fault.at_s!r} {fault.kind} {' '.join(fault.nodes)}"]
     if fault.for_s:
         words.append(f"for {fault.for_s!r}")
@@ -68,9 +70,9 @@ def dump_fault(fault: Fault) -> str:
 
 
 def parse_fault(line: str) -> Fault:
-    """The fault that a line of a script says.
+    """Parse a line of a script.
 
-    Raises: ValueError, which shows the line.
+    Raises: ValueError: it is no such line; its text has the line.
     """
     words = line.split()
     try:

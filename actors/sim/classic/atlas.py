@@ -1,5 +1,5 @@
-"""Which bytes of which node's log were damaged on purpose, and which may be: never the last good
-copy. Bytes that some member still has to copy may be, but not those that were just written.
+"""Knows which bytes of a node's log were damaged on purpose, and which may be: never the last good
+copy. Bytes that some member still has to copy may be damaged, but not those that were just written.
 
 Model: tigerbeetle/tigerbeetle, src/testing/storage.zig, ClusterFaultAtlas.
 """
@@ -28,20 +28,24 @@ from actors.storage.scrub.approval import HOLDS_S
 from wire.files.commit_log import decode_record, scan_heads
 
 GUARDED_BYTES: Final = 12
-"""Size, magic and body CRC: a changed bit there is always seen. So is one in the body; no other
-field of a record is covered by a checksum."""
+"""Size, magic and body CRC: a changed bit in these is always noticed. So is one in the body; no
+checksum covers another field of a record."""
 
 
 DIGESTED_S: Final = 2.0
-"""So long after a start all that it has parsed has a digest: these logs are short."""
+"""In this time after a start everything that was parsed has a digest: these logs are short."""
 CACHED_S: Final = 2 * HOLDS_S
-"""What a master has read or written so lately does not rot: as long again as it relies on it, for
-the turn and the frame that are under way."""
+"""Bytes that a master has read or written in this time do not rot: twice as long as it relies on
+them, because of the turn and the frame that are under way."""
 
 
 @attrs.frozen
 class Damage:
-    """Log bytes [start, end) of a node that are not what they were: `good`."""
+    """Damaged bytes of a node's log, from offset `start` to `end`, exclusive.
+
+    Attributes:
+        good: the bytes that were there before.
+    """
 
     start: int
     end: int
@@ -50,12 +54,12 @@ class Damage:
 
 @attrs.define(kw_only=True)
 class FaultAtlas:
-    """The damage of one group.
+    """The damage of one classic group.
 
     Attributes:
-        cluster, group, logs: where it is.
-        damaged: by node, until it is repaired; also what has expired since, for whole logs are
-            compared.
+        cluster, group, logs: the group, its nodes, and their logs.
+        damaged: the damage by node, until it is repaired; also of files that have expired since,
+            because whole logs are compared.
     """
 
     cluster: SimCluster
@@ -64,9 +68,11 @@ class FaultAtlas:
     damaged: dict[str, list[Damage]] = attrs.field(factory=dict, init=False)
 
     def may_damage(self, node: str, start: int, end: int) -> bool:
-        """Whether every other member has these bytes on its disk, undamaged, or one has if they lie
-        in a file that is complete; and the node's own synced mark covers them, so that a start
-        finds the damage instead of cutting the log.
+        """Whether these bytes of a node's log may be damaged.
+
+        Every other member has to have them on its disk, undamaged, or only one of them if they lie
+        in a complete file. The node's own synced mark has to cover them, so that a start finds the
+        damage instead of cutting the log.
         """
         mark = self._mark(node)
         if self.damaged.get(node) or end > mark or self.is_cached(node, start, end):
@@ -82,8 +88,10 @@ class FaultAtlas:
         return have == others or (is_old and bool(have))
 
     def is_cached(self, node: str, start: int, end: int) -> bool:
-        """Whether a master has just compared or written these bytes, and so may send them without
-        another look (`storage.scrub.approval`). Its system has them in memory still.
+        """Whether a master has just compared or written these bytes, so that it may send them
+        unread (`storage.scrub.approval`).
+
+        Its system still has them in memory.
         """
         base, disk = start - start % self.group.segment_bytes, self._disk(node)
         if node != self.logs.master or not disk.exists(path := self._path(node, base)):
@@ -92,20 +100,22 @@ class FaultAtlas:
         return disk.inode(path).was_used(start - base, end - base, since_s)
 
     def is_damaged(self, node: str) -> bool:
-        """Whether there is damage in what the node still has."""
+        """Whether there is damage in files that the node still has."""
         return any(self.is_there(node, damage) for damage in self.damaged.get(node, []))
 
     def is_there(self, node: str, damage: Damage) -> bool:
-        """Whether the node still has the damaged file: it may have expired."""
+        """Whether the node still has the damaged file, which may have expired."""
         base = damage.start - damage.start % self.group.segment_bytes
         return self._disk(node).exists(self._path(node, base))
 
     def may_refill(self, node: str) -> bool:
-        """Whether the node may be emptied and copy everything from the master."""
+        """Whether the node may be emptied, to copy everything from the master."""
         return self.logs.master != node and not self.damaged.get(self.logs.master)
 
     def flip_bit(self, node: str, rng: random.Random) -> str | None:
-        """Bit rot in one record, where a checksum covers it. Returns where, if anywhere."""
+        """Flip a bit of one record that a checksum covers. Returns: where, for people; None:
+        nowhere.
+        """
         segments = self._segments(node)
         rng.shuffle(segments)
         for base in segments:
@@ -124,11 +134,13 @@ class FaultAtlas:
     def flip_old_bit(
         self, node: str, rng: random.Random, *, beside: int | None = None
     ) -> str | None:
-        """Bit rot anywhere in a record of a complete file, also in a field that no CRC covers; but
-        where there need be no digest yet, nobody could know of that. Returns where, if anywhere.
+        """Flip any bit in a record of a complete file, also in a field that no CRC covers.
+
+        It is a byte that has a digest, or has to have one soon; otherwise the damage could not be
+        found. Returns: where, for people; None: nowhere.
 
         Args:
-            beside: in the file that holds this byte of the log.
+            beside: only in the file that holds this byte of the log; None: in any file.
         """
         mark, size = self._mark(node), self.group.segment_bytes
         bases = [base for base in self._segments(node) if base + size <= mark]
@@ -147,7 +159,7 @@ class FaultAtlas:
         return None
 
     def _has_digest(self, node: str, base: int, position: int) -> bool:
-        """Whether the node has written down what lies there."""
+        """Whether the node has written a digest for this position."""
         disk, path = self._disk(node), segment_path(self._layout(node).digests, base)
         if not disk.exists(path):
             return False
@@ -155,8 +167,8 @@ class FaultAtlas:
             return any(file.pread(position // RANGE_BYTES * ENTRY_BYTES, ENTRY_BYTES))
 
     def _was_parsed(self, node: str, base: int) -> bool:
-        """Whether the node runs, and its start has parsed that file, which was complete, so long
-        ago that it has to know what lies there.
+        """Whether the node is running, and its start has parsed this complete file so long ago that
+        it must have digests.
         """
         if self.cluster.running(node) is None:
             return False
@@ -169,7 +181,7 @@ class FaultAtlas:
         return False
 
     def _is_of(self, node: str, seen: SimEvent) -> bool:
-        """Whether the group's part of that node has emitted it."""
+        """Whether the group's part of this node has emitted the event."""
         return seen.node == node and seen.path.split("/")[2] == self.group.name
 
     def _flip_bit(
@@ -183,7 +195,9 @@ class FaultAtlas:
         return self._flip_at(node, rng, base, position)
 
     def _flip_at(self, node: str, rng: random.Random, base: int, position: int) -> str:
-        """Where: `position` bytes from the beginning of the file."""
+        """Flip a bit at `position` bytes from the beginning of the file at `base`. Returns:
+        where.
+        """
         start, disk = base + position, self._disk(node)
         damage = self._damage(node, start, start + 1)
         disk.inode(self._path(node, base)).flip_bit(position, rng.randrange(8))
@@ -191,7 +205,9 @@ class FaultAtlas:
         return self._note(node, damage)
 
     def revert_page(self, node: str, rng: random.Random) -> str | None:
-        """One page of the log is again what it was before its last sync. Returns where."""
+        """Give a page of the log the content from before its last sync. Returns: where; None:
+        nowhere.
+        """
         disk = self._disk(node)
         pages = [
             (base, page)
@@ -209,11 +225,11 @@ class FaultAtlas:
         return None
 
     def newest_good(self, node: str) -> bytes:
-        """The bytes that were there before the newest damage of a node."""
+        """Return the bytes that a node's newest damage has replaced."""
         return self.damaged[node][-1].good
 
     def repair(self, node: str) -> list[str]:
-        """Put the bytes back, as another member has, or had, them. Returns where."""
+        """Put the bytes back, as another member has or had them. Returns: where, one text each."""
         shown = []
         for damage in self.damaged.pop(node, []):
             base = damage.start - damage.start % self.group.segment_bytes
@@ -227,11 +243,11 @@ class FaultAtlas:
         return shown
 
     def forget(self, node: str) -> None:
-        """The node's log is gone, and its damage with it."""
+        """Forget the damage of a node, whose log is gone."""
         self.damaged.pop(node, None)
 
     def _damage(self, node: str, start: int, end: int) -> Damage:
-        """The damage that is about to be made, with the bytes before it."""
+        """Make a note of the damage that is about to be done, with the bytes before it."""
         return Damage(start, end, self.logs.durable(node, start, end))
 
     def _note(self, node: str, damage: Damage) -> str:
@@ -258,10 +274,10 @@ class FaultAtlas:
 
 
 def synced_mark(disk: SimDisk, path: str, values_count: int) -> int:
-    """What a store's synced mark would say after a power loss now.
+    """Return the end that a store's synced mark would have after a power loss now.
 
     Args:
-        values_count: of the mark's file; the first is the end.
+        values_count: how many values the mark's file has; the first is the end.
     """
     data = disk.durable(path)
     if data is None or len(data) < SLOT_BYTES * SLOT_COUNT:

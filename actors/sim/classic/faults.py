@@ -1,4 +1,4 @@
-"""Everything that a script can do to a classic group."""
+"""Lists everything that a script can do to a classic group."""
 
 from __future__ import annotations
 
@@ -25,4 +25,4 @@ ACTIONS: Final = table(
         *("accept_socket", "read_socket", "write_socket", "ha_client"),
     ),
 )
-"""By name."""
+"""The actions by their names."""

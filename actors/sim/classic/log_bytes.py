@@ -1,4 +1,6 @@
-"""The commit logs of a cluster as their simulated disks have them, seen from outside every node."""
+"""The commit logs of a cluster as they are on the simulated disks, seen from outside of the
+nodes.
+"""
 
 from __future__ import annotations
 
@@ -16,32 +18,33 @@ from wire.files.scanned import Stop
 
 
 class LogBytes(Protocol):
-    """Parts of logs by node. Shorter than asked where a file is missing or ends."""
+    """Parts of nodes' logs. A result is shorter than asked for where a file is missing or ends."""
 
     @property
     def master(self) -> str:
         """The node that takes appends, or did so last."""
 
     def begin(self, node: str) -> int:
-        """Where the oldest file that the node still has begins; 0 without one."""
+        """Return the offset of the oldest file that the node has; 0 if it has none."""
 
     def written(self, node: str, start: int, end: int) -> bytes:
-        """Log bytes as the node's processes see them."""
+        """Return log bytes as the node's processes see them."""
 
     def durable(self, node: str, start: int, end: int) -> bytes:
-        """Log bytes that a power loss now would surely leave."""
+        """Return log bytes as a power loss now would surely leave them."""
 
 
 def left_by_resync(logs: LogBytes, node: str) -> int:
-    """Where the log of a node ends once it has let go of what its master does not have: with all of
-    it, where the two part before the oldest file that the node still has.
+    """Return the end of a node's log after a resync has cut what its master does not have.
+
+    It is 0 if the two logs part before the oldest file that the node has.
     """
     shared = common_end(logs, node, logs.master)
     return shared if shared > logs.begin(node) else 0
 
 
 def common_end(logs: LogBytes, one: str, other: str) -> int:
-    """Up to which record, from the beginning, the logs of two nodes are equal."""
+    """Return the end of the last record up to which the logs of two nodes are equal."""
     at = 0
     while True:
         head = logs.written(one, at, at + BLANK_BYTES)
@@ -55,9 +58,11 @@ def common_end(logs: LogBytes, one: str, other: str) -> int:
 
 
 def no_record_at(logs: LogBytes, node: str, start: int, end: int, segment_bytes: int) -> int | None:
-    """Where a node has no whole record, from the place of one to the end of another; None: nowhere.
+    """Return the first offset at which a node has no whole record, between `start` and `end`; None:
+    none.
 
-    A file has its size from the beginning, so zeros that nobody wrote are as long as records.
+    Records have to begin at `start` and end at `end`. Lengths prove nothing, because a file has its
+    full size from the beginning, with zeros that were never written.
     """
     at = start
     while at < end:
@@ -74,8 +79,10 @@ def no_record_at(logs: LogBytes, node: str, start: int, end: int, segment_bytes:
 
 @attrs.frozen
 class DiskLogBytes:
-    """`LogBytes` of one group of a cluster in a world. What a node has deleted for its age, or
-    never had because its master had, counts as still there.
+    """The `LogBytes` of a group in a world.
+
+    Files that a node has deleted for their age, or never had because its master had deleted them,
+    count as still there.
     """
 
     cluster: SimCluster
@@ -119,7 +126,7 @@ class DiskLogBytes:
         return b"".join(parts)
 
     def _expired(self, node: str, folder: str, base: int) -> Inode | None:
-        """A file before the node's first one, as it was when it was deleted for its age."""
+        """Return a file before the node's first one, as it was when it was deleted for its age."""
         bases = segment_bases(self.cluster.disk(node), folder)
         if not bases or base > bases[0]:
             return None

@@ -1,5 +1,5 @@
-"""What happened in a run of a classic group, counted by name from what was seen of it alone, and
-what a sweep of such runs has to have seen.
+"""Counts by name what happened in a run of a classic group, only from observations, and lists what
+a sweep of such runs has to have seen.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ RARE: Final = (
     *("rotten_source", "rot_repaired", "depose_unheard", "expire", "misdate", "bad_sector"),
     *("false_report", "stranger"),
 )
-"""Actions that take effect in fewer than a quarter of all runs: 30 could lack one."""
+"""Actions that take effect in fewer than a quarter of all runs, so that 30 runs may lack one."""
 ENDS: Final = (
     *(Lost.PEER_CLOSED, Lost.BROKEN, Lost.CONNECT_FAILED, Lost.SILENT, Lost.FOREIGN_LOG),
     *(Lost.NOT_VERIFIED, Lost.APPEND_FAILED),
 )
-"""How connections end in some run of a long sweep."""
+"""The ways in which connections end in some run of a long sweep."""
 EXPECTED: Final = Expected(
     always=(
         *(f"fault {name}" for name in ACTIONS if name not in RARE),
@@ -53,15 +53,15 @@ EXPECTED: Final = Expected(
         *(f"mark connection ended: {lost.name}" for lost in ENDS),
     ),
 )
-"""What a sweep has to have seen."""
+"""The marks that a sweep has to have seen."""
 
 
 @attrs.define(kw_only=True)
 class ClassicTally(Tally):
-    """See `Tally`.
+    """The tally of a classic group; see `Tally`.
 
     Attributes:
-        segment_bytes: of the group.
+        segment_bytes: the size of the group's log files.
     """
 
     named: ClassVar = {
@@ -81,8 +81,9 @@ class ClassicTally(Tally):
         store.PageSealed: "mark page sealed",
     }
     segment_bytes: int
-    _ends: dict[str, int] = attrs.field(factory=dict, init=False)  # of what a master has written
-    _masters: dict[str, str] = attrs.field(factory=dict, init=False)  # group -> who opened it last
+    _ends: dict[str, int] = attrs.field(factory=dict, init=False)  # the ends of the masters' logs
+    # by group, the node that opened it last
+    _masters: dict[str, str] = attrs.field(factory=dict, init=False)
 
     def event(self, seen: SimEvent) -> Iterator[tuple[str, int]]:
         node, group = seen.node, seen.path.split("/")[-1]

@@ -35,9 +35,9 @@ from actors.sim.world import World
 
 GROUP: Final = "orders"
 CONVERGE_S: Final = 60.0
-"""Virtual time after which a healed cluster holds, and shows, the same everywhere. The slowest way
-there: a connection that died silently is given up after housekeeping (20 s by default), then a
-reconnect, then the data."""
+"""The virtual time after which a healed cluster holds and shows the same everywhere. In the slowest
+case a connection that died silently is given up by the housekeeping (after 20 s by default), then
+there is a reconnect, then the data comes."""
 NODES_MAX: Final = 5
 EXPIRY_SHARE: Final = 0.15
 EXPIRY: Final[dict[str, Any]] = {
@@ -48,17 +48,18 @@ EXPIRY: Final[dict[str, Any]] = {
     "consume_queue_bytes": 20 * 50,
     "index_units_count": 200,
 }
-"""Groups of so many runs delete files of an hour's age, and have small ones."""
+"""The settings of groups that delete files of an hour's age; their files are small. So many runs
+(`EXPIRY_SHARE`) have such a group."""
 WRITEBACK_SHARES: Final = (0.0, 0.1, 0.5)
-"""How busy the machines' kernels are."""
+"""How busy the machines' kernels are with writing back, as shares."""
 PATH_PARTS: Final = (
     *("commitlog", "commitlog", "consumequeue", "index", "/events/", "synced", "checkpoint", ""),
 )
-"""Parts of paths; the log counts twice."""
+"""The parts of paths that disk faults hit; the log counts twice."""
 
 
 class ClassicStage(Stage):
-    """Implements `Stage`."""
+    """The stage of a classic group; implements `Stage`."""
 
     machines: SimCluster
     faults: FaultRunner
@@ -85,7 +86,7 @@ class ClassicStage(Stage):
         )
 
     async def converge(self, nursery: trio.Nursery) -> None:
-        """First while appends flow."""
+        """Implements `Stage`; at first, appends flow."""
         faults = self.faults
         nursery.start_soon(keep_tending, faults, name="sim-operator")
         if not await _under_load(faults, CONVERGE_S):
@@ -107,7 +108,7 @@ class ClassicStage(Stage):
 
 @attrs.frozen(kw_only=True)
 class ClassicPlan(Plan):
-    """One group of a master and its slaves."""
+    """A plan for one group of a master and its slaves."""
 
     mode: ClassVar[str] = "classic"
     expected: ClassVar[Expected] = EXPECTED
@@ -185,7 +186,9 @@ class ClassicPlan(Plan):
 
 
 def _draw_ack_policy(rng: random.Random, nodes: int) -> dict[str, Any]:
-    """Every fifth run answers as upstream does; {}: by `copies`."""
+    """Draw settings of the acknowledgement policy: every fifth run answers as upstream does; {}: by
+    `copies`.
+    """
     kind = rng.choice([*["copies"] * 16, "4.x", "5.x", "acting master", "all in sync"])
     gap = rng.choice([4096, 256 << 20])
     many, least = rng.randint(2, nodes), rng.randint(1, 2)
@@ -210,18 +213,20 @@ def _draw_policy(rng: random.Random) -> str:
 
 
 async def _under_load(faults: FaultRunner, within_s: float) -> bool:
-    """Wait until all is well, while appends go on: what comes back must not need silence for it."""
+    """Wait until all is well while appends go on, because recovery must not need a pause of
+    appends.
+    """
     was_well = False
     with trio.move_on_after(within_s):
         async with faults.flowing():
             while not is_whole(faults):  # noqa: ASYNC110 - virtual time costs nothing
                 await trio.sleep(LOOK_S)
-            was_well = True  # a connection that a fault has half open may break only now
+            was_well = True  # a connection that a fault has left half-open may break only now
     return was_well
 
 
 def _fault_lines(faults: FaultRunner) -> str:
-    """What each node says that it is."""
+    """Describe the state of each node."""
     views = {name: view_of(faults, name) for name in faults.cluster.names}
     return "; ".join(
         f"{name}: {view.state.value} {view.reason}" if view is not None else f"{name}: off"

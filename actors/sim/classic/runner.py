@@ -1,4 +1,4 @@
-"""Carries scripts out on a classic cluster: what an operator of one does, besides."""
+"""Carries scripts out on a classic cluster, and does what only an operator of one does."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ OFFSETS_TIMEOUT_S: Final = 1.0
 
 @attrs.define(eq=False, kw_only=True)
 class FaultRunner(Runner):
-    """See `Runner`.
+    """The runner of a classic cluster; see `Runner`.
 
     Attributes:
-        cluster: whose nodes and links.
-        group: the one group.
-        flowing: has small appends go on for as long as a block.
-        atlas: what was damaged.
+        cluster: the machines.
+        group: the only group.
+        flowing: makes small appends go on within a block.
+        atlas: damages bytes, and knows what was damaged.
     """
 
     cluster: SimCluster
@@ -49,10 +49,12 @@ class FaultRunner(Runner):
         return self.cluster.master_of(self.group.name)
 
     async def converged(self, within_s: float) -> Offsets:
-        """As the cluster's, of all nodes. A node that was going down when all was mended, for its
-        disk had failed before, ran still and was passed over: it is started again.
+        """Wait until all nodes hold the same, as `SimCluster.converged` does.
 
-        Raises: NotConverged.
+        A node whose disk had failed may have been still going down when all faults were undone: it
+        is started again.
+
+        Raises: NotConverged: they do not within `within_s`.
         """
         until_s = trio.current_time() + within_s
         while True:
@@ -60,11 +62,11 @@ class FaultRunner(Runner):
             boots = self._boots()
             end = await self.cluster.converged(self.group.name, within_s=max(rest_s, 0.0))
             if self._boots() != boots:
-                continue  # whom the operator has started meanwhile was not looked at
+                continue  # a node that the operator has started meanwhile was not compared
             down = [name for name in self.cluster.names if not self.is_on(name)]
             for name in down:
                 await self.up(name)
-            if any(name in self._starting for name in down):  # by the operator
+            if any(name in self._starting for name in down):  # the operator is starting it
                 await trio.sleep(LOOK_S)
             elif not any(map(self.is_on, down)):
                 return end
@@ -75,11 +77,11 @@ class FaultRunner(Runner):
     # ---- for actions ----
 
     def runs_still(self, name: str, node: Node) -> bool:
-        """Whether it is still this process that runs there."""
+        """Whether the node's process is still this one."""
         return self.is_on(name) and self.cluster.running(name) is node
 
     async def master_end(self) -> int | None:
-        """The end of the master's log, if it says so at once."""
+        """Return the end of the master's log; None if it does not answer at once."""
         offsets: Offsets | None = None
         with trio.move_on_after(OFFSETS_TIMEOUT_S):
             try:
@@ -89,10 +91,10 @@ class FaultRunner(Runner):
         return offsets.written if offsets is not None else None
 
     def wipe(self, name: str, *, whole: bool = False) -> None:
-        """The operator removes a slave's data: it copies what the master has.
+        """Remove a slave's data, as an operator does; it then copies what the master has.
 
         Args:
-            whole: also what the node remembers of itself and of promotions.
+            whole: whether to remove also what the node remembers of itself and of promotions.
         """
         disk = self.cluster.disk(name)
         root = self.cluster.layout(name, self.group.name).root
@@ -109,7 +111,7 @@ class FaultRunner(Runner):
     # ---- inside ----
 
     def _tend(self, name: str) -> None:
-        """A node refuses to start, rightly: mend it as OPERATING.md says, one way or the other."""
+        """Mend a node that rightly refuses to start, in one of the two ways of OPERATING.md."""
         rng = self.cluster.world.rng(f"tend:{name}:{self.cluster.world.node(name).boots}")
         if name != self.master and rng.random() < 0.5 and self.atlas.may_refill(name):
             self.wipe(name)

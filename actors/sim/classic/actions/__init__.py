@@ -1,1 +1,1 @@
-"""What can happen to a classic group besides what happens to any node; `faults` lists it."""
+"""What can happen to a classic group, besides what can happen to any node; `faults` lists it."""

@@ -1,4 +1,4 @@
-"""Log files grow old, and are deleted while a slave is away."""
+"""Log files become old, and are deleted while a slave is away."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ from actors.storage.log.commit_log import segment_bases, segment_path
 from actors.storage.log.expiry import HOUR_MS
 
 READS_MAX: Final = 10_000
-"""A bad sector stays one, however often it is read."""
+"""A bad sector stays bad, however often it is read."""
 YEARS_MS: Final = 10 * 365 * 24 * HOUR_MS
 LAG_MIN_S: Final = 2.0
 LAG_MAX_S: Final = 12.0
 REFUSED_S: Final = 6.0
-"""By then a slave that is back has been refused if it needs what is gone: it tries every 5 s."""
+"""In this time a slave that is back was refused if it needs what was deleted: it tries every
+5 s."""
 
 
 class Expire(Action[FaultRunner]):
-    """A slave is cut off. `extra` seconds later every node's log files are an hour older, but for
-    the last, and the slave is back `for_s` later. If it needs what its master has
-    deleted the operator empties it.
+    """A slave is cut off while its master deletes log files.
+
+    `extra` seconds later every node's log files become an hour older, except the last, and `for_s`
+    after that the slave is back. If it needs what its master has deleted, the operator empties it.
     """
 
     name = "expire"
@@ -44,7 +46,7 @@ class Expire(Action[FaultRunner]):
         if fault.node == runner.master or not runner.is_on(fault.node):
             return
         runner.cluster.cut(fault.node)
-        runner.cluster.reset(fault.node, runner.master)  # else it gets what is on its way
+        runner.cluster.reset(fault.node, runner.master)  # otherwise it gets what is under way
         await trio.sleep(fault.extra)
         if age(runner):
             runner.began(fault)
@@ -56,9 +58,11 @@ class Expire(Action[FaultRunner]):
 
 
 class Misdate(Action[FaultRunner]):
-    """The oldest log file of a node, if another full one follows, is dated ten years ahead, as by a
-    clock that was wrong; `for_s` later an hour has gone by on all clocks. Who needs then what its
-    master has deleted is emptied.
+    """The oldest log file of a node, if another full one follows, gets a time ten years ahead, as
+    from a wrong clock.
+
+    `for_s` later all clocks are an hour ahead. Nodes that then need what their master has deleted
+    are emptied.
     """
 
     name = "misdate"
@@ -84,16 +88,17 @@ class Misdate(Action[FaultRunner]):
         await refill(runner)
 
     def spoil(self, disk: SimDisk, path: str, fault: Fault) -> None:
-        """Do to the oldest file what the name says."""
+        """Spoil the oldest file in the action's way."""
         disk.inode(path).modified_ms += YEARS_MS
 
     def mend(self, runner: FaultRunner, disk: SimDisk, fault: Fault) -> None:
-        """Undo what else would go on."""
+        """Undo what would otherwise last."""
 
 
 class BadSector(Misdate):
-    """The oldest log file of a node, if another full one follows, cannot be read, and is old soon.
-    Nobody who does not need it ends of that.
+    """The oldest log file of a node, if another full one follows, cannot be read, and is soon old.
+
+    A node that does not need the file must not end because of that.
     """
 
     name = "bad_sector"
@@ -108,7 +113,7 @@ class BadSector(Misdate):
 
 
 def age(runner: FaultRunner) -> int:
-    """An hour goes by for the full files of all logs. Returns how many there are."""
+    """Make the full files of all logs an hour older. Returns: how many files there are."""
     count = 0
     for name in runner.cluster.names:
         disk = runner.cluster.disk(name)

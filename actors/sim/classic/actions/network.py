@@ -1,5 +1,5 @@
-"""Connections that nobody should make to a classic group, and those that only a slave's machine
-forgets.
+"""Connections to a classic group that should not be made, and connections that only a slave's
+machine forgets.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from actors.sim.classic.runner import FaultRunner
 from wire.ha.classic import encode_report
 
 STRANGER: Final = "stranger"
-"""A machine beside the cluster, whose address is no member's."""
+"""A machine outside of the cluster, whose address is no member's."""
 STRANGER_ADDRESS: Final = "10.0.9.9"
 LISTEN_S: Final = 5.0
-"""So long a machine that is no member waits for what becomes of its connection."""
+"""How long a machine that is no member waits to see what happens to its connection."""
 REPORT_BYTES: Final = 8
 
 
 class SlaveHalfOpen(HalfOpen):
-    """A slave's machine forgets its connections to the first master; the master hears nothing."""
+    """A slave's machine forgets its connections to the first master, which does not notice."""
 
     def nodes(self, ground: Ground) -> tuple[str, ...]:
         return ground.names[1:]
@@ -35,8 +35,10 @@ class SlaveHalfOpen(HalfOpen):
 
 class FalseReport(Action[FaultRunner]):
     """Another process on a slave's machine connects to the master's replication port, and reports
-    an offset that cannot be: so far above the master's end (`extra` bytes; below zero: a negative
-    one).
+    an impossible offset.
+
+    The offset is `extra` bytes above the end of the master's log, or `extra` itself if that is
+    negative.
     """
 
     name = "false_report"
@@ -73,7 +75,7 @@ class Stranger(Action[FaultRunner]):
 
 
 async def knock(runner: FaultRunner, fault: Fault, host: str, report: bytes) -> None:
-    """Connect from `host` to the master's replication port, say `report`, listen, go."""
+    """Connect from `host` to the master's replication port, send `report`, listen, and close."""
     net = runner.cluster.world.network
     if not net.is_up(host) or not runner.is_on(runner.master):
         return

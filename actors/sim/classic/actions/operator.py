@@ -1,6 +1,6 @@
-"""What an operator does to a running classic group, for the actions of this folder.
+"""What an operator does with a running classic group, for the actions of this folder.
 
-`answer_of` carries a call to a node out, which may refuse or be gone.
+`answer_of` carries out a call of a node, which may refuse it or be gone.
 """
 
 from __future__ import annotations
@@ -23,18 +23,20 @@ PROMOTE_TIMEOUT_S = 60.0
 TEND_TIMEOUT_S = 60.0
 TEND_LOOK_S = 0.5
 CALL_TIMEOUT_S = 5.0
-"""A node that is paused, or stops, does not answer."""
+"""A node that is paused, or is stopping, does not answer within this time."""
 HEALS_S = 15.0
-"""By then a node whose bytes were put back has read them again, unless its digests are of damaged
-ones: made while a bit was flipped that no record's checksum covers."""
+"""In this time a node whose bytes were put back has read them again, unless its digests are of
+damaged bytes: made while a bit was flipped that no record's checksum covers."""
 NEEDED = (Fence.SLAVE_AHEAD, Fence.SHORTER_THAN_MARK, Fence.ABANDONED)
-"""What a master waits for an operator in."""
+"""The fences in which a master waits for an operator."""
 
 
 async def promoted(
     runner: FaultRunner, asked: str, chosen: str | None, *, force: bool = False
 ) -> bool:
-    """Ask node `asked` to make `chosen` (None: the furthest) the master. Returns: whether it is."""
+    """Ask node `asked` to make `chosen` the master; None: the node with most of the log. Returns:
+    whether it did.
+    """
     group, node = runner.group.name, runner.cluster.node(asked)
     runner.note("promoting", chosen or "the furthest")
     with trio.move_on_after(PROMOTE_TIMEOUT_S):
@@ -48,9 +50,11 @@ async def promoted(
 
 
 async def keep_tending(runner: FaultRunner) -> None:
-    """The operator, who does what OPERATING.md says wherever a node waits for that, and starts what
-    has died: a node whose disk had failed may need long for its stop, and be down only after all
-    was mended.
+    """Play the operator: do what OPERATING.md says where a node waits for that, and start nodes
+    that have died.
+
+    A node whose disk has failed may take long to stop, and be down only after all faults were
+    undone.
     """
     damaged_since: dict[str, float] = {}
     while True:
@@ -69,18 +73,21 @@ async def keep_tending(runner: FaultRunner) -> None:
 
 
 async def ask_repair(runner: FaultRunner, name: str) -> None:
-    """Have a node mend its copy with `repair`, from whoever has good bytes."""
+    """Have a node mend its copy with `repair`, from any member that has good bytes."""
     if runner.is_ready(name):
         node = runner.cluster.node(name)
         await answer_of(lambda: node.repair(runner.group.name, None))
 
 
 async def tend(runner: FaultRunner, *, alone: bool = False) -> None:
-    """Whoever is refused as diverged is resynced. If the master is fenced because a member holds
-    what it lacks, or a promotion was not finished, the furthest becomes master.
+    """Resync nodes that are refused as diverged, and promote a node if the master needs that.
+
+    If the master is fenced because a member holds what it lacks, or because a promotion was not
+    finished, the node with most of the log becomes master.
 
     Args:
-        alone: nobody else promotes now: two masters by one number are no passing thing.
+        alone: whether no other task promotes now, so that two masters by the same number would
+            stay.
     """
     fences = (*NEEDED, Fence.CONFLICT) if alone else NEEDED
     for name in runner.cluster.names:
@@ -95,7 +102,9 @@ async def tend(runner: FaultRunner, *, alone: bool = False) -> None:
 
 
 async def refill(runner: FaultRunner) -> None:
-    """Whoever needs what its master has deleted for its age is emptied, and copies what is left."""
+    """Empty nodes that need what their master has deleted for its age; they copy what it
+    still has.
+    """
     held = await offsets_of(runner, runner.master)
     for name in runner.cluster.names:
         own = await offsets_of(runner, name)
@@ -108,14 +117,14 @@ async def refill(runner: FaultRunner) -> None:
 
 
 async def offsets_of(runner: FaultRunner, name: str) -> Offsets | None:
-    """How far a node is with the group, if it says so."""
+    """Return a node's offsets of the group; None if it does not report them."""
     if not runner.is_ready(name):
         return None
     return await answer_of(lambda: runner.cluster.offsets(name, runner.group.name))
 
 
 def view_of(runner: FaultRunner, name: str) -> RoleView | None:
-    """What a node says that it is; None if it is off, or still starting."""
+    """Return a node's view of its role; None if it is off, or still starting."""
     node = runner.cluster.running(name)
     if node is None:
         return None
@@ -125,7 +134,7 @@ def view_of(runner: FaultRunner, name: str) -> RoleView | None:
 
 
 async def resync(runner: FaultRunner, name: str) -> None:
-    """Have a node set aside what it alone has."""
+    """Have a node cut and keep what it alone has."""
     node = runner.cluster.node(name)
     runner.note("resync", name)
     done = await answer_of(lambda: node.resync(runner.group.name))
@@ -134,7 +143,7 @@ async def resync(runner: FaultRunner, name: str) -> None:
 
 
 async def answer_of(call: Callable[[], Awaitable[R]]) -> R | None:
-    """What a node answers; None if it does not, or refuses."""
+    """Return a node's answer; None if it gives none, or refuses."""
     with trio.move_on_after(CALL_TIMEOUT_S):
         try:
             return await call()
@@ -144,7 +153,7 @@ async def answer_of(call: Callable[[], Awaitable[R]]) -> R | None:
 
 
 def is_whole(runner: FaultRunner) -> bool:
-    """Whether all nodes run, one is an open master, and the others follow."""
+    """Whether all nodes are running, one is an open master, and the others follow."""
     views = [view_of(runner, name) for name in runner.cluster.names if runner.is_ready(name)]
     states = [view.state for view in views if view is not None]
     wanted = len(runner.cluster.names) - 1
@@ -152,12 +161,12 @@ def is_whole(runner: FaultRunner) -> bool:
 
 
 FOLLOWS_S: Final = 30.0
-"""A node that nothing keeps from its members has heard them all, and twice what it asks them again
-for, and has connected to its master, and been judged."""
+"""In this time a node that can reach its members has heard from all of them, even if it had to ask
+twice, has connected to its master, and was accepted or refused."""
 
 
 async def became_whole(runner: FaultRunner) -> bool:
-    """Do what an operator does until all is well; whether it is."""
+    """Do what an operator does until the group is whole. Returns: whether it is."""
     with trio.move_on_after(TEND_TIMEOUT_S):
         while not is_whole(runner):
             await tend(runner)
@@ -166,7 +175,7 @@ async def became_whole(runner: FaultRunner) -> bool:
 
 
 async def follows(runner: FaultRunner, node: str) -> None:
-    """Wait until a node follows. It has to, soon after there is an open master."""
+    """Wait until a node follows, which it has to do soon after there is an open master."""
     since_s = trio.current_time()
     while True:
         view = view_of(runner, node)
@@ -184,14 +193,16 @@ async def follows(runner: FaultRunner, node: str) -> None:
 
 
 async def caught_up(runner: FaultRunner, node: str, end: int | None) -> None:
-    """Wait until a node holds what there was when its disk went, within an operator's patience."""
+    """Wait until a node holds what there was when its disk was replaced, as long as an operator
+    would.
+    """
     with trio.move_on_after(TEND_TIMEOUT_S):
         while end is not None and await held_bytes(runner, node) < end:  # noqa: ASYNC110
             await trio.sleep(TEND_LOOK_S)
 
 
 async def held_bytes(runner: FaultRunner, node: str) -> int:
-    """How far a node's log is synced; -1 if it does not say."""
+    """Return how far a node's log is synced; -1 if it does not report that."""
     try:
         return (await runner.cluster.offsets(node, runner.group.name)).synced
     except TriologError:

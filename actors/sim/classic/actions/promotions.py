@@ -1,5 +1,5 @@
-"""Promotions of a classic group that an operator asks for: hand-overs, fail-overs, forced ones, and
-those of which the old master does not hear.
+"""Promotions that an operator asks for: hand-overs, fail-overs, forced ones, and those of which the
+old master does not hear.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ from actors.sim.world import SimEvent
 
 
 class HandOverCalledOff(Action[FaultRunner]):
-    """A hand-over begins, which fences the master, and is given up after a while, or its lease
-    ends: the master takes appends again.
+    """A hand-over begins, which fences the master, and is given up after a while.
+
+    When it is given up, or its lease ends, the master takes appends again.
     """
 
     name = "hand_over_called_off"
@@ -59,7 +60,7 @@ class HandOverCalledOff(Action[FaultRunner]):
         while runner.runs_still(name, node):
             if await answer_of(lambda: node.fence(group, claim, False)) is not None:
                 break
-            # After a promotion in between the fence is gone, and the call is refused for ever.
+            # After another promotion the fence is gone, and this call would always be refused.
             state = await answer_of(lambda: node.group_state(group))
             if state is not None and state.number >= number:
                 break
@@ -68,8 +69,10 @@ class HandOverCalledOff(Action[FaultRunner]):
 
 
 class Promote(PairAction[FaultRunner]):
-    """The operator tells one node (`others`) to make another the master: a hand-over if the old one
-    answers; refused if it does not, or the new one, and something could be lost.
+    """The operator asks one node (`others`) to make another one the master.
+
+    It is a hand-over if the old master answers. If the old or the new one does not answer and
+    something could be lost, it is refused.
     """
 
     name = "promote"
@@ -85,9 +88,10 @@ class Promote(PairAction[FaultRunner]):
 
 
 class FailOver(Action[FaultRunner]):
-    """The master is cut off, and takes appends that nobody copies; the operator makes another node
-    the master after `extra` seconds. The old one is back `for_s` later, and the operator does what
-    is needed until it follows.
+    """The master is cut off, and takes appends that no node copies.
+
+    The operator makes another node the master after `extra` seconds. The old one is back `for_s`
+    later, and the operator does what is needed until it follows.
     """
 
     name = "fail_over"
@@ -119,12 +123,14 @@ LAG_MAX_S = 4.0
 
 
 class ForcePromote(Action[FaultRunner]):
-    """A slave is cut off for `extra` seconds, in which the others go on; then all others are lost
-    at once, and the operator makes it the master, with `--force` as it is refused without. The
-    others are back `for_s` later, and are resynced.
+    """A slave that lacks records is made the master by force.
 
-    Nothing else is broken meanwhile: two halves that do not hear each other, of which one was
-    forced, both take appends, and that is no fault of theirs.
+    It is cut off for `extra` seconds, in which the others go on; then all others are lost at once,
+    and the operator makes it the master, with `--force` if it is refused otherwise. The others are
+    back `for_s` later, and are resynced.
+
+    Nothing else is broken meanwhile: if the group were cut in two halves, and one was forced, both
+    would take appends, rightly.
     """
 
     name = "force_promote"
@@ -142,7 +148,7 @@ class ForcePromote(Action[FaultRunner]):
             return
         runner.cluster.cut(chosen)
         for name in others:
-            runner.cluster.reset(chosen, name)  # else what is on its way arrives after the cut
+            runner.cluster.reset(chosen, name)  # otherwise what is under way arrives after the cut
         await trio.sleep(fault.extra)
         for name in others:
             if runner.is_on(name):
@@ -151,7 +157,9 @@ class ForcePromote(Action[FaultRunner]):
         forced = False
 
         def opens(seen: Seen) -> bool:
-            """Note, as soon as the forced master opens its log, where: `history.given_up`."""
+            """Note where the forced master opens its log, as soon as it does:
+            `history.given_up`.
+            """
             nonlocal forced
             match seen:
                 case SimEvent(event=roles.GroupOpened(start_bytes=start)) if (
@@ -177,14 +185,18 @@ class ForcePromote(Action[FaultRunner]):
 
 PAUSED, CUT_OFF = "pause", "cut"
 DEPOSED_FOR_S: Final = (1.0, 4.0)
-"""In which its successor acknowledges some appends, and clients of the old one ask it."""
+"""The range of how many seconds a deposed master does not hear: its successor acknowledges some
+appends meanwhile, and the old one's clients ask it."""
 
 
 class DeposeUnheard(Action[FaultRunner]):
-    """The master stands still, or is cut off (`where`), and another node is promoted; clients that
-    have not heard of it ask the old one, which goes on `extra` seconds later.
+    """The master is paused or cut off (`where`), and another node is promoted, of which it does not
+    hear.
 
-    Nothing else is broken meanwhile: a promotion would be refused for most of that.
+    Clients that have not heard of it either ask the old master, which goes on `extra` seconds
+    later.
+
+    Nothing else is broken meanwhile, because most other faults would make the promotion be refused.
     """
 
     name = "depose_unheard"

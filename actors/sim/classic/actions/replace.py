@@ -1,5 +1,5 @@
-"""A slave that comes back with less than it had said: its disk, or all of it, was replaced. Or its
-master's copy, from which it is to have everything, is damaged.
+"""Slaves that come back with less than they had reported, because disk or machine was replaced; and
+a master whose copy is damaged when such a slave needs it.
 """
 
 from __future__ import annotations
@@ -24,23 +24,26 @@ from actors.sim.classic.runner import FaultRunner
 from actors.sim.world import SimEvent
 
 SLOW_S: Final = 1.5
-"""Each sync of the new disk takes so much longer, at first."""
+"""How much longer each sync of the new disk takes at first, in seconds."""
 SLOW_FOR_S: Final = 6.0
 BEFORE, MEANWHILE, AFTER, NEVER = "before", "meanwhile", "after", "never"
-"""When there is a new master, of a slave that is replaced."""
+"""When a new master is promoted, relative to the replacement of the slave."""
 STARTS_SLOWLY_S: Final = 0.2
-"""Each sync of a new machine: it hears the members while it acts by the cluster file's word still.
-"""
+"""How much longer each sync of a new machine takes, in seconds, so that members reach it while it
+still acts by the cluster file alone."""
 HEARD_S: Final = 10.0
-"""By then a slave that was started is connected: two attempts."""
+"""In this time a slave that was started is connected: two attempts."""
 
 
 class NewDisk(Action[FaultRunner]):
-    """All slaves but one are cut off for `extra` seconds, in which appends wait that this one has
-    reported. Then it gets a new, empty disk, which is slow at first. As soon as its master has
-    heard it the others are back, and have what it lacks: what it said before counts no more.
+    """A slave gets a new, empty disk, while appends wait that only it has reported.
 
-    Nothing else is broken meanwhile: an operator who empties a node sees that the others are well.
+    All other slaves are cut off for `extra` seconds before. The new disk is slow at first. As soon
+    as the master has heard the slave, the others are back; what the slave reported before must not
+    count any more.
+
+    Nothing else is broken meanwhile, because an operator who empties a node makes sure that the
+    others are well.
     """
 
     name = "new_disk"
@@ -77,9 +80,11 @@ class NewDisk(Action[FaultRunner]):
 
 
 class NewMachine(PairAction[FaultRunner]):
-    """A slave is replaced by a machine that knows nothing, not even which promotions there were.
-    `where` says when another node is made master: before that, while the slave is off, just when
-    it is back, or not at all. Appends go on.
+    """A slave is replaced by a machine that knows nothing, not even past promotions, while appends
+    go on.
+
+    `where` says when another node is made master: before that, while the slave is off, just when it
+    is back, or not at all.
 
     Nothing else is broken meanwhile, as for a new disk.
     """
@@ -121,11 +126,11 @@ class NewMachine(PairAction[FaultRunner]):
 
 
 class RottenSource(Action[FaultRunner]):
-    """A bit flips in an old file of the master, while another slave's copy is good; then a slave
-    gets a new, empty disk, and is to copy it all. After `for_s` the operator mends the master's
-    file.
+    """A bit flips in an old file of the master, and then a slave gets a new, empty disk and has to
+    copy that file.
 
-    Nothing else is broken meanwhile: see `NewDisk`.
+    Another slave's copy is good. After `for_s` the operator mends the master's file. Nothing else
+    is broken meanwhile: see `NewDisk`.
     """
 
     name = "rotten_source"
@@ -158,7 +163,9 @@ class RottenSource(Action[FaultRunner]):
 
 
 def _heard(node: str, seen: Seen) -> bool:
-    """Whether a master has heard a slave's first report and begins to send."""
+    """Whether an observation is that a master has heard a slave's first report and begins to
+    send.
+    """
     match seen:
         case SimEvent(event=ha.HATransferStarted(slave=slave)):
             return slave == node

@@ -1,5 +1,5 @@
-"""Bytes that change on a disk: in a log, where an operator mends them with `repair`, and in what
-derives from it, which its node has to notice and to mend itself.
+"""Bytes that change on a disk: in a log, which an operator mends with `repair`, and in derived
+files, which the node has to mend itself.
 """
 
 from __future__ import annotations
@@ -32,19 +32,21 @@ from wire.files.consume_queue import UNIT_BYTES
 from wire.files.index_file import decode_index_header, unit_position
 
 FOUND_S: Final = ROUND_FIRST_S + ROUND_PAUSE_S + 10.0
-"""By then the scrub has read all, as these logs are short."""
+"""In this time the scrub has read everything, because these logs are short."""
 MEMBERS_MIN: Final = 3
-"""So many, and one has a good range where two are damaged."""
+"""With so many members, one has a good range even if two copies of it are damaged."""
 SLOW_S: Final = 1.0
 SLOW_FOR_S: Final = 20.0
-"""Syncs, so that a kill may come before the one of what was mended."""
+"""How much longer syncs take, and for how long, in seconds: a kill may come before the sync of what
+was mended."""
 KILL, POWER_LOSS, NEITHER = "kill", "power_loss", "neither"
 
 
 class RotRepaired(Action[FaultRunner]):
-    """A bit flips in an old file of a node, and in a group of three another one in the same file of
-    another node. The scrubs find it, and `repair` is asked for both. In the middle of the first
-    repair, after `extra` seconds, `where` happens to the node; it is started and asked again.
+    """A bit flips in an old file of a node; scrubs find it, and `repair` mends it.
+
+    In a group of three, a bit also flips in the same file of another node. During the first repair,
+    after `extra` seconds, `where` happens to the node; it is started, and asked again.
 
     Nothing else is broken meanwhile: see `NewDisk`.
     """
@@ -94,7 +96,7 @@ class RotRepaired(Action[FaultRunner]):
 
 
 async def _found(runner: FaultRunner, names: list[str]) -> None:
-    """Wait until each node that runs says that it is damaged."""
+    """Wait until each node that is running reports that it is damaged."""
     with trio.move_on_after(FOUND_S):
         while not all(_is_known(runner, name) for name in names):  # noqa: ASYNC110 - virtual time
             await trio.sleep(TEND_LOOK_S)
@@ -119,7 +121,7 @@ async def _broken_off(runner: FaultRunner, fault: Fault) -> None:
 
 
 async def _repaired(runner: FaultRunner, name: str) -> None:
-    """Ask again and again, as long as there is damage, within an operator's patience."""
+    """Ask for repairs as long as there is damage, within an operator's patience."""
     with trio.move_on_after(TEND_TIMEOUT_S):
         while (view := view_of(runner, name)) is None or view.damage:
             await ask_repair(runner, name)
@@ -127,7 +129,7 @@ async def _repaired(runner: FaultRunner, name: str) -> None:
 
 
 def _check(runner: FaultRunner, name: str) -> None:
-    """What a node calls good, and has still, is what was there before."""
+    """Check that bytes which a node calls good, and still has, are those from before the damage."""
     view = view_of(runner, name)
     if view is None or view.damage:
         return
@@ -139,17 +141,21 @@ def _check(runner: FaultRunner, name: str) -> None:
 
 
 BIT, PAGE, BIT_OF_STOPPED, PAGE_OF_STOPPED = range(4)
-"""What `extra` says: one bit, or a page that is zero; of a node as it is, or that is off."""
+"""The values of `extra`: one bit flips, or a page becomes zero, of a node that is running or is
+stopped for it."""
 QUEUES, INDEX = "consumequeue", "index"
 
 
 class DerivedRot(Action[FaultRunner]):
     """A bit flips, or a page becomes zero, in a consume queue or an index file, on the disk and in
-    the cache. Nobody puts it back: the node does, before the run ends (`derived_is_mended`).
+    the cache.
 
-    Not where log files expire by their age: what derives from records that are gone cannot be made
-    again, and there would be little else. Where a disk was full, or a log begins late, there are
-    some of these, too: nobody judges them (`judges.derived.damaged`).
+    The operator does not put it back: the node has to mend it before the run ends
+    (`derived_is_mended`).
+
+    It is not drawn for runs in which log files expire: what is derived from expired records cannot
+    be made again, and there would be little else. If a disk was full, or a log begins late, there
+    may be some of that, too, which is not judged (`judges.derived.damaged`).
     """
 
     name = "derived_rot"
@@ -183,7 +189,7 @@ class DerivedRot(Action[FaultRunner]):
 def rot(
     runner: FaultRunner, node: str, kind: str, rng: random.Random, *, whole_page: bool
 ) -> str | None:
-    """Damage what is in use of one file. Returns where, if there is one."""
+    """Damage a used part of one file. Returns: where, for people; None: there is no such file."""
     disk = runner.cluster.disk(node)
     layout = runner.cluster.layout(node, runner.group.name)
     slots = runner.group.index_slots_count
@@ -204,7 +210,7 @@ def rot(
 
 
 def _queues(disk: SimDisk, layout: StoreLayout) -> Iterator[tuple[str, int]]:
-    """Each file of a consume queue, and how many of its bytes are in use."""
+    """Yield each file of a consume queue, and how many of its bytes are in use."""
     if not disk.exists(layout.consume_queue):
         return
     for topic, queue_id in list_queues(disk, layout.consume_queue):
@@ -223,17 +229,17 @@ def _index(disk: SimDisk, layout: StoreLayout, slots: int) -> Iterator[tuple[str
         try:
             header = decode_index_header(inode.read(0, inode.size_bytes))
         except RemoteProtocolError:
-            continue  # damaged before
+            continue  # it was damaged before
         end = unit_position(header.units_next, slots)
         yield f"{layout.index}/{name}", min(end, inode.size_bytes) if header.units_next > 1 else 0
 
 
 MENDED_WITHIN_S: Final = 80.0
-"""Virtual time after which a node that nothing disturbs has looked at all that derives from its
+"""The virtual time in which an undisturbed node has compared everything that is derived from its
 log: the pause between two rounds, and a round, which is short here."""
 
 
 async def derived_is_mended(runner: FaultRunner) -> None:
-    """Wait for the nodes, if anything was damaged that they have to mend."""
+    """Give the nodes time to mend their derived files, if any were damaged."""
     if runner.counts.get(DerivedRot.name):
         await trio.sleep(MENDED_WITHIN_S)

@@ -1,8 +1,8 @@
-"""What an operator does to the files of running nodes: checks them with `python -m actors.storage`,
-and makes a topic anew.
+"""What an operator does with running nodes: checks their files with `python -m actors.storage`, and
+makes a topic anew.
 
-Ours has no order to delete a topic, as a RocketMQ master has whose log a group goes on with. So the
-queue offsets that the running master is about to give are changed behind its back.
+Our nodes cannot delete a topic, but a RocketMQ master can, and a group may go on with its log. So
+this changes the next queue offsets inside the running master.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from actors.storage.tools.target import find_target, one_store
 
 
 class CheckRunning(Action[FaultRunner]):
-    """The store of a running node is checked, at one moment: damage is found where a script has
-    done some that has not expired, and nowhere else.
+    """The store of a running node is checked: the check has to find damage that a script has done
+    and that has not expired, and no other.
     """
 
     name = "check_running"
@@ -54,7 +54,7 @@ class CheckRunning(Action[FaultRunner]):
             runner.history.violated("CheckFindsDamage", f"{name} is not damaged: {line}")
 
     def _check(self, runner: FaultRunner, name: str) -> Report | None:
-        """None if the disk fails just now, or the folder is not there yet."""
+        """Check the store; None if the disk fails just then, or there is no folder yet."""
         disk = runner.cluster.disk(name)
         folder = runner.cluster.config.node_dir(name)
         before = sum(disk.faults.counts.values())
@@ -69,8 +69,7 @@ class CheckRunning(Action[FaultRunner]):
 
 
 ENCODERS: Final[dict[str, AppendEncoder]] = {}
-"""The encoders of the run that is under way: by the node's host, the one that began a batch last.
-"""
+"""The encoders of the present run, by the node's host: the one that began a batch last."""
 
 
 class RemakeTopic(Action[FaultRunner]):
@@ -90,7 +89,7 @@ class RemakeTopic(Action[FaultRunner]):
 
 @contextmanager
 def watched_encoders() -> Iterator[None]:
-    """As long as it lasts, `ENCODERS` knows who gives queue offsets."""
+    """Within the block, `ENCODERS` has the encoders that give queue offsets."""
     real = AppendEncoder.begin
 
     @wraps(real)

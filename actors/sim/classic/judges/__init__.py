@@ -1,3 +1,3 @@
-"""What has to hold in a classic group: `checkers`, `survival` and `expiry` at each observation,
-`validations`, with `derived` and `operations`, once the nodes have stopped.
+"""What has to hold in a classic group. `checkers`, `survival` and `expiry` judge each observation;
+`validations`, with `derived` and `operations`, judge once the nodes have stopped.
 """

@@ -1,9 +1,10 @@
-"""Invariants: looked at with every observation of a run, cheap, each seen to fail by a test.
+"""Invariants of a classic group. They are cheap, judge every observation of a run, and a test shows
+each of them fail.
 
-Two kinds of evidence. Events say what a node believes; `LogBytes` is what its disk really has. An
-invariant that guards durability never takes a node's word for it.
+There are two kinds of evidence: events say what a node believes, `LogBytes` is what its disk really
+has. An invariant about durability never relies on a node's own statement.
 
-What is checked at the end, once, is in `validations`. Model: apache/kafka,
+`validations` has what is checked once, at the end. Model: apache/kafka,
 raft/.../RaftEventSimulationTest.java, Invariant and Validation.
 """
 
@@ -36,9 +37,11 @@ from wire.files.record_encoder import BLANK_BYTES
 
 @attrs.define(kw_only=True)
 class NoDamagedCopyCounts:
-    """What was damaged on one node is no other's copy: a slave that reports the bytes has them as
-    they were before. What lies before its oldest file is no copy of its own: it is shown as any
-    node has it that has deleted it for its age.
+    """Damaged bytes of one node are not copied: a slave that reports these bytes has them as they
+    were before.
+
+    Bytes before a slave's oldest file are not judged: they are shown as some node had them that has
+    deleted them for their age.
     """
 
     group: ClassicGroup
@@ -68,7 +71,9 @@ class NoDamagedCopyCounts:
 
 
 def invariants(group: ClassicGroup, logs: LogBytes) -> tuple[Invariant, ...]:
-    """All that hold for a classic group in every run, whatever is broken on purpose."""
+    """Return all invariants that hold for a classic group in every run, even with deliberate
+    bugs.
+    """
     held = HeldByReports(group=group, logs=logs)
     return (
         ReceivedIsOnMaster(group=group, logs=logs),
@@ -89,11 +94,11 @@ def invariants(group: ClassicGroup, logs: LogBytes) -> tuple[Invariant, ...]:
 
 @attrs.define(kw_only=True)
 class HeldByReports:
-    """How far as many nodes as promised hold the log: by slaves' reports and the master's disk.
+    """Knows how far `copies` nodes hold the log, by the slaves' reports and the master's disk.
 
     Attributes:
-        group: whose.
-        logs: the disks.
+        group: the group.
+        logs: the logs on the disks.
     """
 
     group: ClassicGroup
@@ -103,7 +108,7 @@ class HeldByReports:
     _highest: int = attrs.field(default=0, init=False)
 
     def learn(self, seen: Observation) -> None:
-        """Take in a report, or the growth of the master's log."""
+        """Take a report, or the growth of the master's log."""
         if isinstance(seen, SimEvent) and isinstance(seen.event, roles.GroupOpened):
             self._own = max(self._own, seen.event.start_bytes)
         if (end := given_up(seen)) is not None:
@@ -123,7 +128,7 @@ class HeldByReports:
                 self._own = max(self._own, offset)
 
     def highest(self) -> int:
-        """The offset that `copies` nodes held together at some time until now."""
+        """Return the highest offset that `copies` nodes have held together at some time."""
         others = [name for name in self.group.counting_nodes if name != self.logs.master]
         counting = [self._reported.get(name, 0) for name in others]
         reports = sorted(counting, reverse=True)
@@ -133,7 +138,9 @@ class HeldByReports:
         return self._highest
 
     def master_lacks(self, start: int, end: int) -> str | None:
-        """Why the master's disk does not hold [start, end) as the group promises."""
+        """Say why the master's disk does not hold [start, end) as the group guarantees; None: it
+        does.
+        """
         master = self.logs.master
         written = self.logs.written(master, start, end)
         if len(written) < end - start:
@@ -145,7 +152,9 @@ class HeldByReports:
 
 @attrs.define(kw_only=True)
 class AcknowledgedOnEnoughNodes:
-    """What is acknowledged is held by `copies` distinct nodes, the master's own disk included."""
+    """What is acknowledged is held by `copies` distinct nodes, one of which is the master, by its
+    disk.
+    """
 
     held: HeldByReports
 
@@ -187,14 +196,17 @@ class ReadsOnlyAcknowledged:
 
 @attrs.define(kw_only=True)
 class ReadsAgree:
-    """One position holds one record for ever, on every node, unless a forced promotion gives it up;
-    and a read leaves none out: before its first record lies at most the filler of one file, or what
-    was deleted for its age.
+    """A position holds the same record for ever, on every node, unless a forced promotion gives it
+    up; and a read leaves no record out.
+
+    Before a read's first record there may be the filler of one file, or what was deleted for its
+    age.
     """
 
     segment_bytes: int
     _known: dict[int, tuple[int, bytes]] = attrs.field(factory=dict, init=False)
-    _begins: dict[int, None] = attrs.field(factory=dict, init=False)  # of logs, once files went
+    # the beginnings of logs after files were deleted
+    _begins: dict[int, None] = attrs.field(factory=dict, init=False)
 
     def see(self, seen: Observation) -> Iterator[str]:
         if isinstance(seen, SimEvent) and isinstance(seen.event, store.SegmentExpired):
@@ -217,9 +229,10 @@ class ReadsAgree:
 
 @attrs.define
 class AcknowledgedMonotonic:
-    """The acknowledged end that a node shows never falls while it runs: no answer is behind one
-    that was there when it was asked for. What restarts its readers (a disk error, another
-    role) starts anew.
+    """The acknowledged end that a node shows never falls while it runs: no answer is below one that
+    was given before it was asked for.
+
+    What restarts the node's readers (a disk error, another role) resets this.
     """
 
     _count: int = attrs.field(default=0, init=False)
@@ -257,9 +270,10 @@ class AcknowledgedMonotonic:
 
 @attrs.define(kw_only=True)
 class ReceivedIsOnMaster:
-    """What a slave writes is what the master has there; in a `synced` group, has on its disk: no
-    byte leaves the master before its own sync. Between the slave's write and its word of it bytes
-    of the master may rot, which are not compared.
+    """A slave writes what the master has at the same offsets; in a `synced` group, what the master
+    has on its disk, because no byte leaves it before its own sync.
+
+    Bytes of the master that have rotted before the slave's event are not compared.
     """
 
     group: ClassicGroup
@@ -286,7 +300,7 @@ class ReceivedIsOnMaster:
             yield f"{seen.node} wrote {first} to {end}, which is not what is {where} {master}"
 
     def _sound(self, master: str, first: int, data: bytes) -> bytes:
-        """The bytes without those that have rotted on the master."""
+        """Return the bytes without those that have rotted on the master."""
         out = bytearray(data)
         for start, end in self._damaged.get(master, ()):
             low, high = max(start - first, 0), min(end - first, len(out))
@@ -297,8 +311,8 @@ class ReceivedIsOnMaster:
 
 @attrs.define(kw_only=True)
 class ReportedIsHeld:
-    """A slave reports only what it has: on its disk in a `synced` group; never less than before
-    in a session.
+    """A slave reports only what it has, in a `synced` group on its disk, and never less than before
+    in the same session.
     """
 
     group: ClassicGroup
@@ -338,8 +352,10 @@ class ReportedIsHeld:
 
 @attrs.define(kw_only=True)
 class LogTiles:
-    """A master's writes follow each other without gap or overlap, and so do those of a session;
-    between two records lies nothing but a filler up to the next file.
+    """The writes of a master, and of a slave in a session, follow each other without gap or
+    overlap.
+
+    Between two records there is at most a filler up to the next file.
     """
 
     segment_bytes: int
@@ -360,7 +376,8 @@ class LogTiles:
     def _follows(self, key: tuple[str, str], first: int, end: int) -> Iterator[str]:
         before = self._ends.get(key, 0)
         self._ends[key] = end
-        begun = before == 0 and first % self.segment_bytes == 0  # an empty slave, or a new file
+        # an empty slave may begin anywhere, but in a new file
+        begun = before == 0 and first % self.segment_bytes == 0
         if first != before and not begun and not self._filled(before, first):
             yield f"{key[1]} wrote {first} to {end} behind {before}"
         if end <= first:
@@ -373,8 +390,9 @@ class LogTiles:
 
 @attrs.define(kw_only=True)
 class SyncedSurvives:
-    """A restart never ends the log below a whole record that was synced. A slave also syncs what it
-    has received of a record, or of the filler before one: that may go.
+    """A restart never ends the log below a whole record that was synced.
+
+    A slave also syncs parts of a record, or of the filler before one, which may be cut.
     """
 
     group: ClassicGroup
@@ -399,9 +417,10 @@ class SyncedSurvives:
                     yield f"{seen.node} starts with {end}, but {synced} was synced"
 
     def _only_begun(self, node: str, end: int, synced: int) -> bool:
-        """Whether the next record behind `end` ends above `synced`, as the master has it.
+        """Whether the next record behind `end`, as the master has it, ends above `synced`.
 
-        After a promotion by force the master may have nothing there: then as another member has it.
+        After a forced promotion the master may have nothing there; then another member's log
+        decides.
         """
         if node == self.logs.master:
             return False
@@ -413,8 +432,8 @@ class SyncedSurvives:
         return False
 
     def _end_behind(self, node: str, end: int) -> int:
-        """Where the next record there ends, behind a filler if there is one; `end` if there is
-        nothing.
+        """Return where the next record after `end` ends, behind a filler if there is one; `end` if
+        there is none.
         """
         for _ in range(2):
             head = self.logs.written(node, end, end + BLANK_BYTES)

@@ -1,5 +1,5 @@
-"""What derives from the log of a stopped node, as its simulated disk has it, and which of its units
-and entries a node may lack, or not have mended, though its log was whole.
+"""Reads the derived files of a stopped node from its simulated disk, and knows which units and
+entries a node may lack, or not have mended, although its log is whole.
 """
 
 from __future__ import annotations
@@ -29,16 +29,18 @@ from wire.files.index_file import (
 )
 
 Unit: TypeAlias = tuple[int, int, int]
-"""Offset, size and tags code."""
+"""A unit of a consume queue: offset, size and tags code."""
 Entry: TypeAlias = tuple[int, int]
-"""Hash and offset."""
+"""An entry of the index: key hash and offset."""
 DERIVED_DAMAGED: Final = "derived damaged"
-"""Kind of a `FaultInjected`, which is at NODE PATH: WHERE."""
+"""The kind of a `FaultInjected` whose `where` is "NODE PATH: WHERE"."""
 
 
 def underived(group: ClassicGroup, observations: Iterable[Observation]) -> dict[str, int]:
-    """Below which log offset each member may lack units and entries: its log began there, or what
-    is derived was built anew then, or a full disk did not wait for the dispatcher.
+    """Return, by member, the log offset below which it may lack units and entries.
+
+    Its log began there, or the derived files were built anew from there, or a full disk deleted
+    files before the dispatcher had read them.
     """
     lacks = dict.fromkeys(group.members, 0)
     first = dict.fromkeys(group.members, 0)
@@ -66,12 +68,14 @@ def underived(group: ClassicGroup, observations: Iterable[Observation]) -> dict[
 
 @attrs.define
 class Damaged:
-    """What was damaged on purpose of what derives from a node's log. If a record is gone before the
-    node has come to its unit or entry, nobody can say what that was, and nobody asks for it.
+    """Which derived files of a node were damaged on purpose.
+
+    If a record expires before the node has come to its damaged unit or entry, it cannot be mended,
+    and is not judged.
 
     Attributes:
-        queues: consume queues.
-        index: some file of it.
+        queues: the damaged consume queues.
+        index: whether an index file was damaged.
     """
 
     queues: set[QueueKey] = attrs.field(factory=set)
@@ -79,7 +83,7 @@ class Damaged:
 
 
 def damaged(group: ClassicGroup, observations: Iterable[Observation]) -> dict[str, Damaged]:
-    """Damage by member."""
+    """Return the damage by member."""
     found = {name: Damaged() for name in group.members}
     for seen in observations:
         if not isinstance(seen, FaultInjected):
@@ -99,12 +103,12 @@ def damaged(group: ClassicGroup, observations: Iterable[Observation]) -> dict[st
 def first_unfit(
     due: Sequence[Unit], got: Sequence[Unit], begin: int, lacks: int, *, is_damaged: bool
 ) -> int | None:
-    """Where the units of a queue are not those that are due; None: nowhere.
+    """Return the number of the first unit of a queue that is not the due one; None: all are.
 
     Args:
-        begin: files with units of records below it alone may have gone; of a queue that was damaged
-            (`is_damaged`) it does not matter what is said of these records.
-        lacks: any unit of a record below it may be missing.
+        begin: files that only have units of records below this offset may be missing. If
+            `is_damaged`, units of these records do not matter.
+        lacks: any unit of a record below this offset may be missing.
     """
     gone = next((at for at, unit in enumerate(got) if not is_filler(*unit)), len(got))
     for at, (wanted, unit) in enumerate(zip_longest(due, got)):
@@ -116,15 +120,16 @@ def first_unfit(
 
 
 def unit_fits(due: Unit | None, got: Unit | None, begin: int) -> bool:
-    """Whether a queue has what is due; a unit of a record below `begin` may be missing."""
+    """Whether a queue has the unit that is due; a unit of a record below `begin` may be missing."""
     gone = due is not None and due[0] < begin and (got is None or is_filler(*got))
     return gone or due == got
 
 
 def first_lost(due: Sequence[Entry], got: Sequence[Entry], begin: int, lacks: int) -> int | None:
-    """The same as `first_wrong` for an index that was damaged, where it does not matter what is
-    said of records below `begin`. Some entries may stand there twice, for the node may have written
-    them in the place of one that nobody can say any more, too.
+    """Return the first wrong entry as `first_wrong` does, for an index that was damaged.
+
+    Entries of records below `begin` do not matter. Some entries may occur twice, because the node
+    may have written them over one that cannot be known any more.
     """
     known, at = set(due), 0
     due = [entry for entry in due if entry[1] >= max(begin, lacks)]
@@ -136,9 +141,9 @@ def first_lost(due: Sequence[Entry], got: Sequence[Entry], begin: int, lacks: in
 
 
 def first_wrong(due: Sequence[Entry], got: Sequence[Entry], begin: int, lacks: int) -> int | None:
-    """Where index entries are not those that are due; None: nowhere.
+    """Return the number of the first index entry that is not the due one; None: all are.
 
-    A record may have equal entries, and the file with the first of them may have gone.
+    A record may have equal entries, and the file with the first of them may be missing.
     """
     at = 0
     for position, entry in enumerate(got):
@@ -155,7 +160,7 @@ def first_wrong(due: Sequence[Entry], got: Sequence[Entry], begin: int, lacks: i
 
 
 def _equal(entries: Sequence[Entry], at: int) -> int:
-    """How many entries from there on are the same."""
+    """Return how many entries from `at` on are equal."""
     return next(
         (n for n in range(1, len(entries) - at) if entries[at + n] != entries[at]),
         len(entries) - at,
@@ -163,14 +168,14 @@ def _equal(entries: Sequence[Entry], at: int) -> int:
 
 
 Units: TypeAlias = Mapping[QueueKey, Sequence[Unit]]
-"""By topic and queue: its units, from queue offset 0 on."""
+"""The units of each queue, by topic and queue id, from queue offset 0 on."""
 NO_ENTRY: Final = IndexUnit(0, 0, 0, 0)
-"""Zeros."""
+"""An entry of zeros."""
 
 
 def queue_units(disk: SimDisk, folder: str) -> Units:
-    """The units of all consume queues of a store, up to the last used one, with fillers for deleted
-    files.
+    """Read the units of all consume queues of a store, up to the last used one, with fillers for
+    deleted files.
     """
     found: dict[tuple[str, int], list[tuple[int, int, int]]] = {}
     for topic, queue_id in list_queues(disk, folder):
@@ -190,7 +195,7 @@ def queue_units(disk: SimDisk, folder: str) -> Units:
 
 @attrs.frozen(kw_only=True)
 class IndexFileContent:
-    """One index file: its units from number 1 on, and its slots."""
+    """The content of one index file: its units from number 1 on, and its slots."""
 
     name: str
     units: tuple[IndexUnit, ...]
@@ -198,7 +203,7 @@ class IndexFileContent:
 
 
 def index_files(disk: SimDisk, folder: str, slots_count: int) -> list[IndexFileContent]:
-    """All index files of a store, oldest first."""
+    """Read all index files of a store, the oldest first."""
     found = []
     for name in disk.listdir(folder):
         if not is_index_name(name):

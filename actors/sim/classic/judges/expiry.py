@@ -1,4 +1,4 @@
-"""The invariants that nodes delete no log files for their age but old ones, and these for sure."""
+"""The invariants that nodes delete only old log files for their age, and do delete these."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from actors.storage.log.commit_log import segment_bases
 from actors.storage.log.expiry import APART_MS, HOUR_MS
 
 STORED_AT: Final = 56
-"""Where a record of a commit log has the time at which its master stored it, in ms."""
+"""The position in a record of a commit log of the time at which its master stored it, in ms."""
 LOOKS_MAX: Final = 15
-"""A node that answered so often since its oldest file is an hour old has deleted it, or said why
-not: looks are two seconds apart, and a node that is paused, or starts, gives no answer.
-"""
+"""A node that has reported its status so often since its oldest file became an hour old must have
+deleted it, or said why not. Statuses are asked for every two seconds, and a node that is paused, or
+starting, reports none."""
 
 
 @attrs.define(kw_only=True)
 class OnlyOldExpires:
-    """A file that a node deletes for its age is old enough, the first that it has, not its last,
-    and all of it was on the disk.
+    """A file that a node deletes for its age is old enough, is its first and not its last, and was
+    on the disk completely.
     """
 
     group: ClassicGroup
@@ -49,7 +49,7 @@ class OnlyOldExpires:
             return
         now_ms = node.wall_clock_ms()
         modified_ms = file.modified_ms
-        if modified_ms > now_ms + APART_MS:  # its first record is older than all of it
+        if modified_ms > now_ms + APART_MS:  # its first record may then be older than the rest
             modified_ms = int.from_bytes(file.read(STORED_AT, 8), "big")
         age_ms = now_ms - modified_ms
         if age_ms < self.group.file_reserved_time_h * HOUR_MS:
@@ -64,12 +64,12 @@ class OnlyOldExpires:
 
 @attrs.define
 class _Due:
-    """A node whose first file has to go.
+    """A node whose first file has to be deleted.
 
     Attributes:
-        below_bytes: where its second file begins.
-        boot: of the node at the first look; another one has another log to judge.
-        looks: answers since.
+        below_bytes: the offset of its second file.
+        boot: the node's boot at its first status; another boot is not judged by this one's log.
+        looks: how many statuses it has reported since.
     """
 
     below_bytes: int
@@ -79,8 +79,8 @@ class _Due:
 
 @attrs.define(kw_only=True)
 class RetentionGoesOn:
-    """A node whose oldest file has a wrong time, or a bad sector, deletes it all the same when it
-    is old, or says that it does not; it does not end of it.
+    """A node whose oldest file has a wrong time, or a bad sector, still deletes it when it is old,
+    or reports that it does not. It does not end because of it.
     """
 
     group: ClassicGroup
@@ -96,12 +96,12 @@ class RetentionGoesOn:
                 self._unreadable = seen.where.split()[0] if seen.kind == "bad_sector" else ""
         elif isinstance(seen, SimEvent):
             if isinstance(seen.event, runtime.ActorCrashed) and self._is_store(seen):
-                yield f"{seen.node} ended of a bad sector in a file that nobody needs"
+                yield f"{seen.node} ended by a bad sector in a file that no node needs"
         elif isinstance(seen, NodeLooked) and seen.node in self._due:
             yield from self._judge(seen, self._due[seen.node])
 
     def _is_store(self, seen: SimEvent) -> bool:
-        """Whether this is the store that has the bad sector."""
+        """Whether the event is of the store that has the bad sector."""
         return seen.node == self._unreadable and seen.path.endswith(
             f"/{self.group.name}/storage/store"
         )
@@ -125,4 +125,4 @@ class RetentionGoesOn:
         if is_over or due.looks >= LOOKS_MAX:
             del self._due[seen.node]
         if not is_over and due.looks >= LOOKS_MAX:
-            yield f"{seen.node} keeps what lies below {due.below_bytes} and is old, without a word"
+            yield f"{seen.node} keeps old files below {due.below_bytes}, and does not say why"

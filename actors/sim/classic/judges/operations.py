@@ -1,11 +1,11 @@
-"""What clients did to a classic group's log, for the judge of `linear`: fresh reads are strict, all
-others go on from what the same incarnation of a node has shown.
+"""Makes the history of a classic group's clients for the judge of `linear`: fresh reads are strict;
+other reads go on from what the same incarnation of a node has shown.
 
-Times are positions in the history. An entry's index is that of its record's last byte, so that a
-log that is acknowledged up to the middle of a record does not show it. A node that is promoted then
-may cut that off, so such an end counts as that of the last whole record that anybody has seen by
-then. The receipt of a batch says where its last record ends; the others stand before that, in
-whatever position they are read.
+Times are positions in the history. An entry's index is the offset of its record's last byte, so
+that a log that is acknowledged up to the middle of a record does not show it. A node that is then
+promoted may cut the part off, so such an end counts as the end of the last whole record that was
+seen by then. The receipt of a batch says where its last record ends; the others are before it, at
+the positions where they are read.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from actors.sim.world import SimEvent
 def client_operations(
     group: ClassicGroup, observations: Sequence[Observation]
 ) -> Iterator[Operation]:
-    """The history for the judge: all appends that may have been stored, and all reads."""
+    """Return the history for the judge: all appends that may have been stored, and all reads."""
     cuts = [
         (position, end)
         for position, seen in enumerate(observations)
@@ -43,7 +43,7 @@ def client_operations(
     ]
     asked: dict[int, tuple[int, AppendAsked]] = {}
     answered: set[int] = set()
-    incarnations, ends = _Incarnations(group), [0]  # where records end, as far as anybody has seen
+    incarnations, ends = _Incarnations(group), [0]  # the ends of records that were seen
     for position, seen in enumerate(observations):
         incarnations.see(position, seen)
         match seen:
@@ -73,10 +73,10 @@ def client_operations(
 
 
 def _kept_below(cuts: list[tuple[int, int]], position: int) -> float:
-    """What was known at that position stays true below there, whatever promotions were forced
-    since.
+    """Return the offset below which what was known at this position stays true after later forced
+    promotions.
 
-    What lay above was given up: an append may be there all the same, and a read proves nothing.
+    What was above was given up: an append may still be there, and a read proves nothing.
     """
     return min((end for at, end in cuts if at > position), default=float("inf"))
 
@@ -84,7 +84,11 @@ def _kept_below(cuts: list[tuple[int, int]], position: int) -> float:
 def _appended(
     append: AppendAsked, called: int, position: int, end: int | None
 ) -> Iterator[Operation]:
-    """One batch. `end`: where its last record ends, None if nobody knows."""
+    """Yield the operations of one batch.
+
+    Args:
+        end: where its last record ends; None: unknown.
+    """
     *others, last = append.bodies
     for body in others:
         yield Operation(client=append.client, action=Append(body), called=called)
@@ -110,7 +114,7 @@ def _read(
 ) -> Operation:
     batch = seen.batch
     start = seen.start
-    if start < incarnations.begin:  # it may have been passed over what has expired
+    if start < incarnations.begin:  # what has expired may have been skipped
         start = batch.records[0].position if batch.records else batch.next
     end = min(batch.acknowledged - batch.lag_bytes, below)
     end = ends[bisect_right(ends, end) - 1]
@@ -131,11 +135,11 @@ def _read(
 
 @attrs.define
 class _Incarnations:
-    """Which reads come from one incarnation of a node's readers: what they have shown is not taken
-    back.
+    """Knows which reads come from one incarnation of a node's readers, which never takes back what
+    it has shown.
 
     Attributes:
-        begin: logs may begin there, and not before: older files have expired.
+        begin: the highest offset at which a log has begun, because older files have expired.
     """
 
     group: ClassicGroup
@@ -155,7 +159,7 @@ class _Incarnations:
                 pass
 
     def of(self, seen: RecordsRead) -> str:
-        """The incarnation that answered; "" if it may be one or the next."""
+        """Return the incarnation that answered a read; "" if it may be one of two."""
         if seen.asked <= self._since.get(seen.node, -1):
             return ""
         return f"{seen.node}#{seen.boot}.{self._numbers.get(seen.node, 0)}"

@@ -1,5 +1,5 @@
-"""Invariants about copies, judged by the disks alone: whatever nodes believe or say, what is
-acknowledged lies where the guarantees table says, and a failure of any n - 1 nodes leaves it.
+"""Invariants about copies, judged only by the disks: whatever nodes believe or report, what is
+acknowledged is where the table of guarantees says, and survives a failure of any n - 1 nodes.
 """
 
 from __future__ import annotations
@@ -17,17 +17,19 @@ from actors.sim.world import SimEvent
 POWER_LOSSES = ("power_loss", "power_loss_all", "power_loss_in_sync", "old_sector")
 
 LOOKED_AT = ("kill", "power_loss", "power_loss_all", "power_loss_in_sync", "heal")
-"""When `FurthestHolds` looks."""
+"""The kinds of faults at which `FurthestHolds` judges."""
 
 
 @attrs.define(kw_only=True)
 class _Losses:
-    """What was taken from nodes on purpose that they need not keep, or that the fault atlas knows
-    elsewhere. What a slave had reported when a power loss in a `written` group, or an operator,
-    took it: an acknowledgement that counts it may still be on its way. And damaged ranges.
+    """Knows what was taken from nodes on purpose.
+
+    That is what a slave had reported when a power loss in a `written` group, or an operator, took
+    it, because an acknowledgement that counts it may be under way; and damaged ranges, which
+    another node has.
 
     Attributes:
-        until_heard: a loss is an excuse only until the slave's next session begins.
+        until_heard: whether a loss is an excuse only until the slave's next session begins.
     """
 
     group: ClassicGroup
@@ -44,7 +46,7 @@ class _Losses:
             case SimEvent(event=ha.OffsetReported(offset_bytes=offset)) if is_of(self.group, seen):
                 self._reported[seen.node] = max(offset, self._reported.get(seen.node, 0))
             case SimEvent(event=ha.HATransferStarted(slave=slave)) if self.until_heard:
-                self._lost.pop(slave, None)  # now its master knows what it has
+                self._lost.pop(slave, None)  # from now on its master knows what it has
             case FaultInjected(kind="wiped", where=node):
                 self._lost[node] = self._reported.get(node, 0)
                 self._damaged.pop(node, None)
@@ -59,11 +61,11 @@ class _Losses:
                         self._lost[node] = self._reported.get(node, 0)
 
     def had(self, node: str, end: int) -> bool:
-        """Whether it had reported all below `end` when it lost its bytes."""
+        """Whether a node had reported everything below `end` when it lost its bytes."""
         return self._lost.get(node, 0) >= end
 
     def damage(self, start: int, end: int) -> bool:
-        """Whether some node's copy of a part of the range was damaged."""
+        """Whether a node's copy of a part of the range was damaged."""
         return any(
             low < end and start < high for ranges in self._damaged.values() for low, high in ranges
         )
@@ -71,14 +73,15 @@ class _Losses:
 
 @attrs.define(kw_only=True)
 class AcknowledgedIsOnDisks:
-    """When an append is acknowledged, `copies` nodes have it and all before it, byte for byte; in a
-    `synced` group on their disks. What the master has there are records.
+    """When an append is acknowledged, `copies` nodes have it and everything before it, byte for
+    byte; in a `synced` group on their disks. The master's bytes there are whole records.
     """
 
     group: ClassicGroup
     logs: LogBytes
     _losses: _Losses = attrs.field(init=False)
-    _good: dict[str, int] = attrs.field(factory=dict, init=False)  # what was looked at before
+    # how far each node's log was compared before
+    _good: dict[str, int] = attrs.field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._losses = _Losses(group=self.group, until_heard=True)
@@ -119,10 +122,12 @@ class AcknowledgedIsOnDisks:
 
 @attrs.define(kw_only=True)
 class FurthestHolds:
-    """Whichever n - 1 nodes are lost at any moment, the furthest of the others has all that is
-    acknowledged. Looked at before each kill and power loss, and when all is healed.
+    """Whichever n - 1 nodes are lost, the furthest of the others has everything that is
+    acknowledged.
 
-    A log is a prefix of its master's, so the furthest one that is left has what any other has.
+    It is judged at each kill and power loss, and when cuts are healed.
+
+    Logs are prefixes of the master's, so the furthest one that remains has what any other has.
     """
 
     group: ClassicGroup
@@ -145,7 +150,9 @@ class FurthestHolds:
                 yield from self._check()
 
     def _check(self) -> Iterator[str]:
-        """Those that lack something acknowledged must be fewer than what may be left over."""
+        """Check that too few nodes lack something acknowledged for them to be all that may
+        remain.
+        """
         end = self._acknowledged
         tail = max(0, end - self.group.segment_bytes)
         if (
@@ -157,7 +164,7 @@ class FurthestHolds:
             return
         wanted = self.logs.written(self.logs.master, tail, end)
         if len(wanted) < end - tail:
-            return  # the master's own loss: other invariants report it
+            return  # that is the master's own loss, which other invariants report
         lacking = [
             name
             for name in self.group.counting_nodes
@@ -174,6 +181,6 @@ class FurthestHolds:
 
 
 def holds(group: ClassicGroup, logs: LogBytes, node: str, start: int, wanted: bytes) -> bool:
-    """Whether a node has these bytes as the group's durability asks for them."""
+    """Whether a node has these bytes, in the way that the group's durability requires."""
     has = logs.durable if group.durability == "synced" else logs.written
     return has(node, start, start + len(wanted)) == wanted

@@ -1,7 +1,8 @@
-"""Validations: looked at once, when a run has been healed, has converged and has stopped in order.
+"""Validations of a classic group. They judge once, when a run was healed, has converged and was
+stopped in order.
 
-Each is a function from plain data to what is wrong with it, so that a test can show it broken data;
-`validate` fetches the data from the history and from the disks. Invariants are in `checkers`.
+Each is a function from plain data to texts about what is wrong with it, so that a test can give it
+broken data. `validate` takes the data from the history and the disks. Invariants are in `checkers`.
 """
 
 from __future__ import annotations
@@ -50,7 +51,12 @@ from wire.files.record_scan import RecordHead
 
 @attrs.frozen(kw_only=True)
 class StoredLog:
-    """A node's log from its beginning, decoded: whole records in log order."""
+    """A node's decoded log: its whole records from the beginning.
+
+    Attributes:
+        end: where the records end, as an offset.
+        problem: what is wrong there; "" if nothing is.
+    """
 
     heads: tuple[RecordHead, ...]
     records: tuple[Record, ...]
@@ -59,9 +65,9 @@ class StoredLog:
 
 
 def validate(cluster: SimCluster, group: ClassicGroup, history: History, logs: LogBytes) -> None:
-    """Judge what is left on the disks of all members; violations go to the history.
+    """Judge the disks of all members; violations are added to the history.
 
-    All members hold the same range, and every node has been stopped in order.
+    All members have to hold the same range, and every node has to be stopped in order.
     """
     done = client_appends(history.observations)
     kept = without_given_up(done, history.observations)
@@ -99,8 +105,10 @@ def validate(cluster: SimCluster, group: ClassicGroup, history: History, logs: L
 def without_given_up(
     done: Iterable[ClientAppend], observations: Sequence[Observation]
 ) -> list[ClientAppend]:
-    """Without what was acknowledged, not wholly below where a forced promotion opened later. Where
-    a client did not learn positions, it is unknown which of its records that are.
+    """Return the appends without those that a forced promotion gave up.
+
+    These were acknowledged, but do not end below the offset at which the forced master opened its
+    log. If a client did not learn positions, all of its records count as given up.
     """
     cuts = [
         (at, end) for at, seen in enumerate(observations) if (end := given_up(seen)) is not None
@@ -117,7 +125,7 @@ def without_given_up(
 
 
 def decode_log(group: ClassicGroup, logs: LogBytes, node: str) -> StoredLog:
-    """A node's log as far as it holds records, file by file."""
+    """Decode a node's log as far as it holds records, file by file."""
     heads: list[RecordHead] = []
     records: list[Record] = []
     base, size = 0, group.segment_bytes
@@ -150,7 +158,7 @@ def decode_log(group: ClassicGroup, logs: LogBytes, node: str) -> StoredLog:
 
 
 def acknowledged_survives(done: Iterable[ClientAppend], stored: StoredLog) -> Iterator[str]:
-    """Every acknowledged record is there: where the receipt says, whole and in order."""
+    """Check that every acknowledged record is where its receipt says, whole and in order."""
     positions = {record.body: number for number, record in enumerate(stored.records)}
     for each in done:
         outcome = each.outcome
@@ -175,7 +183,9 @@ def acknowledged_survives(done: Iterable[ClientAppend], stored: StoredLog) -> It
 
 
 def nothing_twice(done: Iterable[ClientAppend], stored: StoredLog) -> Iterator[str]:
-    """A record is there at most once, only if somebody appended it, and not if it was refused."""
+    """Check that each record is there at most once, that a client appended it, and that it was not
+    refused.
+    """
     owners = {body: each for each in done for body in each.bodies}
     known: dict[bytes, int] = {}
     for record in stored.records:
@@ -190,8 +200,8 @@ def nothing_twice(done: Iterable[ClientAppend], stored: StoredLog) -> Iterator[s
 
 
 def reads_survive(observations: Iterable[Observation], stored: StoredLog) -> Iterator[str]:
-    """What any node ever showed is there in the end, at its position, unless a forced promotion
-    gave it up after that.
+    """Check that every record that a node has shown is at its position in the end, unless it was
+    given up since.
     """
     bodies = {record.physical_offset: record.body for record in stored.records}
     shown: dict[tuple[int, bytes], str] = {}
@@ -207,13 +217,15 @@ def reads_survive(observations: Iterable[Observation], stored: StoredLog) -> Ite
 
 
 def appends_in_order(done: Iterable[ClientAppend]) -> Iterator[str]:
-    """What was answered before something else was asked lies before it."""
+    """Check that an append that was answered before another one was begun comes before it in the
+    log.
+    """
     placed = [
         (each.outcome.receipt.first, each)
         for each in done
         if isinstance(each.outcome, AppendAnswered) and each.outcome.receipt is not None
     ]
-    latest: ClientAppend | None = None  # of those before, the one that was asked last
+    latest: ClientAppend | None = None  # of the appends before, the one that was begun last
     for _, each in sorted(placed, key=lambda pair: pair[0]):
         assert each.answered is not None
         if latest is not None and each.answered < latest.asked:
@@ -223,7 +235,7 @@ def appends_in_order(done: Iterable[ClientAppend]) -> Iterator[str]:
 
 
 def logs_equal(logs: Mapping[str, bytes]) -> Iterator[str]:
-    """All logs are equal, byte for byte, filler and unused rest included."""
+    """Check that all logs are equal, byte for byte, with fillers and the unused rest."""
     names = list(logs)
     for name in names[1:]:
         one, other = logs[names[0]], logs[name]
@@ -241,14 +253,18 @@ def queues_fit(
     lacks: int = 0,
     rotten: Container[QueueKey] = (),
 ) -> Iterator[str]:
-    """Each queue has exactly the units of its records, at their queue offsets, from that record on
-    that it began anew with last. See `first_unfit`; `rotten` are those that were damaged.
+    """Check that each queue has exactly the units of its records, from the one on with which it
+    last began anew.
+
+    Args:
+        begin, lacks: see `first_unfit`.
+        rotten: the queues that were damaged.
     """
     expected: dict[tuple[str, int], list[tuple[int, int, int]]] = {}
     for head in stored.heads:
         units = expected.setdefault((head.topic, head.queue_id), [])
         if not head.queue_offset:
-            units.clear()  # its topic was made again
+            units.clear()  # its topic was made anew
         if head.queue_offset != len(units):
             yield (
                 f"the record at {head.physical_offset} is number {head.queue_offset} of"
@@ -271,9 +287,13 @@ def index_fits(
     lacks: int = 0,
     is_damaged: bool = False,
 ) -> Iterator[str]:
-    """The index has exactly the keys of the records, in log order, and each can be found. Its first
-    files may have gone with records below `begin`; any entry below `lacks` may be missing. Of an
-    index that was damaged it does not matter what is said of records below `begin`.
+    """Check that the index has exactly the keys of the records, in log order, and that each can be
+    found.
+
+    Args:
+        begin: files with entries of records below this offset may be missing; if `is_damaged`,
+            these entries do not matter.
+        lacks: any entry of a record below this offset may be missing.
     """
     expected = [
         (key_hash(key), head.physical_offset)
@@ -301,7 +321,7 @@ def index_fits(
 
 
 def events_gapless(boots: Sequence[BootSummary], boots_count: int) -> Iterator[str]:
-    """Within each boot no event is missing; the last boot ended in order."""
+    """Check that no event is missing within a boot, and that the last boot ended in order."""
     for each in boots:
         for problem in each.problems:
             yield f"{each.node}#{each.boot}: {problem}"
