@@ -110,7 +110,7 @@ async def test_an_entry_of_another_key_is_put_right_in_its_place(autojump_clock:
     flip_index(disk, unit_position(3, 50) + 3)
     findings = checked(disk).findings
     assert findings.damage == []
-    assert any("1 entries are not their records'" in line for line in findings.mends)
+    assert any("1 entries do not fit their records" in line for line in findings.mends)
 
 
 def units_of(disk: SimDisk) -> list[IndexUnit]:
@@ -142,7 +142,7 @@ async def test_an_entry_that_says_another_record_with_its_key_is_put_right(
     write_at(disk, index_path(disk), unit_position(other + 1, 50), data)
     findings = checked(disk).findings
     assert findings.damage == []
-    assert any("are not their records'" in line for line in findings.mends)
+    assert any("do not fit their records" in line for line in findings.mends)
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -158,7 +158,7 @@ async def test_junk_entries_do_not_keep_others_from_being_compared(
         write_at(disk, index_path(disk), unit_position(at + 1, 50), data)
     findings = checked(disk).findings
     assert (findings.damage, findings.notes) == ([], [])
-    assert f"{count} entries are not their records'" in findings.mends[0]
+    assert f"{count} entries do not fit their records" in findings.mends[0]
 
 
 @pytest.mark.parametrize("half", [0, 8])
@@ -174,4 +174,4 @@ async def test_entries_that_are_zero_where_the_log_begins_are_put_right(
     write_at(disk, index_path(disk), at, bytes(200))
     findings = checked(disk).findings
     assert findings.damage == []
-    assert any("are not their records'" in line for line in findings.mends)
+    assert any("do not fit their records" in line for line in findings.mends)

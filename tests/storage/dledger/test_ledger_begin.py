@@ -72,7 +72,7 @@ def test_a_beginning_that_was_deleted_in_order_is_none(clean: bool) -> None:
     assert (again.begin_index, again.end_index) == (4, 11)
     stopped(again, disk, clean=clean)
     disk.unlink(SECOND)
-    with pytest.raises(CorruptLog, match=f"{SECOND}: the file is missing"):
+    with pytest.raises(CorruptLog, match=f"{SECOND}: the file with which the log began is missing"):
         opened(disk)
 
 

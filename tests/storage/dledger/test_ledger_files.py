@@ -115,9 +115,9 @@ def test_what_does_not_belong_at_the_end_is_refused_and_nothing_written() -> Non
     ledger = fresh(sim_disk())
     ledger.append_as_leader([b"a", b"b"], 2)
     good = chain([b"c", b"d"], term=2, index=2, pos=98)
-    with pytest.raises(NotInSequence, match="entry 3 where 2"):
+    with pytest.raises(NotInSequence, match="entry 3 came, expected entry 2"):
         ledger.append_as_follower(good[1:])
-    with pytest.raises(NotInSequence, match="entry 2 where 3"):
+    with pytest.raises(NotInSequence, match="entry 2 came, expected entry 3"):
         ledger.append_as_follower([good[0], good[0]])
     with pytest.raises(NotInSequence, match="term 1 behind term 2"):
         ledger.append_as_follower(chain([b"c"], term=1, index=2, pos=98))

@@ -150,7 +150,7 @@ def test_a_folder_under_another_name_is_not_believed() -> None:
     snapshots = folder(disk)
     take(snapshots, b"x")
     disk.rename(f"{ROOT}/snapshot_7", f"{ROOT}/snapshot_8")
-    with pytest.raises(SnapshotDamaged, match="that of 7"):
+    with pytest.raises(SnapshotDamaged, match="of index 7"):
         snapshots.snapshot(8)
 
 
