@@ -65,20 +65,21 @@ def test_a_partition_is_part_of_a_file_where_files_are_few(tmp_path: Path) -> No
     assert max(sizes) < 2000
 
 
-def test_a_log_of_many_files_is_walked_only_at_its_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("files", "task_bytes"), [(20, 500), (3, 600)])
+def test_a_log_of_many_files_or_of_small_ones_is_walked_only_at_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: int, task_bytes: int
 ) -> None:
     writer = LogWriter(tmp_path / "n0", segment=600)
-    writer.append([b"x" * 300] * 20)
+    writer.append([b"x" * 300] * files)
     opened = []
     real = LogFolder.open
     monkeypatch.setattr(
         LogFolder, "open", lambda self, each: (opened.append(each.start), real(self, each))[1]
     )
-    options = options_of(COMMIT_LOG, path=tmp_path / "n0")
+    options = options_of(COMMIT_LOG, path=tmp_path / "n0", partition_bytes=task_bytes)
     (one,) = logs_at(options.paths, "commitlog")
     batch_parts(one, options, Reading(COMMIT_LOG, True, 1 << 20))
-    assert set(opened) == {19 * 600}
+    assert set(opened) == {(files - 1) * 600}
 
 
 def test_spare_files_and_zeros_are_nothing(log: LogWriter) -> None:

@@ -2,7 +2,7 @@
 
 Cuts lie at files, and inside files where records begin: only a walk from a file's start finds those
 surely, for a body may hold anything. The driver walks the last file anyway, to find the end; others
-it walks only where a log has too few files to keep a cluster busy.
+it walks only where a log has too few files to keep a cluster busy, and one is too large for a task.
 """
 
 from __future__ import annotations
@@ -49,17 +49,18 @@ class Extent:
         return self.begin if self.walked is None else self.walked.end
 
 
-def extent_of(log: Log, reading: Reading, *, is_for_tasks: bool = False) -> Extent:
+def extent_of(log: Log, reading: Reading, *, task_bytes: int | None = None) -> Extent:
     """Where a log begins and ends now.
 
     Args:
-        is_for_tasks: cuts inside files are wanted too.
+        task_bytes: cuts inside files are wanted too, where those are larger.
     """
     folder = LogFolder(log)
     segments = folder.written(folder.segments())
     if not segments:
         return Extent((), None)
-    first = 0 if is_for_tasks and len(segments) < FILES_ENOUGH else -1
+    is_large = task_bytes is not None and any(each.size > task_bytes for each in segments)
+    first = 0 if is_large and len(segments) < FILES_ENOUGH else -1
     return Extent(segments, walk(log, segments, segments[first].start, reading))
 
 
@@ -130,7 +131,7 @@ def batch_parts(log: Log, options: Options, reading: Reading) -> list[Part]:
     """
     if options.start == LATEST:
         raise SourceError("option from: latest is for streams; a batch would read nothing")
-    extent = extent_of(log, reading, is_for_tasks=True)
+    extent = extent_of(log, reading, task_bytes=options.partition_bytes)
     begin = begin_of(log, extent, options.start, reading)
     if extent.walked is None:
         return []
