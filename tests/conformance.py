@@ -175,9 +175,7 @@ _BROKER_LATER: dict[int, str] = {
     66: "commands that ask a broker of ours",
 }
 
-_BROKER_COMING: dict[int, str] = {
-    66: "is for tests beside Java's mqadmin",
-}
+_BROKER_COMING: dict[int, str] = {}
 
 CHECKLISTS = {
     "broker": Checklist(_BROKER_ITEMS, _BROKER_LATER, _BROKER_COMING),

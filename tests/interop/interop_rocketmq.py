@@ -257,12 +257,18 @@ class Driver:
         jars: Path,
         folder: Path,
         namesrv_port: int,
+        more: tuple[int, ...] = (),
         *,
         program: Path = JAVA / "Driver.java",
         java_options: tuple[str, ...] = JAVA_OPTIONS,
     ) -> Driver:
-        """Returns when it takes commands. `program` talks as Driver.java does."""
-        command = [*java_command(jars, folder, java_options), program, f"127.0.0.1:{namesrv_port}"]
+        """Returns when it takes commands. `program` talks as Driver.java does.
+
+        Args:
+            more: ports of further name servers.
+        """
+        names = ";".join(f"127.0.0.1:{port}" for port in (namesrv_port, *more))
+        command = [*java_command(jars, folder, java_options), program, names]
         pipe = subprocess.PIPE
         driver = cls(processes.start("driver", command, folder, stdin=pipe, stdout=pipe))
         list(driver.answers())
