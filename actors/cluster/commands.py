@@ -27,6 +27,8 @@ from actors.readable import readable_values
 REST_S = 2.0
 """How long to wait for other nodes once one has answered: the network and this machine are well
 then, so a node that is silent longer hangs, or is far busier than the others."""
+WAIT_NOTED_S = 1.0
+"""How long a stopping node waits for others before that is worth a word."""
 GONE_LOOK_S = 0.1
 """The pause between two checks of a node that starts or stops."""
 
@@ -239,11 +241,11 @@ async def stop(
             code = EXIT_FAILED
         elif isinstance(greeted[node], BaseException):
             lines.append(f"{node}: was not running")
-        elif await _stop_one(config, node, connect, holder):
-            lines.append(f"{node}: stopped")
         else:
-            lines.append(f"{node}: still running")
-            return Answer("\n".join(lines), EXIT_FAILED)
+            has_stopped, waited = await _stop_one(config, node, connect, holder)
+            if not has_stopped:
+                return Answer("\n".join([*lines, f"{node}: still running{waited}"]), EXIT_FAILED)
+            lines.append(f"{node}: stopped{waited}")
     return Answer("\n".join(lines), code)
 
 
@@ -277,24 +279,36 @@ def _starts(answer: Any, process: int | None) -> bool:
     return _is_gone(answer) and not isinstance(answer, TimeoutError) and process is not None
 
 
-async def _stop_one(config: ClusterConfig, node: str, connect: Connect, holder: Holder) -> bool:
-    """Ask a node to stop. Returns: whether nothing answers there any more, nor has its data open,
-    in time.
+async def _stop_one(
+    config: ClusterConfig, node: str, connect: Connect, holder: Holder
+) -> tuple[bool, str]:
+    """Ask a node to stop.
+
+    Returns: whether nothing answers there any more, nor has its data open, in time; and for people,
+        if the node waited long for others to get what they lacked, how long and for whom at last.
     """
+    waits, first_s, last_s = "", 0.0, 0.0
     budget_s = config.stop_timeout_s + config.drain_timeout_s + config.answer_timeout_s
 
     async def ask(name: str, api: NodeApi) -> None:
         await api.stop()
 
-    async def greet(name: str, api: NodeApi) -> None:
-        await trio.lowlevel.checkpoint()
+    async def look(name: str, api: NodeApi) -> None:
+        nonlocal waits, first_s, last_s
+        if found := str(readable_values(await api.status()).get("waits_for", "")):
+            last_s = trio.current_time()
+            waits, first_s = found, first_s or last_s
+
+    def waited() -> str:
+        is_long = last_s - first_s >= WAIT_NOTED_S
+        return f"; it waited {last_s - first_s:.0f} s, at last as {waits}" if is_long else ""
 
     await _each(config, (node,), connect, ask)  # a node that is gone meanwhile has stopped, too
     with trio.move_on_after(budget_s):
         # Another program's end has no event that could be awaited.
         while holder(node) is not None or not _is_gone(  # noqa: ASYNC110
-            (await _each(config, (node,), connect, greet))[node]
+            (await _each(config, (node,), connect, look))[node]
         ):
             await trio.sleep(GONE_LOOK_S)
-        return True
-    return False
+        return True, waited()
+    return False, waited()

@@ -140,6 +140,7 @@ class Node:
             "node": self.name,
             "boot": self.identity.boot,
             "state": "stopping" if self._stopping else "running",
+            "waits_for": self.drains_for,
             "events_dropped": self._sink.dropped,
             "settings": self._settings,
             "groups": {name: (await part.status()).plain() for name, part in self._parts.items()},
@@ -233,19 +234,21 @@ class Node:
 
     async def drain(self) -> None:
         """End appends, then wait until every connected peer has what it lacks, or takes nothing of
-        it for DRAIN_STANDS_S.
+        it for DRAIN_STANDS_S, in all groups at once.
         """
         self.end_appends()
+        stands: dict[str, tuple[str, float]] = {}  # group -> what it waits for, and since when
         with self._drain_scope:
-            for part in self._parts.values():
-                moved_s = trio.current_time()
-                while waits := await part.unsent():
-                    now_s = trio.current_time()
-                    moved_s = moved_s if waits == self.drains_for else now_s
-                    if now_s >= moved_s + DRAIN_STANDS_S:
-                        break
-                    self.drains_for = waits
-                    await trio.sleep(DRAIN_LOOK_S)
+            while True:
+                now_s, before, stands = trio.current_time(), stands, {}
+                for group, part in self._parts.items():
+                    if waits := await part.unsent():
+                        was, since_s = before.get(group, ("", now_s))
+                        stands[group] = waits, since_s if was == waits else now_s
+                if not any(now_s < since_s + DRAIN_STANDS_S for _, since_s in stands.values()):
+                    break
+                self.drains_for = ", ".join(waits for waits, _ in stands.values())
+                await trio.sleep(DRAIN_LOOK_S)
         self.drains_for = ""
 
     # ---- for `actors.service` ----

@@ -39,6 +39,7 @@ class Node:
     appended: list[NewRecord] = attrs.field(factory=list)
     answers: bool = True
     slots: bool = True
+    waits_for: str = ""
 
     async def status(self) -> dict[str, Any]:
         self.asked += 1
@@ -46,7 +47,7 @@ class Node:
         await trio.sleep(self.status_s)
         if not self.up:
             raise trio.BrokenResourceError("it has gone")
-        return {"state": self.state, "groups": {"orders": group}}
+        return {"state": self.state, "waits_for": self.waits_for, "groups": {"orders": group}}
 
     async def tree(self) -> dict[str, Any]:
         await trio.lowlevel.checkpoint()

@@ -162,6 +162,28 @@ async def test_a_node_has_stopped_once_its_data_is_free(
     assert held == {}
 
 
+async def test_a_stop_names_what_a_node_waited_for(
+    nursery: trio.Nursery, autojump_clock: trio.abc.Clock
+) -> None:
+    world = three_nodes()
+    waits = "n2 lacks 21940 bytes of orders"
+
+    @attrs.define
+    class Waits(Node):
+        async def stop(self) -> None:
+            self.waits_for = waits
+            nursery.start_soon(self._end)
+
+        async def _end(self) -> None:
+            await trio.sleep(3)
+            self.up = False
+
+    world.nodes["n0"] = Waits("n0", world.nodes["n0"].group)
+    answer = await commands.stop(CONFIG, NODES, world.connect, nobody)  # type: ignore[arg-type]
+    first = f"n0: stopped; it waited 3 s, at last as {waits}"
+    assert answer == commands.Answer(f"{first}\nn1: stopped\nn2: stopped", 0)
+
+
 async def test_a_node_without_a_place_is_asked_again(
     nursery: trio.Nursery, autojump_clock: trio.abc.Clock
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import attrs
 import pytest
 import trio
@@ -43,6 +45,29 @@ async def test_who_is_behind_is_waited_for_once(cluster: SimCluster) -> None:
         assert node.drains_for == f"n1 lacks {lag} bytes of {GROUP}"
     assert node.drains_for == ""
     assert trio.current_time() - begun_s == pytest.approx(DRAIN_S, abs=0.1)
+
+
+async def test_all_groups_are_waited_for_at_once(cluster: SimCluster) -> None:
+    """And a status says for whom."""
+    leader = cluster.master_of(LEDGER)
+    if leader != "n0":
+        await cluster.node(leader).transfer_leader(LEDGER, "n0")
+    node = cluster.node("n0")
+    node.config = attrs.evolve(node.config, drain_timeout_s=60.0)
+    for name in ("n1", "n2"):
+        cluster.world.network.cut_both("n0", name)
+    async with trio.open_nursery() as nursery:
+        for group in (GROUP, LEDGER):
+            await node.submit(group, (b"nobody gets it",), lambda outcome: None)
+        await trio.sleep(0.2)
+        begun_s = trio.current_time()
+        nursery.start_soon(node.drain)
+        await trio.sleep(DRAIN_STANDS_S / 2)
+        waits = (await node.status())["waits_for"]
+        assert re.search(rf", a majority lacks \d+ entries of {LEDGER}$", waits)
+        assert all(f"{name} lacks " in waits for name in ("n1", "n2"))
+    assert trio.current_time() - begun_s == pytest.approx(DRAIN_STANDS_S, abs=0.5)
+    assert (await node.status())["waits_for"] == ""
 
 
 async def test_who_leads_says_that_a_majority_lacks_something(cluster: SimCluster) -> None:
