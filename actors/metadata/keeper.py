@@ -108,7 +108,9 @@ class MetadataKeeper(Actor[_Inbox]):
             )
         )
         self.view.boot_ms = self.env.wall_clock_ms()
-        self._publish(tables, core.as_master(tables) if self.is_master else tables)
+        lineage = f"{self.ctx.rng.getrandbits(63):x}"
+        own = core.with_lineage(core.as_master(tables), lineage) if self.is_master else tables
+        self._publish(tables, own)
         self._plan_write()
 
     async def handle(self, message: _Inbox) -> None:

@@ -61,8 +61,15 @@ def _read_exactly(sock: socket.socket, size: int) -> bytes:
     return b"".join(pieces)
 
 
-def call(port: int, code: int, body: bytes = b"") -> dict[str, Any] | None:
-    """Ask a broker or name server on 127.0.0.1.
+def call(
+    port: int,
+    code: int,
+    body: bytes = b"",
+    *,
+    host: str = "127.0.0.1",
+    fields: Mapping[str, str] | None = None,
+) -> dict[str, Any] | None:
+    """Ask a broker or name server.
 
     Returns: the JSON of its answer, {} for an empty one, None if nobody answers or code is not 0.
     """
@@ -73,10 +80,10 @@ def call(port: int, code: int, body: bytes = b"") -> dict[str, Any] | None:
         "opaque": next(_opaques),
         "flag": 0,
         "serializeTypeCurrentRPC": "JSON",
-        "extFields": {},
+        "extFields": dict(fields or {}),
     }
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=CALL_TIMEOUT_S) as sock:
+        with socket.create_connection((host, port), timeout=CALL_TIMEOUT_S) as sock:
             sock.sendall(encode(header, body))
             answer, answer_body = read_frame(sock)
     except (OSError, EOFError):
@@ -198,19 +205,22 @@ class MasterOfSlave:
         namesrv_port: to be given to the slave as its name server.
         listen_port: where the slave finds that the master's broker is; it asks for topic tables
             at listen_port - 2.
+        broker_address: where the Python master answers for metadata itself; None: this does.
         registrations: names of the brokers that registered, one per request.
     """
 
     ha_address: str
     namesrv_port: int
     listen_port: int
+    broker_address: str | None = None
     registrations: list[str] = attrs.field(factory=list)
     _servers: list[Server] = attrs.field(factory=list)
 
     def open(self) -> None:
         self._servers.append(Server.listen(self.namesrv_port, self.answer_as_namesrv))
-        self._servers.append(Server.listen(self.listen_port, self.answer_as_broker))
-        self._servers.append(Server.listen(self.listen_port - 2, self.answer_as_broker))
+        if self.broker_address is None:
+            self._servers.append(Server.listen(self.listen_port, self.answer_as_broker))
+            self._servers.append(Server.listen(self.listen_port - 2, self.answer_as_broker))
 
     def close(self) -> None:
         for server in self._servers:
@@ -220,7 +230,7 @@ class MasterOfSlave:
         if header["code"] != REGISTER_BROKER:
             return {}, b""
         self.registrations.append(header["extFields"]["brokerName"])
-        master = f"127.0.0.1:{self.listen_port}"
+        master = self.broker_address or f"127.0.0.1:{self.listen_port}"
         return {"extFields": {"haServerAddr": self.ha_address, "masterAddr": master}}, b""
 
     def answer_as_broker(self, header: dict[str, Any]) -> Answer:

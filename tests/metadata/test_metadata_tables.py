@@ -25,6 +25,7 @@ from actors.metadata.core.tables import (
     another_master,
     as_master,
     changed_kinds,
+    with_lineage,
 )
 from wire.broker.java_json import encode
 from wire.broker.metadata import (
@@ -83,7 +84,7 @@ def test_a_later_version_replaces_the_table_and_is_kept_as_it_is() -> None:
     tables = slave((kinds.TOPICS, topics(3, "a", "b")), (kinds.TOPICS, topics(4, "b", "c")))
     assert tables.topics == topics(4, "b", "c")
     assert tables.gone_topics == {"a"}
-    again = adopt(tables, kinds.TOPICS, topics(5, "a"))
+    again = adopt(tables, kinds.TOPICS, topics(6, "a"))
     assert again.gone_topics == {"b", "c"}, "the topic was made again"
 
 
@@ -103,6 +104,34 @@ def test_no_topic_goes_by_a_table_that_began_anew(answer: TopicTable) -> None:
     named = adopt(later, kinds.TOPICS, topics(10, "a", "b", "c"))
     assert KEPT_KEY not in (named.topics.more or {})
     assert names(adopt(named, kinds.TOPICS, topics(11, "b", "c"))) == {"b", "c"}
+
+
+def test_a_later_version_that_lacks_more_than_it_has_changes_began_anew() -> None:
+    """A master that lost its table may have counted past the slave's version meanwhile."""
+    tables = slave((kinds.TOPICS, topics(3, "a", "b")))
+    assert names(adopt(tables, kinds.TOPICS, topics(4, "c"))) == {"a", "b", "c"}
+    assert names(adopt(tables, kinds.TOPICS, topics(4, "b"))) == {"b"}
+    assert names(adopt(tables, kinds.TOPICS, topics(5, "c"))) == {"c"}
+    later = msgspec.structs.replace(
+        topics(1, "c"), data_version=DataVersion(counter=1, state_version=1)
+    )
+    assert names(adopt(tables, kinds.TOPICS, later)) == {"c"}, "another epoch counts anew"
+
+
+def test_a_table_of_another_lineage_began_anew() -> None:
+    first = with_lineage(slave((kinds.TOPICS, topics(3, "a", "b"))), "one")
+    assert with_lineage(first, "two") is first
+    other = with_lineage(Tables(topics=topics(9, "b")), "two").topics
+    tables = adopt(Tables(topics=first.topics), kinds.TOPICS, other)
+    assert names(tables) == {"a", "b"}
+    assert tables.topics.data_version == other.data_version
+    same = msgspec.structs.replace(topics(10, "b"), more=other.more)
+    assert names(adopt(tables, kinds.TOPICS, same)) == {"a", "b"}, "kept"
+    named = msgspec.structs.replace(topics(11, "a", "b"), more=other.more)
+    tables = adopt(tables, kinds.TOPICS, named)
+    assert tables.topics == named
+    java = adopt(tables, kinds.TOPICS, topics(12, "b"))
+    assert names(java) == {"b"}, "a Java master names no lineage"
 
 
 def test_what_is_kept_survives_a_restart() -> None:

@@ -6,10 +6,11 @@ The rules, for each kind by itself:
 
 - **Topics, groups, static topics, timer metrics** have a version. An equal one changes nothing. A
   later one (by state version, then counter, then time) is the next state of the same table: it
-  replaces the table in one step, and what it lacks the master has removed. Any other version is
-  that of a table which the master began anew or put back: what it has is taken, and what it lacks
-  is **kept** until the master names it again or the table has no such row any more. Either way
-  the master's version is adopted as it is.
+  replaces the table in one step, and what it lacks the master has removed. It is not that if it
+  lacks more rows than there were changes by its counter, or if the table has another **lineage**,
+  a name that masters of ours give a table when it begins. Then, and by any other version, the
+  master began its table anew or put it back: what it has is taken, and what it lacks is **kept**
+  until the master names it again. Either way the master's version is adopted as it is.
 - **Consumer offsets** never go back: the larger one of each queue counts, unless the same running
   master has itself said a larger one before, which is a reset on purpose. What a topic or a group
   had goes once the master has removed that and lacks the offsets, too.
@@ -53,6 +54,8 @@ KEPT_KEY: Final = "triologKept"
 """In a table's file: rows that the master's table, which began anew, does not have."""
 VERSIONED: Final = (kinds.TOPICS, kinds.QUEUE_MAPPINGS, kinds.GROUPS, kinds.TIMER_METRICS)
 """The kinds whose tables have a version that says which rows they have."""
+LINEAGE_KEY: Final = "triologLineage"
+"""In a table's file, and in what a master of ours answers: the name of a table that began once."""
 _NEVER: Final = DataVersion(state_version=0)
 _names = msgspec.json.Decoder(list[str])
 
@@ -77,6 +80,17 @@ class Tables:
     gone_topics: frozenset[str] = frozenset()
     gone_groups: frozenset[str] = frozenset()
     said_offsets: ConsumerOffsets | None = None
+
+
+def with_lineage(tables: Tables, name: str) -> Tables:
+    """Tables that have none begin one."""
+    fields: dict[str, Any] = {}
+    for kind in VERSIONED:
+        more = _table(kind, tables).more or {}
+        if LINEAGE_KEY not in more:
+            more = {**more, LINEAGE_KEY: Raw(msgspec.json.encode(name))}
+            fields[kind.name] = msgspec.structs.replace(_table(kind, tables), more=more)
+    return attrs.evolve(tables, **fields) if fields else tables
 
 
 def changed_kinds(old: Tables, new: Tables) -> tuple[Kind, ...]:
@@ -167,20 +181,40 @@ def _adopt_groups(tables: Tables, answer: GroupTable) -> Tables:
 
 def _next_version(kind: Kind, own: J, answer: J) -> tuple[J, frozenset[str]]:
     """The table that follows `own`, and the rows that the master has removed."""
-    version: DataVersion = own.data_version  # type: ignore[attr-defined]
-    said: DataVersion = answer.data_version  # type: ignore[attr-defined]
-    if version == said:
+    if _version(own) == _version(answer) and _lineage(answer) in (None, _lineage(own)):
         return own, frozenset()
     assert kind.rows is not None  # VersionedTablesHaveRows
     mine: Mapping[str, Any] = getattr(own, kind.rows)
     theirs: Mapping[str, Any] = getattr(answer, kind.rows)
     missing = frozenset(mine) - frozenset(theirs)
-    kept = _kept(own) & missing if said.key > version.key else missing
+    kept = _kept(own) & missing
+    if not _follows(own, answer, len(missing - kept)):
+        kept = missing
     if not kept:
         return answer, missing
     merged = {**theirs, **{name: row for name, row in mine.items() if name in kept}}
     new = msgspec.structs.replace(answer, **{kind.rows: merged})
     return _with_kept(new, kept), missing - kept
+
+
+def _follows(own: JavaObject, answer: JavaObject, removed_count: int) -> bool:
+    """Whether the answer is a later state of the table of which we have a state."""
+    before, after = _lineage(own), _lineage(answer)
+    if before is not None and after is not None and before != after:
+        return False
+    version, said = _version(own), _version(answer)
+    if (said.state_version or 0) > (version.state_version or 0):
+        return True
+    return said.key > version.key and removed_count <= said.counter - version.counter
+
+
+def _version(table: JavaObject) -> DataVersion:
+    version: DataVersion = table.data_version  # type: ignore[attr-defined]
+    return version
+
+
+def _lineage(table: JavaObject) -> Raw | None:
+    return (table.more or {}).get(LINEAGE_KEY)
 
 
 def _kept(table: JavaObject) -> frozenset[str]:
@@ -212,7 +246,9 @@ def _adopt_consumer_offsets(tables: Tables, answer: ConsumerOffsets) -> Tables:
         if key in theirs or not _is_gone(key, tables.gone_topics, tables.gone_groups)
     }
     for key, queues in theirs.items():
-        merged[key] = _larger_or_reset(merged.get(key, {}), queues, said.get(key, {}))
+        before = said.get(key)
+        if queues is not before or key not in merged:  # else it is merged already
+            merged[key] = _larger_or_reset(merged.get(key, {}), queues, before or {})
     new = msgspec.structs.replace(answer, offset_table=merged)
     if new == tables.consumer_offsets:
         new = tables.consumer_offsets
