@@ -93,6 +93,24 @@ def test_a_slave_that_names_its_masters_address_beside_its_file() -> None:
     )
 
 
+def test_all_of_a_group_answer_at_its_masters_port() -> None:
+    conf = conf_of({**MASTER, "listenPort": "20911"}, {**SLAVE, "listenPort": "30911"})
+    assert (flat(conf)["broker_port"], flat(conf)["port"]) == (20911, 20912)
+    assert (
+        "1.properties:6: key listenPort: 20911, as all of the group have 0.properties's"
+        in conf.notes
+    )
+
+
+def test_an_address_that_only_clients_are_to_know_is_not_yet_told() -> None:
+    conf = conf_of({**MASTER, "brokerIP1": "192.0.2.1", "brokerIP2": "192.0.2.2"})
+    assert list(conf.config.nodes.values()) == ["192.0.2.2"]
+    assert (
+        "0.properties:6: key brokerIP1: not done yet: nobody is told of it; the node is where"
+        " brokerIP2 says"
+    ) in conf.notes
+
+
 def test_no_slave_is_waited_for_only_where_the_file_says_so() -> None:
     """RocketMQ 5's own default is 1 (T13): here it has to be said, and is answered with a line."""
     assert conf_of(SYNC, SLAVE).config.groups["broker-a"].sure_copies == 2
@@ -214,6 +232,11 @@ def test_no_slave_is_waited_for_only_where_the_file_says_so() -> None:
             ' "1001"',
         ),
         (
+            [{**MASTER, "listenPort": "10912", "haListenPort": "10910"}],
+            "0.properties:6: key listenPort: expected neither 10910, the group's port, nor 10912,"
+            " found 10912",
+        ),
+        (
             [{**MASTER, "triolog.apiPort": "10912"}],
             "0.properties:6: key triolog.apiPort: expected a port of its own, found 10912, the"
             " port of group broker-a",
@@ -241,6 +264,7 @@ def test_a_file_that_a_broker_wrote_down_says_what_the_defaults_are(version: str
     slave = {
         **defaults,
         "listenPort": "10911",
+        "namesrvAddr": "127.0.0.1:9876",
         **SLAVE,
         "brokerIP1": "127.0.0.2",
         **{f"other{n}": "1" for n in range(100)},
@@ -251,8 +275,8 @@ def test_a_file_that_a_broker_wrote_down_says_what_the_defaults_are(version: str
         "1.properties: keys that mean nothing here: "
         + ", ".join(f"other{n}" for n in range(10))
         + ", brokerID (did you mean brokerId?) and 90 more, which `check` names",
-        f"1.properties:{1 + list(slave).index('listenPort')}: key listenPort: not done yet: no port"
-        " for RocketMQ's clients and mqadmin",
+        f"1.properties:{1 + list(slave).index('namesrvAddr')}: key namesrvAddr: not done yet: no"
+        " node registers with name servers or finds its master there",
     ]
     assert len(conf.unknown["1.properties"]) == 101
     conf_of({**defaults, **MASTER})

@@ -12,7 +12,7 @@ from typing import Any, Final
 import attrs
 
 from actors.config.brokerconf.brokers import Broker, master_of, node_name
-from actors.config.brokerconf.keys import KEYS
+from actors.config.brokerconf.keys import HA_PORT_OFFSET, KEYS, VIP_PORT_OFFSET
 
 FIVE: Final = {
     "inSyncReplicas": "in_sync_replicas",
@@ -27,7 +27,11 @@ SET_ALONE: Final = {key.sets: key.name for key in KEYS.values() if key.sets} | {
     key: name for name, key in FIVE.items() if key
 }
 """Keys of a group in a cluster file that one property says, and which."""
-PROPERTIES: Final = SET_ALONE | {"port": "haListenPort", "master": "haMasterAddress"}
+PROPERTIES: Final = SET_ALONE | {
+    "port": "haListenPort",
+    "broker_port": "listenPort",
+    "master": "haMasterAddress",
+}
 """The same of keys that several say: the nearest."""
 _COPIES: Final = 2
 """What SYNC_MASTER waits for where no key says more: the master and one slave."""
@@ -107,6 +111,7 @@ class GroupTable:
         self.set("master", {"node": master, "kind": "java"}, key)
         self.set("slaves", [each.node for each in slaves], "brokerId")
         self.set("port", port, key)
+        self.set("broker_port", max(port - HA_PORT_OFFSET, VIP_PORT_OFFSET + 1), key)
         self.set("copies", 1, "brokerRole")  # its master decides
 
     def members(self, master: Broker, slaves: Sequence[Broker]) -> None:
@@ -121,11 +126,15 @@ class GroupTable:
         self.set("slaves", [*(each.node for each in slaves), *named], "triolog.slaves")
         is_given = "haListenPort" in file.given
         self.set("port", master.ha_port, "haListenPort" if is_given else "listenPort")
+        self.set("broker_port", master.listen_port, "listenPort")
         for slave in slaves:
             wanted, found = (master.address, master.ha_port), slave.file.value("haMasterAddress")
             if found not in (None, wanted):
                 expected = f"{wanted[0]}:{wanted[1]}, where {file.path} has it"
                 self.problems.append(slave.file.problem("haMasterAddress", expected))
+            if slave.listen_port != master.listen_port and "listenPort" in slave.file.given:
+                text = f"{master.listen_port}, as all of the group have {file.path}'s"
+                self.notes.append(slave.file.given["listenPort"].note(text))
         self.acknowledgement(master, slaves, counts_elsewhere=bool(elsewhere))
 
     # ---- what an append waits for ----

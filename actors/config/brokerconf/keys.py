@@ -39,6 +39,8 @@ NO_DEFAULT: Final = "-"
 HA_PORT_OFFSET: Final = 1
 """haListenPort is listenPort and this, where it is not given."""
 LISTEN_PORT: Final = 10_911
+VIP_PORT_OFFSET: Final = 2
+"""A broker listens at listenPort less this, too."""
 _REPLICAS: Final = Integer(1, bounds.NODES_MAX, "nodes")
 _GAP: Final = Integer(1, 1 << 62, "bytes")
 _SEGMENT: Final = Integer(4096, bounds.SEGMENT_BYTES_MAX, "bytes", step=bounds.SEGMENT.step)
@@ -162,11 +164,11 @@ _OF_BROKER: Final = (
     ),
     Key(
         name="listenPort",
-        kind=Integer(1, bounds.PORT_MAX - HA_PORT_OFFSET),
+        kind=Integer(VIP_PORT_OFFSET + 1, bounds.PORT_MAX - HA_PORT_OFFSET),
         old="10911",
         new="10911",
-        does="haListenPort is one more, unless it is given",
-        later="no port for RocketMQ's clients and mqadmin",
+        does="where all of the group answer for topics, offsets and consumer groups, as the"
+        " master's file says; haListenPort is one more, unless it is given",
         of_node=True,
     ),
     Key(
@@ -188,6 +190,12 @@ _OF_BROKER: Final = (
         kind=HostAddresses(),
         does="a master takes slaves that other machines run, RocketMQ's or ours, from there",
         of_node=True,
+    ),
+    Key(
+        name="triolog.peers",
+        kind=HostAddresses(),
+        sets="broker_peers",
+        convert=list,
     ),
     Key(
         name="triolog.apiPort",
