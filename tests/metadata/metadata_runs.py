@@ -27,8 +27,6 @@ LASTING = ("Ta", "Tb")
 PASSING = ("Tc", "Td")
 KEYS = tuple(f"{topic}@g" for topic in LASTING)
 STEPS = 40
-RESETS_FROM = 1_000_000
-"""A reset goes to a number above that, so that one knows it: the next commit is above all."""
 
 
 class Objection(AssertionError):
@@ -41,7 +39,8 @@ class Judge:
 
     Attributes:
         removed: topics that were ever removed.
-        resets: by key, the offsets that were set lower than before.
+        resets: by key, the offset that was set lower than before, and those committed from there
+            on: a slave may hear of a reset and of commits behind it at once.
         seen: how many states of slaves it has judged.
     """
 
@@ -90,7 +89,6 @@ class Run:
     rng: random.Random
     raised: list[Objection] = attrs.field(factory=list)
     down: set[str] = attrs.field(factory=set)
-    _offset: int = 0
 
     async def play(self) -> None:
         """All steps, then peace; at the end every slave has the master's topics and groups."""
@@ -101,7 +99,7 @@ class Run:
         await self.nodes.until_equal()
         await trio.sleep(1.0)
         steps: list[Callable[[], Any]] = [
-            *[self._commit] * 8, self._reset, self._reset, *[self._topic] * 4,
+            *[self._commit] * 9, self._reset, *[self._topic] * 4,
             self._kill, self._kill_master, self._wipe_master, self._fill, *[self._restart] * 3,
             self._cut, self._heal,
         ]  # fmt: skip
@@ -136,14 +134,16 @@ class Run:
 
     async def _note(self, key: str) -> None:
         if "n0" not in self.down:
-            self._offset += 1
             now = self.nodes.offsets("n0").get(key, {}).get(0, 0)
+            if now in (since := self.judge.resets.get(key, set())):
+                since.add(now + 1)
             await self.nodes.note(partial(set_offsets, offsets={key: {0: now + 1}}))
 
     async def _reset(self) -> None:
+        """At most one, behind which the judge knows less of that queue."""
         key = self.rng.choice(KEYS)
         now = self.nodes.offsets("n0").get(key, {}).get(0, 0)
-        if "n0" not in self.down and now:
+        if "n0" not in self.down and now and not self.judge.resets:
             low = self.rng.randrange(now)
             self.judge.resets.setdefault(key, set()).add(low)
             await self.nodes.note(partial(set_offsets, offsets={key: {0: low}}))
