@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from logs_kit import Day, simulate
 
-from actors.pipeline.session import Profile, open_session
+from actors.pipeline.session import Profile, close_session, open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,7 +50,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Local, two cores; what it writes beside the tests' own folders is in this run's folder."""
     session = open_session(Profile.TEST, scratch=tmp_path_factory.mktemp("spark"))
     yield session
-    session.stop()
+    close_session(session)  # else Java and who filters its words outlive the last test
 
 
 @pytest.fixture(scope="session")
