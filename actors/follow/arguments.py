@@ -15,6 +15,7 @@ from actors.env.protocols import Address
 from actors.errors import ConfigError
 from actors.follow.folder import Shape
 from actors.ha.client_feeder import RATE_BYTES_PER_S_MIN
+from actors.metadata.slave_sync import VIP_BELOW
 
 COPIES_MAX = 16
 """Each has files, and a disk's bandwidth, of its own; more are better served by more processes."""
@@ -41,12 +42,14 @@ class Follow:
 
     Attributes:
         copies: the masters, each with the absolute path of its folder.
+        metadata: for each of them where the broker listens; None: its metadata is not copied.
         once: end with what the master had.
         wait_s: with `once`, how long a master may not be reached.
         bytes_per_s: a limit for each copy; None: no limit.
     """
 
     copies: tuple[tuple[Address, str], ...]
+    metadata: tuple[Address | None, ...]
     shape: Shape
     passive: bool
     once: bool
@@ -64,6 +67,13 @@ def parse(argv: Sequence[str]) -> Follow:
     add = parser.add_argument
     add("masters", nargs="+", metavar="HOST:HA_PORT", help="where brokers take their slaves")
     add("--into", action="append", required=True, metavar="DIR", help="the copy; once per master")
+    add(
+        "--metadata",
+        action="append",
+        default=[],
+        metavar="HOST:PORT",
+        help="copy topics, groups and offsets too, from the broker's listenPort; once per master",
+    )
     add("--once", action="store_true", help="end when the copy has what the master had")
     add(
         "--wait",
@@ -90,6 +100,7 @@ def parse(argv: Sequence[str]) -> Follow:
     found = vars(parser.parse_intermixed_args(list(argv)))
     return Follow(
         copies=_copies(found["masters"], found["into"]),
+        metadata=_metadata(found["metadata"], len(found["masters"])),
         shape=Shape(
             segment_bytes=found["segment_bytes"],
             consume_queue_bytes=found["consume_queue_bytes"],
@@ -120,7 +131,22 @@ def _copies(masters: Sequence[str], folders: Sequence[str]) -> tuple[tuple[Addre
         if path in seen:
             raise ConfigError(f"--into: expected a folder for each master, found {path} twice")
         seen.add(path)
-    return tuple(zip(map(_address, masters), paths, strict=True))
+    expected = "HOST:HA_PORT: expected a broker's host and its haListenPort"
+    return tuple(
+        (_address(text, expected), path) for text, path in zip(masters, paths, strict=True)
+    )
+
+
+def _metadata(texts: Sequence[str], count: int) -> tuple[Address | None, ...]:
+    """Raises: ConfigError."""
+    if not texts:
+        return (None,) * count
+    if len(texts) != count:
+        raise ConfigError(
+            f"--metadata: expected one for each of {count} masters, found {len(texts)}"
+        )
+    expected = "--metadata: expected a broker's host and its listenPort"
+    return tuple(_address(text, expected, port_min=VIP_BELOW + 1) for text in texts)
 
 
 def _absolute(text: str) -> str:
@@ -129,14 +155,12 @@ def _absolute(text: str) -> str:
     return os.path.abspath(text)
 
 
-def _address(text: str) -> Address:
+def _address(text: str, expected: str, *, port_min: int = 1) -> Address:
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    fits = port.isascii() and port.isdigit() and 1 <= int(port[:6]) <= bounds.PORT_MAX
+    fits = port.isascii() and port.isdigit() and port_min <= int(port[:6]) <= bounds.PORT_MAX
     if not host or not fits or not host.isprintable() or " " in host:
-        raise ConfigError(
-            f"HOST:HA_PORT: expected a broker's host and its haListenPort, found {text!r}"
-        )
+        raise ConfigError(f"{expected}, found {text!r}")
     return Address(host, int(port))
 
 

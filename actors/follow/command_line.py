@@ -85,7 +85,10 @@ def _explain(error: Exception) -> int:
 async def run(follow: Follow) -> int:
     """Run all copies until each has ended. Returns: the exit code."""
     env, screen = real_env(), Screen(follow)
-    runs = [Run(follow, master, folder, env, screen) for master, folder in follow.copies]
+    runs = [
+        Run(follow, master, folder, metadata, env, screen)
+        for (master, folder), metadata in zip(follow.copies, follow.metadata, strict=True)
+    ]
     async with trio.open_nursery() as outer:
         await outer.start(_obey_signals, runs)
         async with trio.open_nursery() as nursery:
@@ -116,6 +119,7 @@ class Run:
     follow: Follow
     master: Address
     folder: str
+    metadata: Address | None
     env: Env
     screen: Screen
     code: int = EXIT_OK
@@ -152,7 +156,11 @@ class Run:
     async def _run(self) -> int:
         taken = take_folder(self.env.disk, self.folder, self.master, self.follow.shape)
         self.screen.note(start_text(self.master, self.folder, passive=self.follow.passive))
-        rules = CopyRules(passive=self.follow.passive, bytes_per_s=self.follow.bytes_per_s)
+        rules = CopyRules(
+            passive=self.follow.passive,
+            bytes_per_s=self.follow.bytes_per_s,
+            metadata=self.metadata,
+        )
         self.screen.show(self, None, self.env.wall_clock_ms())
         async with open_copy(self.env, taken, self.master, rules) as copy:
             self._copy = copy
@@ -172,13 +180,15 @@ class Run:
             if status is not None and status.final is not None:
                 self.screen.note(f"{self.folder}: {final_text(status)}")
                 return EXIT_FAILED
-            if self.follow.once and self._has_all(status):
+            has_log = self.follow.once and self._has_all(status)
+            lacks = "" if status is None else status.metadata or ""
+            if has_log and not lacks:
                 return EXIT_OK
-            if state_of(status) != AWAY:
+            if state_of(status) != AWAY and not has_log:
                 away_s = now_s
             elif self.follow.once and now_s - away_s >= self.follow.wait_s:
                 assert status is not None
-                self.screen.note(f"{self.folder}: {status.error}")
+                self.screen.note(f"{self.folder}: {lacks if has_log else status.error}")
                 return EXIT_FAILED
             if self._stop.is_set():
                 return self._stopped()

@@ -25,6 +25,9 @@ from actors.follow.folder import GROUP, MASTER, NODE, CopyFolder
 from actors.ha import connection_state
 from actors.ha.connection_state import HaStatus
 from actors.ha.core.states import HAConnectionState, Lost
+from actors.metadata import slave_sync
+from actors.metadata.core import kinds
+from actors.metadata.view import MetadataView
 from actors.runtime import ActorError, Registry, SupervisorSpec, System, open_system
 from actors.service import configured, emitting, why_not_started
 from actors.storage.commitlog import store_messages
@@ -39,6 +42,10 @@ from actors.version import VERSION
 STATUS_TIMEOUT_S: Final = 5.0
 FOLLOWS_WITHIN_BYTES: Final = 8 << 20
 """A copy follows while the master's end was seen within so many bytes: before it catches up."""
+NEEDED: Final = (kinds.TOPICS, kinds.CONSUMER_OFFSETS, kinds.GROUPS)
+"""The metadata that every broker has."""
+ROUND_END: Final = slave_sync.ROUND_QUESTION
+"""A round of questions for the metadata begins and ends with this one."""
 FINAL: Final = (Lost.FOREIGN_LOG, Lost.UNALIGNED, Lost.BAD_RECORD)
 """What no further attempt would mend."""
 
@@ -60,6 +67,8 @@ class CopyStatus:
         error: why the last connection ended, for people; "": none has.
         final: the same, if the copy cannot go on by itself.
         no_room: what lacks room, for people; "": nothing.
+        metadata: why the broker's metadata is not copied as it should be, for people; "": it is;
+            None: it was not asked for.
     """
 
     begin: int
@@ -74,6 +83,7 @@ class CopyStatus:
     error: str
     final: Lost | None
     no_room: str
+    metadata: str | None = None
 
     @property
     def good(self) -> int:
@@ -94,9 +104,15 @@ class CopyStatus:
 
 @attrs.define
 class Copy:
-    """A copy that runs. Made by `open_copy`."""
+    """A copy that runs. Made by `open_copy`.
+
+    Attributes:
+        metadata: what is copied of the broker's; None: nothing is.
+    """
 
     system: System
+    metadata: MetadataView | None = None
+    _had_metadata: bool = False  # all of it was taken once
 
     @property
     def paths(self) -> GroupPaths:
@@ -119,10 +135,25 @@ class Copy:
             )
         except ActorError:
             return None
-        return _status(ha, held)
+        return _status(ha, held, self._metadata())
+
+    def _metadata(self) -> str | None:
+        """See `CopyStatus.metadata`."""
+        if self.metadata is None:
+            return None
+        asked = self.metadata.asked
+        for name in (*(kind.name for kind in NEEDED), ROUND_END):
+            _, reason = asked.get(name, (0.0, "not asked yet"))
+            if reason:
+                return f"{name}: {reason}"
+        # Offsets are taken at the end of a round.
+        ended_s = asked[ROUND_END][0]
+        if all(asked[kind.name][0] <= ended_s for kind in NEEDED):
+            self._had_metadata = True
+        return "" if self._had_metadata else "the first round is under way"
 
 
-def _status(ha: HaStatus, held: LogRange) -> CopyStatus:
+def _status(ha: HaStatus, held: LogRange, metadata: str | None) -> CopyStatus:
     client = ha.client
     lost = None if client is None else client.last_lost
     connected = client is not None and client.state is HAConnectionState.TRANSFER
@@ -142,6 +173,7 @@ def _status(ha: HaStatus, held: LogRange) -> CopyStatus:
         error="" if client is None else client.damage or client.last_error,
         final=None if connected else final,
         no_room=held.no_room,
+        metadata=metadata,
     )
 
 
@@ -166,9 +198,10 @@ async def open_copy(
         )
         emit = emitting(sink, env.events, frozenset({f"/{NODE}/{GROUP}"}))
         emit(f"/{NODE}/{GROUP}", 0, configured(folder.group))
-        build = partial(_tree, attrs.evolve(env, events=emit), folder, master, rules, sink)
+        view = MetadataView()
+        build = partial(_tree, attrs.evolve(env, events=emit), folder, master, rules, view, sink)
         async with _opened(env, build, emit) as system:
-            yield Copy(system)
+            yield Copy(system, None if rules.metadata is None else view)
 
 
 @asynccontextmanager
@@ -197,6 +230,7 @@ def _tree(
     folder: CopyFolder,
     master: Address,
     rules: CopyRules,
+    view: MetadataView,
     sink: EventSink,
     registry: Registry,
 ) -> SupervisorSpec:
@@ -208,6 +242,7 @@ def _tree(
         env=env,
         registry=registry,
         copy=rules,
+        metadata=view,
     )
     events = event_log.child_spec(
         sink,

@@ -23,12 +23,11 @@ import attrs
 
 from actors.config import ClassicGroup
 from actors.config.members import MasterNode, SlaveNode
-from actors.env.local_disk import lock_holder
 from actors.env.path_kinds import is_folder
-from actors.env.protocols import Address, Disk, LockedByOther, LockedByUs
+from actors.env.protocols import Address, Disk
 from actors.errors import ConfigError
 from actors.storage.layout import StoreLayout
-from actors.storage.node.identity import LOCK_NAME, NodeDirectory, lock_file, open_directory
+from actors.storage.node.identity import LOCK_NAME, NodeDirectory, hold_lock, open_directory
 from actors.storage.node.identity import read_identity as read_own
 from actors.storage.tools.stores import file_size
 from actors.storage.tools.target import Kind, find_target
@@ -103,11 +102,7 @@ def take_folder(disk: Disk, path: str, master: Address, shape: Shape) -> CopyFol
         _check_is_free(disk, path)
     disk.mkdir(path)
     with ExitStack() as locks:
-        lock = StoreLayout(path).lock
-        try:
-            locks.callback(lock_file(disk, lock).release)
-        except (LockedByOther, LockedByUs) as error:
-            raise ConfigError(f"{path}: is in use by {_holder(lock)}") from error
+        locks.callback(hold_lock(disk, StoreLayout(path).lock, path).release)
         known = {} if found is None else found.settings
         group = _group(disk, path, master, shape, known)
         settings = {
@@ -121,11 +116,6 @@ def take_folder(disk: Disk, path: str, master: Address, shape: Shape) -> CopyFol
         layout = StoreLayout(path)
         was_empty = not disk.listdir(layout.commit_log)
         return CopyFolder(path, group, was_empty, directory, locks.pop_all())
-
-
-def _holder(lock: str) -> str:
-    pid = lock_holder(lock)
-    return "another process" if pid is None else f"process {pid}"
 
 
 def _check_is_free(disk: Disk, path: str) -> None:

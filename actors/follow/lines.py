@@ -69,9 +69,13 @@ def state_of(status: CopyStatus | None) -> str:
 
 def line_of(status: CopyStatus | None, now_ms: int) -> str:
     """One line about a copy, for people."""
-    state = state_of(status)
     if status is None:
-        return state
+        return state_of(status)
+    return _log_line(status, now_ms) + (f"; metadata: {status.metadata}" if status.metadata else "")
+
+
+def _log_line(status: CopyStatus, now_ms: int) -> str:
+    state = state_of(status)
     at = f"at {status.synced} ({size(status.synced - status.begin)} held)"
     if status.no_room:
         return f"{state}, {at}: {status.no_room}"
@@ -113,6 +117,7 @@ def json_of(status: CopyStatus | None, master: Address, folder: str, now_ms: int
             "last_store_ms": status.last_store_ms,
             "error": status.error,
             "no_room": status.no_room,
+            "metadata": status.metadata,
             "final": None if status.final is None else status.final.name,
         }
     return json.dumps(found)

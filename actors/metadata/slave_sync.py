@@ -44,6 +44,8 @@ CHECKPOINT_S: Final = 3.0
 """From one question for the timer's checkpoint to the next one. Upstream: 3 s (5.x)."""
 TIMEOUT_S: Final = 3.0
 """How long an answer may take. Upstream: a constant in BrokerOuterAPI, 3000 ms."""
+ROUND_QUESTION: Final = "runtime_info"
+"""The name of the question with which a round begins and ends."""
 VIP_BELOW: Final = 2
 """Upstream: MixAll.brokerVIPChannel; by how much its port is below listenPort."""
 _OFTEN_MISSING: Final = (kinds.REQUEST_MODES, kinds.TIMER_METRICS, kinds.TIMER_CHECKPOINT)
@@ -81,7 +83,7 @@ class _Boot:
     """
 
     ends: bool
-    name = "runtime_info"
+    name = ROUND_QUESTION
     code = RequestCode.GET_BROKER_RUNTIME_INFO
     is_vip = False
 

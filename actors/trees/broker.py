@@ -34,44 +34,46 @@ BROKER_BACKOFF: Final = Backoff(first_s=1.0, max_s=30.0)
 
 
 def broker_children(setup: GroupSetup) -> tuple[ChildSpec, ...]:
-    """None if the group has no `broker_port`."""
-    group = setup.group
+    """None if the group has no `broker_port`; those that copy alone for a copy with `metadata`."""
+    group, copy = setup.group, setup.copy
+    if copy is not None:
+        return () if copy.metadata is None else (_keeper(setup), *_copying(setup, copy.metadata))
     if group.broker_port is None:
         return ()
+    master = Address(setup.address_of(group.master), group.broker_port)
     return (
-        ChildSpec(
-            name="metadata",
-            start=partial(
-                MetadataKeeper,
-                env=setup.env,
-                folder=setup.layout.config,
-                owner=f"{setup.node}/{group.name}",
-                view=setup.metadata,
-                is_master=group.master == setup.node,
-            ),
-            backoff=BROKER_BACKOFF,
-        ),
-        *(() if group.master == setup.node else _copying(setup, group.broker_port)),
+        _keeper(setup),
+        *(() if group.master == setup.node else _copying(setup, master)),
         ChildSpec(name="metadata_watches", start=partial(MetadataWatches, view=setup.metadata)),
         ChildSpec(name="broker", start=_servers(setup, group.broker_port)),
     )
 
 
-def _copying(setup: GroupSetup, port: int) -> tuple[ChildSpec, ...]:
-    """What copies the master's tables."""
+def _keeper(setup: GroupSetup) -> ChildSpec:
+    keeper = partial(
+        MetadataKeeper,
+        env=setup.env,
+        folder=setup.layout.config,
+        owner=f"{setup.node}/{setup.group.name}",
+        view=setup.metadata,
+        is_master=setup.group.master == setup.node,
+    )
+    return ChildSpec(name="metadata", start=keeper, backoff=BROKER_BACKOFF)
+
+
+def _copying(setup: GroupSetup, master: Address) -> tuple[ChildSpec, ...]:
+    """What copies the tables of a master that listens there."""
     group, paths = setup.group, setup.paths
     copying = SlaveSync if group.master_node.kind == "java" else MasterWatch
     sync = partial(
         copying,
         owner=f"{setup.node}/{group.name}",
-        master=Address(setup.address_of(group.master), port),
+        master=master,
         client=setup.registry.ref(paths.remoting_client),
         keeper=setup.registry.ref(paths.metadata),
         view=setup.metadata,
     )
-    client = partial(
-        RemotingClient, network=setup.env.network, local_host=setup.address_of(setup.node)
-    )
+    client = partial(RemotingClient, network=setup.env.network, local_host=setup.own_host)
     return (
         ChildSpec(name="remoting_client", start=client),
         ChildSpec(name="metadata_sync", start=sync, backoff=BROKER_BACKOFF),

@@ -140,7 +140,7 @@ def slave_ha(setup: GroupSetup) -> tuple[ChildSpec, ...]:
     """The children of a slave's replication, which follow its storage."""
     group, registry, paths, copy = setup.group, setup.registry, setup.paths, setup.copy
     settings = ClientSettings(
-        own_host=setup.address_of(setup.node) if copy is None else None,
+        own_host=setup.own_host,
         master=_master_address(setup),
         dialect=classic_dialect(group.compat),
         synced=group.strict_sync,

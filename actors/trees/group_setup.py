@@ -9,7 +9,7 @@ from functools import partial
 import attrs
 
 from actors.config import ClassicGroup, ClusterConfig
-from actors.env import Env
+from actors.env import Address, Env
 from actors.ha import role_messages
 from actors.ha.role_status import RoleStatus
 from actors.log_types import Promotion
@@ -64,10 +64,12 @@ class CopyRules:
         passive: whether it repeats the first report of each connection, so that nothing that comes
             after it counts at the master.
         bytes_per_s: how much it receives in a second at most; None = no limit.
+        metadata: where the broker listens, to copy its metadata too; None: that is not copied.
     """
 
     passive: bool = False
     bytes_per_s: int | None = None
+    metadata: Address | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -134,6 +136,11 @@ class GroupSetup:
 
     def address_of(self, node: str) -> str:
         return self.addresses[node]
+
+    @property
+    def own_host(self) -> str | None:
+        """The address from which this node connects; None: the system chooses it."""
+        return self.addresses[self.node] if self.copy is None else None
 
     def led_by(
         self, promotion: Promotion, cut_bytes: int | None, role_status: RoleStatus | None = None

@@ -33,7 +33,8 @@ NOW_MS = 1_000_000 + 90_061_000
 
 def test_all_that_may_be_said() -> None:
     words = (
-        "a:1 [::1]:2 --into x --into /y --once --wait 5s --passive --bytes-per-s 1_000_000 --json"
+        "a:1 [::1]:2 --into x --into /y --metadata a:3 --metadata b:4 --once --wait 5s --passive"
+        " --bytes-per-s 1_000_000 --json"
         " --segment-bytes 65536 --consume-queue-bytes 2000 --index-slots 10 --index-units 40"
         " --max-message-bytes 99 --store-version 5.3.3"
     )
@@ -41,6 +42,7 @@ def test_all_that_may_be_said() -> None:
     assert [str(master) for master, _ in found.copies] == ["a:1", "::1:2"]
     assert found.copies[0][1].endswith("/x")
     assert found.copies[1] == (Address("::1", 2), "/y")
+    assert found.metadata == (Address("a", 3), Address("b", 4))
     assert (found.once, found.wait_s, found.passive, found.json) == (True, 5.0, True, True)
     assert found.bytes_per_s == 1_000_000
     assert attrs.astuple(found.shape) == (65536, 2000, 10, 40, "5.3.3", 99)
@@ -62,6 +64,8 @@ def test_each_folder_may_follow_its_master() -> None:
         ("a:65536 --into x", "found 'a:65536'"),
         ("a:1 b:2 --into x", "--into: expected one for each of 2 masters, found 1"),
         ("a:1 b:2 --into x --into x", "--into: expected a folder for each master, found"),
+        ("a:1 b:2 --into x --into y --metadata a:3", "--metadata: expected one for each of 2"),
+        ("a:1 --into x --metadata a:2", "--metadata: expected a broker's host and its listenPort"),
         ("a:1 --into x --wait 0", "expected seconds above 0, found '0'"),
         ("a:1 --into x --wait nan", "expected seconds above 0, found 'nan'"),
         ("a:1 --into x --bytes-per-s 10", "expected an integer from 262144 to"),
@@ -109,6 +113,11 @@ AWAY = attrs.evolve(STATUS, connected=False, error="the connection broke")
             "catches up, at 5242880 (5 MiB held), 1 MiB/s",
         ),
         (attrs.evolve(STATUS, reported=None), "compares, at 5242880 (5 MiB held), 1 MiB/s, lag 0"),
+        (
+            attrs.evolve(STATUS, metadata="topics: no answer"),
+            "follows, at 5242880 (5 MiB held), 1 MiB/s, lag 0; metadata: topics: no answer",
+        ),
+        (attrs.evolve(STATUS, metadata=""), "follows, at 5242880 (5 MiB held), 1 MiB/s, lag 0"),
         (AWAY, "cannot reach, at 5242880 (5 MiB held): the connection broke"),
         (attrs.evolve(AWAY, error=""), "connects, at 5242880 (5 MiB held)"),
         (

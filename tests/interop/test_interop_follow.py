@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import json
 import sys
 from pathlib import Path
 
@@ -54,6 +54,7 @@ class Copy:
     def start(self, *more: str) -> Process:
         words = [sys.executable, "-m", "actors.follow", f"127.0.0.1:{self.master.ha_port}"]
         words += ["--into", str(self.folder), "--store-version", self.master.peer.version]
+        words += ["--metadata", f"127.0.0.1:{self.master.listen_port}"]
         words += ["--segment-bytes", str(SEGMENT_BYTES)]
         words += ["--consume-queue-bytes", str(CONSUME_QUEUE_BYTES)]
         words += ["--index-slots", "1000", "--index-units", "4000", *more]
@@ -102,7 +103,8 @@ def test_a_broker_on_the_copy_serves_every_message(
     assert common_difference(master.commitlog, copy.commitlog) is None
     assert copy.end_bytes() >= sent > 2 * SEGMENT_BYTES
 
-    shutil.copytree(master.store / "config", copy.folder / "config")
+    config = json.loads((copy.folder / "config" / "topics.json").read_text())
+    assert set(topics) <= set(config["topicConfigTable"])
     heir = Broker.of(
         master.peer,
         master.name,

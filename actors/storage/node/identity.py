@@ -321,7 +321,7 @@ def open_directory(
         raise ConfigError(problems)
     disk.mkdir(path)
     with ExitStack() as locks:
-        locks.callback(_lock(disk, f"{path}/lock", path).release)
+        locks.callback(hold_lock(disk, f"{path}/lock", path).release)
         found = _checked(disk, path, cluster, node)
         known = found.groups if found is not None else ()
         identity = Identity(
@@ -345,7 +345,7 @@ def open_directory(
         for group in groups:
             layout = StoreLayout(f"{path}/groups/{group}")
             disk.mkdir(layout.root)
-            locks.callback(_lock(disk, layout.lock, layout.root).release)
+            locks.callback(hold_lock(disk, layout.lock, layout.root).release)
         settle_spares(disk, path)
         replace_file(disk, identity_path(path), _encoded(identity))
         held = locks.pop_all()
@@ -517,7 +517,8 @@ def lock_file(disk: Disk, path: str) -> FileLock:
     return disk.lock(path)
 
 
-def _lock(disk: Disk, lock_path: str, what: str) -> FileLock:
+def hold_lock(disk: Disk, lock_path: str, what: str) -> FileLock:
+    """Take the lock of `what`. Raises: ConfigError: it is in use. OSError."""
     try:
         return lock_file(disk, lock_path)
     except LockedByUs as error:
