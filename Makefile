@@ -100,6 +100,7 @@ shrink: $(VENV)/.test
 
 mutations: $(VENV)/.test
 	$(BIN)/python tests/dledger/core_mutations.py
+	$(BIN)/python tests/namesrv/namesrv_mutations.py
 	$(BIN)/python tests/sim/sim_mutations.py --seeds $(SEEDS) --first $(FIRST)
 	$(BIN)/python tests/sim/sim_mutations.py --mode dledger --seeds 500 --first $(FIRST)
 
