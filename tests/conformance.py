@@ -96,7 +96,7 @@ _CLASSIC_ITEMS: dict[int, str] = {
 _CLASSIC_LATER: dict[int, str] = {
     14: "discovery through a name server; configured addresses are here",
     39: "a Java broker reading our store; reading Java's is here",
-    56: "what of it asks for name servers or an admin port",
+    56: "what of it asks for name servers",
     58: "remote pull by RocketMQ consumers; refusing puts and our own reads are here",
 }
 

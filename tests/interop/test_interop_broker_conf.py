@@ -17,7 +17,7 @@ from interop_logs import LogFiles, common_difference
 from interop_nodes import JAVA_ADDRESS, ROOT, Node
 from interop_older_brokers import OlderBroker
 from interop_processes import TEST_S, Process, Processes
-from interop_rocketmq import Driver, NameServer
+from interop_rocketmq import Broker, Driver, NameServer
 from interop_versions import Peer, beside
 from test_interop_java_slave import MASTER_ADDRESS, messages
 from test_interop_older_brokers import wait_until_equal
@@ -53,7 +53,7 @@ class FromProperties(Node):
             yield client.log(self.name)
 
 
-def topics_of(broker: OlderBroker) -> dict[str, Any]:
+def topics_of(broker: Broker) -> dict[str, Any]:
     """What the store's `config/` says, whoever has written it."""
     text = (broker.store / "config/topics.json").read_text()
     found: dict[str, Any] = json.loads(text)["topicConfigTable"]
@@ -76,9 +76,8 @@ def test_one_file_and_one_store(
     assert topic in topics
 
     ours = FromProperties(tmp_path.name, broker.folder / "conf.ours", processes)
-    written_down = (
-        broker.folder / "conf"
-    ).read_text()  # the broker did: all that it could be given
+    # The broker did that: all that it could be given.
+    written_down = (broker.folder / "conf").read_text()
     assert written_down.count("\n") > 50
     ours.cluster.write_text(f"{written_down}\ntriolog.slaves={JAVA_ADDRESS}\n")
     ours.start()
@@ -102,3 +101,34 @@ def test_one_file_and_one_store(
     driver.run("send", topic, len(BODIES), BODIES)
     assert LogFiles.read(broker.commitlog).end_bytes > end
     assert common_difference(broker.commitlog, slave.commitlog) is None
+
+
+@pytest.mark.checklist(39, 56)
+@beside("rocketmq")
+def test_a_store_of_a_broker_of_5_x_in_turns(
+    peer: Peer, name_server: NameServer, driver: Driver, tmp_path: Path, processes: Processes
+) -> None:
+    """The file that the broker wrote down is taken as it is, without any word of ours."""
+    topic = f"{tmp_path.name}-topic"
+    broker = Broker.of(peer, tmp_path.name, tmp_path / "master", name_server.port, processes)
+    start(broker, name_server)
+    driver.run("send", topic, 0, BODIES)
+    assert broker.process is not None
+    broker.process.stop()
+    topics, first = topics_of(broker), LogFiles.read(broker.commitlog).end_bytes
+    assert topic in topics
+    conf = broker.folder / "conf"
+    assert "totalReplicas=1" in conf.read_text(), "it wrote down what nobody gave it"
+
+    ours = FromProperties(tmp_path.name, conf, processes)
+    ours.start()
+    ours.append(messages(0, BODIES))
+    assert ours.stop() == 0
+    assert topics_of(broker) == topics
+    end = LogFiles.read(broker.commitlog).end_bytes
+    assert end > first
+
+    start(broker, name_server)
+    assert broker.end_bytes() == end
+    driver.run("send", topic, len(BODIES), BODIES)
+    assert broker.end_bytes() > end
