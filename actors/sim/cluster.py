@@ -1,12 +1,12 @@
 """A cluster in a simulated world: every node is the real `open_node`, unchanged.
 
-Nodes are named as in the configuration; each is a machine of its own, with its own address, disk
-and clock. What a test or a workload holds is the same `Log` that an embedding program has: it
-stands in front of whatever process runs on the node now, so it outlives restarts.
+Nodes are named as in the configuration. Each is a machine of its own, with its own address, disk
+and clock. A test or a workload holds the same `Log` as an embedding program; here it stands in
+front of whatever process runs on the node now, so it outlives restarts.
 
-The caller sits outside the machines. So an answer that a dying process still gives while it is
-being unwound is not heard: the outcome is unknown (`NodeStopped`), as it is for a client whose
-server was killed.
+The caller is outside the machines. So an answer that a dying process still gives while it is being
+unwound is not heard: the outcome is unknown (`NodeStopped`), as for a client whose server was
+killed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ R = TypeVar("R")
 
 API_PORT: Final = 8790
 LOOK_S: Final = 0.1
-"""How often `converged` looks: virtual time, which costs nothing while nothing happens."""
+"""How often `converged` checks, in virtual time, which costs nothing while nothing happens."""
 
 OPEN_S: Final = 5.0
 OPEN_LOOK_S: Final = 0.01
@@ -48,13 +48,13 @@ SMALL: Final[Mapping[str, Any]] = {
     "index_slots_count": 512,
     "index_units_count": 2048,
 }
-"""Files so small that a short run rolls all kinds of them over."""
+"""Settings with which files are so small that a short run fills several of each kind."""
 
 
 @attrs.define(eq=False)
 class ExpiredFiles:
-    """Log files that the nodes of one cluster have deleted for their age: what they held, so that
-    checkers go on comparing whole logs.
+    """Keeps log files that the nodes of one cluster have deleted for their age, so that checkers
+    still compare whole logs.
     """
 
     _world: World
@@ -62,7 +62,7 @@ class ExpiredFiles:
     _files: dict[tuple[str, str, int], Inode] = attrs.field(factory=dict, init=False)
 
     def see(self, seen: SimEvent) -> None:
-        """Take in an event, as it comes: a file that a node has deleted for its age is kept."""
+        """Take an event as it comes, and keep the file if a node has deleted one for its age."""
         if not isinstance(seen.event, store.SegmentExpired):
             return
         group = self._config.groups[seen.path.split("/")[2]]
@@ -73,11 +73,13 @@ class ExpiredFiles:
             self._files[seen.node, group.name, base] = file
 
     def own(self, node: str, group: str, base: int) -> Inode | None:
-        """The file that the node had at log offset `base`, if it has deleted it."""
+        """Return the file that the node had at log offset `base`, if it has deleted it."""
         return self._files.get((node, group, base))
 
     def of(self, node: str, group: str, base: int) -> Inode | None:
-        """A node's inode of a log file; another node's if its own log was begun later."""
+        """Return a log file that a node has deleted, or, if the node's log began later, that
+        another node has deleted.
+        """
         others = [file for (_, *position), file in self._files.items() if position == [group, base]]
         return self.own(node, group, base) or next(iter(others), None)
 
@@ -89,11 +91,12 @@ class ExpiredFiles:
 def classic_config(
     *, nodes: int = 3, group: str = "orders", api_port: int | None = API_PORT, **settings: Any
 ) -> ClusterConfig:
-    """A cluster of `nodes` nodes, n0 the master of one group, all others its slaves.
+    """Make the configuration of `nodes` nodes: n0 is the master of one group, all others are its
+    slaves.
 
     Args:
-        settings: of the group, as in `[groups.NAME]`; where it says nothing, `SMALL` and the
-            defaults hold.
+        settings: the group's settings, as in `[groups.NAME]`; `SMALL` and the defaults hold for the
+            others.
     """
     assert 1 <= nodes <= 200, nodes
     names = [f"n{number}" for number in range(nodes)]
@@ -110,14 +113,14 @@ class SimCluster(SimMachines[Node]):
     """The nodes of one configuration in a world.
 
     Args:
-        world: where they live; the machines are added to it.
-        config: of the cluster. `data_dir` is a path on every simulated disk.
-        skews_ms: how far a node's clock is off, by name.
+        world: the world; the machines are added to it.
+        config: the cluster's configuration; `data_dir` is a path on every simulated disk.
+        skews_ms: how far each node's clock is ahead, by name.
 
     Attributes:
         world: see above.
         config: see above.
-        expired: log files that were deleted for their age.
+        expired: the log files that nodes have deleted for their age.
     """
 
     def __init__(
@@ -135,10 +138,11 @@ class SimCluster(SimMachines[Node]):
     # ---- nodes ----
 
     def master_of(self, group: str) -> str:
-        """The member that opened last by the newest promotion; at first as configured, or any
-        member.
+        """Return the member that opened the group last, by the newest promotion; at first the
+        configured master, or any member if there is none.
 
-        Of a DLedger group: the last that was elected. Raises: UnknownName.
+        In a DLedger group it is the last elected leader. Raises: UnknownName: there is no such
+        group.
         """
         return self._masters[self._group(group).name]
 
@@ -146,7 +150,8 @@ class SimCluster(SimMachines[Node]):
         match seen.event:
             case roles.GroupOpened(number=number):
                 group = seen.path.rpartition("/")[2]
-                if number >= self._numbers[group]:  # else an old one, which has not heard of it yet
+                # else an old one that has not learned of the newest promotion
+                if number >= self._numbers[group]:
                     self._masters[group], self._numbers[group] = seen.node, number
             case ledgers.RoleChanged(role="LEADER"):
                 self._masters[seen.path.split("/")[2]] = seen.node
@@ -156,8 +161,9 @@ class SimCluster(SimMachines[Node]):
     async def start(self, *names: str) -> None:
         """Start these nodes, all that are off if none is named; return when they are ready.
 
-        With all members up, a group is ready when its master has heard them and takes appends; if
-        it does not within `OPEN_S`, something else is in the way, and the test will see it.
+        With all members up, a group is ready when its master has heard them and takes appends. If
+        it is not ready within `OPEN_S`, this returns all the same, and the test will meet the
+        reason.
 
         Raises: what `open_node` raises for the first that cannot start.
         """
@@ -169,11 +175,12 @@ class SimCluster(SimMachines[Node]):
     # ---- logs ----
 
     def log(self, group: str, node: str | None = None) -> Log:
-        """A group's log as `node` (None: whoever is master) shows it; stays good over restarts.
+        """Return a group's log as `node` shows it (None: as the present master does). It stays
+        usable over restarts.
 
         While the node is off, its methods raise `Closed`.
 
-        Raises: UnknownName: no group, or no member of it.
+        Raises: UnknownName: there is no such group, or the node is no member of it.
         """
         members = self._group(group).members
         if node is not None and node not in members:
@@ -181,11 +188,11 @@ class SimCluster(SimMachines[Node]):
         return Log(NodeBackend(self, node), group)
 
     def layout(self, name: str, group: str) -> StoreLayout:
-        """Where a node has a group's files."""
+        """Return where a node has a group's files."""
         return StoreLayout(self.config.group_dir(name, group))
 
     async def offsets(self, name: str, group: str) -> Offsets:
-        """How far a running node is with a group."""
+        """Return how far a running node is in a group's log."""
         return await self.log(group, name).offsets()
 
     async def converged(self, group: str, *, within_s: float = 60.0) -> Offsets:
@@ -193,8 +200,10 @@ class SimCluster(SimMachines[Node]):
 
         Returns: the master's offsets.
 
-        Raises: NotConverged, which says how far each is, after `within_s` of virtual time;
-            UnknownName.
+        Raises:
+            NotConverged: this takes longer than `within_s` of virtual time; the text says how far
+                each member is.
+            UnknownName: there is no such group.
         """
         synced = self._group(group).durability == "synced"
         found: dict[str, Offsets] = {}
@@ -243,7 +252,9 @@ class SimCluster(SimMachines[Node]):
 
 @attrs.frozen
 class NodeBackend:
-    """`LogBackend` over whatever process runs on one node; a call stays with its process."""
+    """Implements `LogBackend` with the process that runs on one node now; a call stays with the
+    process that took it.
+    """
 
     _cluster: SimCluster
     _name: str | None  # None: the master
@@ -280,7 +291,7 @@ class NodeBackend:
 
 
 def _equal(found: Mapping[str, Offsets], master: str, synced: bool) -> bool:
-    """Whether all hold, and show, what the master has written."""
+    """Whether all members hold, and show, what the master has written."""
     if master not in found:
         return False
     end = found[master].written

@@ -10,11 +10,11 @@ T = TypeVar("T")
 
 
 def fewest(items: tuple[T, ...], fails: Callable[[tuple[T, ...]], bool]) -> tuple[T, ...]:
-    """Leave out halves, quarters, ... single items, as long as the rest still fails.
+    """Leave out halves, quarters, and so on down to single items, as long as the rest still fails.
 
     Args:
-        items: fail together; nobody asks again.
-        fails: asked about ever fewer of them, in their order. What it raises ends the search.
+        items: items that fail together; this is not checked.
+        fails: called with ever fewer of them, in their order. An exception from it ends the search.
 
     Returns: items of which no single one can be left out.
     """

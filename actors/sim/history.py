@@ -1,5 +1,5 @@
-"""What was seen of a simulated cluster, in order: the nodes' events, what clients asked and got,
-the faults. Checkers judge it as it comes; a replay prints it.
+"""The observations of a simulated cluster, in order: the nodes' events, what clients asked and were
+answered, and the faults. Checkers judge each as it comes, and a replay prints it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ from actors.log_types import Batch, Offsets, Receipt
 from actors.sim.world import SimEvent
 
 VIOLATIONS_MAX = 20
-"""A broken run goes on being broken: the first ones say why."""
+"""How many violations are kept. A broken run stays broken, and the first violations say why."""
 
 
 @attrs.frozen(kw_only=True)
 class AppendAsked:
-    """A client hands over a batch. `operation` numbers all appends of the run; `group`: of which
-    group's log, where there may be several.
+    """A client hands over a batch.
+
+    Attributes:
+        operation: the number of the append, over all appends of the run.
+        group: the group to whose log it goes; "" in a run with one group.
     """
 
     at_s: float
@@ -34,7 +37,9 @@ class AppendAsked:
 
 @attrs.frozen(kw_only=True)
 class AppendAnswered:
-    """The whole batch is acknowledged. `receipt` is None if the client did not learn positions."""
+    """The whole batch is acknowledged. `receipt` is None if the client did not learn the
+    positions.
+    """
 
     at_s: float
     client: str
@@ -44,7 +49,7 @@ class AppendAnswered:
 
 @attrs.frozen(kw_only=True)
 class AppendRefused:
-    """The client got an error by which nothing of the batch is stored."""
+    """The client got an error which says that nothing of the batch is stored."""
 
     at_s: float
     client: str
@@ -64,13 +69,13 @@ class AppendUnknown:
 
 @attrs.frozen(kw_only=True)
 class RecordsRead:
-    """A node answered a read from `start` on.
+    """A node answered a read that began at `start`.
 
     Attributes:
-        boot: counts the starts of the node.
-        asked: how many observations there were when it was asked: reads overlap.
-        group: as for an append.
-        fresh: it had to know all that was acknowledged before it was asked.
+        boot: counts the node's starts.
+        asked: how many observations there were when the read began, because reads overlap.
+        group: as in `AppendAsked`.
+        fresh: whether the node had to know all that was acknowledged before the read began.
     """
 
     at_s: float
@@ -85,7 +90,7 @@ class RecordsRead:
 
 @attrs.frozen(kw_only=True)
 class OffsetsSeen:
-    """A node said how far it is. `boot`, `asked` and `group` as for a read."""
+    """A node reported its offsets. `boot`, `asked` and `group` are as in `RecordsRead`."""
 
     at_s: float
     node: str
@@ -102,20 +107,21 @@ LOST: Final = (LOST_DISK, LOST_LOGS)
 
 @attrs.frozen(kw_only=True)
 class FaultInjected:
-    """Something was broken or mended on purpose, or what was broken took effect.
+    """Something was broken or mended on purpose, or a fault took effect.
 
     Attributes:
-        kind: the action's name; or "heal", "start", "resume", "clock set", "repaired", "wiped"
-            (NODE); "armed" (a disk fault waits), "felt" (NODE: an operation failed), "damaged"
-            (NODE, from, to), "died", "start failed", "refused to start", "promoting",
-            "not promoted", "resync", "resynced", "damage found", "not checked" (NODE);
-            "transferred" (NODE from NODE: leadership was handed over); "ended" (NODE while WHAT: a
-            process was killed while a snapshot was taken, came or was loaded); "lost" (NODE, from:
-            a forced promotion opened the log here, and what was acknowledged behind that position
-            before is given up); LOST_DISK and LOST_LOGS (NODE: what it held, and in the first case
-            all that it knew of itself, is gone, and may have been acknowledged).
-        where: to whom, the node's name first.
-        good: of "damaged": what there was before.
+        kind: the action's name, or one of the following. About NODE alone: "heal", "start",
+            "resume", "clock set", "repaired", "wiped", "died", "start failed", "refused to start",
+            "promoting", "not promoted", "resync", "resynced", "damage found", "not checked".
+            "armed": a disk fault waits for its operation. "felt" (NODE): an operation failed.
+            "damaged" (NODE, from, to). "transferred" (NODE from NODE): leadership was transferred.
+            "ended" (NODE while WHAT): a process was killed while a snapshot was taken, installed or
+            loaded. "lost" (NODE, from): a forced promotion opened the log here, and gave up what
+            was acknowledged after that position. LOST_DISK and LOST_LOGS (NODE): what the node held
+            is gone, and in the first case all that it knew of itself; it may have been
+            acknowledged.
+        where: where it happened; the node's name comes first.
+        good: for "damaged": the bytes before the damage.
     """
 
     at_s: float
@@ -129,7 +135,7 @@ class NodeLooked:
     """A running node was asked for its status and its tree.
 
     Attributes:
-        has_room: its disk would have taken what it has to write.
+        has_room: whether its disk has room for what the node has to write.
     """
 
     at_s: float
@@ -146,11 +152,11 @@ class MachineDid:
     entries.
 
     Attributes:
-        boot, group: as for a read.
+        boot, group: as in `RecordsRead`.
         what: "made", "loads", "loaded" or "applied".
-        indexes: of the entries that it was given; () unless applied.
-        last: index of the last entry that its state knows of.
-        chain: hash of all entries that its state knows of.
+        indexes: the indexes of the entries that it was given; () unless it applied some.
+        last: the index of the last entry in its state.
+        chain: the hash of all entries in its state.
     """
 
     at_s: float
@@ -165,11 +171,12 @@ class MachineDid:
 
 @attrs.frozen(kw_only=True)
 class MachineRead:
-    """A leader proved that it is one, and then showed what its state machine has.
+    """A leader proved that it leads, and then showed a value of its state machine.
 
     Attributes:
-        boot, group, asked: as for a read.
-        key, value: what was asked for, and what was there.
+        boot, group, asked: as in `RecordsRead`.
+        key: the key that was asked for.
+        value: its value; None: it has none.
     """
 
     at_s: float
@@ -211,7 +218,11 @@ class ClientAppend:
 def client_appends(
     observations: Iterable[Observation], group: str | None = None
 ) -> list[ClientAppend]:
-    """All appends, in the order in which they were asked. Args: group: None: to any."""
+    """Return all appends in the order in which they were asked.
+
+    Args:
+        group: the group to whose log they went; None: any.
+    """
     found: dict[int, ClientAppend] = {}
     for position, seen in enumerate(observations):
         match seen:
@@ -226,7 +237,9 @@ def client_appends(
 
 
 def given_up(seen: Observation) -> int | None:
-    """From which offset on a forced promotion has just given up what was acknowledged before."""
+    """Return the offset from which on a forced promotion has just given up what was acknowledged;
+    None for any other observation.
+    """
     if isinstance(seen, FaultInjected) and seen.kind == "lost":
         return int(seen.where.split()[1])
     return None
@@ -234,7 +247,7 @@ def given_up(seen: Observation) -> int | None:
 
 @attrs.frozen(kw_only=True)
 class Violation:
-    """What a checker found. `checker` is the class's name."""
+    """A violation that a checker found. `checker` is the name of the checker's class."""
 
     checker: str
     at_s: float
@@ -245,21 +258,23 @@ class Violation:
 
 
 class Invariant(Protocol):
-    """Looks at every observation as it comes, cheaply."""
+    """A check that is called at every observation, and so has to be cheap."""
 
     def see(self, seen: Observation) -> Iterable[str]:
-        """Take an observation. Returns: what is wrong with it, a text each; () if nothing is."""
+        """Take an observation. Returns: a text for each thing that is wrong with it; () if nothing
+        is.
+        """
 
 
 class History:
-    """Everything seen so far, and what is wrong with it.
+    """All observations so far, and the violations in them.
 
     Args:
-        invariants: asked about each observation, in this order.
-        observe: called with every observation; for a replay.
+        invariants: the checks that are called at each observation, in this order.
+        observe: called with every observation, for a replay.
 
     Attributes:
-        violations: the first VIOLATIONS_MAX of them.
+        violations: the first VIOLATIONS_MAX violations.
     """
 
     def __init__(
@@ -274,7 +289,9 @@ class History:
         self._hash = hashlib.blake2b(digest_size=16)
 
     def add(self, seen: Observation) -> None:
-        """Take one observation: also `World.on_event`. Never raises for what it is."""
+        """Take one observation; also used as `World.on_event`. It raises nothing, whatever is
+        observed.
+        """
         self.observations.append(seen)
         self._hash.update(repr(seen).encode())
         if self._observe is not None:
@@ -288,24 +305,26 @@ class History:
         self.add(kind(at_s=trio.current_time(), **fields))
 
     def violated(self, checker: str, text: str, at_s: float | None = None) -> None:
-        """Note what a checker found. `at_s`: now if None."""
+        """Record a violation that a checker found. `at_s`: its time; None: now."""
         at_s = trio.current_time() if at_s is None else at_s
         if len(self.violations) < VIOLATIONS_MAX:
             self.violations.append(Violation(checker=checker, at_s=at_s, text=text))
 
     def judged(self, checker: str, problems: Iterable[str], of: str = "") -> None:
-        """Note what a validation found, of a run or of one node, once the run has ended."""
+        """Record the violations that a validation found after the run; `of`: the node, or "" for
+        the run.
+        """
         at_s = self.observations[-1].at_s if self.observations else 0.0
         for text in problems:
             self.violated(checker, f"{of}: {text}" if of else text, at_s)
 
     def digest(self) -> str:
-        """Hash of all observations: equal for equal histories."""
+        """Return a hash of all observations; it is equal for equal histories."""
         return self._hash.hexdigest()
 
 
 def line(seen: Observation) -> str:
-    """For people: an observation as one line."""
+    """Return an observation as one line for people."""
     if isinstance(seen, SimEvent):
         what = f"{seen.node}#{seen.boot} {seen.path} {_fields(seen.event)}"
     elif isinstance(seen, FaultInjected):
@@ -352,6 +371,6 @@ def _fields(value: object) -> str:
 
 
 def is_of(group: Group, seen: SimEvent) -> bool:
-    """Whether an event is about this group."""
+    """Whether an event belongs to this group."""
     parts = seen.path.split("/")
     return len(parts) > 2 and parts[2] == group.name

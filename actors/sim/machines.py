@@ -1,5 +1,5 @@
-"""The machines of one configuration in a world, and what can be done to all of them alike: the
-process on each is started, stopped and killed, and the network between them is cut and healed.
+"""The machines of one configuration in a world, and what can be done to each of them: the process
+on it is started, stopped and killed, and the network between them is cut and healed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ DATA_DIR = "/data"
 
 
 def sim_config(nodes: int, groups: Iterable[Group], api_port: int | None = None) -> ClusterConfig:
-    """A cluster of nodes n0, n1, ... with an address each, and these groups."""
+    """Make the configuration of a cluster of nodes n0, n1, ... with an address each, and these
+    groups.
+    """
     config = ClusterConfig(
         name="sim",
         data_dir=DATA_DIR,
@@ -45,8 +47,9 @@ class SimProcess(Generic[N]):
     """One start of a node.
 
     Attributes:
+        name: the node's name.
         node: what runs.
-        killed: from then on nobody hears it any more.
+        killed: whether it was killed or lost power; then none of its answers is heard.
     """
 
     name: str
@@ -54,7 +57,9 @@ class SimProcess(Generic[N]):
     killed: bool = False
 
     def death(self) -> NodeStopped | None:
-        """What a caller learns instead of an answer, if it was killed or lost power."""
+        """Return the error that a caller gets instead of an answer, if the process was killed or
+        lost power.
+        """
         return NodeStopped(f"{self.name} died before it answered") if self.killed else None
 
 
@@ -62,9 +67,9 @@ class SimMachines(ABC, Generic[N]):
     """The nodes of one configuration in a world; a subclass says what runs on them (`main`).
 
     Args:
-        world: where they live; the machines are added to it.
-        config: of the cluster. `data_dir` is a path on every simulated disk.
-        skews_ms: how far a node's clock is off, by name.
+        world: the world; the machines are added to it.
+        config: the cluster's configuration; `data_dir` is a path on every simulated disk.
+        skews_ms: how far each node's clock is ahead, by name.
 
     Attributes:
         world: see above.
@@ -81,15 +86,16 @@ class SimMachines(ABC, Generic[N]):
         secret = world.rng("cluster secret").randbytes(SECRET_BYTES)
         for name in config.python_nodes:
             node = world.add_node(name, config.nodes[name], skew_ms=skews.get(name, 0))
-            node.secret_files[secret_path(config)] = secret  # as an operator gives it to all
+            # as an operator copies it to all nodes
+            node.secret_files[secret_path(config)] = secret
 
     @abstractmethod
     def system(self, node: N) -> System:
-        """The actors of a running node."""
+        """Return the actors of a running node."""
 
     @abstractmethod
     def main(self, name: str) -> Callable[[Env, trio.TaskStatus[Any]], Awaitable[object]]:
-        """What runs on a node."""
+        """Return the program that runs on a node."""
 
     # ---- nodes ----
 
@@ -99,49 +105,51 @@ class SimMachines(ABC, Generic[N]):
         return self.config.python_nodes
 
     def runs(self, name: str) -> bool:
-        """Whether the node's process runs; a paused one does."""
+        """Whether the node's process runs; a paused process does."""
         return self.world.node(name).state is not NodeState.OFF
 
     async def start(self, *names: str) -> None:
-        """Start these nodes, all that are off if none is named; return when they are ready.
+        """Start these nodes (without names, all that are off), and return when they are ready.
 
-        Raises: what `main` raises for the first that cannot start.
+        Raises: what `main` raises for the first node that cannot start.
         """
         for name in names or [each for each in self.names if not self.runs(each)]:
             await self.world.start_node(name, self.main(name))
 
     async def stop(self, *names: str) -> None:
-        """SIGTERM: an ordered stop, one after the other (all if none is named)."""
+        """Stop these nodes in order, one after the other, as SIGTERM does (without names, all that
+        run).
+        """
         for name in names or [each for each in self.names if self.runs(each)]:
             await self.world.stop_node(name)
 
     async def kill(self, name: str) -> None:
-        """SIGKILL: nothing of it has an effect any more; what it wrote stays."""
+        """Kill a process, as SIGKILL does: it has no effect any more, and what it wrote stays."""
         self._killed(name)
         await self.world.kill_node(name)
 
     async def power_loss(self, name: str) -> None:
-        """The machine loses power: of what was not synced, any part survives."""
+        """Cut a machine's power: of everything that was not synced, any part survives."""
         self._killed(name)
         await self.world.power_loss(name)
 
     async def restart(self, name: str) -> None:
-        """Kill it if it runs, then start it."""
+        """Start a node, after killing it if it runs."""
         if self.runs(name):
             await self.kill(name)
         await self.start(name)
 
     def pause(self, name: str) -> None:
-        """SIGSTOP, until `resume`."""
+        """Hold a process still, as SIGSTOP does, until `resume`."""
         self._check(name)
         self.world.pause_node(name)
 
     def resume(self, name: str) -> None:
-        """SIGCONT. Harmless if it is not paused."""
+        """Let a paused process go on, as SIGCONT does. Harmless if it is not paused."""
         self.world.resume_node(name)
 
     def node(self, name: str) -> N:
-        """The running node itself. Raises: Closed, if it is off."""
+        """Return the running node. Raises: Closed: it is off."""
         return self.process(name).node
 
     def running(self, name: str) -> N | None:
@@ -150,7 +158,7 @@ class SimMachines(ABC, Generic[N]):
         return None if process is None else process.node
 
     def process(self, name: str) -> SimProcess[N]:
-        """What runs on the node now. Raises: Closed, if it is off; UnknownName."""
+        """Return the process that runs on the node now. Raises: Closed: it is off; UnknownName."""
         process = self._processes.get(name)
         if process is None:
             self._check(name)
@@ -158,9 +166,10 @@ class SimMachines(ABC, Generic[N]):
         return process
 
     async def heard(self, name: str, call: Callable[[N], Awaitable[R]]) -> R:
-        """What a node answers, if it still runs then.
+        """Return a node's answer, if the node still runs when it is given.
 
-        Raises: what `call` raises; Closed: it is off; NodeStopped: it died before it answered.
+        Raises: what `call` raises; Closed: the node is off; NodeStopped: it died before it
+            answered.
         """
         process = self.process(name)
         try:
@@ -177,11 +186,11 @@ class SimMachines(ABC, Generic[N]):
         return self.world.node(name).disk
 
     def began(self, name: str, node: N) -> None:
-        """What runs on the node now: `main` says it as soon as it is ready."""
+        """Record what runs on the node now; `main` calls this as soon as it is ready."""
         self._processes[name] = SimProcess(name, node)
 
     def ended(self, name: str) -> None:
-        """Note that a node does not run any more, whatever ended it."""
+        """Record that a node does not run any more, whatever ended it."""
         self._processes.pop(name, None)
 
     def _killed(self, name: str) -> None:
@@ -192,7 +201,7 @@ class SimMachines(ABC, Generic[N]):
     # ---- network ----
 
     def cut(self, name: str, other: str | None = None) -> None:
-        """Let nothing pass between `name` and `other` (None: all others), either way."""
+        """Let nothing pass between `name` and `other` (None: all others), in either direction."""
         for each in self._others(name, other):
             self.world.network.cut_both(name, each)
 
@@ -201,7 +210,9 @@ class SimMachines(ABC, Generic[N]):
         self.world.network.cut(source, target)
 
     def heal(self, name: str | None = None, other: str | None = None) -> None:
-        """Undo the cuts of a node, between two, or (None) all that is wrong with the network."""
+        """Undo the cuts of a node, those between two nodes, or (None) everything that is wrong with
+        the network.
+        """
         if name is None:
             self.world.network.heal_all()
             return
@@ -209,11 +220,13 @@ class SimMachines(ABC, Generic[N]):
             self.world.network.heal_both(name, each)
 
     def reset(self, one: str, other: str) -> int:
-        """Break all connections between two nodes. Returns how many there were."""
+        """Break all connections between two nodes, and return how many there were."""
         return self.world.network.reset(one, other)
 
     def forget(self, one: str, other: str) -> int:
-        """Break the first node's ends of the connections between two. Returns how many."""
+        """Break the first node's ends of the connections between two nodes, and return how many
+        there were.
+        """
         return self.world.network.forget(one, other)
 
     def _check(self, name: str) -> None:
@@ -227,7 +240,7 @@ class SimMachines(ABC, Generic[N]):
 
 
 class NotConverged(Exception):
-    """The members still differ though they had time. The text says how far each is."""
+    """The members still differ although they had time. The text says how far each one is."""
 
     def __init__(
         self, group: str, within_s: float, found: Mapping[str, Offsets], said: str = ""

@@ -1,7 +1,7 @@
-"""What happened in a run, counted by name, from what was seen of it alone.
+"""Counts what happened in a run, by name, from its observations alone.
 
-A mark is a moment that rules of ours exist for and that no fault can be sure to bring about: a
-sweep in which one never came has not tried the rule. `sweep` says which have to come.
+A mark is a moment for which rules of ours exist, and which no fault is sure to bring about. A sweep
+in which it never came has not tested the rule. `sweep` says which marks have to come.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ INJECTED: Final = {
     "damage found": "mark damage found by a check",
     "transferred": "transfers",
 }
-"""What counts of what was done to a run, besides its faults."""
+"""The counts of things that were done to a run, besides its faults."""
 ALWAYS: Final = (
     *("restarts", "recoveries after a crash", "disk errors", "catch-ups", "connections lost"),
     *("acknowledged records", "unknown records", "refused records", "read records", "fresh reads"),
 )
-"""What a sweep has to have seen, whatever the mode."""
+"""What a sweep has to have seen, in any mode."""
 
 
 @attrs.define(kw_only=True)
 class Tally:
-    """Goes through one run; a mode's own says what its events are.
+    """Counts the observations of one run; each mode has a subclass that counts its events.
 
     Attributes:
-        named: events that each count once, whatever they say.
+        named: the event classes that count once for each event, whatever its fields are.
     """
 
     named: ClassVar[Mapping[type, str]] = {}
     _asked: dict[int, int] = attrs.field(factory=dict, init=False)  # operation -> records
 
     def count(self, observations: Iterable[Observation]) -> dict[str, int]:
-        """What nodes and clients did, by name; names that did not come are left out."""
+        """Return what nodes and clients did, by name; names that did not occur are left out."""
         counts: dict[str, int] = {}
         for seen in observations:
             for name, number in self._see(seen):
@@ -63,11 +63,11 @@ class Tally:
         return {name: number for name, number in counts.items() if number}
 
     def event(self, seen: SimEvent) -> Iterator[tuple[str, int]]:
-        """What an event counts as, by what it says."""
+        """Yield the counts of an event that depend on its fields."""
         yield from ()
 
     def fault(self, seen: FaultInjected) -> Iterator[tuple[str, int]]:
-        """What counts of something done to the run, besides INJECTED."""
+        """Yield the counts of something that was done to the run, besides INJECTED."""
         yield from ()
 
     def _see(self, seen: Observation) -> Iterator[tuple[str, int]]:
@@ -102,5 +102,5 @@ class Tally:
 
 
 def _class_of(error: str) -> str:
-    """The class of an error, from its repr."""
+    """Return the class of an error, from its repr."""
     return error.partition("(")[0]

@@ -1,4 +1,4 @@
-"""What a simulated history of any mode is made of before it begins, and what has become of it."""
+"""What a simulated history of any mode consists of before it begins, and its outcome."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Load(Protocol):
 
 
 class Stage(ABC):
-    """See the module's text.
+    """All that a run needs in its world: the nodes, the clients, the faults and the judges.
 
     Attributes:
         machines: the nodes, not started.
-        history: what is observed, and judged as it comes.
-        faults: carries scripts out.
-        tally: counts what was observed.
+        history: the observations, each judged as it comes.
+        faults: executes scripts.
+        tally: counts the observations.
         loads: the clients.
     """
 
@@ -53,36 +53,36 @@ class Stage(ABC):
         """Make everything that a run needs in its world, before it starts.
 
         Args:
-            plan: of the run.
+            plan: the run's plan.
             observe: called with each observation.
         """
 
     @abstractmethod
     async def converge(self, nursery: trio.Nursery) -> None:
-        """Return once all are whole, and the same everywhere.
+        """Return once all nodes are whole and hold the same.
 
         Args:
-            nursery: for what has to go on meanwhile; it is cancelled behind it.
+            nursery: runs whatever has to go on meanwhile; it is cancelled afterwards.
 
-        Raises: NotConverged.
+        Raises: NotConverged: this takes too long.
         """
 
     @abstractmethod
     def judge(self) -> None:
-        """Look at what is left when all nodes have stopped."""
+        """Judge the end of the run, when all nodes have stopped."""
 
 
 FAULTS_S = 60.0
-"""Virtual time in which faults begin."""
+"""The virtual time in which faults begin."""
 
 
 @attrs.frozen(kw_only=True)
 class Expected:
-    """What a sweep of a mode has to have seen; more may be counted.
+    """What a sweep of a mode has to have seen; further names may be counted.
 
     Attributes:
-        always: every sweep of a sensible size.
-        thorough: a long one as well.
+        always: what every sweep of a sensible size has to have seen.
+        thorough: what a long sweep has to have seen besides.
     """
 
     always: tuple[str, ...]
@@ -94,10 +94,10 @@ class Plan(ABC):
     """Everything about a run that is drawn before it begins.
 
     Attributes:
-        mode: what kind of groups.
+        mode: the kind of groups.
         expected: what a sweep of such plans has to have seen.
-        stage_class: of what a run needs in its world.
-        settings: of the groups.
+        stage_class: the class of the run's stage.
+        settings: the groups' settings.
     """
 
     mode: ClassVar[str]
@@ -118,28 +118,28 @@ class Plan(ABC):
     @classmethod
     @abstractmethod
     def draw(cls, seed: str) -> Self:
-        """The run that belongs to a seed."""
+        """Draw the plan that belongs to a seed."""
 
     @contextmanager
     def stage(self, world: World, observe: Observe) -> Iterator[Stage]:
-        """Yield what `stage_class` makes, for as long as the run takes."""
+        """Yield the run's stage, for as long as the run takes."""
         yield self.stage_class(self, world, observe)
 
     @property
     @abstractmethod
     def config(self) -> ClusterConfig:
-        """The cluster that runs."""
+        """The configuration of the cluster that runs."""
 
     @abstractmethod
     def kind(self) -> str:
-        """Nodes, groups and guarantees in one line."""
+        """Return nodes, groups and guarantees in one line, for people."""
 
     @abstractmethod
     def can_shrink_to(self, nodes: int) -> bool:
-        """Whether fewer nodes make such a cluster, as far as the settings are concerned."""
+        """Whether the settings allow a cluster of fewer nodes."""
 
     def describe(self) -> list[str]:
-        """For people: the plan, in some lines."""
+        """Return the plan in some lines, for people."""
         return [
             self.kind(),
             f"{self.network}",
@@ -153,15 +153,16 @@ class Plan(ABC):
 
 @attrs.frozen(kw_only=True)
 class Outcome:
-    """What became of a run.
+    """The outcome of a run.
 
     Attributes:
-        plan: what it was.
-        fingerprint: of all scheduling decisions.
-        digest: of all observations.
-        violations: the first of them; empty for a good run.
-        counts: what happened in it.
-        virtual_s, steps: how long it was.
+        plan: the run's plan.
+        fingerprint: the hash of all scheduling decisions.
+        digest: the hash of all observations.
+        violations: the first violations; empty for a good run.
+        counts: what happened in it, by name.
+        virtual_s: how long it was, in virtual time.
+        steps: how many task steps it had.
     """
 
     plan: Plan
@@ -174,7 +175,7 @@ class Outcome:
 
 
 def draw_network(rng: random.Random) -> NetworkOptions:
-    """Most networks are quick and whole."""
+    """Draw the options of a network; most networks are quick and reliable."""
     return NetworkOptions(
         latency_mean_s=rng.choice([0.0005, 0.0005, 0.02]),
         fragment_share=rng.choice([0.0, 0.1, 0.5]),

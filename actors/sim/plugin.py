@@ -7,7 +7,7 @@ Opt in where your tests are, with pytest and pytest-trio installed:
     async def test_my_service(cluster):
         log = cluster.log("orders")                  # what `node.log("orders")` gives in production
         receipt = await log.append([b"one"])
-        cluster.cut("n1")                            # n1 hears and reaches nobody
+        cluster.cut("n1")                            # n1 reaches no other node
         await trio.sleep(3600)                       # a virtual hour: no time at all
         cluster.heal("n1")
         await cluster.converged("orders")
@@ -49,7 +49,7 @@ from actors.sim.world import World, open_world
 
 @pytest.fixture
 def world_seed(request: pytest.FixtureRequest) -> str:
-    """What everything random in the test's world is drawn from."""
+    """The seed from which everything random in the test's world is drawn."""
     return f"{os.environ.get('SIM_SEED', '0')}:{request.node.nodeid}"
 
 
@@ -60,7 +60,7 @@ def cluster_config() -> ClusterConfig:
 
 
 async def _world(world_seed: str, nursery: trio.Nursery) -> World:
-    """Machines, network and faults, until the test ends."""
+    """Make the world, which lasts until the test ends."""
     world: World = await nursery.start(_keep_world, world_seed)
     return world
 
@@ -77,7 +77,9 @@ cluster = trio_fixture(_cluster)
 
 
 async def _keep_world(seed: str, task_status: trio.TaskStatus[World]) -> None:
-    """Report the end of the test to the world: a cancelled one does not show what failed."""
+    """Keep the world until the test ends, and tell it of the end: a world that is cancelled does
+    not show what failed.
+    """
     over = trio.Event()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_run_world, seed, over, task_status)
@@ -100,13 +102,15 @@ def run_on_virtual_time(
     clock: trio.abc.Clock | None = None,
     instruments: Sequence[trio.abc.Instrument] = (),
 ) -> Any:
-    """What pytest-trio calls instead of `trio.run` for a test that uses a world."""
+    """Run a test that uses a world; pytest-trio calls this instead of `trio.run`."""
     clock = clock or virtual_clock()
     return trio.run(async_fn, clock=clock, instruments=instruments)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """pytest-trio looks for a clock among a test's own arguments only, and for a mark first."""
+    """Mark tests that use a world. pytest-trio finds a clock only among a test's own arguments, and
+    checks for a mark first.
+    """
     for item in items:
         if "world" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.trio(run=run_on_virtual_time), append=False)

@@ -1,7 +1,7 @@
-"""One simulated history from one plan: a cluster, its clients, its faults, and its judges.
+"""Runs one simulated history from one plan: a cluster, its clients, its faults, and its judges.
 
-First safety under faults, then everything is healed and must converge within a stated virtual
-time, stop in order, and pass the validations.
+Safety is judged under faults first. Then everything is healed, and the cluster has to converge
+within a stated virtual time, stop in order, and pass the validations.
 """
 
 from __future__ import annotations
@@ -30,8 +30,13 @@ def outcome_of(
     machines: SimMachines[Any],
     counts: Mapping[str, int],
 ) -> Outcome:
-    """Args: counts: of what was observed, by the names of the mode's marks."""
-    kept = sum(node.disk.writeback.kept for node in world.nodes)  # pages that a power loss left so
+    """Make the outcome of a run.
+
+    Args:
+        counts: the counts of observations, by the names of the mode's marks.
+    """
+    # pages that power losses kept as written back
+    kept = sum(node.disk.writeback.kept for node in world.nodes)
     return Outcome(
         plan=plan,
         fingerprint=world.fingerprint.hexdigest(),
@@ -49,11 +54,11 @@ def outcome_of(
 
 
 SCRIPT_EXTRA_S: Final = 600.0
-"""An action that has not ended so long after the run's end never does."""
+"""How long after the run's end an action may still end; one that takes longer never ends."""
 
 
 async def simulate(plan: Plan, observe: Callable[[Observation], None] | None = None) -> Outcome:
-    """Run a plan. Needs a Trio run with an autojump clock; `run_plan` brings one along."""
+    """Run a plan. It needs a Trio run with an autojump clock; `run_plan` has its own."""
     world_opened = open_world(
         plan.seed,
         network=plan.network,
@@ -90,11 +95,11 @@ async def simulate(plan: Plan, observe: Callable[[Observation], None] | None = N
 
 
 PLANS: Final[dict[str, type[Plan]]] = {each.mode: each for each in (ClassicPlan, LedgerPlan)}
-"""By mode; see `actors.config.kinds`."""
+"""The plans by mode; see `actors.config.kinds`."""
 
 
 def run_plan(plan: Plan, observe: Callable[[Observation], None] | None = None) -> Outcome:
-    """The whole run, on a virtual clock of its own."""
+    """Run a whole plan on a virtual clock of its own."""
     outcome: Outcome = trio.run(simulate, plan, observe, clock=virtual_clock())
     return outcome
 
@@ -102,5 +107,5 @@ def run_plan(plan: Plan, observe: Callable[[Observation], None] | None = None) -
 def run_seed(
     seed: str, observe: Callable[[Observation], None] | None = None, mode: str = ClassicPlan.mode
 ) -> Outcome:
-    """The run that belongs to a seed."""
+    """Run the plan that belongs to a seed."""
     return run_plan(PLANS[mode].draw(seed), observe)

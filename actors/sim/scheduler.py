@@ -1,14 +1,14 @@
-"""Trio's scheduling, seeded, recorded and steered. The one file with Trio's private names.
+"""Trio's scheduling, seeded, recorded and steered. No other file uses Trio's private names.
 
-What Trio decides by chance is only the order within a batch of runnable tasks: with
+Trio decides only the order within a batch of runnable tasks by chance: with
 `_ALLOW_DETERMINISTIC_SCHEDULING` it sorts the batch by spawn order and shuffles it with
 `_core._run._r`. So seeding `_r` fixes the schedule, and replacing it by an object with another
 `shuffle` steers it: a policy may reorder the batch or leave tasks for a later pass, and a whole
 node can be held still, as SIGSTOP would.
 
-What stays outside: the order in which one cancellation reaches several waiting tasks follows
-memory addresses. It has no effect as long as abort functions only take their own task off a list,
-which holds for Trio's and must hold for ours.
+One thing is not controlled: the order in which one cancellation reaches several waiting tasks
+follows memory addresses. It has no effect as long as abort functions only remove their own task
+from a list, which holds for Trio's and must hold for ours.
 """
 
 from __future__ import annotations
@@ -28,26 +28,29 @@ import trio.testing
 from trio._core import _run
 
 TRIO_SERIES = "0.35."
-"""The series whose run loop this file was read against."""
+"""The series of Trio versions for whose run loop this file was written."""
 TRIO_VERSION = trio.__version__
-"""The installed one: part of what a seed's history depends on."""
+"""The installed version, on which a seed's history depends."""
 
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
 Task = trio.lowlevel.Task
 
 node_label: ContextVar[str] = ContextVar("node_label", default="")
-"""Which simulated node a task belongs to; tasks inherit it from their parents. "" is the host."""
+"""The simulated node to which a task belongs; tasks inherit it from their parents. "" is the
+host."""
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 class UnsupportedTrio(RuntimeError):
-    """The installed Trio is not the one whose private names this file uses."""
+    """The installed Trio is not of the series whose private names this file uses."""
 
 
 def check_trio(version: str = TRIO_VERSION) -> None:
-    """Raises: UnsupportedTrio, which names both versions."""
+    """Check the version of Trio. Raises: UnsupportedTrio: it is of another series; the text names
+    both.
+    """
     if not version.startswith(TRIO_SERIES):
         raise UnsupportedTrio(
             f"actors.sim steers Trio's scheduler and knows trio {TRIO_SERIES}x; this is trio"
@@ -57,15 +60,16 @@ def check_trio(version: str = TRIO_VERSION) -> None:
 
 
 def virtual_clock() -> trio.testing.MockClock:
-    """A clock that stands still while a task can run, and jumps to the next deadline when none can.
+    """Make a clock that stands still while a task can run, and jumps to the next deadline when none
+    can.
 
-    It gives its time without a look at the real clock, of which Trio's own takes nothing times as
-    much: the run loop, the instruments and all that runs ask several times in each step.
+    It does not read the real clock, as Trio's own mock clock does many times for nothing: the run
+    loop, the instruments and all other code ask for the time several times in each step.
     """
     clock = trio.testing.MockClock(autojump_threshold=0)
 
     def autojump() -> None:
-        """Jump the clock as Trio's autojump does, without its other statistics."""
+        """Jump the clock as Trio's autojump does, without collecting its other statistics."""
         deadline_s = _run.GLOBAL_RUN_CONTEXT.runner.deadlines.next_deadline()
         jump_s = deadline_s - clock._virtual_base
         if 0 < jump_s < math.inf:
@@ -87,15 +91,16 @@ class Policy(Protocol):
     """Decides which of the runnable tasks run in this pass, and in which order."""
 
     def arrange(self, batch: list[Task], rng: random.Random) -> list[Task]:
-        """Tasks of `batch` in running order; those left out wait for the next pass.
+        """Return the tasks of `batch` that run in this pass, in their order; the others wait for
+        the next pass.
 
-        `batch` is in spawn order. At least one must be chosen if there is any, and none may be
+        `batch` is in spawn order. At least one task must be chosen if there is any, and none may be
         left out for ever: virtual time stands still while a task is runnable.
         """
 
 
 class InOrder:
-    """All run, in the order in which they were spawned: nothing is left to chance."""
+    """Runs all tasks in the order in which they were spawned, and leaves nothing to chance."""
 
     def arrange(self, batch: list[Task], rng: random.Random) -> list[Task]:
         return batch
@@ -103,8 +108,8 @@ class InOrder:
 
 @attrs.define
 class Within:
-    """Passes `first` to `last` are another policy's, all others in order: to find out which part of
-    a schedule matters.
+    """Uses another policy in the passes `first` to `last`, and runs all other passes in order, to
+    find out which part of a schedule matters.
     """
 
     inner: Policy
@@ -119,7 +124,7 @@ class Within:
 
 
 class RandomOrder:
-    """All run, in random order: what Trio does itself."""
+    """Runs all tasks in random order, as Trio does itself."""
 
     def arrange(self, batch: list[Task], rng: random.Random) -> list[Task]:
         if len(batch) > 1:
@@ -129,7 +134,9 @@ class RandomOrder:
 
 @attrs.define
 class Starve:
-    """Tasks whose name contains `name` wait while others can run, `passes_max` passes at most."""
+    """Lets tasks whose name contains `name` wait while others can run, for at most `passes_max`
+    passes.
+    """
 
     name: str
     passes_max: int = 50
@@ -149,11 +156,12 @@ class Starve:
 
 @attrs.define
 class Priorities:
-    """Only the task of highest priority runs in each pass; priorities are drawn at first sight.
+    """Runs only the task of highest priority in each pass; a task's priority is drawn when it is
+    first seen.
 
-    With probability `demote_share` the task that runs falls behind all others, so that nothing
-    starves for ever. Finds orderings that need one task to be late several times in a row
-    (Burckhardt et al., "A Randomized Scheduler with Probabilistic Guarantees", ASPLOS 2010).
+    With probability `demote_share` the task that runs falls behind all others, so that none waits
+    for ever. This finds orderings that need one task to be late several times in a row (Burckhardt
+    et al., "A Randomized Scheduler with Probabilistic Guarantees", ASPLOS 2010).
     """
 
     demote_share: float = 0.05
@@ -173,7 +181,7 @@ class Priorities:
 
 
 class Fingerprint(trio.abc.Instrument):
-    """Running hash of all steps: which task, by number and name, at what virtual time.
+    """A running hash of all steps: which task ran, by number and name, and at what virtual time.
 
     Two runs with equal fingerprints made the same scheduling decisions all along.
     """
@@ -202,7 +210,9 @@ class Fingerprint(trio.abc.Instrument):
         self._tasks.pop(task, None)
 
     def note(self, text: str) -> None:
-        """Mix a fact in: a fault that was injected, a digest of what a node has on disk."""
+        """Add a fact to the hash: a fault that was injected, a digest of what a node has on
+        disk.
+        """
         self._hash.update(b"\1%s\0" % text.encode())
 
     def hexdigest(self) -> str:
@@ -210,14 +220,14 @@ class Fingerprint(trio.abc.Instrument):
 
 
 class _Steering(random.Random):
-    """Stands in for `_run._r`: Trio's `shuffle(batch)` becomes the policy's decision."""
+    """Replaces `_run._r`: Trio's `shuffle(batch)` becomes the policy's decision."""
 
     def __init__(self, seed: str, policy: Policy) -> None:
         super().__init__(seed)
         self._policy = policy
         self._rng = random.Random(f"{seed}:order")
         self.held: dict[str, list[Task]] = {}
-        self._batch: list[Task] = []  # Trio's own list of those still to run in this pass
+        self._batch: list[Task] = []  # Trio's list of the tasks that still run in this pass
 
     def hold(self, label: str) -> None:
         held = self.held.setdefault(label, [])
@@ -236,7 +246,7 @@ class _Steering(random.Random):
         self._batch = batch
 
     def _set_aside(self, batch: list[Task]) -> list[Task]:
-        """Set the tasks of held nodes aside. Returns: the others."""
+        """Set the tasks of held nodes aside. Returns: the other tasks."""
         ready: list[Task] = []
         for task in batch:
             waiting = self.held.get(task.context.get(node_label, ""))
@@ -246,17 +256,19 @@ class _Steering(random.Random):
 
 @attrs.define(eq=False)
 class VirtualAlarm:
-    """Calls `ring` at a virtual time, as Trio would cancel a scope: a scope for each wait of a task
-    that waits for ever longer costs several times as much, most of it for the cancellation.
+    """Calls `ring` at a virtual time, in the way in which Trio cancels a scope.
 
-    Set it to `math.inf` before the run ends.
+    A scope for each wait of a task that waits for ever longer would cost several times as much,
+    most of it for the cancellation. Set the alarm to `math.inf` before the run ends.
     """
 
     ring: Callable[[], object]
     _registered_deadline: float = attrs.field(init=False, default=math.inf)  # Trio compares it
 
     def set(self, at_s: float) -> None:
-        """Ring at `at_s`, once, at no other time, and not for inf; at once if it has passed."""
+        """Ring once at `at_s`, and at no other time; never for inf; at once if the time has
+        passed.
+        """
         deadlines: Any = _run.GLOBAL_RUN_CONTEXT.runner.deadlines
         if self._registered_deadline != math.inf:
             deadlines.remove(self._registered_deadline, self)
@@ -265,13 +277,13 @@ class VirtualAlarm:
             deadlines.add(at_s, self)
 
     def _cancel(self, cancel_reason: object) -> None:
-        """Trio's: the time has come."""
+        """Ring, because the time has come; Trio calls this."""
         self.set(math.inf)
         self.ring()
 
 
 def yields_sometimes(rng: random.Random, share: float) -> Callable[[], Awaitable[None]] | None:
-    """An awaitable that is a checkpoint in `share` of all cases; None if in none."""
+    """Return an awaitable that is a checkpoint in `share` of all cases; None if the share is 0."""
     if not share:
         return None
 
@@ -283,7 +295,7 @@ def yields_sometimes(rng: random.Random, share: float) -> Callable[[], Awaitable
 
 
 async def settled() -> None:
-    """Wait until what was started before has come to rest, in whatever order it did.
+    """Wait until what was started before is at rest, in whatever order it ran.
 
     Trio's own tasks and pytest-trio's fixtures begin before a `Schedule` can be entered.
     """
@@ -294,9 +306,9 @@ class Schedule:
     """Seeds, steers and records the schedule of the current Trio run: `with Schedule(seed): ...`.
 
     Args:
-        seed: fixes every decision. Await `settled` before the block, or what was still starting
-            is part of the story.
-        policy: how batches are ordered.
+        seed: fixes every decision. Await `settled` before the block, or tasks that are still
+            starting become part of the history.
+        policy: how batches are ordered; None: at random.
 
     Attributes:
         fingerprint: the hash of all steps since the block was entered.
@@ -333,7 +345,9 @@ class Schedule:
         self._steering.hold(label)
 
     def release(self, label: str) -> None:
-        """The node goes on; whatever became due meanwhile is due at once. Harmless if not held."""
+        """Let the node go on; whatever became due meanwhile is due at once. Harmless if it is not
+        held.
+        """
         _run.GLOBAL_RUN_CONTEXT.runner.runq.extend(self._steering.held.pop(label, []))
 
     def is_held(self, label: str) -> bool:
@@ -341,7 +355,7 @@ class Schedule:
 
 
 def cancel_through_shields(scope: trio.CancelScope) -> None:
-    """Take every shield below `scope` away, then cancel it: what a killed process is due.
+    """Remove every shield below `scope`, then cancel it, as the end of a killed process demands.
 
     Code that is unwinding may open new shields, so a caller repeats this until the tasks are gone.
     """
@@ -357,7 +371,7 @@ def cancel_through_shields(scope: trio.CancelScope) -> None:
 
 @attrs.frozen(kw_only=True)
 class Recording:
-    """What `run` returns: the program's result, and how it came to it."""
+    """The result of `run`: the program's result, and the record of its schedule."""
 
     result: Any
     fingerprint: str
@@ -371,7 +385,7 @@ def run(
     *args: *Ts,
     policy: Policy | None = None,
 ) -> Recording:
-    """Run a program of its own on virtual time, with a seeded and recorded schedule."""
+    """Run a program in a run of its own on virtual time, with a seeded and recorded schedule."""
 
     async def program() -> Recording:
         await settled()
@@ -388,8 +402,9 @@ def run(
 
 
 def make_policy(name: str) -> Policy:
-    """A fresh policy: "random", "priorities", "in order", or "starve" and a part of a task's name;
-    with "@FIRST-LAST" behind it only in those passes of the scheduler.
+    """Make a policy: "random", "priorities", "in order", or "starve" and a part of a task's name.
+    With "@FIRST-LAST" appended it holds only in those passes of the scheduler, and all others run
+    in order.
     """
     name, _, stretch = name.partition("@")
     if stretch:

@@ -1,7 +1,8 @@
-"""Clients of a simulated cluster: they append, give up, read from any node, and remember.
+"""Clients of a simulated cluster: they append, give up, read from any node, and record what they
+saw.
 
-Every body is unique in its run, so that each record found later has one owner. An append whose
-outcome nobody learnt stays open: it may turn up, or not.
+Every body is unique in its run, so each record that is found later has one owner. An append whose
+outcome no client learned stays open: its records may turn up, or not.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ READ_TIMEOUT_S = 2.0
 READ_AGAIN_S = 0.5
 DEPOSED_LOOK_S = 0.4
 FLOW_PAUSE_S = 1.0
-"""A member that says something so often is never quiet."""
+"""The pause between the appends of a steady flow; a member that speaks so often is never silent."""
 
 
 @attrs.frozen(kw_only=True)
@@ -43,17 +44,18 @@ class WorkloadOptions:
     """How busy the clients are.
 
     Attributes:
-        appenders: clients that append, one batch after the other.
-        pause_mean_s: between two batches of one client.
-        batch_max: records of a batch.
-        body_mean_bytes: exponentially distributed.
-        body_max_bytes: never more.
-        property_bytes: of a property that half of the records have beside their keys; 0: none.
-        burst_share: share of appends that are bursts through a pipelined appender.
-        give_up_share: share of appends that are cancelled after a while.
-        readers: clients that read, each from one node after the other.
-        read_pause_mean_s: between two reads of one client.
-        fresh_share: share of these reads that are fresh.
+        appenders: how many clients append, one batch after the other.
+        pause_mean_s: the mean pause between two batches of one client.
+        batch_max: the most records of a batch.
+        body_mean_bytes: the mean size of a body, exponentially distributed.
+        body_max_bytes: the most bytes of a body.
+        property_bytes: the size of a property that half of the records have besides their keys; 0:
+            none.
+        burst_share: the share of appends that are bursts through a pipelined appender.
+        give_up_share: the share of appends that are cancelled after a while.
+        readers: how many clients read, each from one node after the other.
+        read_pause_mean_s: the mean pause between two reads of one client.
+        fresh_share: the share of these reads that are fresh.
     """
 
     appenders: int = 3
@@ -70,7 +72,7 @@ class WorkloadOptions:
 
 
 def draw_options(rng: random.Random, *, busy: bool = False) -> WorkloadOptions:
-    """A workload of another character for every seed. `busy`: files fill up soon."""
+    """Draw a workload of another character for every seed. `busy`: whether files fill up soon."""
     options = WorkloadOptions(
         appenders=rng.randint(1, 3),
         pause_mean_s=rng.choice([0.5, 1.0, 2.0]),
@@ -80,7 +82,7 @@ def draw_options(rng: random.Random, *, busy: bool = False) -> WorkloadOptions:
         give_up_share=rng.choice([0.0, 0.1, 0.3]),
         readers=rng.randint(1, 3),
         property_bytes=rng.choice([0, 0, 0, 400]),
-        # Members are asked for a fresh read, and say so what a node may wait for in vain else.
+        # Fresh reads make a node ask the members, which then speak where they were silent else.
         fresh_share=rng.choice([0.0, 0.5]),
     )
     if not busy:
@@ -93,11 +95,11 @@ class Workload:
     """The clients of one group.
 
     Attributes:
-        cluster: whom they ask.
-        group: its name.
-        history: what they saw.
-        options: see there.
-        rng: what they do.
+        cluster: the cluster that they ask.
+        group: the group's name.
+        history: records what they saw.
+        options: how busy they are.
+        rng: the source of their decisions.
     """
 
     cluster: SimCluster
@@ -123,8 +125,8 @@ class Workload:
 
     @asynccontextmanager
     async def flowing(self) -> AsyncIterator[None]:
-        """Small appends, one after the other, for as long as the block, and reads of every node
-        that believes to be master when it is not alone in that.
+        """Within the block, append small records one after the other, and read from every node that
+        believes that it is master, if there are several.
         """
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._flow, name="client flow")
@@ -245,8 +247,8 @@ class Workload:
             positions.append(batch.next)
 
     async def _read_deposed(self, until_s: float) -> None:
-        """While several believe to be master, ask each what is fresh: a client may not have heard
-        of the next one.
+        """While several nodes believe that they are master, make a fresh read from each: a client
+        may not have learned of the newest master.
         """
         while trio.current_time() < until_s:
             await trio.sleep(DEPOSED_LOOK_S)
@@ -257,7 +259,9 @@ class Workload:
                     await self._one_read(self._fresh, name, [0], fresh=True)
 
     async def _follow(self, until_s: float) -> None:
-        """Read one node's log on and on, as it grows; after an error go on where it was."""
+        """Read one node's log continuously, as it grows; after an error go on from the same
+        position.
+        """
         members = self.cluster.config.groups[self.group].members
         name = self.rng.choice(members)
         log, position = self.cluster.log(self.group, name), 0

@@ -1,22 +1,22 @@
-"""A world of simulated machines from one seed: nodes are started, killed, paused, lose power.
+"""A world of simulated machines from one seed: nodes are started, killed, paused, and lose power.
 
-A node is an async callable that gets an `Env`; what it does is none of the world's business. Every
-source of chance is a stream of its own, `random.Random(f"{seed}:{purpose}")`, so that another kind
-of fault does not disturb the others.
+A node is an async callable that gets an `Env`; the world does not know what it does. Every source
+of chance is a stream of its own, `random.Random(f"{seed}:{purpose}")`, so that another kind of
+fault does not change the others.
 
-How a kill is made abrupt. Supervisors shield their children and stop them in order, so cancelling
-a node would be the opposite of SIGKILL. And coroutines cannot simply be dropped: Python runs their
-`finally` blocks in any case. So a kill first **fences** the node, in one step without a checkpoint:
-its network ends as a process's does (peers get FIN or reset), its disk handles die, its locks are
-released, its events are dropped. From then on nothing it still does has an effect. Then it is
-cancelled through all shields, again and again until no task is left, on the spot: every await
-raises, so no virtual time passes (a node that outlives `UNWIND_ROUNDS_MAX` rounds swallows
-cancellation, which is an error of its own). What its code says while it unwinds against dead
-resources is ignored.
+How a kill is made abrupt. Supervisors shield their children and stop them in order, so cancelling a
+node would be the opposite of SIGKILL. And coroutines cannot simply be dropped, because Python runs
+their `finally` blocks in any case. So a kill first **fences** the node, in one step without a
+checkpoint: its network ends as a process's does (peers get FIN or reset), its disk handles die, its
+locks are released, its events are dropped. From then on nothing that it still does has an effect.
+Then it is cancelled through all shields, again and again until no task remains, on the spot: every
+await raises, so no virtual time passes (a node that outlives `UNWIND_ROUNDS_MAX` rounds swallows
+cancellation, which is an error of its own). Errors of its code while it unwinds against dead
+resources are ignored.
 
-`power_loss` does the same with the machine instead of the process: peers hear nothing, and what
+`power_loss` does the same with the machine instead of the process: peers get no packet, and what
 was not synced may be gone. `pause` is SIGSTOP: the scheduler runs none of the node's tasks while
-the machine's kernel goes on taking bytes in.
+the machine's kernel goes on receiving bytes.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ from actors.sim.scheduler import (
 
 @attrs.define
 class SimSecretStore:
-    """One process's; `SecretStore` of the protocols.
+    """The secrets of one process; implements `SecretStore`.
 
     Attributes:
         rng: a stream of chance of its own, so that no other history depends on it.
-        files: the machine's, by path; an operator puts the cluster's secret there.
+        files: the machine's secret files, by path; an operator puts the cluster's secret there.
     """
 
     rng: random.Random
@@ -71,12 +71,13 @@ class SimSecretStore:
 
 
 UNWIND_ROUNDS_MAX = 100_000
-"""Passes of the run loop in which a cancelled node must have ended. One pass unwinds a level of
+"""How many passes of the run loop a cancelled node may take to end. One pass unwinds a level of
 nesting, or one task where the policy runs only one; this is far above any tree."""
 
 
 NodeMain = Callable[[Env, trio.TaskStatus[Any]], Awaitable[object]]
-"""A node: `async def main(env, task_status)`; calls `task_status.started(value)` when ready."""
+"""The program of a node, `async def main(env, task_status)`; it calls `task_status.started(value)`
+when it is ready."""
 
 
 class NodeState(enum.Enum):
@@ -91,7 +92,7 @@ class EndedWhileStarting(Exception):
 
 @attrs.define(eq=False)
 class _Ready:
-    """Passes `started` on, and remembers that it came."""
+    """Passes `started` on, and remembers that it was called."""
 
     _inner: trio.TaskStatus[Any]
     called: bool = attrs.field(init=False, default=False)
@@ -131,7 +132,7 @@ class _Process:
             self.node.world.took_event(self.node.name, self.boot, path, incarnation, event)
 
     def fence(self, *, silently: bool = False) -> None:
-        """Let nothing that this process does have an effect any more; harmless when fenced."""
+        """End all effects of this process; harmless if it is fenced already."""
         if not self.fenced:
             self.fenced = True
             self.disk.fence()
@@ -149,8 +150,8 @@ class _Process:
                 if not self.fenced and ready.called:
                     self.node.failure = error
                 elif not self.fenced:
-                    raise  # to whoever starts it
-                # Else it was killed: what it says while it falls is not heard.
+                    raise  # to the caller that starts it
+                # Else it was killed, and an error while it unwinds is ignored.
             if self.scope.cancel_called and not ready.called:
                 raise EndedWhileStarting(self.node.name)
         finally:
@@ -164,10 +165,10 @@ class SimNode:
     """One machine.
 
     Attributes:
-        disk: outlives every process. Tests may look into it while the node is off.
-        failure: what the last process died of, until `take_failure`.
+        disk: the disk, which outlives every process. Tests may read it while the node is off.
+        failure: the error that ended the last process, until `take_failure`; None: there is none.
         boots: how often the node was started.
-        secret_files: by path; they too outlive every process.
+        secret_files: the secret files by path, which outlive every process too.
     """
 
     world: World
@@ -189,7 +190,9 @@ class SimNode:
         return NodeState.RUNNING
 
     def secret_store(self, program: str) -> SimSecretStore:
-        """What one program on this machine knows, with a random stream of its own by its name."""
+        """Return the secrets of one program on this machine, with a random stream that its name
+        determines.
+        """
         rng = self.world.rng(f"{self.name}:{program}:secrets")
         return SimSecretStore(rng, self.secret_files)
 
@@ -197,13 +200,15 @@ class SimNode:
         return virtual_wall_clock_ms() + self.skew_ms
 
     def take_failure(self) -> Exception | None:
-        """What the node died of; the caller has expected it, so the world does not raise it."""
+        """Return the error that ended the node. The caller expects it, so the world does not raise
+        it.
+        """
         failure, self.failure = self.failure, None
         return failure
 
     async def start(self, nursery: trio.Nursery, main: NodeMain) -> Any:
         assert self._process is None, f"{self.name} runs"
-        assert self.failure is None, f"{self.name} failed and nobody asked why: {self.failure!r}"
+        assert self.failure is None, f"{self.name} failed with an error not taken: {self.failure!r}"
         self.boots += 1
         process = self._process = _Process(
             self,
@@ -246,7 +251,7 @@ class SimNode:
 
 
 class NodeFailed(Exception):
-    """A node ended by an error that nobody has asked for. `__cause__` has it."""
+    """A node was ended by an error that no caller has taken. `__cause__` has the error."""
 
 
 @attrs.frozen(kw_only=True)
@@ -262,14 +267,16 @@ class SimEvent:
 
 
 class World:
-    """Machines, their network and their faults. Made by `open_world`.
+    """The machines, their network and their faults. Use `open_world` to make one.
 
     Attributes:
-        network: cut, heal, reset, clog ... by node name.
-        schedule: holds and releases nodes, has the fingerprint.
-        events: everything the nodes emitted, in order.
-        on_event: called for each as it comes (checkers); they note what is wrong, never raise.
-        counts: kills, power losses, pauses, starts; those of network and disks are kept there.
+        network: the network, with its faults by node name: cut, heal, reset, clog and others.
+        schedule: holds and releases nodes, and has the fingerprint.
+        events: all events of the nodes, in order.
+        on_event: functions that are called with each event as it comes; they record what is wrong,
+            and never raise.
+        counts: how many kills, power losses, pauses, starts and stops there were; network and disks
+            have counts of their own.
     """
 
     def __init__(
@@ -297,15 +304,17 @@ class World:
         return self.schedule.fingerprint
 
     def rng(self, purpose: str) -> random.Random:
-        """A new stream of chance for one purpose; equal for equal seeds and purposes."""
+        """Return a new stream of chance for one purpose; it is equal for equal seeds and
+        purposes.
+        """
         return random.Random(f"{self.seed}:{purpose}")
 
     def tell_hook(self, process: str) -> Callable[[], Awaitable[None]] | None:
-        """What makes a process's tells yield now and then."""
+        """Return a hook that makes a process's tells yield now and then."""
         return yields_sometimes(self.rng(f"{process}:tell"), self._tell_yields)
 
     def add_node(self, name: str, address: str, *more: str, skew_ms: int = 0) -> SimNode:
-        """A new machine, switched on and without a process."""
+        """Add a machine, switched on and without a process."""
         self.network.add_host(name, address, *more)
         kernel = self.rng(f"{name}:writeback")
         disk = SimDisk(self.rng(f"{name}:disk"), self._disk_options, kernel=kernel)
@@ -315,7 +324,7 @@ class World:
         return node
 
     def node(self, name: str) -> SimNode:
-        """Raises: UnknownName."""
+        """Return a machine. Raises: UnknownName: there is none with this name."""
         if name not in self._nodes:
             raise UnknownName("the world", "node", name, self._nodes)
         return self._nodes[name]
@@ -325,9 +334,11 @@ class World:
         return list(self._nodes.values())
 
     async def start_node(self, name: str, main: NodeMain) -> Any:
-        """Start a process on the machine. Returns what it calls `started` with.
+        """Start a process on the machine. Returns: the value with which it called `started`.
 
-        Raises: what `main` raises before it is ready. EndedWhileStarting.
+        Raises:
+            EndedWhileStarting: it was killed, stopped or lost power before it was ready.
+            Exception: what `main` raises before it is ready.
         """
         node = self.node(name)
         self._count("start")
@@ -335,19 +346,23 @@ class World:
         return await node.start(self._nursery, main)
 
     async def stop_node(self, name: str) -> None:
-        """SIGTERM: cancel the node and wait for its own ordered end."""
+        """Stop a process as SIGTERM does: cancel it and wait for its own ordered end."""
         node = self.node(name)
         self._count("stop")
         await node.stop()
 
     async def kill_node(self, name: str) -> None:
-        """SIGKILL: no more effect from now on; all tasks are gone on return. The disk stays."""
+        """Kill a process as SIGKILL does: it has no effect from now on, and all its tasks are gone
+        on return. The disk stays.
+        """
         node = self.node(name)
         self._count("kill")
         await node.end(silently=False)
 
     async def power_loss(self, name: str) -> None:
-        """As a kill, but peers hear nothing, and of what was not synced any part survives."""
+        """Cut a machine's power: its peers get no packet, and of what was not synced any part
+        survives.
+        """
         node = self.node(name)
         self._count("power_loss")
         self.network.power_off(name)
@@ -355,7 +370,9 @@ class World:
         await node.end(silently=True)
 
     def pause_node(self, name: str) -> None:
-        """SIGSTOP: none of its tasks runs until `resume_node`; its kernel still takes bytes in."""
+        """Hold a process still, as SIGSTOP does: none of its tasks runs until `resume_node`, and
+        its kernel still receives bytes.
+        """
         self._count("pause")
         self.schedule.hold(name)
 
@@ -392,27 +409,28 @@ async def open_world(
     policy: Policy | None = None,
     tell_yields: float = 0.0,
 ) -> AsyncIterator[World]:
-    """A world for the length of a block, inside a Trio run with an autojump clock.
+    """Open a world for the length of a block, inside a Trio run with an autojump clock.
 
-    At the end all nodes that still run are killed; stop them before if their end matters.
+    At the end all nodes that still run are killed; stop them before that if their end matters.
 
     Args:
         seed: anything with a stable `str`.
         network: how fast and bad the network is.
         disk: how slow and large the disks are.
         policy: how the scheduler orders runnable tasks; random by default.
-        tell_yields: share of tells between actors that yield, which code may not rely on their
-            not doing.
+        tell_yields: the share of tells between actors that yield; code must not rely on a tell that
+            does not yield.
 
     Raises:
-        NodeFailed: in a group, for each node that died of an error which nobody took with
+        NodeFailed: in a group, for each node that an error ended which no caller took with
             `take_failure`.
     """
     await settled()
     over = trio.Event()
 
     async def keep(schedule: Schedule, *, task_status: trio.TaskStatus[World]) -> None:
-        # Shielded: cancelling whoever opened the world ends the block, and only then the machines.
+        # Shielded: cancelling the task that opened the world ends the block, and only then the
+        # machines.
         with trio.CancelScope(shield=True):
             async with trio.open_nursery() as machines:
                 world = World(seed, schedule, machines, network, disk, tell_yields)

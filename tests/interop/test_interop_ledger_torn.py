@@ -56,7 +56,7 @@ def history() -> Clients:
 
 def test_it_is_judged_as_what_it_is_in_the_log() -> None:
     clients, log = history(), log_of(TORN)
-    assert "nobody appended that" in str(*clients.judge(log.bodies))
+    assert "no client appended that" in str(*clients.judge(log.bodies))
     assert clients.in_doubt == [WHOLE]
     torn = torn_entries(log, clients.in_doubt, JAVAS)
     assert clients.judge(log.bodies, as_in_the_log(torn, dict(enumerate(log.bodies)))) == []

@@ -46,7 +46,7 @@ BROKEN: dict[str, tuple[list[Operation], str]] = {
     ),
     "what nobody appended, or what was refused": (
         [did("d", 3, 4, STALE, shown(A0, end=1))],
-        "nobody appended that",
+        "no client appended that",
     ),
     "another payload": (
         [

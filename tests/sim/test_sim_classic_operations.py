@@ -144,7 +144,7 @@ def test_what_nobody_learnt_the_outcome_of_may_be_there() -> None:
         at = len(seen) + len(more)
         assert found(*seen, *more, read(at, 200, b"one", b"two")) == ""
         assert found(*seen, *more, read(at, 100, b"one")) == ""
-        assert "nobody appended" in found(*seen, *more, read(at, 200, b"one", b"six"))
+        assert "no client appended" in found(*seen, *more, read(at, 200, b"one", b"six"))
 
 
 def test_what_has_expired_is_passed_over() -> None:

@@ -122,7 +122,7 @@ def test_nothing_twice() -> None:
     both = appended(log, b"a", b"b")
     assert texts(validations.nothing_twice([both], log)) == ""
     assert "is also at 0" in texts(validations.nothing_twice([both], stored(b"a", b"b", b"a")))
-    assert "nobody appended" in texts(validations.nothing_twice([appended(log, b"a")], log))
+    assert "no client appended" in texts(validations.nothing_twice([appended(log, b"a")], log))
     refused = attrs.evolve(both, outcome=REFUSED)
     assert "was refused" in texts(validations.nothing_twice([refused], log))
     assert texts(validations.nothing_twice([attrs.evolve(both, outcome=UNKNOWN)], log)) == ""

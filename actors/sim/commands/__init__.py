@@ -1,3 +1,3 @@
-"""`python -m actors.sim`: `command_line` reads the words, `sweep` runs many seeds, `shrink` cuts a
-failing run down, `script_file` writes one as a file.
+"""`python -m actors.sim`: `command_line` reads the arguments, `sweep` runs many seeds, `shrink`
+reduces a failing run, and `script_file` writes a run as a file.
 """

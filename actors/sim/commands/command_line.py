@@ -1,9 +1,9 @@
 """What `python -m actors.sim run|replay|sweep|shrink` does: simulated clusters by seed.
 
-    run --seed 7                 one run: what it was, what happened, its fingerprint
-    replay --seed 7              the same, every step printed
-    sweep --seeds 200 --first 0  many seeds; what happened in all of them
-    shrink --seed 7              cuts a failing run to a few lines, and prints them as a script
+    run --seed 7                 one run: what happened, and its fingerprint
+    replay --seed 7              the same, and every step is printed
+    sweep --seeds 200 --first 0  many seeds, and the sum of what happened
+    shrink --seed 7              reduces a failing run to a few lines, printed as a script
 
 `--script FILE` instead of `--seed` takes a run as `shrink` has printed it (`script_file`).
 
@@ -39,7 +39,7 @@ from actors.sim.scheduler import UnsupportedTrio, check_trio
 EXIT_USAGE = 2
 DIGITS_MAX = 18
 PROGRESS_SEEDS = 25
-"""Without a terminal, a sweep says after each so many how far it is."""
+"""After how many seeds a sweep without a terminal prints its progress."""
 
 
 def run_command_line(arguments: Sequence[str] | None = None) -> int:
@@ -74,8 +74,8 @@ def _run_argv(argv: Sequence[str]) -> int:
 
 @contextmanager
 def _ending_at_once() -> Iterator[None]:
-    """Ctrl-C ends the process where it is: there is nothing to stop in order, and an exception
-    would be taken for one of whichever simulated actor is at work.
+    """End the process at once on Ctrl-C. There is nothing to stop in order, and an exception would
+    be taken for one of the simulated actor that happens to run.
     """
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
@@ -131,7 +131,7 @@ def _parser() -> Parser:
 
 
 def _whole(text: str) -> int:
-    """A number from 0 on."""
+    """Parse a whole number, 0 or more."""
     if not (text.isascii() and text.isdigit() and len(text) <= DIGITS_MAX):
         raise argparse.ArgumentTypeError(f"expected a number, found {text!r}")
     return int(text)
@@ -145,7 +145,9 @@ def _count(text: str) -> int:
 
 
 def _plan(args: argparse.Namespace) -> Plan:
-    """The run that is asked for. Raises: ConfigError if the file is none."""
+    """Return the plan that the arguments ask for. Raises: ConfigError: the script file is
+    not one.
+    """
     if args.script is None:
         return PLANS[args.mode].draw(args.seed)
     try:
@@ -234,7 +236,9 @@ def _sweep(args: argparse.Namespace) -> int:
 
 
 def _show_progress(done: int, seeds: int, failed: int, real_s: float) -> None:
-    """One line that a terminal shows anew after each run; a file gets one for every 25."""
+    """Print the progress: on a terminal one line that each run replaces, else a line after every 25
+    runs.
+    """
     text = f"{done} of {seeds} seeds, {failed} failed, {done / max(real_s, 0.001):.2f} seeds/s"
     if sys.stderr.isatty():
         print(f"\r{text} ", end="" if done < seeds else "\n", file=sys.stderr, flush=True)
@@ -243,5 +247,5 @@ def _show_progress(done: int, seeds: int, failed: int, real_s: float) -> None:
 
 
 def _now_s() -> float:
-    """Seconds of the machine's own clock; only for figures that are printed."""
+    """Return the seconds of the machine's own clock, only for figures that are printed."""
     return os.times().elapsed

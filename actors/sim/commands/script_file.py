@@ -1,10 +1,11 @@
 """A run as a file that can be checked in: everything that is drawn from a seed, and the script.
 
-TOML. What is left out is as quiet as it can be: no skew, the default network and disk, no tells
-that yield, tasks in the order in which they became runnable. `seed` decides what is left to chance.
+The format is TOML. A value that is left out is as quiet as it can be: no skew, the default network
+and disk, no tells that yield, tasks in the order in which they became runnable. `seed` decides
+everything that the file does not fix.
 
     mode = "classic"                # which kind of groups; left out: this one
-    expect = "LogsEqual"            # the checker that objected; "" if nobody may
+    expect = "LogsEqual"            # the checker that objected; "": none may object
     seed = "17"
     nodes = 3
     duration_s = 12.0
@@ -36,11 +37,11 @@ NO_LIMIT: Final = "none"
 
 
 def dump_plan(plan: Plan, *, expect: str = "", comment: str = "") -> str:
-    """The file's text.
+    """Return the text of a run's file.
 
     Args:
-        expect: the checker that objects.
-        comment: lines for a person, put first.
+        expect: the checker that objects; "": none.
+        comment: lines for a person, which are put first.
     """
     lines = [f"# {line}".rstrip() for line in comment.splitlines()]
     lines += [
@@ -70,9 +71,9 @@ def dump_plan(plan: Plan, *, expect: str = "", comment: str = "") -> str:
 
 
 def load_plan(text: str) -> tuple[Plan, str]:
-    """The plan that a file says, and the checker that it expects.
+    """Return the plan in a file's text, and the checker that is expected to object.
 
-    Raises: ValueError: it is no such file.
+    Raises: ValueError: the text is not a run's file.
     """
     try:
         found = tomllib.loads(text)

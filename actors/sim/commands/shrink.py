@@ -1,11 +1,11 @@
-"""Cuts a failing run down to a few lines that still fail in the same way.
+"""Reduces a failing run to a few lines that still fail in the same way.
 
-First the script: lines are left out (`fewer.py`), as long as the same checker objects. Then what is
-left is made simpler: fewer nodes, a shorter run, shorter faults, the default network and disk, no
-yields, and tasks in order instead of a drawn order; the schedule's chance is confined to a stretch
-of it if it is needed.
+The script comes first: lines are left out (`fewer.py`) as long as the same checker objects. Then
+the remaining plan is made simpler: fewer nodes, a shorter run, shorter faults, the default network
+and disk, no yields, and tasks in order instead of a drawn order. If the failure needs a drawn
+order, it is confined to a stretch of the run.
 
-Runs with other parts are other histories, so each try is judged only by the checker that objects.
+A changed plan gives another history, so each try is judged only by the checker that objected.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from actors.sim.plan import Plan
 from actors.sim.workload import WorkloadOptions
 
 TRIES_MAX: Final = 300
-"""Runs; one takes about a second."""
+"""How many runs a search may take; one takes about a second."""
 TAIL_S: Final = 2.0
-"""A run goes on so long behind its last fault."""
+"""How long a run goes on after its last fault."""
 WHOLE_S: Final = 1.0
 PASSES: Final = 1 << 17
-"""No run has more passes of the scheduler."""
+"""An upper bound for the passes of the scheduler in a run."""
 PASSES_MIN: Final = 1 << 10
-"""A shorter stretch is of no use to anybody."""
+"""The smallest stretch of passes that is divided further."""
 
 Fails = Callable[[Plan], bool]
-"""Whether a plan still fails in the way that matters."""
+"""Tells whether a plan still fails in the same way."""
 
 
 class OutOfTries(Exception):
-    """The bound is reached: what is there now is the result."""
+    """The bound on runs is reached; the smallest plan so far is the result."""
 
 
 @attrs.define
@@ -45,11 +45,12 @@ class Shrinker:
     """One search for the smallest plan that fails.
 
     Attributes:
-        fails: runs a plan.
+        fails: runs a plan, and tells whether it fails in the same way.
         best: the smallest plan so far that fails.
-        tries: runs so far.
+        tries: how many runs were made.
         note: called with a line before each step.
-        until_s: when the first plan failed: what comes later goes first, in one try.
+        until_s: when the first plan failed; everything later is left out first, in one try. None:
+            unknown.
     """
 
     fails: Fails
@@ -97,7 +98,7 @@ class Shrinker:
 
 
 def _simpler(plan: Plan) -> Iterator[Callable[[Plan], Plan]]:
-    """Ways to make a plan simpler, the one that cuts most first."""
+    """Yield ways to make a plan simpler, those that remove most first."""
     yield _end_early
     yield lambda now: attrs.evolve(now, policy="in order")
     yield lambda now: attrs.evolve(now, tell_yields=0.0)
@@ -123,7 +124,7 @@ def _simpler(plan: Plan) -> Iterator[Callable[[Plan], Plan]]:
 
 
 def _confined(policy: str) -> Iterator[Callable[[Plan], Plan]]:
-    """Either half of the stretch in which the schedule is left to chance."""
+    """Yield ways to leave only half of the stretch to a drawn order."""
     name, _, stretch = policy.partition("@")
     if name == "in order":
         return
@@ -171,7 +172,7 @@ def _shorter(plan: Plan, number: int) -> Plan:
 
 
 def _alone(plan: Plan, number: int) -> Plan:
-    """Hit only the first of several nodes; a pair stays one."""
+    """Hit one node fewer of several; a pair stays a pair."""
     if number >= len(plan.script) or len(plan.script[number].others) < 2:
         return plan
     fault = plan.script[number]
@@ -191,5 +192,7 @@ def shrink(
     note: Callable[[str], None] = lambda text: None,
     until_s: float | None = None,
 ) -> Plan:
-    """The smallest plan found that fails as `plan` does. Arguments as in `Shrinker`."""
+    """Return the smallest plan found that fails as `plan` does. The arguments are those of
+    `Shrinker`.
+    """
     return Shrinker(fails, plan, tries_max, note, until_s).run()

@@ -1,7 +1,8 @@
-"""Many seeds one after the other, and what happened in them taken together.
+"""Runs many seeds one after the other, and sums what happened in them.
 
-A sweep in which something never happened proves nothing about it, so a zero of what a plan
-expects fails a sweep of a sensible size, or for what is rare one that is long enough.
+A sweep in which something never happened proves nothing about it. So a sweep fails if a count of
+`expected` is zero and the sweep is large enough for it: of a sensible size, or for rare things a
+long one.
 """
 
 from __future__ import annotations
@@ -23,14 +24,16 @@ from actors.sim.scheduler import TRIO_VERSION
 from actors.version import VERSION
 
 SENSIBLE_SEEDS: Final = 30
-"""With fewer seeds than this, something may well not happen."""
+"""A sweep of fewer seeds may well miss something that most runs have."""
 NAME_WIDTH: Final = 44
 MARK: Final = "mark "
-"""How the name of a count begins that is of a mark: a branch of the code that runs pass."""
+"""How the name of a mark's count begins. A mark is a moment that rules of ours exist for; see
+`marks`."""
 CHECKOUT: Final = Path(__file__).resolve().parents[3]
-"""The folder that holds the packages: of a checkout its own."""
+"""The folder that holds the packages; in a checkout, the checkout's own."""
 THOROUGH_SEEDS: Final = 200
-"""So many have all that happens in one run of twenty, but for one such sweep of 28,000."""
+"""A sweep of so many seeds sees everything that happens in one run of twenty, except one sweep in
+28,000."""
 
 
 @attrs.frozen(kw_only=True)
@@ -38,11 +41,11 @@ class SweepResult:
     """What a sweep found.
 
     Attributes:
-        seeds: how many were run.
+        seeds: how many seeds were run.
         failed: the runs with violations.
-        counts: the sum of all runs' counts, every name of `expected` included.
-        virtual_s: the sum of their lengths.
-        expected: see there.
+        counts: the sums of all runs' counts, with every name of `expected`.
+        virtual_s: the sum of all runs' virtual times.
+        expected: what has to have happened.
     """
 
     seeds: int
@@ -53,7 +56,7 @@ class SweepResult:
 
     @property
     def zeros(self) -> tuple[str, ...]:
-        """What never happened though it should have."""
+        """What never happened although a sweep of this size has to see it."""
         expected = self.expected.always if self.seeds >= SENSIBLE_SEEDS else ()
         marks = self.expected.thorough if self.seeds >= THOROUGH_SEEDS else ()
         return tuple(name for name in (*expected, *marks) if not self.counts[name])
@@ -69,15 +72,15 @@ def sweep(
     run: Callable[[str], Outcome] = run_seed,
     expected: Expected = ClassicPlan.expected,
 ) -> SweepResult:
-    """Run all seeds, also behind one that fails.
+    """Run all seeds, also those after one that fails.
 
     Args:
-        seeds: any text is a seed.
+        seeds: the seeds; any text is one.
         on_run: called with each run as it ends.
         run: runs one seed.
-        expected: what has to happen.
+        expected: what has to have happened.
 
-    Raises: what a run raises, noted with its seed: a bug of the simulation.
+    Raises: what a run raises, with a note of its seed: a bug of the simulation.
     """
     counts = dict.fromkeys((*expected.always, *expected.thorough), 0)
     failed: list[Outcome] = []
@@ -101,7 +104,7 @@ def sweep(
 
 
 def failure_text(outcome: Outcome) -> str:
-    """Everything that is needed to see a failure again."""
+    """Return everything that is needed to repeat a failure."""
     return "\n".join(
         [
             f"seed {outcome.plan.seed} failed:",
@@ -115,17 +118,18 @@ def failure_text(outcome: Outcome) -> str:
 
 
 def replay_command(plan: Plan) -> str:
-    """What shows a run again, here: `make` knows that in the folder of a checkout alone."""
+    """Return the command that repeats a run. `make` has one only in the folder of a checkout."""
     if Path.cwd() == CHECKOUT and (CHECKOUT / "Makefile").exists():
         return f"make replay SEED={plan.seed} MODE={plan.mode}"
     return f"{usage_of('sim')} replay --mode {plan.mode} --seed {shlex.quote(str(plan.seed))}"
 
 
 def counts_text(counts: dict[str, int], *, marks: bool = False) -> str:
-    """One line per thing that happened, faults last.
+    """Return one line for each thing that happened, faults last.
 
     Args:
-        marks: also each mark, whose names only the code explains; else how many were passed.
+        marks: whether to list each mark, which only the code explains, and not only how many
+            occurred.
     """
     marked = [name for name in counts if name.startswith(MARK)]
     names = sorted(
@@ -140,13 +144,15 @@ def counts_text(counts: dict[str, int], *, marks: bool = False) -> str:
 
 
 def versions() -> str:
-    """What the history of a seed depends on besides the seed."""
+    """Return the versions on which a seed's history depends."""
     python = ".".join(map(str, sys.version_info[:3]))
     return f"triolog {VERSION} ({commit()}), trio {TRIO_VERSION}, Python {python}"
 
 
 def commit() -> str:
-    """The commit that this runs from, as far as it can be known; "+" if files were changed."""
+    """Return the commit that this code is from, with "+" if files were changed; "no commit" if it
+    is unknown.
+    """
     if not (CHECKOUT / ".git").exists():  # installed, perhaps inside of somebody's repository
         return "no commit"
     try:

@@ -1,7 +1,7 @@
 """The simulated disk of one machine, as a process sees it and as a power loss leaves it.
 
 `disk` has the files, `pages` their content, `namespace` their names, `faults` what goes wrong, and
-`fence` what a process that was killed still sees of it.
+`fence` ends a killed process's access to it.
 """
 
 from actors.sim.disk.disk import EPOCH_MS, DiskOptions, SimDisk, SimFile

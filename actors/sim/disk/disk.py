@@ -2,8 +2,9 @@
 
 Content is kept in pages of 4 KiB. A write changes the page cache only; a sync makes durable what
 had been written when it began. A power loss keeps, of every page that was not synced, either the
-old or a newer version, chosen by chance and page by page (`pages`); file sizes and the order of
-creations, renames and removals (`namespace`) likewise. A kill keeps all that was written.
+old or a newer version, chosen page by page at random (`pages`). It treats file sizes, and the order
+in which names were created, renamed and removed (`namespace`), in the same way. A kill keeps
+everything that was written.
 
 One process at a time uses the disk: `kill` and `power_loss` end its handles and its locks.
 """
@@ -27,7 +28,7 @@ from actors.sim.disk.pages import PAGE_BYTES, Inode, Writeback
 
 @attrs.define(eq=False)
 class SimHeld:
-    """Received bytes that the system keeps; `Held` of the protocols."""
+    """Received bytes that the system keeps; implements `Held`."""
 
     _data: bytes
 
@@ -41,7 +42,7 @@ class SimHeld:
 
 
 EPOCH_MS = 1_700_000_000_000
-"""Wall clock of simulated machines at virtual time 0, before skew."""
+"""The wall clock, in ms since 1970, of simulated machines at virtual time 0, without skew."""
 
 
 @attrs.frozen(kw_only=True)
@@ -49,11 +50,12 @@ class DiskOptions:
     """How slow and how large a disk is.
 
     Attributes:
-        sync_min_s: every sync takes at least this long.
-        sync_mean_s: mean; what is above the minimum is exponentially distributed.
-        capacity_bytes: writes beyond it fail with ENOSPC.
-        writeback_share: of the writes to a page that is not synced, those before which the kernel
-            has written it back.
+        sync_min_s: the least time that a sync takes.
+        sync_mean_s: the mean time of a sync; the part above the minimum is exponentially
+            distributed.
+        capacity_bytes: how much the disk holds; writes beyond it fail with ENOSPC.
+        writeback_share: the share of the writes to an unsynced page before which the kernel has
+            written the page back by itself.
     """
 
     sync_min_s: float = 0.0002
@@ -67,7 +69,7 @@ def os_error(code: int, path: str) -> OSError:
 
 
 def virtual_wall_clock_ms() -> int:
-    """Milliseconds since 1970 on a machine whose clock is right."""
+    """Return the milliseconds since 1970 on a machine whose clock is right."""
     try:
         return EPOCH_MS + int(trio.current_time() * 1000)
     except RuntimeError:  # outside Trio, where no time passes
@@ -76,7 +78,7 @@ def virtual_wall_clock_ms() -> int:
 
 @attrs.define(eq=False)
 class SimFile:
-    """One open file; `File` of the protocols."""
+    """One open file; implements `File`."""
 
     path: str
     _disk: SimDisk
@@ -135,7 +137,9 @@ class SimFile:
         self._closed = True
 
     def page_cache_reader(self, offset: int, size: int) -> Callable[[], bytes]:
-        """Reads the bytes as they will be then, as a socket buffer that points at them does."""
+        """Return a function that reads the bytes as they are when it is called, as a socket buffer
+        that points at the page cache does.
+        """
         inode = self._inode
         return lambda: inode.read(offset, size).ljust(size, b"\0")
 
@@ -153,7 +157,7 @@ class SimFile:
 
 @attrs.define(eq=False)
 class SimLock:
-    """`FileLock` of the protocols."""
+    """A lock of a file; implements `FileLock`."""
 
     _locks: dict[Inode, SimLock]
     _inode: Inode
@@ -165,7 +169,7 @@ class SimLock:
 
 @attrs.define(eq=False)
 class SimSyncer:
-    """`Syncer` of the protocols, on virtual time."""
+    """Syncs files in virtual time; implements `Syncer`."""
 
     _disk: SimDisk
     _process: int
@@ -206,20 +210,22 @@ class SimSyncer:
 
 
 class SimDisk:
-    """One machine's disk; `Disk` of the protocols.
+    """One machine's disk; implements `Disk`.
 
     Args:
-        rng: source of sync times, short writes and power losses.
-        options: see there.
+        rng: the source of sync times, short writes and power losses.
+        options: how slow and large it is.
         wall_clock_ms: this machine's clock, for modification times.
-        kernel: source of what is written back unasked; a fixed one if None.
+        kernel: the source that decides which pages the kernel writes back by itself; None: a fixed
+            one.
 
     Attributes:
         faults: what goes wrong, and how often each kind took effect.
-        writeback: how often its kernel writes pages back unasked, and what became of them.
-        unlinked: by path, the file that last bore a name that was removed.
+        writeback: how often its kernel writes pages back by itself, and how often a power loss kept
+            such a page.
+        unlinked: for each path, the last file whose name was removed there.
         on_sync: called with the paths of each sync that takes time, as it begins.
-        process: the number of the process that uses the disk; raised when it ends.
+        process: the number of the process that uses the disk; it grows when a process ends.
     """
 
     def __init__(
@@ -323,16 +329,18 @@ class SimDisk:
     # What happens to the machine.
 
     def kill(self) -> None:
-        """The process ends: its handles are dead, its locks released, what it wrote stays."""
+        """End the process: its handles are dead, its locks released, and everything it wrote
+        stays.
+        """
         self._end_process()
         for inode in self._names.inodes():
             inode.abandon_syncs()
 
     def power_loss(self, rng: random.Random | None = None) -> None:
-        """The machine loses power: of what was not synced, any part survives.
+        """Cut the power: of everything that was not synced, any part survives.
 
         Args:
-            rng: decides what does; the disk's own if None.
+            rng: decides which part survives; None: the disk's own source.
         """
         self._end_process()
         for inode in self._names.power_loss(rng or self._rng):
@@ -340,7 +348,9 @@ class SimDisk:
         self._recount()
 
     def flip_bits(self, path: str, offset: int, size: int, count: int = 1) -> list[int]:
-        """Bit rot: flip `count` bits of the range, on the disk and in the cache. Returns where."""
+        """Flip `count` bits of the range, on the disk and in the cache, and return their
+        offsets.
+        """
         inode = self._names.file(path)
         hit = sorted(self._rng.sample(range(offset, offset + size), count))
         for position in hit:
@@ -349,24 +359,30 @@ class SimDisk:
         return hit
 
     def durable(self, path: str) -> bytes | None:
-        """What a power loss now would leave of the file at the least; None if it may vanish."""
+        """Return the bytes of the file that a power loss now is sure to leave; None if the file may
+        vanish.
+        """
         inode = self._names.durable_file(path)
         return None if inode is None else inode.durable_bytes()
 
     @property
     def names_changes(self) -> int:
-        """Raised whenever a name comes, goes or means another file: what was listed still holds
-        while it is the same.
+        """A number that grows whenever a name comes, goes or means another file, so that a listing
+        holds while it is the same.
         """
         return self._names.changes
 
     def durable_stamp(self, path: str) -> tuple[Inode, int] | None:
-        """Equal to an earlier one if `durable` gives the same bytes as then."""
+        """Return a value that is equal to an earlier one only if `durable` gives the same bytes as
+        then.
+        """
         inode = self._names.durable_file(path)
         return None if inode is None else (inode, inode.durable_changes)
 
     def durable_range(self, path: str, start: int, end: int) -> bytes:
-        """A part of that; shorter where it ends, empty if the file may vanish."""
+        """Return a part of the bytes of `durable`; shorter at the end of the file, empty if the
+        file may vanish.
+        """
         inode = self._names.durable_file(path)
         return b"" if inode is None else inode.durable_range(start, end)
 
@@ -374,12 +390,12 @@ class SimDisk:
     def syncing(
         self, part: str, number: int = 1, then: Callable[[], None] = lambda: None
     ) -> Iterator[trio.Event]:
-        """Within the block, which takes `on_sync`: an event that is set when a sync of a path with
-        this part in it begins.
+        """Within the block, which takes `on_sync`, yield an event that is set when a sync of a path
+        with this part begins.
 
         Args:
-            number: the how manieth.
-            then: called as it, and each further one, begins.
+            number: which such sync sets the event, counted from 1.
+            then: called as that sync, and each later one, begins.
         """
         begun, left = trio.Event(), number
 
@@ -398,7 +414,7 @@ class SimDisk:
                 self.on_sync = lambda paths: None
 
     def written_range(self, path: str, start: int, end: int) -> bytes:
-        """Part of a file as processes see it."""
+        """Return a part of a file as processes see it."""
         return self.inode(path).read(start, end - start) if self.exists(path) else b""
 
     # For files and syncers.
@@ -407,11 +423,11 @@ class SimDisk:
         return self._names.file(path)
 
     def node(self, path: str) -> Inode | None:
-        """The file of a path; None if it is a folder."""
+        """Return the file at a path; None if it is a folder."""
         return None if isinstance(self._names.get(path), Folder) else self._names.file(path)
 
     def reserve(self, inode: Inode, offset: int, size: int, path: str) -> None:
-        """Allocate blocks. Raises: OSError ENOSPC."""
+        """Allocate blocks. Raises: OSError: ENOSPC, because the disk has too little room."""
         wanted = inode.missing_pages(offset, size)
         free = self.options.capacity_bytes // PAGE_BYTES - self._reserved_pages
         if len(wanted) > free:
@@ -433,7 +449,7 @@ class SimDisk:
         self.end_sync(inode, inode.begin_sync(), path)
 
     def end_sync(self, inode: Inode, state: int, path: str) -> None:
-        """The sync that began at `state` has ended, well or not."""
+        """End the sync that began at `state`. Raises: OSError: a rule makes it fail."""
         try:
             self.faults.check("sync", path)
         except OSError:

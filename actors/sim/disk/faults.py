@@ -1,4 +1,4 @@
-"""What can go wrong on a simulated disk, injected by rule."""
+"""What can go wrong on a simulated disk, according to rules that a test or a script adds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Operation: TypeAlias = Literal["read", "write", "sync", "create", "prepare", "re
 FULL: Final = "full"
 NO_INODES: Final = "no_inodes"
 NO_ROOM: Final = (FULL, NO_INODES)
-"""What takes effect when somebody else has filled the disk."""
+"""The effects that occur when other programs have filled the disk."""
 
 
 def _lasts(until_s: float) -> bool:
@@ -39,9 +39,9 @@ class DiskFaults:
     """Rules that make operations fail, and slow syncs.
 
     Attributes:
-        counts: how often each kind took effect, by "operation:errno", "short_write",
-            "slow_sync", "bit_rot", and NO_ROOM's.
-        on_effect: called with each operation that fails, before it does.
+        counts: how often each kind took effect; the kinds are "operation:errno", "short_write",
+            "slow_sync", "bit_rot", and those of NO_ROOM.
+        on_effect: called with the kind of each operation that is about to fail.
     """
 
     def __init__(self, rng: random.Random) -> None:
@@ -67,45 +67,47 @@ class DiskFaults:
         """Let `operation` fail with `code` (an errno) on paths that contain `path_part`.
 
         Args:
-            skip: this many matching operations still work.
-            times: so many fail; then the rule is gone.
-            name: for `disarm`.
+            skip: how many matching operations still succeed.
+            times: how many fail before the rule is removed.
+            name: the rule's name, for `disarm`.
         """
         assert code > 0, code
         self._rules.append(_Rule(operation, code, path_part, skip, times, name))
 
     def shorten_write(self, *, path_part: str = "", skip: int = 0, name: str = "") -> None:
-        """Let one write store only a part of its bytes, chosen by chance, and raise EIO."""
+        """Let one write store only a part of its bytes, of random length, and raise EIO."""
         self._rules.append(_Rule("write", 0, path_part, skip, 1, name))
 
     def disarm(self, name: str) -> None:
-        """Forget the rules of this name that have not taken effect yet."""
+        """Remove the rules of this name that have not taken effect yet."""
         self._rules[:] = [rule for rule in self._rules if rule.name != name]
 
     def slow_syncs(self, extra_s: float, duration_s: float) -> None:
-        """Every sync that begins in the next `duration_s` takes `extra_s` longer."""
+        """Let every sync that begins in the next `duration_s` take `extra_s` longer."""
         self._slow_s = extra_s
         self._slow_until_s = trio.current_time() + duration_s
 
     def fill(self, duration_s: float) -> None:
-        """Somebody else fills the disk: for so long there is no room for one more page, nor for one
-        more name in a folder.
+        """Let other programs fill the disk for `duration_s`: there is no room for another page, nor
+        for another name in a folder.
         """
         self._full_until_s = trio.current_time() + duration_s
 
     def use_up_inodes(self, duration_s: float) -> None:
-        """Somebody else makes files: for so long there is none for another file or folder."""
+        """Let other programs use up the inodes for `duration_s`: no file and no folder can
+        be made.
+        """
         self._no_inodes_until_s = trio.current_time() + duration_s
 
     def clear(self) -> None:
-        """Forget all rules, have room, and be fast again."""
+        """Remove all rules, make room, and end slow syncs."""
         self._rules.clear()
         self._slow_s = self._slow_until_s = self._full_until_s = self._no_inodes_until_s = 0.0
 
     @contextmanager
     def spared(self) -> Iterator[None]:
-        """An operator's work, who tries until it succeeds, and makes room: faults are for the
-        nodes.
+        """Suspend all rules and make room within the block, which is an operator's work: an
+        operator repeats it until it succeeds, and faults are meant for the nodes.
         """
         rules, self._rules = self._rules, []
         until_s = self._full_until_s, self._no_inodes_until_s
@@ -119,14 +121,16 @@ class DiskFaults:
     # For the disk.
 
     def check(self, operation: Operation, path: str) -> None:
-        """Raises: OSError, if a rule says so."""
+        """Apply the rules to an operation. Raises: OSError: a rule makes it fail."""
         rule = self._take(operation, path, short=False)
         if rule is not None:
             self.effect(f"{operation}:{rule.code}")
             raise OSError(rule.code, os.strerror(rule.code), path)
 
     def short_write(self, path: str, size: int) -> int | None:
-        """How many bytes of a write arrive, if a rule shortens it."""
+        """Return how many bytes of a write are stored, if a rule shortens it; None if no
+        rule does.
+        """
         if self._take("write", path, short=True) is None:
             return None
         self.effect("short_write")
@@ -137,9 +141,9 @@ class DiskFaults:
         return _lasts(self._full_until_s)
 
     def used(self, by_nodes: float) -> float:
-        """The share of the disk that is used, by others too."""
+        """Return the share of the disk that is used, by other programs too."""
         if self.is_full:
-            self.effect(FULL)  # who sees it does without a write
+            self.effect(FULL)  # a caller that sees this does not try to write
             return 1.0
         return min(by_nodes, 1.0)
 
@@ -148,20 +152,22 @@ class DiskFaults:
         return _lasts(self._no_inodes_until_s)
 
     def check_room_for_name(self, path: str) -> None:
-        """Raises: OSError ENOSPC."""
+        """Check that a folder has room for another name. Raises: OSError: ENOSPC, because it has
+        none.
+        """
         if self.is_full:
             self.effect(FULL)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
 
     def check_room_for_file(self, path: str) -> None:
-        """Raises: OSError ENOSPC."""
+        """Check that another file can be made. Raises: OSError: ENOSPC, because it cannot."""
         self.check_room_for_name(path)
         if self.lacks_inodes:
             self.effect(NO_INODES)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
 
     def effect(self, what: str) -> None:
-        """An operation is about to fail."""
+        """Count an operation that is about to fail, and report it."""
         self.count(what)
         self.on_effect(what)
 

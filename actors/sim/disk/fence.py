@@ -1,4 +1,4 @@
-"""A process's view of its machine's disk, which ends with the process."""
+"""A process's access to its machine's disk, which ends with the process."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from actors.env.protocols import Disk, File, FileLock, FileStat, Syncer
 
 @attrs.define(eq=False)
 class FencedDisk:
-    """Passes everything on until `fence`; afterwards every use fails with EIO, without effect.
+    """Passes every call on until `fence`; afterwards every call fails with EIO and has no effect.
 
-    Files, locks and syncers that were got before are the inner disk's to disable (`SimDisk.kill`).
+    Files, locks and syncers that were opened before are disabled by the inner disk
+    (`SimDisk.kill`).
     """
 
     _inner: Disk

@@ -1,9 +1,9 @@
-"""Names of files and folders on a simulated disk, as seen and as durable.
+"""Names of files and folders on a simulated disk, as processes see them and as they are durable.
 
-Every creation, rename and removal is pending until the folder it happened in is synced. A power
-loss keeps, folder by folder, a beginning of the pending operations: a rename happened wholly or
-not at all, and what depends on a lost operation is lost. `mkdir` syncs what it makes, unless it is
-told not to.
+Every creation, rename and removal is pending until its folder is synced. A power loss keeps, for
+each folder, the first of its pending operations, a random number of them: a rename happened wholly
+or not at all, and an operation that depends on a lost one is lost too. `mkdir` syncs what it makes
+unless it is told not to.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ Node = Inode | Folder
 
 @attrs.frozen
 class _Change:
-    """One operation: what each path it touched holds afterwards (None: nothing)."""
+    """One pending operation: what each path that it touched holds afterwards (None: nothing)."""
 
     after: tuple[tuple[str, Node | None], ...]
 
     @property
     def folders(self) -> list[str]:
-        """The folders whose sync makes it durable: those that hold the names, sorted."""
+        """The folders that hold the names, sorted; a sync of them makes the operation durable."""
         return sorted({posixpath.dirname(path) for path, _ in self.after})
 
     def touches(self, paths: set[str]) -> bool:
         return any(path in paths for path, _ in self.after)
 
     def is_below(self, folders: set[str]) -> bool:
-        """Whether all that it touched lies in one of them."""
+        """Whether all paths that it touched lie in one of the folders."""
         return all(any(path.startswith(f"{each}/") for each in folders) for path, _ in self.after)
 
 
@@ -60,10 +60,10 @@ def _put(names: dict[str, Node], change: _Change) -> None:
 
 
 class Namespace:
-    """Paths are absolute and normal. The root exists.
+    """All names on a disk. Paths are absolute and normal, and the root exists.
 
     Attributes:
-        changes: raised whenever a name comes, goes or means another file.
+        changes: a number that grows whenever a name comes, goes or means another file.
     """
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class Namespace:
         return node if isinstance(node, Inode) else None
 
     def inodes(self) -> list[Inode]:
-        """Every file that has a name now or on the disk, each once."""
+        """Return every file that has a name now or on the disk, each once."""
         nodes = [*self._now.values(), *self._durable.values()]
         return list(dict.fromkeys(node for node in nodes if isinstance(node, Inode)))
 
@@ -148,7 +148,7 @@ class Namespace:
         self._change(*after)
 
     def exchange(self, one: str, other: str) -> None:
-        """Two files change names in one step."""
+        """Exchange the names of two files in one step."""
         first, second = self.file(one), self.file(other)
         self._change((posixpath.normpath(one), second), (posixpath.normpath(other), first))
 
@@ -168,7 +168,7 @@ class Namespace:
             self._change((name, None))
 
     def sync_dir(self, path: str) -> None:
-        """Make the pending operations of this folder durable, and what they depend on."""
+        """Make the pending operations of this folder durable, and all on which they depend."""
         folder = posixpath.normpath(path)
         self._need_folder(folder, path)
         wanted: list[_Change] = []
@@ -192,7 +192,9 @@ class Namespace:
         self._pending = left
 
     def power_loss(self, rng: random.Random) -> list[Inode]:
-        """Keep a beginning of each folder's pending operations. Returns the files that remain."""
+        """Keep the first pending operations of each folder, a random number of them, and return the
+        files that remain.
+        """
         count: dict[str, int] = {}
         for change in self._pending:
             for folder in change.folders:
@@ -214,7 +216,7 @@ class Namespace:
         return self.inodes()
 
     def _drop_orphans(self) -> None:
-        """Names in a folder that is gone are gone with it."""
+        """Remove the names in folders that are gone."""
         for path in sorted(self._durable):
             if path != "/" and posixpath.dirname(path) not in self._durable:
                 del self._durable[path]

@@ -1,10 +1,10 @@
 """The content of one simulated file: pages as written, and pages as durable.
 
-Every unsynced page remembers the version that is on the disk, while syncs run the versions that
-they carry, and with `Writeback` one that the kernel has written back by itself between two writes;
-a power loss picks one of them or the newest. A page is one piece: no power loss tears it. After a
-sync that failed the pages count as clean, as Linux treats them, but are not on the disk: only
-another write and sync of the same page can make it durable again.
+Every unsynced page has several versions: the one on the disk, those that running syncs carry, with
+`Writeback` one that the kernel has written back by itself between two writes, and the newest. A
+power loss keeps one of them at random. A page is kept whole: no power loss tears it. After a sync
+that failed the pages count as clean, as in Linux, but are not on the disk; only another write and
+sync of the same page can make it durable.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ import trio
 
 PAGE_BYTES = 4096
 USES_MAX: Final = 64
-"""Reads and writes of a file that are remembered."""
+"""How many reads and writes of a file are remembered."""
 _ZEROS = bytes(PAGE_BYTES)
 
 
 @attrs.define(eq=False)
 class Writeback:
-    """A kernel that writes pages back whenever it likes.
+    """A kernel that writes pages back at times of its own.
 
     Attributes:
-        share: of the writes to a page that is not synced, those before which it was written back.
-        rng: decides that, and nothing else.
-        kept: how often a power loss has left such a version.
+        share: the share of the writes to an unsynced page before which the page was written back.
+        rng: the source that decides this, and nothing else.
+        kept: how often a power loss has kept a version that was written back.
     """
 
     share: float
@@ -43,7 +43,7 @@ class Writeback:
 
 @attrs.define(eq=False)
 class _Durable:
-    """What surely is on the disk."""
+    """What is surely on the disk."""
 
     size_bytes: int = 0
     pages: dict[int, bytes] = attrs.field(factory=dict)
@@ -55,7 +55,7 @@ class Inode:
     """A file without its name. A page that is not in `_pages` is zeros.
 
     Attributes:
-        durable_changes: raised whenever what is on the disk for sure may have become another.
+        durable_changes: a number that grows whenever what is surely on the disk may have changed.
     """
 
     modified_ms: int
@@ -80,12 +80,12 @@ class Inode:
     # As the process sees it.
 
     def read_by_process(self, offset: int, size: int) -> bytes:
-        """As `read`, for a simulated process: the time and the range are remembered."""
+        """Read for a simulated process, as `read` does, and remember the time and the range."""
         self._uses.append((_now_s(), offset, offset + size))
         return self.read(offset, size)
 
     def was_used(self, start: int, end: int, since_s: float) -> bool:
-        """Whether a process has read or written some of these bytes since then, or may have."""
+        """Whether a process has, or may have, read or written some of these bytes since a time."""
         uses = self._uses
         if len(uses) == USES_MAX and uses[0][0] >= since_s:
             return True
@@ -145,7 +145,7 @@ class Inode:
     # Syncs. Several may run at once: each covers what was written when it began.
 
     def begin_sync(self) -> int:
-        """Returns the sync's number, for `end_sync` or `fail_sync`."""
+        """Begin a sync. Returns: its number, for `end_sync` or `fail_sync`."""
         number = self._sync_next
         self._sync_next += 1
         taken: dict[int, bytes] = {}
@@ -158,8 +158,8 @@ class Inode:
         return number
 
     def end_sync(self, number: int) -> None:
-        """It has carried whatever earlier ones that still run had taken, or something newer: they
-        have nothing left that could undo it, neither by their end nor by a power loss.
+        """End a sync: the pages that it carries are durable. Earlier syncs that still run carried
+        the same pages or older versions, so they have nothing more to write.
         """
         size_bytes, taken = self._syncs.pop(number)
         self.durable_changes += 1
@@ -182,8 +182,8 @@ class Inode:
                 self._lost[page] = None
 
     def abandon_syncs(self) -> None:
-        """The process that asked is gone. What its syncs carried counts as written and not yet
-        synced.
+        """Forget the syncs of a process that is gone. The pages that they carried count as written
+        and not synced.
         """
         for _, taken in self._syncs.values():
             for page in taken:
@@ -196,7 +196,9 @@ class Inode:
     # Faults.
 
     def power_loss(self, rng: random.Random) -> None:
-        """Forget the cache: keep, of each unsynced page and of the size, any one version."""
+        """Forget the cache, and keep of each unsynced page, and of the size, one version at
+        random.
+        """
         on_disk = self._durable
         candidates: dict[int, list[bytes]] = {}
         sizes = [on_disk.size_bytes]
@@ -239,24 +241,28 @@ class Inode:
         self._alter(position, lambda byte: byte ^ 1 << bit)
 
     def older_pages(self) -> list[int]:
-        """Pages of which the disk had another version before, and that nobody is writing now."""
+        """Return the pages that had another content before their last sync, and that are not
+        dirty.
+        """
         end = self.size_bytes // PAGE_BYTES
         return sorted(n for n in self._durable.older if n < end and n not in self._dirty)
 
     def revert_page(self, number: int) -> None:
-        """The disk gives back what the page was before its last sync."""
+        """Give a page the content that it had before its last sync, on the disk and in the
+        cache.
+        """
         before = self._durable.older.pop(number)
         self.durable_changes += 1
         self._durable.pages[number] = before
         self._pages[number] = bytearray(before)
 
     def patch(self, data: bytes, offset: int) -> None:
-        """Put bytes on the disk and into the cache, as somebody does who repairs a file."""
+        """Write bytes to the disk and into the cache, as a repair of a file does."""
         for position, good in enumerate(data, offset):
             self._alter(position, lambda byte, good=good: good)  # type: ignore[misc]
 
     def _alter(self, position: int, change: Callable[[int], int]) -> None:
-        """Change one byte wherever it is: on the disk, in the cache, in syncs under way."""
+        """Change one byte in every version: on the disk, in the cache, and in running syncs."""
         number, at = divmod(position, PAGE_BYTES)
         self.durable_changes += 1
         page = self._pages.setdefault(number, bytearray(PAGE_BYTES))
@@ -273,16 +279,16 @@ class Inode:
             self._written_back[number] = (stamp, bytes(altered))
 
     def durable_bytes(self) -> bytes:
-        """The synced content; pages with newer unsynced versions in their old one."""
+        """Return the synced content; a page with a newer unsynced version is in its old one."""
         return self.durable_range(0, self._durable.size_bytes)
 
     def durable_range(self, start: int, end: int) -> bytes:
-        """A part of it; shorter where the durable file ends."""
+        """Return a part of the synced content; shorter at the end of the durable file."""
         return _range(self._durable.pages, start, min(end, self._durable.size_bytes))
 
 
 def _now_s() -> float:
-    """Files are made outside of runs, too."""
+    """Return the virtual time; 0.0 outside of a run, where files are made too."""
     return trio.current_time() if trio.lowlevel.in_trio_run() else 0.0
 
 

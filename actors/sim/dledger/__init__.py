@@ -1,4 +1,4 @@
-"""Simulated histories of DLedger groups: `plan` draws and stages them, `members` is what runs,
-`runner` carries their scripts out, `actions/` is what happens to such groups alone, `judges/` what
-has to hold in them.
+"""Simulated histories of DLedger groups: `plan` draws and stages them, `members` runs the groups,
+`runner` executes their scripts, `actions/` has the faults that only such groups know, and `judges/`
+the checks.
 """

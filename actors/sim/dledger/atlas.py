@@ -1,8 +1,10 @@
-"""Which bytes of which member's logs were damaged on purpose: never the last good copies, and only
-what is committed, lies on every member, and is covered by the member's own synced mark and by
-checksums on its disk. These are synced once a second: an entry whose checksum was lost is believed.
+"""Records which bytes of which member's logs were damaged on purpose.
 
-Groups of fewer than three members lose their quorum with one copy, so theirs is not damaged.
+The last good copies are never damaged. Only entries are that are committed, lie on every member,
+and are covered by the member's own synced mark and by checksums on its disk. Checksums are synced
+once a second, and an entry whose checksum was lost counts as undamaged.
+
+A group of fewer than three members loses its quorum with one copy, so its logs are not damaged.
 """
 
 from __future__ import annotations
@@ -29,9 +31,9 @@ class LedgerAtlas:
     """The damage of all groups.
 
     Attributes:
-        logs: of each group.
-        chosen: by group, what is committed.
-        damaged: by node; the logs know it too.
+        logs: the logs of each group.
+        chosen: the committed entries, by group.
+        damaged: the damage, by node; the logs share this dict.
     """
 
     logs: tuple[SimLedgers, ...]
@@ -39,7 +41,9 @@ class LedgerAtlas:
     damaged: dict[str, list[LedgerDamage]]
 
     def flip_bit(self, node: str, rng: random.Random) -> str | None:
-        """Bit rot in one committed entry. Returns where, if anywhere."""
+        """Flip one bit of one committed entry. Returns: the place, for people; None if no entry was
+        found.
+        """
         log = rng.choice(self.logs)
         entries = self.chosen[log.group.name].entries
         for _ in range(TRIES_MAX if entries else 0):
@@ -57,8 +61,8 @@ class LedgerAtlas:
         return None
 
     def revert_page(self, node: str, rng: random.Random) -> str | None:
-        """One page of a log, whole of committed entries, is again what it was before its last
-        sync. Returns where, if anywhere.
+        """Give one page of a log, full of committed entries, its content from before its last sync.
+        Returns: the place, for people; None if no page was found.
         """
         log = rng.choice(self.logs)
         disk, folder, size = log.disk(node), log.layout(node).commit_log, log.group.data_file_bytes
@@ -91,11 +95,11 @@ class LedgerAtlas:
         return None
 
     def newest_good(self, node: str) -> bytes:
-        """The bytes that were there before the newest damage of a node."""
+        """Return the bytes that stood at the newest damage of a node before."""
         return self.damaged[node][-1].good
 
     def repair(self, node: str) -> list[str]:
-        """Put the bytes back. Returns where."""
+        """Put the undamaged bytes back, and return the places, for people."""
         shown = []
         disk = self.logs[0].disk(node)
         for damage in self.damaged.pop(node, []):
@@ -105,7 +109,7 @@ class LedgerAtlas:
         return shown
 
     def is_summed(self, log: SimLedgers, node: str, index: int) -> bool:
-        """Whether the entry's checksum would be there after a loss of power."""
+        """Whether the entry's checksum would survive a loss of power."""
         disk, size = log.disk(node), sums_file_bytes(log.group.index_file_bytes)
         at = index * SUM_BYTES % size
         path = segment_path(log.layout(node).sums, index * SUM_BYTES - at)

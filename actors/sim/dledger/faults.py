@@ -1,4 +1,6 @@
-"""Everything that a script can do to DLedger groups: in files, in memory, with a state machine."""
+"""All actions that a script can use on DLedger groups: in files, in memory, with a state
+machine.
+"""
 
 from __future__ import annotations
 
@@ -24,21 +26,20 @@ LEDGER_ACTIONS: Final = table(
     *(leaders.PowerLossInCut(), process.PowerLossAll(), disk.BitRot(), disk.OldSector()),
     *(disks.LoseDisk(), disks.NewDisk(), rot.RotRepaired(), _CRASH),
 )
-"""To groups in files, by name."""
+"""The actions for groups in files, by name."""
 MEMORY_ACTIONS: Final = table(*_NETWORK, process.Pause(), process.ClockJump(), disks.Forget())
-"""To groups in memory: no disk holds what they do, and no two of their members may forget at once.
-"""
+"""The actions for groups in memory, by name: no disk holds their log, and no two members may forget
+it at once."""
 MACHINE_ACTIONS: Final = table(
     *(snapshots.KillInSnapshot(), snapshots.KillInRecovery(), snapshots.SnapshotRot()),
     snapshots.KillInInstall(),
 )
-"""To groups with a state machine, besides."""
+"""The further actions for groups with a state machine."""
 ALL_ACTIONS: Final = {
     **LEDGER_ACTIONS,
     **MEMORY_ACTIONS,
     **MACHINE_ACTIONS,
     **table(snapshots.PassInstall()),
 }
-"""Whatever a script may say. No seed draws the last one: it is about one moment that a drawn run
-hardly comes to.
-"""
+"""All actions that a script may name. No seed draws the last one, which is about a moment that a
+drawn run hardly reaches."""

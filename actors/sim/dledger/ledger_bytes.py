@@ -1,4 +1,4 @@
-"""The logs of a DLedger group as its members' simulated disks have them, seen from outside."""
+"""The logs of a DLedger group as they are on its members' simulated disks, seen from outside."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ BLANK_HEAD_BYTES: Final = 8
 
 
 def index_of(entry: bytes) -> int:
-    """Args: entry: whole, as it lies in a data file."""
+    """Return the index of an entry, given whole, as it lies in a data file."""
     return int(ENTRY_HEAD.unpack_from(entry)[2])
 
 
 def term_of(entry: bytes) -> int:
-    """Likewise."""
+    """Return the term of an entry, given whole."""
     return int(ENTRY_HEAD.unpack_from(entry)[3])
 
 
 def position_of(entry: bytes) -> int:
-    """Likewise: the offset of its first byte in the log."""
+    """Return the offset of an entry's first byte in the log, from the whole entry."""
     return int(ENTRY_HEAD.unpack_from(entry)[4])
 
 
 def body_of(entry: bytes) -> bytes:
-    """Likewise."""
+    """Return the body of an entry, given whole."""
     return entry[ENTRY_HEAD_BYTES:]
 
 
@@ -51,7 +51,8 @@ class LedgerDamage:
     """Bytes of a file that were damaged on purpose.
 
     Attributes:
-        start: offset in the file of the first of them.
+        path: the file.
+        start: the offset in the file of the first damaged byte.
         good: the bytes before the damage.
     """
 
@@ -61,28 +62,34 @@ class LedgerDamage:
 
 
 class LedgerBytes(Protocol):
-    """Entries by member. An entry is its bytes in a data file, which name its position."""
+    """Access to the entries of each member. An entry is its bytes in a data file, which include its
+    position.
+    """
 
     def entry(self, node: str, index: int) -> bytes:
-        """An entry as the member's processes see it; b"" if it is not there."""
+        """Return an entry as the member's processes see it; b"" if it is not there."""
 
     def first(self, node: str) -> int:
-        """The index of the first entry that the member's processes see; -1 if there is none."""
+        """Return the index of the first entry that the member's processes see; -1 if there
+        is none.
+        """
 
     def holds(self, node: str, entry: bytes) -> bool:
-        """Whether the member has it as the group's durability asks, or had let go of it."""
+        """Whether the member has the entry, as durable as its group demands, or has let it go."""
 
     def vote(self, node: str) -> TermVote | None:
-        """What a power loss now would leave of it; None: it has none."""
+        """Return the vote that a power loss now would leave; None: there is none."""
 
 
 @attrs.frozen
 class SimLedgers:
-    """`LedgerBytes` of one group in a world; of a memory group, what is in its processes. What
-    was damaged on purpose counts as it was: other members have it.
+    """`LedgerBytes` of one group in a world; for a memory group, of the logs in its processes.
+    Bytes that were damaged on purpose count as undamaged, because other members have them.
 
     Attributes:
-        damaged: by node.
+        groups: the members.
+        group: the group.
+        damaged: the damage, by node.
     """
 
     groups: SimGroups
@@ -143,8 +150,8 @@ class SimLedgers:
         return held == entry or self.has_let_go(node, position)
 
     def has_let_go(self, node: str, position: int) -> bool:
-        """Whether the member's log begins behind that position: what was there has expired, here or
-        where it came from.
+        """Whether the member's log begins after that position, because older entries have expired
+        here or on the member from which they came.
         """
         begin = self._begin(node)
         return begin is not None and begin > position
@@ -154,12 +161,13 @@ class SimLedgers:
             return None
         found = self.disk(node).durable_range(self.layout(node).term, 0, FILE_BYTES_MAX)
         known = self._votes.get(node)
-        if known is None or known[0] != found:  # asked at each event: few of them change it
+        # this is called at each event, and few events change the vote
+        if known is None or known[0] != found:
             known = self._votes[node] = found, _decode_vote(found)
         return known[1]
 
     def written(self, node: str, position: int, length: int) -> bytes:
-        """Bytes of one data file as the member's processes see them."""
+        """Return bytes of one data file as the member's processes see them."""
         base = position - position % self.group.data_file_bytes
         path = segment_path(self.layout(node).commit_log, base)
         at = position - base
@@ -178,8 +186,8 @@ class SimLedgers:
         return self.groups.disk(node)
 
     def _begin(self, node: str) -> int | None:
-        """Where the member's log begins, behind what fills the head of a file that it was begun
-        anew in; None: there are no files.
+        """Return where the member's log begins: after the blank at the head of a file if the log
+        was begun anew there; None: there are no files.
         """
         first = self._first_base(node)
         if first is None:
@@ -189,8 +197,10 @@ class SimLedgers:
         return first + rest if magic == BLANK_MAGIC else first
 
     def _first_base(self, node: str) -> int | None:
-        """Where the first data file of the member begins; None: there are no files. Asked for each
-        entry: the folder is read again only after a name on that disk has changed.
+        """Return where the member's first data file begins; None: there are no files.
+
+        This is called for each entry, so the folder is read again only after a name on that disk
+        has changed.
         """
         disk = self.disk(node)
         known = self._firsts.get(node)

@@ -2,8 +2,8 @@
 
 A command is an entry's body: `NAME;KEY WORD NUMBERS;` and padding of any bytes. NAME makes bodies
 unique, KEY is one of REGISTERS or COUNTERS, WORD and NUMBERS are `write 5`, `cas 4 5` (4 may be
-`none`), `add 5` or `read`. Every other body is no command, and changes nothing but what the state
-says of the log: how many entries with bodies there were, which was the last, and a hash of all.
+`none`), `add 5` or `read`. Every other body is no command, and changes only what the state says of
+the log: how many entries with bodies there were, which one was the last, and a hash of all.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ REGISTERS: Final = ("r0", "r1", "r2", "r3", "r4", "r5")
 COUNTERS: Final = ("c0", "c1")
 NONE: Final = "none"
 SPLIT_BYTES: Final = 64 << 10
-"""A lazy `save` gives its filler in pieces of so many bytes."""
+"""The size of the pieces in which a lazy `save` gives its filler."""
 LOAD_STEPS: Final = 8
-"""Turns that others get while a snapshot is loaded, besides those between its chunks."""
+"""How many turns other tasks get while a snapshot is loaded, besides those between its chunks."""
 
 Action: TypeAlias = Write | Read | CompareAndSet | Add
 Did: TypeAlias = Literal["made", "loads", "loaded", "applied"]
@@ -33,11 +33,11 @@ Did: TypeAlias = Literal["made", "loads", "loaded", "applied"]
 
 @attrs.frozen(kw_only=True)
 class MachineOptions:
-    """What kind of machine the members of a run have.
+    """Which kind of machine the members of a run have.
 
     Attributes:
-        filler_bytes: of a snapshot, besides the state: makes it as large as it is to be.
-        lazy: `save` is a generator that reads the state as it goes.
+        filler_bytes: how many bytes a snapshot has after the state, which set its size.
+        lazy: whether `save` is a generator that reads the state step by step.
     """
 
     filler_bytes: int = 0
@@ -48,7 +48,7 @@ class MachineOptions:
 
 
 def encode_command(name: str, key: str, action: Action, padding: bytes = b"") -> bytes:
-    """The body of an entry."""
+    """Return the body of an entry with this command."""
     match action:
         case Write(value=value):
             words = f"write {value}"
@@ -62,7 +62,7 @@ def encode_command(name: str, key: str, action: Action, padding: bytes = b"") ->
 
 
 def decode_command(body: bytes) -> tuple[str, Action] | None:
-    """Its key and what it asks for; None: it is no command."""
+    """Return a command's key and action; None if the body is no command."""
     parts = body.split(b";", 2)
     if len(parts) < 3:
         return None
@@ -79,11 +79,11 @@ def decode_command(body: bytes) -> tuple[str, Action] | None:
 
 
 def draw_action(rng: random.Random, value: int, seen: dict[str, Hashable]) -> tuple[str, Action]:
-    """What a client asks for next.
+    """Draw what a client asks for next.
 
     Args:
-        value: that nobody has written.
-        seen: by key, what clients saw last: what a compare-and-set may find.
+        value: a value that no client has written.
+        seen: what clients saw last, by key: a compare-and-set may find it.
     """
     if rng.random() < 0.2:
         key = rng.choice(COUNTERS)
@@ -103,13 +103,13 @@ def draw_action(rng: random.Random, value: int, seen: dict[str, Hashable]) -> tu
 
 @attrs.define
 class State:
-    """What all entries up to one have made.
+    """The state that all entries up to one have made.
 
     Attributes:
-        values: of keys that were ever changed.
-        count: of entries with a body.
-        last: index of the last of these, -1 if there was none.
-        chain: hash of all of these, in order, as hexadecimal digits.
+        values: the values of keys that were ever changed.
+        count: how many entries had a body.
+        last: the index of the last of these; -1 if there was none.
+        chain: the hash of all of these, in order, in hexadecimal digits.
     """
 
     values: dict[str, int] = attrs.field(factory=dict)
@@ -118,7 +118,7 @@ class State:
     chain: str = "0" * 16
 
     def apply(self, index: int, term: int, body: bytes) -> Hashable:
-        """Take an entry. Returns: its result."""
+        """Apply an entry, and return its result."""
         head = f"{self.chain} {index} {term} ".encode()
         self.chain = hashlib.blake2b(head + body, digest_size=8).hexdigest()
         self.count += 1
@@ -143,26 +143,26 @@ class State:
                 return "added"
 
     def read(self, key: str) -> int | None:
-        """The value of a register, None at first; or the sum of a counter."""
+        """Return the value of a register, None at first, or the sum of a counter."""
         return self.values.get(key, 0 if key in COUNTERS else None)
 
     def encode(self) -> bytes:
-        """The state as one line, which is equal for equal states."""
+        """Return the state as one line; equal states give equal lines."""
         return json.dumps(attrs.asdict(self), sort_keys=True).encode() + b"\n"
 
     @classmethod
     def decode(cls, data: bytes) -> State:
-        """The state in a snapshot's bytes. Raises: ValueError."""
+        """Return the state in a snapshot's bytes. Raises: ValueError: they hold none."""
         return cls(**json.loads(data.partition(b"\n")[0]))
 
 
 def filler(state: State, size_bytes: int) -> bytes:
-    """What a snapshot has behind the state: it belongs to this state alone, all of it."""
+    """Return the bytes that follow the state in a snapshot; they differ for every state."""
     return (state.chain.encode() * (size_bytes // len(state.chain) + 1))[:size_bytes]
 
 
 def snapshot_bytes(state: State, options: MachineOptions) -> bytes:
-    """All that a snapshot of that state holds."""
+    """Return all bytes of a snapshot of that state."""
     return state.encode() + filler(state, options.filler_bytes)
 
 
@@ -171,11 +171,11 @@ def snapshot_bytes(state: State, options: MachineOptions) -> bytes:
 
 @attrs.define(eq=False)
 class SimRegisters:
-    """A member's copy; a `StateMachine`.
+    """A member's state machine; implements `StateMachine`.
 
     Attributes:
         did: called with what it did, the indexes that it was given, and itself.
-        loading: it is between two steps of a load.
+        loading: whether it is between two steps of a load.
     """
 
     options: MachineOptions
@@ -197,7 +197,7 @@ class SimRegisters:
         return [snapshot_bytes(self.state, self.options)]
 
     def _pieces(self) -> Iterator[bytes]:
-        """Pieces of the state as it is at each step: it may not change meanwhile."""
+        """Yield pieces of the state as it is at each step; the state may not change meanwhile."""
         yield self.state.encode()
         size = self.options.filler_bytes
         for at in range(0, size, SPLIT_BYTES):  # a multiple of the chain's length
@@ -215,7 +215,7 @@ class SimRegisters:
                 yield
             state = State.decode(data)
             if data != snapshot_bytes(state, self.options):
-                raise ValueError("it is not what a save gave")
+                raise ValueError("the snapshot's bytes are not those that `save` gave")
             self.state = state
         finally:
             self.loading = False

@@ -1,4 +1,4 @@
-"""What happened to DLedger groups in a run, counted by name, and what a sweep has to have seen."""
+"""Counts what happened to DLedger groups in a run, and lists what a sweep has to have seen."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ENDED: Final = {
     INSTALLING: "restarts during installs",
     RECOVERING: "restarts during recoveries",
 }
-"""By what a process was doing with a snapshot when it was killed."""
+"""Names of counts, by what a process was doing with a snapshot when it was killed."""
 
 LEDGER_EXPECTED: Final = Expected(
     always=(
@@ -54,7 +54,7 @@ LEDGER_EXPECTED: Final = Expected(
 
 @attrs.define(kw_only=True)
 class LedgerTally(Tally):
-    """See `Tally`."""
+    """Counts what happened to DLedger groups; see `Tally`."""
 
     named: ClassVar = {
         dledger.CommittedRose: "commits",

@@ -1,7 +1,7 @@
-"""DLedger groups in a simulated world: on every node runs the real tree of each of its groups.
+"""DLedger groups in a simulated world: every node runs the real tree of each of its groups.
 
-The caller sits outside the machines, as in `cluster`: what a dying process still answers is not
-heard, and the outcome is unknown.
+The caller is outside the machines, as in `cluster`: an answer that a dying process still gives is
+not heard, and the outcome is unknown.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ R = TypeVar("R")
 
 DATA_FILE_BYTES: Final = 16 << 10
 INDEX_FILE_BYTES: Final = 4 << 10
-"""Files so small that a short run rolls both kinds over."""
+"""Files so small that a short run fills several of both kinds."""
 FIRST_PORT: Final = 20_911
 FRESH_BYTES: Final = 1 << 20
 APPLIED_LOOK_S: Final = 0.001
 
 
 def ledger_config(nodes: int, groups: dict[str, dict[str, Any]]) -> ClusterConfig:
-    """A cluster of DLedger groups.
+    """Make the configuration of a cluster of DLedger groups.
 
     Args:
-        nodes: how many.
-        groups: by name, their settings as in `[groups.NAME]`; all nodes are members of each.
+        nodes: how many nodes it has.
+        groups: the groups' settings by name, as in `[groups.NAME]`; all nodes are members of each.
     """
     names = tuple(f"n{number}" for number in range(nodes))
     small = {"data_file_bytes": DATA_FILE_BYTES, "index_file_bytes": INDEX_FILE_BYTES}
@@ -62,12 +62,12 @@ def ledger_config(nodes: int, groups: dict[str, dict[str, Any]]) -> ClusterConfi
 
 @attrs.define(eq=False)
 class SimMember:
-    """What runs on one node: its groups' trees, and what a node has in front of each.
+    """The process on one node: the trees of its groups, and what a node has in front of each.
 
     Attributes:
-        setups: by group.
-        parts: by group; they take appends and reads.
-        machines: by group, if they have any.
+        setups: the setup of each group.
+        parts: the part of each group, which takes appends and reads.
+        machines: the state machine of each group that has one.
     """
 
     name: str
@@ -77,30 +77,32 @@ class SimMember:
     machines: dict[str, SimRegisters] = attrs.field(factory=dict)
 
     async def status(self) -> dict[str, Any]:
-        """The member's status, as a node's."""
+        """Return the member's status in the form of a node's."""
         return {
             "groups": {name: (await part.status()).plain() for name, part in self.parts.items()}
         }
 
     async def tree(self) -> dict[str, Any]:
-        """The supervision tree as it is now, ready for JSON."""
+        """Return the present supervision tree, ready for JSON."""
         await trio.lowlevel.checkpoint()
         return tree_json(self.system.tree())
 
     async def offsets(self, group: str) -> Offsets:
-        """Indexes: how far the member is, and who leads as far as it knows."""
+        """Return the member's indexes in a group, and the leader as far as it knows."""
         return await self.parts[group].wait_offsets(None)
 
     async def fresh_read(self, group: str, start: int, max_bytes: int) -> Batch:
-        """Read from a leader, which proves that it is one. Raises: NotMaster."""
+        """Read from a leader, which proves that it leads. Raises: NotMaster: it does not."""
         role_status = self.setups[group].role_status
         if not role_status.is_open:
             raise NotMaster(f"{self.name} does not lead {group}", hint=role_status.leader or None)
         return decoded(await self.parts[group].read(start, max_bytes, True))
 
     async def fresh_value(self, group: str, key: str) -> int | None:
-        """What a leader's state machine has, once the leader has proved that it is one, and the
-        machine all that was committed by then. Raises: NotMaster.
+        """Return a value from a leader's state machine, once the leader has proved that it leads,
+        and the machine has applied all that was committed by then.
+
+        Raises: NotMaster: the member does not lead.
         """
         machine = self.machines[group]
         last = machine.state.last
@@ -116,7 +118,7 @@ class SimMember:
         return machine.state.read(key)
 
     async def drop_below(self, group: str, index: int) -> None:
-        """Let the log go up to an entry, as a state machine with a snapshot of it does."""
+        """Delete the log up to an entry, as a state machine with a snapshot of it does."""
         path = self.setups[group].paths.store
         await self.system.ref(path).tell(store_messages.DropBelow(index=index))
 
@@ -125,11 +127,13 @@ class SimGroups(SimMachines[SimMember]):
     """The members of all groups of a configuration.
 
     Args:
-        machine: of every member, in every group; None: they have none. The rest as `SimMachines`.
+        machine: the options of the state machine of every member, in every group; None: they have
+            none. The other arguments are those of `SimMachines`.
 
     Attributes:
-        machines: by node and group, the newest: it outlives its member, to be looked at.
-        on_machine: called with everything that they do.
+        machines: by node and group, the newest state machine, which outlives its member so that it
+            can be judged.
+        on_machine: called with everything that a state machine does.
         on_end: called with each node that is about to be killed, or to lose its power.
     """
 
@@ -149,7 +153,7 @@ class SimGroups(SimMachines[SimMember]):
 
     @property
     def with_machines(self) -> bool:
-        """Whether the groups have any."""
+        """Whether the groups have state machines."""
         return self._machine is not None
 
     async def kill(self, name: str) -> None:
@@ -166,7 +170,7 @@ class SimGroups(SimMachines[SimMember]):
         return member is not None and member.setups[group].role_status.is_open
 
     def leader(self, group: str) -> str | None:
-        """A running member that believes that it leads; None if none does."""
+        """Return a running member that believes that it leads; None if none does."""
         members = self.config.groups[group].members
         return next((name for name in members if self.leads(name, group)), None)
 
@@ -224,7 +228,7 @@ class SimGroups(SimMachines[SimMember]):
         return main
 
     def _directory(self, env: Env, name: str) -> NodeDirectory:
-        """What a node knows of itself, beside its groups."""
+        """Open the folder with what a node knows of itself, apart from its groups."""
         config, groups = self.config, self.config.ledger_groups_of(name)
         return open_directory(
             env.disk,
@@ -266,9 +270,10 @@ class SimGroups(SimMachines[SimMember]):
 
 
 async def committed_everywhere(groups: SimGroups, group: DLedgerGroup, least: int) -> str:
-    """Whether all members run, follow one of them, hold and show the same, up to `least` at least.
+    """Check whether all members run, follow the same leader, and hold and show the same, up to
+    `least` at least.
 
-    Returns: what is missing; "" if nothing is.
+    Returns: what is missing, for people; "" if nothing is.
     """
     found: dict[str, Offsets] = {}
     for name in group.members:

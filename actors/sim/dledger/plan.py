@@ -1,8 +1,8 @@
-"""What a run of DLedger groups is made of: drawn from its seed, each part from a stream of its own.
+"""The parts of a run of DLedger groups: each is drawn from the seed by a stream of its own.
 
-A member of a memory group forgets its log when its process ends, and keeps term and vote: only one
-at a time ends (`actions.Forget`), for what all have forgotten is lost.
-Groups that are `written` keep their power. Most groups with files run a state machine (`machine`).
+A member of a memory group loses its log when its process ends, and keeps its term and vote. So only
+one member at a time ends (`actions.Forget`): a log that all have lost is gone. Groups whose
+durability is `written` keep their power. Most groups with files run a state machine (`machine`).
 """
 
 from __future__ import annotations
@@ -39,30 +39,31 @@ from actors.sim.plan import FAULTS_S, Expected, Observe, Plan, Stage, draw_disk,
 from actors.sim.world import World
 
 CONVERGE_S: Final = 60.0
-"""Virtual time after which a healed group has a leader, takes appends, and is the same everywhere.
-The slowest way there: six seconds of silence, some elections, connections that died silently."""
+"""How long, in virtual time, a healed group may take until it has a leader, takes appends, and is
+the same everywhere. The slowest way there: six seconds of silence, some elections, and connections
+that died silently."""
 GROUPS: Final = ("g0", "g1", "g2")
 NODES: Final = (3, 3, 3, 3, 5, 5, 5, 4, 2, 1)
-"""Three and five members most of all."""
+"""The numbers of members to choose from; three and five are the most frequent."""
 PATH_PARTS: Final = (
     *("/data/0", "/data/0", "/index/", "/sums/", "/synced", "/checkpoint", "/currterm", ""),
 )
-"""Parts of paths; the log counts twice."""
+"""Parts of paths at which disk faults strike; the log counts twice."""
 MACHINE_PATH_PARTS: Final = (*PATH_PARTS, "/snapshot/", "/snapshot/")
 STARVED: Final = (
     *("store", "syncer", "entry_handler", "quorum_ack_checker", "state_maintainer"),
     *("rpc_peers", "dispatchers", "rpc_server"),
 )
 OURS: Final = ("groups", "machine", "lazy")
-"""Settings of a run that are none of its groups'."""
+"""The settings of a run that are not settings of its groups."""
 MACHINE_SHARE: Final = 0.6
 """The share of runs with files whose groups have a state machine."""
 LARGE_BYTES: Final = 1_300_000
-"""A snapshot of so many bytes goes in pieces."""
+"""The size of a snapshot that is sent in pieces."""
 
 
 class LedgerStage(Stage):
-    """Implements `Stage`."""
+    """The stage of DLedger groups; implements `Stage`."""
 
     machines: SimGroups
     faults: LedgerRunner
@@ -102,7 +103,7 @@ class LedgerStage(Stage):
         await self.faults.converged(CONVERGE_S)
 
     def judge(self) -> None:
-        """Group by group."""
+        """Validate each group."""
         groups = self.machines
         stopped = not any(groups.runs(name) for name in groups.names)
         for log in self.faults.logs:
@@ -115,12 +116,12 @@ class LedgerStage(Stage):
 
 @attrs.frozen(kw_only=True)
 class LedgerPlan(Plan):
-    """Some groups of which every node is a member.
+    """A plan with some groups of which every node is a member.
 
     Attributes:
-        settings: of all groups. `groups`, no setting of theirs, says how many there are; `machine`
-            that they have a state machine, with snapshots of so many bytes more; `lazy` that these
-            are written while it stands still.
+        settings: the settings of all groups, and three of the run: `groups` is the number of
+            groups; `machine`: they have a state machine whose snapshots have so many additional
+            bytes; `lazy`: these are written while the machine stands still.
     """
 
     mode: ClassVar[str] = "dledger"
@@ -143,7 +144,7 @@ class LedgerPlan(Plan):
 
     @property
     def ledgers(self) -> tuple[DLedgerGroup, ...]:
-        """The groups."""
+        """The groups of the plan."""
         config = self.config
         return config.ledger_groups_of("n0")
 
@@ -161,7 +162,7 @@ class LedgerPlan(Plan):
 
     @classmethod
     def draw(cls, seed: str) -> LedgerPlan:
-        """See `Plan`."""
+        """Draw the plan of a seed."""
         rng = random.Random(f"{seed}:ledger")
         nodes = rng.choice(NODES)
         names = tuple(f"n{number}" for number in range(nodes))
@@ -194,14 +195,16 @@ class LedgerPlan(Plan):
 
 
 def _actions(settings: Mapping[str, Any]) -> Mapping[str, Action[Any]]:
-    """What may happen to groups of that kind."""
+    """Return the actions for groups of that kind."""
     if settings["store"] == "memory":
         return MEMORY_ACTIONS
     return {**LEDGER_ACTIONS, **MACHINE_ACTIONS} if "machine" in settings else LEDGER_ACTIONS
 
 
 def _draw_machine(rng: random.Random, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Snapshots so often that a short run has many, and small files, which go with them."""
+    """Draw the settings of a state machine: snapshots so frequent that a short run has many, and
+    small files, which are deleted with them.
+    """
     if settings["store"] == "memory" or rng.random() >= MACHINE_SHARE:
         return {}
     large = rng.random() < 0.35

@@ -1,4 +1,4 @@
-"""Carries scripts out on DLedger groups: what an operator of theirs does, besides."""
+"""Executes scripts on DLedger groups, and does what an operator of such groups does besides."""
 
 from __future__ import annotations
 
@@ -29,33 +29,34 @@ from actors.storage.node.identity import identity_path
 
 LAST_WORDS: Final = b"last words %d"
 WHOLE_WAIT_S: Final = 40.0
-"""So long an operator waits for all members to be well before a disk is taken from one."""
+"""How long an operator waits for all members to be well before a disk is taken from one."""
 LONG_LOOK_S: Final = 0.25
 ANSWER_S: Final = 5.0
 OUTGROW_RECORDS: Final = 8
-"""Records of an append; two such fill a data file."""
+"""How many records such an append has; two appends fill a data file."""
 TAKING: Final = "it takes a snapshot"
 INSTALLING: Final = "it installs a snapshot"
 RECOVERING: Final = "it starts from a snapshot"
 GROUP_DEPTH: Final = 2
-"""Where an event's path names the group."""
+"""Which part of an event's path names the group."""
 
 
 @attrs.define(eq=False, kw_only=True)
 class LedgerRunner(Runner):
-    """See `Runner`.
+    """Executes scripts on DLedger groups; see `Runner`.
 
     Attributes:
-        groups: `cluster`, with its groups.
-        ledgers: all of them.
-        logs: of each.
-        chosen: by group, what is committed.
-        atlas: what was damaged.
-        terms: by group, the highest that anybody was seen in.
-        loads: by group, its clients.
-        one_forgets: held while a member of groups in memory has yet to get back what it forgot.
+        groups: the same as `cluster`.
+        ledgers: all groups.
+        logs: the logs of each group.
+        chosen: the committed entries, by group.
+        atlas: what was damaged on purpose.
+        terms: the highest term seen, by group.
+        loads: the clients, by group.
+        one_forgets: held while a member has yet to get back a log that it lost.
 
-    A member has installed a snapshot once its log goes on behind it: `_installed` until then.
+    A member is in `_installed` from the moment when it has saved a snapshot of its leader's until
+    its log goes on after the snapshot.
     """
 
     ledgers: tuple[DLedgerGroup, ...]
@@ -80,8 +81,8 @@ class LedgerRunner(Runner):
         return self.cluster
 
     def wipe(self, name: str) -> None:
-        """A machine that is off gets an empty disk. Its vote is forgotten, so the operator writes
-        down a term after the group's: in that one nobody has voted but, perhaps, the member itself.
+        """Empty the disk of a machine that is off. Its vote is lost, so the operator writes a term
+        after the group's: in that term no member has voted except, perhaps, this one.
         """
         disk = self.cluster.disk(name)
         with disk.faults.spared():
@@ -96,7 +97,9 @@ class LedgerRunner(Runner):
         self.note("wiped", name)
 
     def lose(self, name: str, *, whole: bool) -> None:
-        """A machine that is off loses the logs of its groups, or all but its events."""
+        """Delete the logs of a machine that is off, or, if `whole`, all its files except its
+        events.
+        """
         disk = self.cluster.disk(name)
         with disk.faults.spared():
             self._lose(disk, name, whole=whole)
@@ -105,7 +108,8 @@ class LedgerRunner(Runner):
     def _lose(self, disk: SimDisk, name: str, *, whole: bool) -> None:
         root, layouts = self.cluster.config.node_dir(name), [log.layout(name) for log in self.logs]
         votes = [read_term(disk, layout.term) for layout in layouts]
-        for layout in layouts:  # what is looked at meanwhile is gone from the disk, too
+        # files that are inspected meanwhile have to be gone from the disk, too
+        for layout in layouts:
             disk.rmtree(layout.root)
             disk.mkdir(layout.root)
             disk.sync_dir(layout.root)
@@ -129,14 +133,14 @@ class LedgerRunner(Runner):
     async def converged(self, within_s: float) -> None:
         """Wait until every group takes an append, and all its members hold and show it.
 
-        Raises: NotConverged.
+        Raises: NotConverged: this takes longer than `within_s`.
         """
         until_s, loads = trio.current_time() + within_s, tuple(self.loads.values())
         ends = [
             await self._last_words(load, number, until_s, within_s)
             for number, load in enumerate(loads)
         ]
-        while True:  # all at the same time: a group may elect again while another is waited for
+        while True:  # all groups at once: one may elect again while another is waited for
             lacks = {
                 load.group.name: await committed_everywhere(self.cluster, load.group, end)
                 for load, end in zip(loads, ends, strict=True)
@@ -152,7 +156,7 @@ class LedgerRunner(Runner):
     async def _last_words(
         self, load: LedgerWorkload, number: int, until_s: float, within_s: float
     ) -> int:
-        """The index of an entry that the group takes now."""
+        """Append one more entry to the group, and return its index."""
         while trio.current_time() < until_s:
             await self._all_up()
             with trio.move_on_at(until_s):
@@ -168,7 +172,9 @@ class LedgerRunner(Runner):
                 await self.up(name)
 
     async def all_well(self) -> bool:
-        """Wait until all members of all groups have the same. False: it takes too long."""
+        """Wait until all members of all groups hold the same. Returns: False: this takes too
+        long.
+        """
         with trio.move_on_after(WHOLE_WAIT_S):
             while True:
                 missing = [
@@ -180,7 +186,9 @@ class LedgerRunner(Runner):
         return False
 
     async def others_hold(self, node: str, ends: Mapping[str, int]) -> bool:
-        """Whether soon each of the others shows more than was committed when the node went."""
+        """Whether soon each of the other members shows more than was committed when the node
+        went.
+        """
         others = [name for name in self.cluster.names if name != node]
         with trio.move_on_after(WHOLE_WAIT_S):
             while True:
@@ -198,8 +206,8 @@ class LedgerRunner(Runner):
         return False
 
     async def outgrow(self, group: DLedgerGroup, rng: random.Random, within_s: float) -> bool:
-        """Append until the leader has let go of all that is committed now: its snapshots stand
-        for that. False: it takes too long.
+        """Append until the leader has deleted all entries that are committed now, because its
+        snapshots replace them. Returns: False: this takes too long.
         """
         end, load = self.chosen[group.name].end, self.loads[group.name]
         size = group.data_file_bytes // OUTGROW_RECORDS // 2
@@ -218,7 +226,7 @@ class LedgerRunner(Runner):
     # ---- inside ----
 
     def saw(self, seen: Seen) -> None:
-        """Take an observation, of state machines too."""
+        """Take an observation, also one of a state machine."""
         super().saw(seen)
         if not isinstance(seen, SimEvent) or seen.path.count("/") < GROUP_DEPTH:
             return
@@ -232,7 +240,7 @@ class LedgerRunner(Runner):
                 self._installed.pop((seen.node, group), None)
 
     def _ends(self, name: str) -> None:
-        """A process is about to be killed: what of its snapshots is cut short?"""
+        """Note whether a process that is about to be killed is at work on a snapshot."""
         if not self.is_on(name):
             return
         for log in self.logs:

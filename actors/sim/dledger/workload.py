@@ -1,7 +1,7 @@
-"""Clients of DLedger groups: they append, give up, read from any member, and remember.
+"""Clients of DLedger groups: they append, give up, read from any member, and record what they saw.
 
-Every body is unique in its run; of a group with a state machine it is a command. An append whose
-outcome nobody learnt stays open: it may turn up, or not.
+Every body is unique in its run; in a group with a state machine it is a command. An append whose
+outcome no client learned stays open: its records may turn up, or not.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ from actors.sim.workload import WorkloadOptions
 READ_TIMEOUT_S: Final = 2.0
 DEPOSED_PAUSE_S: Final = 0.3
 BATCH_MAX: Final = 100
-"""Records of an append are fewer: each writes a value of its own."""
+"""A bound on the records of an append, each of which writes a value of its own."""
 MACHINE_SHARE: Final = 0.6
 """The share of reads that ask a state machine, where there is one."""
 
 
 def draw_options(rng: random.Random) -> WorkloadOptions:
-    """A workload of another character for every seed; five clients at least."""
+    """Draw a workload of another character for every seed, with five clients at least."""
     return WorkloadOptions(
         appenders=rng.randint(3, 5),
         pause_mean_s=rng.choice([0.7, 1.5, 3.0]),
@@ -68,12 +68,12 @@ class LedgerWorkload:
     """The clients of one group.
 
     Attributes:
-        groups: whom they ask.
-        group: the one.
-        history: what they saw.
-        options: see there.
-        rng: what they do.
-        numbers: of operations; all groups of a run share them.
+        groups: the members that they ask.
+        group: the group.
+        history: records what they saw.
+        options: how busy they are.
+        rng: the source of their decisions.
+        numbers: the numbers of operations, which all groups of a run share.
     """
 
     groups: SimGroups
@@ -85,7 +85,7 @@ class LedgerWorkload:
     _leader: str = attrs.field(default="", init=False)
     _found: dict[str, Hashable] = attrs.field(
         factory=dict, init=False
-    )  # by key, what was seen last
+    )  # by key, the value that was seen last
 
     async def run(self, until_s: float) -> None:
         """Run all clients until virtual time `until_s`; return when each has its answer."""
@@ -100,11 +100,13 @@ class LedgerWorkload:
             nursery.start_soon(self._read_deposed, rng, until_s)
 
     async def append_now(self, bodies: tuple[bytes, ...]) -> int:
-        """Append once, to the leader, and note it. Returns the last index, -1 without one."""
+        """Append once, to the leader, and record it. Returns: the last index; -1 without a
+        receipt.
+        """
         return await self._one_append("last", self.rng, bodies, trio.CancelScope())
 
     async def append_some(self, rng: random.Random, count: int, size_bytes: int) -> int:
-        """Append so many records of about that size, as `append`."""
+        """Append `count` records of about that size, as `append_now` does."""
         number = next(self.numbers)
         bodies = tuple(
             body + rng.randbytes(size_bytes) for body in self._bodies(rng, number, count)
@@ -139,7 +141,7 @@ class LedgerWorkload:
         return encode_command(name, key, action, padding)
 
     def _learn(self, bodies: tuple[bytes, ...], receipt: Receipt) -> None:
-        """What registers had: a compare-and-set may find it still."""
+        """Remember the values that registers had: a compare-and-set may still find them."""
         for body, result in zip(bodies, receipt.results, strict=False):
             match decode_command(body), result:
                 case (key, Write(value=value)), _:
@@ -150,7 +152,7 @@ class LedgerWorkload:
                     self._found[key] = result
 
     def _guess(self, rng: random.Random) -> str:
-        """The likely leader: the member that answered last, or any."""
+        """Return the likely leader: the member that answered last, or any."""
         return self._leader or rng.choice(self.group.members)
 
     async def _one_append(
@@ -175,7 +177,7 @@ class LedgerWorkload:
                     answer = partial(AppendRefused, error=repr(refused))
                 except OutcomeUnknown as unknown:
                     self._leader, answer = "", partial(AppendUnknown, error=repr(unknown))
-        finally:  # also where who asks is stopped: what was asked may turn up
+        finally:  # also where the client is stopped: the records may turn up
             self.history.now(answer, **fields)
         return last
 
@@ -189,7 +191,7 @@ class LedgerWorkload:
             with trio.move_on_after(READ_TIMEOUT_S):
                 try:
                     if self.groups.with_machines and rng.random() < MACHINE_SHARE:
-                        # Who led before may believe that it does still.
+                        # A deposed leader may still believe that it leads.
                         asked = rng.choice([name, rng.choice(self.group.members)])
                         await self._one_value(rng, asked)
                     else:
@@ -200,7 +202,9 @@ class LedgerWorkload:
                     self._leader = ""  # it is off, was killed meanwhile, or cannot say
 
     async def _read_deposed(self, rng: random.Random, until_s: float) -> None:
-        """While several believe to lead, ask each: a client may not have heard of the next one."""
+        """While several members believe that they lead, read from each: a client may not have
+        learned of the newest.
+        """
         name = self.group.name
         while trio.current_time() < until_s:
             await trio.sleep(rng.expovariate(1 / DEPOSED_PAUSE_S))
@@ -226,7 +230,7 @@ class LedgerWorkload:
             at_s=trio.current_time(), **fields, asked=asked, start=start, batch=batch, fresh=fresh
         )
         if (await groups.heard(name, lambda member: member.offsets(group))).min <= start:
-            history.add(seen)  # else it was passed over what has expired meanwhile
+            history.add(seen)  # else it was led past entries that have expired meanwhile
         if batch.next > positions[-1]:
             positions.append(batch.next)
 

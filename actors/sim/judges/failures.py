@@ -1,9 +1,10 @@
-"""The invariant that nothing fails of itself, and what a fault excuses.
+"""The invariant that nothing fails without a fault, and which failures a fault excuses.
 
-A disk error may end a node; damage may keep it from starting, or end it when its group starts anew.
-But only the node whose disk was made to fail or damaged, only until it is started after that (what
-was damaged may be read before it is put back, and reported later), and only with an error that says
-so. A disk that somebody else has filled ends nobody: who needs room waits for it.
+A disk error may end a node. Damage may keep a node from starting, or end it when its group starts
+anew. But a failure is excused only on the node whose disk was made to fail or was damaged, only
+until that node is started again (damage may be read before it is repaired, and reported later), and
+only if the error names it. A disk that other programs have filled ends no node: whatever needs room
+waits for it.
 """
 
 from __future__ import annotations
@@ -22,16 +23,17 @@ from actors.sim.world import SimEvent
 from actors.storage.files import room
 
 API_CLIENT: Final = "/api/connections/"
-"""A client that does not read its last answer is cut off after a while: by design."""
+"""The path of an API client's actor. A client that does not read its last answer is cut off after a
+while, by design."""
 
 DISK_WORDS: Final = (os.strerror(errno.EIO), os.strerror(errno.ENOSPC), "[Errno 5]")
-"""What a failure says that comes from a disk fault."""
+"""The texts of a failure that a disk fault causes."""
 CRASH_WORD: Final = "Crash()"
-"""What an actor's end says that a script had crash."""
+"""The text of an actor's failure that a script causes."""
 DAMAGE_WORD: Final = "CorruptLog"
-"""What a start says that finds damage."""
+"""The text of a refused start that has found damage."""
 DAMAGE_WORDS: Final = (DAMAGE_WORD, "expected entry", "is not what was written")
-"""What a failure says that comes from damage."""
+"""The texts of a failure that damage causes."""
 
 
 def speaks_of_disk(text: str) -> bool:
@@ -41,7 +43,7 @@ def speaks_of_disk(text: str) -> bool:
 
 @attrs.define
 class Excuses:
-    """Which nodes' failures were caused on purpose, by the history."""
+    """Tracks, from the history, for which nodes failures were caused on purpose."""
 
     _disk: dict[str, None] = attrs.field(factory=dict, init=False)
     _crashed: dict[str, None] = attrs.field(factory=dict, init=False)
@@ -49,7 +51,7 @@ class Excuses:
     _mended: dict[str, None] = attrs.field(factory=dict, init=False)  # and not started since
 
     def learn(self, seen: FaultInjected) -> None:
-        """Take in what was done to the nodes."""
+        """Take a fault."""
         node = seen.where.partition(" ")[0]
         match seen.kind:
             case "crashed":
@@ -66,7 +68,7 @@ class Excuses:
                 self._mended[node] = None
 
     def cover(self, node: str, error: str) -> bool:
-        """Whether the node may fail like this now."""
+        """Whether the node may fail with this error now."""
         if node in self._crashed and CRASH_WORD in error:
             return True
         if node in self._disk and speaks_of_disk(error):
@@ -82,8 +84,9 @@ class Excuses:
 
 @attrs.define
 class NothingFails:
-    """No actor crashes, gives up or is killed: what is broken from outside crashes nobody, except
-    that a disk error may end the node that has it, and who was asking the actor that it ended.
+    """No actor crashes, gives up or is killed. A fault from outside crashes no actor, with one
+    exception: a disk error may end the node that has it, and the actors that waited for an answer
+    of one that it ended.
     """
 
     _excuses: Excuses = attrs.field(factory=Excuses, init=False)
@@ -113,7 +116,7 @@ class NothingFails:
                 yield f"{who} diverged after {mismatches}"
 
     def _is_excused(self, seen: SimEvent, error: str) -> bool:
-        """Whether an actor may crash so."""
+        """Whether an actor may crash with this error."""
         excused = self._excused.setdefault((seen.node, seen.boot), set())
         asked = error.removeprefix("ActorDown: ").removesuffix(" is not running")
         if not self._excuses.cover(seen.node, error) and asked not in excused:

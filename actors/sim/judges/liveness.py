@@ -1,5 +1,5 @@
-"""Looking into the running nodes from time to time: nobody stands still without saying why, and no
-queue grows without a bound.
+"""Inspects the running nodes from time to time: nothing stands still without giving a reason, and
+no queue grows without a bound.
 """
 
 from __future__ import annotations
@@ -24,23 +24,22 @@ from actors.sim.world import NodeState, SimEvent
 LOOK_EVERY_S: Final = 2.0
 LOOK_TIMEOUT_S: Final = 1.0
 STALL_S: Final = 45.0
-"""A slave that lags gets bytes or begins a new session within this time: housekeeping (20 s by
+"""Within how long a slave that lags gets bytes or begins a new session. Housekeeping (20 s by
 default) ends a silent connection, and a node may be paused for 12 s."""
 MAILBOX_MAX: Final = 10_000 + 64
-"""The largest mailbox of a node, and a control lane."""
+"""The size of the largest mailbox of a node, with its control lane."""
 MAILBOX_BYTES_MAX: Final = 64 << 20
 WAITING_MAX: Final = 5000
-"""Tasks that wait for room in one mailbox."""
+"""How many tasks may wait for room in one mailbox."""
 ROOM_USED_MAX: Final = 0.5
-"""A disk that is less used has room for anybody, whatever the configuration says."""
+"""A disk whose used share is below this has room, whatever the configuration says."""
 ROOM_AGAIN_S: Final = 60.0
-"""A log that found no room has found some by then, or has not looked for it: logs look at their
-disk each 10 s, and a write that failed is tried again with pauses of up to 30 s.
-"""
+"""Within how long a log that found no room finds some, or is not in need of any. Logs check their
+disk every 10 s, and a write that failed is tried again with pauses of up to 30 s."""
 
 
 def of_any_node() -> tuple[Invariant, ...]:
-    """What holds on any node, whatever its mode and whatever is broken on purpose."""
+    """Make the invariants of any node, whatever its mode and whatever is broken on purpose."""
     return NothingFails(), QueuesBounded(), RoomIsFoundAgain()
 
 
@@ -72,7 +71,7 @@ async def look_around(cluster: SimMachines[Any], add: Callable[[Observation], No
 
 @attrs.define
 class _Slave:
-    """What a slave showed when it last made progress."""
+    """The state of a slave when it last made progress."""
 
     boot: int
     written: int
@@ -82,9 +81,11 @@ class _Slave:
 
 @attrs.define(kw_only=True)
 class NoSilentStall:
-    """A slave that lags either gets on, or tries again: each attempt is a new session, whose end
-    has a reason. One that holds less than its master's end and shows neither is a silent stall,
-    unless it, or its master, says that its copy is damaged: then it waits for somebody to mend it.
+    """A slave that lags either goes on or tries again: each attempt is a new session, whose end has
+    a reason.
+
+    A slave that holds less than its master and does neither is a silent stall, unless it, or its
+    master, reports that its copy is damaged: then it waits for a repair.
     """
 
     group: ClassicGroup
@@ -127,7 +128,9 @@ class NoSilentStall:
 
 @attrs.define
 class RoomIsFoundAgain:
-    """What waits for room on a running node says that it goes on, once there has been some."""
+    """A part of a running node that waits for room reports that it goes on, once there has been
+    room.
+    """
 
     _since_s: dict[tuple[str, str], float] = attrs.field(factory=dict, init=False)  # node, part
     _boots: dict[str, int] = attrs.field(factory=dict, init=False)
@@ -135,7 +138,7 @@ class RoomIsFoundAgain:
     def see(self, seen: Observation) -> Iterator[str]:
         if isinstance(seen, SimEvent | NodeLooked) and self._boots.get(seen.node) != seen.boot:
             self._boots[seen.node] = seen.boot
-            self._forget(seen.node)  # a new start says itself what it lacks
+            self._forget(seen.node)  # a new start reports itself what it lacks
         match seen:
             case SimEvent(event=ActorStopped() | ActorCrashed(), node=node, path=path):
                 self._since_s.pop((node, path), None)
@@ -151,7 +154,7 @@ class RoomIsFoundAgain:
     def _judge(self, node: str, now_s: float) -> Iterator[str]:
         for (name, path), since_s in tuple(self._since_s.items()):
             if name == node and now_s - since_s > ROOM_AGAIN_S:
-                self._since_s[name, path] = now_s  # it is said each time
+                self._since_s[name, path] = now_s  # it is reported each time
                 yield f"{path} has found no room for {now_s - since_s:.0f} s, and there was some"
 
     def _forget(self, node: str) -> None:
@@ -160,7 +163,9 @@ class RoomIsFoundAgain:
 
 @attrs.define
 class QueuesBounded:
-    """No mailbox holds more messages or bytes than the largest may, and no crowd waits for room."""
+    """No mailbox holds more messages or bytes than the largest may, and few tasks wait for room in
+    it.
+    """
 
     def see(self, seen: Observation) -> Iterator[str]:
         if isinstance(seen, NodeLooked):

@@ -1,5 +1,5 @@
-"""The simulated network: `network` has hosts, what breaks between them, and what a process on one
-sees; `connection` is one TCP connection, `links` what its packets travel on.
+"""The simulated network: `network` has hosts, the faults between them, and the view of a process on
+one; `connection` is one TCP connection, and `links` what its packets travel on.
 """
 
 from actors.sim.network.links import NetworkOptions

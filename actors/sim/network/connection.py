@@ -1,14 +1,14 @@
 """One simulated connection: two endpoints, and a pipe for each direction.
 
-A pipe is what TCP makes of a link: in order, nothing lost or doubled, everything late. What is
-simulated is what an application can see of it:
+A pipe is what TCP makes of a link: in order, nothing lost or doubled, everything late. It simulates
+what an application can observe:
 
 - A sender may be `window_bytes` ahead of what the other application has read; then it waits.
-- Over a cut link nothing arrives; after `heal` everything does, as retransmissions would. Data
-  that stays unacknowledged for `retransmit_timeout_s` breaks the sender's side.
+- Over a cut link nothing arrives; after `heal` everything does, as retransmissions would. Data that
+  stays unacknowledged for `retransmit_timeout_s` breaks the sender's side.
 - Credits (the window's opening) travel on the link of the other direction, and wait if it is cut.
-- A reset overtakes nothing that has arrived, and drops what has not; over a cut link it is lost,
-  so that the peer stays half-open until it sends and is answered with another.
+- A reset overtakes nothing that has arrived, and drops everything that has not. Over a cut link it
+  is lost, so that the peer stays half-open until it sends and is answered with another reset.
 - A half that was closed for reading still fills its window; closing the second half with unread
   bytes resets the connection.
 """
@@ -39,7 +39,7 @@ class _Segment:
 
 @attrs.define(eq=False)
 class Pipe:
-    """One direction of a connection. `source` and `target` are its endpoints."""
+    """One direction of a connection, from `source` to `target`, its endpoints."""
 
     net: Medium
     link: NetworkPath  # the way of the bytes
@@ -69,7 +69,7 @@ class Pipe:
         self.net.agenda.at(self._last_s, self.deliver)
 
     def deliver(self) -> None:
-        """Hand over what is due, unless the link is cut or the target's machine is down."""
+        """Deliver what is due, unless the link is cut or the target's machine is off."""
         now_s = trio.current_time()
         while self._in_flight and self._in_flight[0].deliver_at_s <= now_s:
             if not self.link.passes:
@@ -87,7 +87,7 @@ class Pipe:
                 self._note_unacked()
 
     def credit(self, size: int) -> None:
-        """The application at the target has read `size` bytes."""
+        """Send a credit, because the application at the target has read `size` bytes."""
         self._credit_bytes += size
         self.net.agenda.at(self.way_back.arrival_s(0), self._open_window)
 
@@ -122,7 +122,7 @@ class Pipe:
         self.net.agenda.at(self.link.arrival_s(0), arrive)
 
     def drop(self) -> None:
-        """Forget what is under way."""
+        """Forget what is in flight."""
         self._in_flight.clear()
         self._unacked_since_s = None
 
@@ -132,7 +132,7 @@ class Pipe:
         since_s = self._unacked_since_s = trio.current_time()
 
         def give_up() -> None:
-            if self._unacked_since_s == since_s:  # the same waiting, not another
+            if self._unacked_since_s == since_s:  # the same wait, and not a later one
                 self.net.count("retransmit_timeout")
                 self.source.break_off(errno.ETIMEDOUT)
 
@@ -140,13 +140,13 @@ class Pipe:
 
 
 SEGMENT_BYTES = 64 * 1024
-"""Most bytes that travel as one piece: large enough to keep the number of events low."""
+"""The most bytes that travel as one piece: large enough to keep the number of events low."""
 SEND_FILE_CHUNK_BYTES = 1 << 20  # as in `actors.env.tcp`
 RECEIVE_DEFAULT_BYTES = 65536
 
 
 class Process(Protocol):
-    """A program that has a side of connections open, on a machine that may lose its power."""
+    """A program that has ends of connections open, on a machine that may lose its power."""
 
     @property
     def up(self) -> bool: ...
@@ -155,15 +155,16 @@ class Process(Protocol):
 
 @attrs.define(eq=False)
 class Side:
-    """One side of a connection, as its machine's kernel keeps it."""
+    """One end of a connection, as its machine's kernel keeps it."""
 
     host: Process
     local: Address
     remote: Address
     outward: Pipe
     inward: Pipe
-    gone: bool = attrs.field(init=False, default=False)  # no socket any more: answer with reset
-    vanished: bool = attrs.field(init=False, default=False)  # and nobody retransmits
+    # there is no socket any more: answer with a reset
+    gone: bool = attrs.field(init=False, default=False)
+    vanished: bool = attrs.field(init=False, default=False)  # nor a machine that retransmits
     receive_closed: bool = attrs.field(init=False, default=False)
     send_closed: bool = attrs.field(init=False, default=False)
     _inbox: bytearray = attrs.field(init=False, factory=bytearray)
@@ -194,7 +195,7 @@ class Side:
             self.outward.reset()
 
     def break_off(self, code: int) -> None:
-        """The connection is broken; what has arrived stays readable."""
+        """Break the connection; data that has arrived stays readable."""
         if not self.gone:
             self._errno = self._errno or code
             self.outward.drop()
@@ -228,7 +229,7 @@ class Side:
         return b"" if self._ended else None
 
     async def wait_for_room(self) -> None:
-        """Return when something can be sent. Raises as `send_all` does."""
+        """Return when something can be sent. It raises what `send_all` raises."""
         while True:
             self.check_sendable()
             if self.outward.room_bytes > 0:
@@ -263,7 +264,7 @@ class Side:
             self._leave()
 
     def abort(self) -> None:
-        """Close with a reset. Harmless when gone."""
+        """Close with a reset. Harmless when the end is gone."""
         if self.gone:
             return
         self.receive_closed = self.send_closed = True
@@ -272,7 +273,7 @@ class Side:
         self._leave()
 
     def vanish(self) -> None:
-        """The machine lost power: no packet says so."""
+        """End without a packet, because the machine lost power."""
         self.receive_closed = self.send_closed = self.vanished = True
         self._leave()
 
@@ -284,7 +285,7 @@ class Side:
 
 @attrs.define(eq=False)
 class SimReceiveHalf:
-    """`ReceiveHalf` of the protocols."""
+    """The receiving half of a connection; implements `ReceiveHalf`."""
 
     _end: Side
 
@@ -310,7 +311,7 @@ class SimReceiveHalf:
 
 @attrs.define(eq=False)
 class SimSendHalf:
-    """`SendHalf` of the protocols."""
+    """The sending half of a connection; implements `SendHalf`."""
 
     _end: Side
     _sending: bool = attrs.field(init=False, default=False)
@@ -345,10 +346,11 @@ class SimSendHalf:
         self._unusable = False
 
     async def _send_file(self, file: SimFile, offset: int, end: int) -> None:
-        """Bytes are captured here, or on delivery if the network's options say so.
+        """Send a range of a file. Its bytes are read here, or on delivery if the network's options
+        say so.
 
         The second is what sendfile really does: the socket buffer points at the page cache, so an
-        overwrite after sendfile returned reaches the peer in its new form.
+        overwrite after sendfile has returned reaches the peer.
         """
         late = self._end.outward.net.options.late_send_file
         await trio.lowlevel.checkpoint()
@@ -379,7 +381,7 @@ class SimSendHalf:
 
 @attrs.define(eq=False)
 class SimStream:
-    """`Stream` of the protocols."""
+    """One end of a connection as a process sees it; implements `Stream`."""
 
     _end: Side
 

@@ -1,4 +1,4 @@
-"""What packets travel on: links between machines, and the agenda on which they arrive."""
+"""What packets travel on: links between machines, and the agenda of arrivals."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from actors.sim.scheduler import VirtualAlarm
 
 
 class Agenda:
-    """Runs actions at their virtual times, those of equal time in the order they were entered: one
-    heap, one task, no thread and no task per action.
+    """Runs actions at their virtual times, those of the same time in the order in which they were
+    added.
 
-    Actions are synchronous, and act on simulated hardware only.
+    It has one heap and one task, no threads, and no task for each action. Actions are synchronous,
+    and act on simulated hardware only.
     """
 
     def __init__(self) -> None:
@@ -30,8 +31,10 @@ class Agenda:
         self._ended = False
 
     def at(self, when_s: float, action: Callable[[], None]) -> None:
-        """Run `action` at virtual time `when_s`, or as soon as possible after it; never, if `run`
-        has ended: tasks of a world that breaks off end in any order, and some use it then.
+        """Run `action` at virtual time `when_s`, or as soon as possible after it.
+
+        If `run` has ended, the action never runs: the tasks of a world that breaks off end in any
+        order, and some call this then.
         """
         if self._ended:
             return
@@ -41,7 +44,7 @@ class Agenda:
             self._parker.wake()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled."""
+        """Run actions until cancelled."""
         self._running = True
         alarm = VirtualAlarm(self._parker.wake)  # rings for most of the actions
         try:
@@ -59,22 +62,23 @@ class Agenda:
 
 @attrs.frozen(kw_only=True)
 class NetworkOptions:
-    """How fast and how bad the network is while no fault is injected.
+    """How fast and how unreliable the network is while no fault is injected.
 
     Attributes:
-        latency_min_s: every packet takes at least this long.
-        latency_mean_s: mean; what is above the minimum is exponentially distributed.
-        loopback_s: latency within one host.
+        latency_min_s: the least latency of a packet.
+        latency_mean_s: the mean latency; the part above the minimum is exponentially distributed.
+        loopback_s: the latency within one host.
         window_bytes: how far a sender may be ahead of the other application.
-        bandwidth_bytes_per_s: per link and direction; None: no limit.
-        fragment_share: share of receives that return less than is there, to find code that
+        bandwidth_bytes_per_s: the bandwidth of each link and direction; None: no limit.
+        fragment_share: the share of receives that return less than is available, to find code that
             takes a read for a message.
-        clog_share: share of pieces that are followed by a clogged link.
-        clog_mean_s: mean of how long it is clogged (exponential).
-        retransmit_timeout_s: unacknowledged data breaks a connection after this long (Linux,
-            tcp_retries2 15).
-        hold_from_bytes: bodies of at least this size stay in the system until they are written.
-        late_send_file: files are read when the bytes are delivered, not when they are sent.
+        clog_share: the share of pieces after which the link is clogged.
+        clog_mean_s: the mean time for which it is clogged (exponential).
+        retransmit_timeout_s: how long data may be unacknowledged before the connection breaks
+            (Linux, tcp_retries2 15).
+        hold_from_bytes: the size from which on bodies stay in the system until they are written.
+        late_send_file: whether files are read when the bytes are delivered, and not when they are
+            sent.
     """
 
     latency_min_s: float = 0.0002
@@ -91,11 +95,11 @@ class NetworkOptions:
 
 
 class Medium:
-    """What all links share: time, chance, and counts of what went wrong.
+    """What all links share: time, chance, and counts of faults.
 
     Args:
-        rng: source of latencies and fragment sizes.
-        options: see there.
+        rng: the source of latencies and fragment sizes.
+        options: how fast and unreliable the network is; None: the defaults.
 
     Attributes:
         counts: how often each kind of fault took effect.
@@ -116,7 +120,7 @@ class Medium:
         return options.latency_min_s + (self.rng.expovariate(1 / spread_s) if spread_s > 0 else 0.0)
 
     def fragment(self, size: int) -> int:
-        """How much of `size` available bytes one receive returns."""
+        """Return how many of `size` available bytes one receive returns."""
         if size > 1 and self.rng.random() < self.options.fragment_share:
             return self.rng.randint(1, size)
         return size
@@ -124,7 +128,7 @@ class Medium:
 
 @attrs.define(eq=False)
 class Machine:
-    """One end of links. `up`: it has power."""
+    """A machine at the end of links. `up`: whether it has power."""
 
     name: str
     up: bool = attrs.field(init=False, default=True)
@@ -146,7 +150,9 @@ class NetworkPath:
         return self.target.up and not self.cut
 
     def arrival_s(self, size: int) -> float:
-        """When something of `size` bytes that leaves now arrives, if the link lets it pass."""
+        """Return when a packet of `size` bytes that leaves now arrives, if the link lets it
+        pass.
+        """
         options, now_s = self.net.options, trio.current_time()
         if self.source is self.target:
             return now_s + options.loopback_s

@@ -1,7 +1,8 @@
-"""The simulated network: hosts with addresses, links between them, and what can go wrong there.
+"""The simulated network: hosts with addresses, links between them, and the faults there.
 
-`SimNetwork` is the hardware and what the faults act on, named by host. `SimNetwork.open(host)` is
-one process on one host, and implements `Network`. What one connection does is in `connection`.
+`SimNetwork` is the hardware, with the faults, which name hosts. `SimNetwork.open(host)` is the
+network of one process on one host, and implements `Network`. `connection` has the behaviour of one
+connection.
 
 Not simulated: names (addresses only), the wildcard address, and socket files on the disk.
 """
@@ -25,7 +26,7 @@ EPHEMERAL_PORTS = range(49152, 65536)
 
 @attrs.define(eq=False)
 class Host(Machine):
-    """A machine: its addresses, and what its kernel knows whatever process runs."""
+    """A machine: its addresses, and what its kernel knows, whatever process runs."""
 
     addresses: tuple[str, ...]
     refusing: bool = attrs.field(init=False, default=False)
@@ -43,8 +44,8 @@ class Host(Machine):
 
 
 class SimNetwork(Medium):
-    """All hosts and links, and the faults. `run` must be running in a nursery; arguments and
-    counts as for `Medium`.
+    """All hosts and links, and the faults. `run` must be running in a nursery. The arguments and
+    counts are those of `Medium`.
     """
 
     def __init__(self, rng: random.Random, options: NetworkOptions | None = None) -> None:
@@ -52,7 +53,7 @@ class SimNetwork(Medium):
         self._hosts: dict[str, Host] = {}
         self._by_address: dict[str, Host] = {}
         self._links: dict[tuple[str, str], NetworkPath] = {}
-        self._ends: dict[Side, None] = {}  # in the order they were made
+        self._ends: dict[Side, None] = {}  # in the order in which they were made
         self._processes: list[HostNetwork] = []
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -72,7 +73,7 @@ class SimNetwork(Medium):
         return self._hosts[name].up
 
     def open(self, name: str) -> HostNetwork:
-        """The network as a new process on this host sees it."""
+        """Return the network as a new process on this host sees it."""
         process = HostNetwork(self, self._hosts[name])
         self._processes.append(process)
         return process
@@ -120,13 +121,16 @@ class SimNetwork(Medium):
         self.count("clog")
 
     def reset(self, one: str, other: str) -> int:
-        """Break all connections between the two hosts on both sides. Returns how many."""
+        """Break all connections between the two hosts on both sides, and return how many there
+        were.
+        """
         return self._break_off("reset", (one, other), (other, one)) // 2
 
     def forget(self, one: str, other: str) -> int:
-        """Break the first host's ends of all connections to the other, which hears nothing of it.
+        """Break the first host's ends of all connections to the other host, which is not told.
 
-        It stays half-open until it sends, and is answered with a reset. Returns how many.
+        The other ends stay half-open until they send, and are answered with a reset. Returns: how
+        many connections there were.
         """
         return self._break_off("forget", (one, other))
 
@@ -140,7 +144,7 @@ class SimNetwork(Medium):
         return len(hit)
 
     def refuse(self, name: str) -> None:
-        """Every connection to this host is refused from now on, though somebody listens."""
+        """Refuse every connection to this host from now on, although a program listens."""
         self._hosts[name].refusing = True
         self.count("refuse")
 
@@ -148,7 +152,7 @@ class SimNetwork(Medium):
         self._hosts[name].refusing = False
 
     def power_off(self, name: str) -> None:
-        """The machine falls silent: its peers get neither FIN nor reset (half-open)."""
+        """Switch the machine off: its peers get neither FIN nor reset (half-open)."""
         host = self._hosts[name]
         host.up = False
         for process in [process for process in self._processes if process.host is host]:
@@ -158,13 +162,15 @@ class SimNetwork(Medium):
         self.count("power_off")
 
     def power_on(self, name: str) -> None:
-        """The machine is back and knows no connection: who still sends on one gets a reset."""
+        """Switch the machine on. It knows no connections: a peer that still sends on one gets a
+        reset.
+        """
         self._hosts[name].up = True
         self._resume()
 
     @property
     def ends_count(self) -> int:
-        """Ends of connections that are not closed yet; a connection has two."""
+        """How many ends of connections are not closed yet; a connection has two."""
         return len(self._ends)
 
     # For links, endpoints and processes.
@@ -202,24 +208,26 @@ class SimNetwork(Medium):
     def _resume(self) -> None:
         for end in list(self._ends):
             end.outward.link_is_back()
-            if end.outward.target.gone:  # then nobody else does it for the other direction
+            if end.outward.target.gone:  # then no other call does it for the other direction
                 end.inward.link_is_back()
 
 
 SYN_RETRY_S = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
-"""Linux asks again after these pauses (tcp_syn_retries 6) and gives up after 127 s: ETIMEDOUT."""
+"""The pauses after which Linux sends a SYN again (tcp_syn_retries 6); it gives up after 127 s with
+ETIMEDOUT."""
 LISTEN_BACKLOG = 128
-"""Connections that wait to be accepted; a further one gets no answer and asks again."""
+"""How many connections may wait to be accepted; a further one gets no answer, and is tried
+again."""
 
 
 def address_error(code: int, where: object) -> OSError:
-    """The OSError subclass that fits `code`, naming the address."""
+    """Return the subclass of OSError for `code`, with the address in its text."""
     return OSError(code, f"{os.strerror(code)}: {where}")
 
 
 @attrs.define(eq=False)
 class SimListener:
-    """`Listener` of the protocols."""
+    """A listening socket; implements `Listener`."""
 
     address: Address
     owner: HostNetwork
@@ -270,9 +278,9 @@ class SimListener:
 
 @attrs.define(eq=False)
 class HostNetwork:
-    """The network as one process sees it; `Network` of the protocols.
+    """The network as one process sees it; implements `Network`.
 
-    After `end` nothing that the process still does reaches the network.
+    After `end`, nothing that the process still does reaches the network.
     """
 
     net: SimNetwork
@@ -314,7 +322,7 @@ class HostNetwork:
         raise address_error(errno.ETIMEDOUT, target)
 
     async def _ask(self, remote: Host, local: Address, target: Address) -> Side | None:
-        """Send a SYN and get its answer; None if either was lost."""
+        """Send a SYN and return the new end; None if the SYN or its answer was lost."""
         there = self.net.link(self.host.name, remote.name)
         back = self.net.link(remote.name, self.host.name)
         await trio.sleep_until(there.arrival_s(0))
@@ -383,7 +391,9 @@ class HostNetwork:
         self.net.forget_end(end)
 
     def end(self, *, silently: bool = False) -> None:
-        """The process is gone, and its kernel closes what it had open; `silently`: so is that."""
+        """End the process: its kernel closes what it had open, or, if `silently`, is gone as
+        well.
+        """
         if self._ended:
             return
         self._ended = True

@@ -194,7 +194,7 @@ def nothing_twice(done: Iterable[ClientAppend], stored: StoredLog) -> Iterator[s
         if before != record.physical_offset:
             yield f"the record at {record.physical_offset} is also at {before}"
         if owner is None:
-            yield f"nobody appended the record at {record.physical_offset}"
+            yield f"no client appended the record at {record.physical_offset}"
         elif isinstance(owner.outcome, AppendRefused):
             yield f"#{owner.operation} was refused, but lies at {record.physical_offset}"
 

@@ -1,4 +1,4 @@
-"""Members that lose what they held, and heads of logs that expire."""
+"""Faults in which members lose what they held, and in which the heads of logs expire."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from actors.storage.ledger.store import CLEAN_S
 from actors.trees.ledger_setup import election_settings
 
 OUTGROW_S: Final = 20.0
-"""So long clients append more than usual, for what a member lacks to leave the logs of the others.
-"""
+"""How long clients append more than usual, so that what a member lacks leaves the other members'
+logs."""
 
 
 class ExpireHead(Action[LedgerRunner]):
-    """A node lets the head of its logs go, as after a snapshot of all that is committed. If there
-    is another it is down before, for a while: all that run let go of what it lacks. Where there is
-    a state machine its snapshots alone may do that, so clients append until they have.
+    """A node deletes the head of its logs, as after a snapshot of all that is committed.
+
+    If the fault names another node, that node is down before, for a while, and all running nodes
+    delete what it lacks. With a state machine only its snapshots may delete the head, so clients
+    append until they have.
     """
 
     name = "expire"
@@ -60,8 +62,9 @@ class ExpireHead(Action[LedgerRunner]):
 
 
 class LoseDisk(Action[LedgerRunner]):
-    """A member gets an empty disk. What it had acknowledged is gone with the old one, so an
-    operator does that only while all is well, and waits until the others have all of it.
+    """A member gets an empty disk. Everything that it had acknowledged is gone with the old one, so
+    an operator does this only while all members are well, and waits until the others hold all of
+    it.
     """
 
     name = "lose_disk"
@@ -84,10 +87,12 @@ class LoseDisk(Action[LedgerRunner]):
 
 
 class NewDisk(Action[LedgerRunner]):
-    """A machine gets a new disk, or has its logs removed, votes kept, while everything else goes
-    on. What it held counts as lost until it has caught up, and the promise is for a minority: so
-    one at a time, some time after all were well. A whole disk takes longer to replace than a leader
-    that nobody answers takes to end (`core.votes`).
+    """A machine gets a new disk, or has its logs removed and its votes kept, while everything else
+    goes on.
+
+    What it held counts as lost until the member has caught up, and only a minority may lose its
+    logs. So one machine at a time gets a new disk, some time after all members were well. Replacing
+    a whole disk takes longer than a leader that gets no answers stays one (`core.votes`).
     """
 
     name = "new_disk"
@@ -116,9 +121,11 @@ class NewDisk(Action[LedgerRunner]):
 
 
 class Forget(Action[LedgerRunner]):
-    """A member of groups in memory is killed, and starts with nothing but its terms and votes. What
-    it held counts as lost until it has caught up, and the promise is for a minority: so one at a
-    time, once all are well. Meanwhile everything else goes on, and may part those that remember.
+    """A member of groups in memory is killed, and starts with only its terms and votes.
+
+    What it held counts as lost until the member has caught up, and only a minority may lose its
+    logs. So this happens to one member at a time, once all are well. Meanwhile everything else goes
+    on, and may separate the members that still hold their logs.
     """
 
     name = "forget"

@@ -1,5 +1,5 @@
-"""Leadership that changes hands at an operator's word, a leader that does not hear of it, and
-members that die at the worst moment: about when a sync ends, or while a log is cut.
+"""Leadership that an operator transfers, a leader that does not learn of its successor, and members
+that die at bad moments: about when a sync ends, or while a log is truncated.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ ANSWER_S: Final = 5.0
 
 
 class TransferLeader(PairAction[LedgerRunner]):
-    """An operator asks the leader of each group to hand over to the node, from the other's machine:
-    one request of upstream's on the groups' own port.
+    """An operator asks the leader of each group to transfer leadership to the node, with upstream's
+    request on the group's own port, from the machine of the fault's other node.
     """
 
     name = "transfer"
@@ -69,7 +69,7 @@ class TransferLeader(PairAction[LedgerRunner]):
             while (frame := decoder.next_frame()) is NEED_DATA:
                 data = await receive.receive_some(1 << 16)
                 if not data:
-                    return  # it ended without an answer
+                    return  # the connection ended without an answer
                 decoder.receive_data(data)
             response, _ = decode_response(RequestCode.LEADERSHIP_TRANSFER, frame.body)
             if response.code == ResponseCode.SUCCESS:
@@ -77,14 +77,14 @@ class TransferLeader(PairAction[LedgerRunner]):
         except (OSError, trio.BrokenResourceError, RemoteProtocolError):
             pass
         except trio.ClosedResourceError:
-            pass  # the machine that asked went off
+            pass  # the machine that asked lost its power
         finally:
             network.end(silently=False)
 
 
 class Depose(TransferLeader):
-    """The same of one group, and when the node has begun to take over, the leader is cut off from
-    all members: it goes on believing that it leads, and clients still reach it.
+    """Leadership of one group is transferred, and when the node begins to take over, the old leader
+    is cut off from all members: it still believes that it leads, and clients still reach it.
     """
 
     name = "depose"
@@ -118,14 +118,16 @@ class Depose(TransferLeader):
 
 SYNC_WAIT_S: Final = 10.0
 CUT_WAIT_S: Final = 15.0
-"""A leader that is back hears of the next one, and has its log compared, within so long."""
+"""How long a leader that is connected again may take to learn of its successor and to have its log
+compared."""
 ALONE_S: Final = 4.0
-"""So long the leader is cut off at least: clients still append there, and the others elect."""
+"""The least time for which the leader is cut off: clients still append to it, and the others elect
+another."""
 
 
 class KillAfterSync(Action[LedgerRunner]):
-    """A leader is killed `extra` seconds after a sync of its log has begun, about when it ends and
-    before a quorum can have answered: what it holds may be committed, or not.
+    """A leader is killed `extra` seconds after a sync of its log has begun, about when the sync
+    ends and before a quorum can have answered. Its newest entries may be committed, or not.
     """
 
     name = "kill_after_sync"
@@ -147,8 +149,8 @@ class KillAfterSync(Action[LedgerRunner]):
 
 
 class KillInCut(Action[LedgerRunner]):
-    """The leader is cut off, and comes back with a tail that nobody else has. Whoever has to cut
-    its log first then is killed `extra` seconds after it knows.
+    """The leader is cut off, and comes back with entries that no other member has. The first member
+    that has to truncate its log is killed `extra` seconds after it has noticed.
     """
 
     name = "kill_in_cut"

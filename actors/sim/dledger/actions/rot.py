@@ -1,4 +1,4 @@
-"""An operator who mends what has changed on a member's disk with `repair`, as OPERATING.md says."""
+"""An operator who repairs damage on a member's disk with `repair`, as OPERATING.md says."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from actors.sim.actions.script import Fault
 from actors.sim.dledger.runner import LedgerRunner
 
 TRIES_MAX: Final = 20
-"""A member that somebody has read from may be ending, and others may be down."""
+"""How often the repair is tried: a member that has met the damage may be ending, and others may be
+down."""
 ANSWER_S: Final = 5.0
 
 
 @attrs.define
 class SimRepair(LedgerRepair):
-    """Members of simulated groups have no API: they are asked without one."""
+    """A repair among members of simulated groups, which have no API: they are called directly."""
 
     runner: LedgerRunner
 
@@ -36,9 +37,10 @@ class SimRepair(LedgerRepair):
 
 
 class RotRepaired(Action[LedgerRunner]):
-    """A bit of a committed entry flips, on the disk and in the cache. Whoever reads it ends the
-    member, which is started; after `for_s` the member is asked to repair all its groups, until it
-    has found nothing more.
+    """A bit of a committed entry flips, on the disk and in the cache.
+
+    A member that reads it ends, and is started again. After `for_s` the member is asked to repair
+    all its groups, until it finds no more damage.
     """
 
     name = "rot_repaired"
@@ -66,7 +68,9 @@ class RotRepaired(Action[LedgerRunner]):
 
 
 async def _repaired(runner: LedgerRunner, name: str) -> bool:
-    """Whether it has mended something, and left nothing; what it calls good then is looked at."""
+    """Whether the member has mended some damage and left none. The bytes that it claims to have
+    mended are compared, and a difference is a violation.
+    """
     member = runner.cluster.running(name)
     if member is None:
         return False

@@ -1,5 +1,5 @@
-"""What can happen to DLedger groups with a state machine: members end while a snapshot is written,
-while one comes from the leader, while one is loaded; and a snapshot is damaged.
+"""Faults of DLedger groups with a state machine: members end while a snapshot is written, received
+or loaded, and a snapshot is damaged.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ LOOK_S: Final = 0.0005
 LOOKS_MAX: Final = 4000
 
 INSTALLS: Final = f"/snapshot/{INSTALLED}/"
-"""A part of the path of what is installed."""
+"""A part of the path of a snapshot that is being installed."""
 PIECE: Final = "piece"
-"""Something of it has come."""
+"""The moment when a part of it has arrived."""
 SYNC: Final = "sync"
-"""All of it has come, and is on its way to the disk."""
+"""The moment when all of it has arrived and is being synced."""
 SAVED: Final = "saved"
-"""It is on the disk, under its name."""
+"""The moment when it is on the disk, under its name."""
 LOADING: Final = "loading"
-"""The machine reads it."""
+"""The moment when the state machine reads it."""
 LOADED: Final = "loaded"
-"""The machine is what it says, and the log has still to begin anew."""
+"""The moment when the state machine has loaded it, and the log has still to begin anew."""
 MOMENTS: Final = (PIECE, SYNC, SAVED, LOADING, LOADED)
 ENDS: Final = ("kill", "kill", "power", "power", "wipe", "leader")
 
 
 class KillInSnapshot(Action[LedgerRunner]):
-    """A member ends while it writes a snapshot of its own: `extra` of the sync's time after that
-    has begun, which may be when it has just been given its name.
+    """A member ends while it writes a snapshot of its own: the delay after the sync has begun is
+    `extra` times a sync's duration. At the latest it has just given the snapshot its name.
     """
 
     name = "snapshot_kill"
@@ -71,9 +71,10 @@ class KillInSnapshot(Action[LedgerRunner]):
 
 
 class KillInInstall(Action[LedgerRunner]):
-    """A member is down until the others' logs begin behind all that it has; then it gets a
-    snapshot, and meanwhile it ends, loses its disk, or its leader ends: `where` says at which
-    moment, and what.
+    """A member is down until the other members' logs begin after everything that it has.
+
+    Then it gets a snapshot, and meanwhile it ends, loses its disk, or its leader ends: `where`
+    names the moment and what happens.
     """
 
     name = "install_kill"
@@ -116,7 +117,7 @@ class KillInInstall(Action[LedgerRunner]):
         await runner.all_well()
 
     async def _strike(self, runner: LedgerRunner, fault: Fault, how: str, *, wiped: bool) -> None:
-        """A disk may be lost again, if nothing on it was acknowledged to anybody."""
+        """End the struck member. A disk is emptied again only if nothing on it was acknowledged."""
         leader = runner.groups.leader(runner.ledgers[0].name)
         struck = leader if how == "leader" and leader is not None else fault.node
         await runner.end(struck, how)
@@ -127,8 +128,8 @@ class KillInInstall(Action[LedgerRunner]):
 
 
 class KillInRecovery(Action[LedgerRunner]):
-    """A member ends, is started again, and ends while its machine reads the snapshot that it
-    starts from.
+    """A member ends, is started again, and ends while its state machine reads the snapshot from
+    which it starts.
     """
 
     name = "recovery_kill"
@@ -153,8 +154,8 @@ class KillInRecovery(Action[LedgerRunner]):
 
 
 class SnapshotRot(Action[LedgerRunner]):
-    """A bit of a member's newest snapshot flips while it is down; there is one before, and the log
-    from that one on. The member has to do with these.
+    """A bit of a member's newest snapshot flips while the member is down. An older snapshot exists,
+    and the log after it; the member has to recover from these.
     """
 
     name = "snapshot_rot"
@@ -182,8 +183,9 @@ class SnapshotRot(Action[LedgerRunner]):
 
 @attrs.define
 class _Moment:
-    """Finds out whether a member that gets a snapshot has just come to a moment, as far as its
-    events and its machine say; at PIECE, whether it is about to. What a start loads is no install.
+    """Tells from events, and from what state machines do, whether a member that gets a snapshot has
+    just reached a moment; for PIECE, whether it is about to. A snapshot that a start loads is not
+    an installation.
     """
 
     node: str
@@ -215,7 +217,7 @@ def _loads(node: str, seen: Seen) -> bool:
 
 
 async def _wait_path(disk: SimDisk, path: str, synced: trio.Event) -> None:
-    """Return as soon as something is there, at the latest when it is about to be synced."""
+    """Return when the path exists, at the latest when a sync of it is about to begin."""
     for _ in range(LOOKS_MAX):
         if disk.exists(path):
             return
@@ -224,15 +226,16 @@ async def _wait_path(disk: SimDisk, path: str, synced: trio.Event) -> None:
 
 
 THIS_ONE_S: Final = 1e-6
-"""Only one sync begins within so long."""
+"""A time so short that only one sync begins within it."""
 MANY: Final = 1 << 30
 
 
 class PassInstall(Action[LedgerRunner]):
-    """A follower is down until its leader's log begins behind all that it has. It gets a snapshot,
-    whose sync takes `extra` seconds longer. Meanwhile the leader ends for a while, and another
-    member leads, which had no room for snapshots and so has the whole log: the follower's machine
-    passes the snapshot.
+    """A follower is down until its leader's log begins after everything that it has, and gets a
+    snapshot, whose sync takes `extra` seconds longer.
+
+    Meanwhile the leader ends for a while. Another member leads, which had no room for snapshots and
+    so has the whole log: the follower's state machine gets past the snapshot by entries.
     """
 
     name = "pass_install"
@@ -261,7 +264,7 @@ class PassInstall(Action[LedgerRunner]):
         await runner.all_well()
 
     async def _install(self, runner: LedgerRunner, fault: Fault, node: str) -> bool:
-        """Whether the sync of a snapshot has begun there."""
+        """Whether the sync of a snapshot has begun on the node."""
         disk = runner.cluster.disk(node)
         slow = partial(disk.faults.slow_syncs, fault.extra, THIS_ONE_S)
         with disk.syncing(INSTALLS, then=slow) as begun:

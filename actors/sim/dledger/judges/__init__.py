@@ -1,3 +1,3 @@
-"""What has to hold in DLedger groups: `checkers` at each observation, `validations` once the
-members have stopped, `machine` both for state machines.
+"""The checks of DLedger groups: `checkers` at each observation, `validations` once the members have
+stopped, and `machine` both, for state machines.
 """

@@ -1,8 +1,8 @@
-"""Invariants of a DLedger group: looked at with every observation of a run, each seen to fail by a
-test.
+"""Invariants of a DLedger group, checked at every observation of a run; a test makes each of them
+fail.
 
-Events say what a member believes, `LedgerBytes` what its disk really has: what guards durability
-never takes a member's word for it. Names and meanings: Ongaro, "Consensus", figure 3.2.
+Events show what a member believes, and `LedgerBytes` what its disk really has. A check of
+durability never relies on a member's word. Names and meanings: Ongaro, "Consensus", figure 3.2.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class ElectionSafety:
 
 @attrs.define(kw_only=True)
 class VoteOnce:
-    """A member's term never falls, in one term it votes once, and it acts in no term before that:
-    by what its disk says.
+    """By what its disk says, a member's term never falls, it votes once in a term, and it acts in
+    no term later than the stored one.
     """
 
     group: DLedgerGroup
@@ -86,8 +86,8 @@ class VoteOnce:
 
 @attrs.define(kw_only=True)
 class LeaderIsElected:
-    """The leader of a term has the votes of a majority, by what the members' disks say. One that is
-    in a later term by then may have voted, and so may one without a disk.
+    """The leader of a term has the votes of a majority, by what the members' disks say. A member
+    that is in a later term by then may have voted, and so may one without a disk.
     """
 
     group: DLedgerGroup
@@ -110,14 +110,16 @@ class LeaderIsElected:
 
 _POWER = ("power_loss", "power_loss_all", "power_loss_in_sync")
 LOOKED_AT = ("kill", *_POWER, "lose_disk", "new_disk", "heal")
-"""Faults at which every committed entry is counted again."""
+"""The faults after which every committed entry is counted again."""
 WRITTEN_S: Final = 15.0
-"""So long after it called an entry committed a follower has it on its disk: syncs take some seconds
-at most."""
+"""How long a follower may take to have an entry on its disk that it called committed: syncs take
+some seconds at most."""
 
 
 def ledger_invariants(chosen: Chosen) -> tuple[Invariant, ...]:
-    """All that hold for a DLedger group in every run, whatever is broken on purpose."""
+    """Make the invariants that hold for a DLedger group in every run, whatever is broken on
+    purpose.
+    """
     group, logs = chosen.group, chosen.logs
     return (
         ElectionSafety(group=group),
@@ -137,8 +139,8 @@ def ledger_invariants(chosen: Chosen) -> tuple[Invariant, ...]:
 
 @attrs.define(kw_only=True)
 class CommittedIndexMonotonic:
-    """In one incarnation of a member the committed index rises. A handler that is started anew has
-    only what is stored, and may have heard of more.
+    """In one incarnation of a member the committed index rises. A handler that is started anew
+    knows only what is stored, and may have known more before.
     """
 
     group: DLedgerGroup
@@ -159,7 +161,7 @@ class CommittedIndexMonotonic:
 
 @attrs.frozen
 class _Claim:
-    """A follower has said that all up to `index` is committed."""
+    """A claim of a follower that all entries up to `index` are committed."""
 
     index: int
     at_s: float
@@ -168,24 +170,28 @@ class _Claim:
 
 @attrs.define(kw_only=True)
 class Chosen:
-    """What anybody calls committed is one log: each index holds one entry for ever.
+    """The committed entries: whatever any member calls committed is one log, and each index holds
+    one entry for ever.
 
     A leader has what it calls committed. A follower may still have to write it, or to remove what
-    differs: its word is judged when it has had time for that, and room on its disk.
+    differs, so its claim is judged when it has had time and room on its disk for that.
 
     Attributes:
-        entries: by index, from 0 on, as they lay where each was first called committed.
-        terms: of the leaders that called each of them so; they never fall.
+        entries: the committed entries by index, from 0 on, as they lay where each was first called
+            committed.
+        terms: the term of the leader that first called each entry committed; terms never fall.
     """
 
     group: DLedgerGroup
     logs: LedgerBytes
     entries: list[bytes] = attrs.field(factory=list, init=False)
     terms: list[int] = attrs.field(factory=list, init=False)
-    _same: dict[str, int] = attrs.field(factory=dict, init=False)  # compared below
-    _leads: dict[str, int] = attrs.field(factory=dict, init=False)  # who leads: its term
+    # the entries below this are compared
+    _same: dict[str, int] = attrs.field(factory=dict, init=False)
+    # the terms of members that lead
+    _leads: dict[str, int] = attrs.field(factory=dict, init=False)
     _claims: dict[str, _Claim] = attrs.field(factory=dict, init=False)
-    _full: set[str] = attrs.field(factory=set, init=False)  # who finds no room
+    _full: set[str] = attrs.field(factory=set, init=False)  # the members that find no room
 
     def see(self, seen: Observation) -> Iterator[str]:
         if isinstance(seen, NodeLooked):
@@ -218,14 +224,14 @@ class Chosen:
 
     @property
     def end(self) -> int:
-        """The index behind the last of them."""
+        """The index after the last committed entry."""
         return len(self.entries)
 
     def _learn(self, node: str, index: int) -> Iterator[str]:
         for at in range(self._same.get(node, 0), index + 1):
             entry = self.logs.entry(node, at)
             if at < self.end:
-                # What has expired here was compared elsewhere.
+                # An entry that has expired here was compared on another member.
                 if entry and entry != self.entries[at]:
                     yield f"{node} says that {at} is committed, and it is another entry than before"
                     return
@@ -253,18 +259,20 @@ class Chosen:
 
 @attrs.define(kw_only=True)
 class Holders:
-    """How far each member holds what is committed, by its disk.
+    """Tracks how far each member holds the committed entries, by its disk.
 
     Attributes:
-        chosen: what is committed.
+        chosen: the committed entries.
     """
 
     chosen: Chosen
-    _below: dict[str, int] = attrs.field(factory=dict, init=False)  # the member holds all that
-    _lost: set[str] = attrs.field(factory=set, init=False)  # what it held has yet to come back
+    # the member holds all committed entries below
+    _below: dict[str, int] = attrs.field(factory=dict, init=False)
+    # members that have yet to get back what they held
+    _lost: set[str] = attrs.field(factory=set, init=False)
 
     def learn(self, seen: Observation) -> None:
-        """Forget what was known of a member whose log may have lost something."""
+        """Forget what was known of a member whose log may have lost entries."""
         match seen:
             case SimEvent(event=store.RecoveryFinished() | LedgerTruncated()):
                 self._below.pop(seen.node, None)
@@ -285,8 +293,8 @@ class Holders:
         return at >= end
 
     def holding(self, end: int) -> list[str]:
-        """The members that do, or did: one that lost its logs elects nobody until it holds them
-        again.
+        """Return the members that hold the committed entries below `end`, or held them: a member
+        that lost its logs votes for no candidate until it holds them again.
         """
         members = self.chosen.group.members
         return [node for node in members if node in self._lost or self.held(node, end)]
@@ -294,10 +302,10 @@ class Holders:
 
 @attrs.define(kw_only=True)
 class LeaderCompleteness:
-    """A leader has every entry that was committed in its term and before; its disk may follow.
+    """A leader has every entry that was committed in its term or before; its disk may be behind.
 
-    Votes may take long: who is elected by late ones, in a term that the others have left, commits
-    nothing any more and need not have what is newer.
+    Votes may take long. A member that is elected by late votes, in a term that the others have
+    left, commits nothing any more, and need not have newer entries.
     """
 
     chosen: Chosen
@@ -319,7 +327,7 @@ class LeaderCompleteness:
 
 @attrs.define(kw_only=True)
 class CommittedIsOnQuorum:
-    """When a leader calls an entry committed, a majority has it and all before it."""
+    """When a leader calls an entry committed, a majority has it and all entries before it."""
 
     chosen: Chosen
     _holders: Holders = attrs.field(init=False)
@@ -339,8 +347,8 @@ class CommittedIsOnQuorum:
 
 @attrs.define(kw_only=True)
 class CommittedByOwnTerm:
-    """What a leader calls committed by counting ends with an entry of its own term: an older one
-    may lie on a majority and be replaced all the same (Ongaro, figure 3.7).
+    """What a leader calls committed by counting copies ends with an entry of its own term: an older
+    one may lie on a majority and be replaced all the same (Ongaro, figure 3.7).
     """
 
     group: DLedgerGroup
@@ -363,8 +371,8 @@ class CommittedByOwnTerm:
 
 @attrs.define(kw_only=True)
 class CommittedNeverLost:
-    """At every moment a majority has each committed entry: so whoever is elected has it. Looked at
-    when a log was cut or opened, and when something was taken from members.
+    """At every moment a majority has each committed entry, so any elected leader has it. This is
+    checked when a log was truncated or opened, and when a fault has taken something from members.
     """
 
     chosen: Chosen
@@ -385,7 +393,7 @@ class CommittedNeverLost:
 
     def _count(self) -> Iterator[str]:
         if self._reported or self.chosen.group.store == "memory":
-            return  # what a memory group holds ends with its processes
+            return  # a memory group's log ends with its processes
         end = self.chosen.end
         holding = self._holders.holding(end)
         if len(holding) < self.chosen.group.quorum:
@@ -395,8 +403,8 @@ class CommittedNeverLost:
 
 @attrs.define(kw_only=True)
 class LogMatching:
-    """Entries of the same index and term are the same, and so is what comes before them. Of a log
-    that was begun anew nobody knows what came before its first entry there.
+    """Entries of the same index and term are the same, and so are the entries before them. For a
+    log that was begun anew, the entry before its first one is unknown.
     """
 
     group: DLedgerGroup
@@ -407,7 +415,7 @@ class LogMatching:
     def see(self, seen: Observation) -> Iterator[str]:
         match seen:
             case SimEvent(event=CommittedRose() | RoleChanged() | LedgerTruncated()):
-                if is_of(self.group, seen):  # what is to be cut is still there
+                if is_of(self.group, seen):  # entries that are about to be cut are still there
                     yield from self._look(seen.node)
             case NodeLooked():
                 yield from self._look(seen.node)
@@ -437,7 +445,7 @@ class LogMatching:
 
 @attrs.define(kw_only=True)
 class AcknowledgedIsCommitted:
-    """What an append answers is committed: its bodies, in its order, at the indexes it says."""
+    """An answered append is committed: its bodies, in their order, at the answered indexes."""
 
     chosen: Chosen
     _asked: dict[int, tuple[bytes, ...]] = attrs.field(factory=dict, init=False)

@@ -1,9 +1,10 @@
-"""What has to hold in a DLedger group with a state machine: invariants, looked at with every
-observation of a run, and validations, looked at once, when a run has converged.
+"""Checks of a DLedger group with a state machine: invariants, at every observation of a run, and
+validations, once, when a run has converged.
 
-What a machine has to be comes from the entries that are committed, applied once more here, in their
-order (`Replay`); what a snapshot is, from the members' disks. No member's word counts. A validation
-is a function from plain data to what is wrong with it; `validate_machines` fetches the data.
+What a machine has to be comes from the committed entries, applied once more here in their order
+(`Replay`), and what a snapshot is comes from the members' disks. No check relies on a member's
+word. A validation is a function from plain data to what is wrong with it; `validate_machines`
+fetches the data.
 """
 
 from __future__ import annotations
@@ -53,18 +54,20 @@ from wire.errors import RemoteProtocolError
 
 Stamp: TypeAlias = tuple[Inode, int] | None
 Judged: TypeAlias = dict[int, tuple[tuple[Stamp, Stamp], bool]]
-"""Snapshots by index: the stamps of data and meta file, and whether they are whole."""
+"""Snapshots by index: the stamps of the data file and the meta file, and whether both files are
+whole."""
 SNAPSHOT_FAULTS = ("snapshot_kill", "install_kill", "recovery_kill", "snapshot_rot")
 
 
 @attrs.frozen
 class Applied:
-    """What an entry has made.
+    """The state of a machine after an entry, and the entry's result.
 
     Attributes:
-        state: encoded.
-        last, chain: of it.
-        result: of the entry; None without a body.
+        state: the encoded state.
+        last: the index of the last entry with a body, in that state.
+        chain: the state's hash of its entries.
+        result: the entry's result; None if it has no body.
     """
 
     state: bytes
@@ -75,14 +78,14 @@ class Applied:
 
 @attrs.define
 class Replay:
-    """What a machine is after each committed entry."""
+    """Yields the state of a machine after each committed entry."""
 
     chosen: Chosen
     _state: State = attrs.field(factory=State, init=False)
     _steps: list[Applied] = attrs.field(factory=list, init=False)
 
     def at(self, index: int) -> Applied | None:
-        """The state after that entry; None if it is not committed."""
+        """Return the state after an entry; None if the entry is not committed."""
         if index < 0:
             first = State()
             return Applied(first.encode(), first.last, first.chain, None)
@@ -99,7 +102,9 @@ class Replay:
 def machine_invariants(
     replay: Replay, logs: SimLedgers, options: MachineOptions
 ) -> list[Invariant]:
-    """All that hold for a DLedger group with a machine, besides those of any group."""
+    """Make the invariants that hold for a DLedger group with a machine, besides those of any
+    group.
+    """
     group = replay.chosen.group
     return [
         AppliedOnceInOrder(group=group),
@@ -112,8 +117,8 @@ def machine_invariants(
 
 @attrs.define(kw_only=True)
 class AppliedOnceInOrder:
-    """In one incarnation of a member's machine the indexes that it is given rise, from what its
-    snapshot stands for on.
+    """In one incarnation of a member's machine, the indexes that it is given rise, from its
+    snapshot on.
     """
 
     group: DLedgerGroup
@@ -140,8 +145,10 @@ class AppliedOnceInOrder:
 @attrs.define(kw_only=True)
 class MachineIsReplay:
     """After each batch, and each snapshot, a machine has all committed entries up to its last one,
-    and nothing else. A leader may give its own machine a committed entry a moment before
-    it says so itself: that is judged then.
+    and nothing else.
+
+    A leader may give its own machine a committed entry a moment before it reports the entry as
+    committed; this is judged at the report.
     """
 
     replay: Replay
@@ -156,7 +163,7 @@ class MachineIsReplay:
                 yield from self._judge_early(seen)
 
     def unfounded(self) -> Iterator[str]:
-        """Entries that were applied and never committed, one line each; called at the end of a
+        """Yield a line for each entry that was applied and never committed; for the end of a
         run.
         """
         for each in self._early:
@@ -185,7 +192,7 @@ class MachineIsReplay:
 
 @attrs.define(kw_only=True)
 class ResultsAreReplay:
-    """An append is answered with what the machine gives for its entries, in their order."""
+    """An append is answered with the results of its entries in the machine, in their order."""
 
     replay: Replay
     _asked: dict[int, None] = attrs.field(factory=dict, init=False)
@@ -209,7 +216,7 @@ class ResultsAreReplay:
 @attrs.define(kw_only=True)
 class SnapshotIsReplay:
     """A snapshot that a member calls saved holds what the committed entries up to its index make,
-    and is on the disk to stay.
+    and would survive a loss of power.
     """
 
     replay: Replay
@@ -234,7 +241,9 @@ class SnapshotIsReplay:
                     yield from self._judge(*each)
 
     def unfounded(self) -> Iterator[str]:
-        """Say what was applied that was never committed: asked at the end of a run."""
+        """Yield a line for each snapshot of entries that were never committed; for the end of a
+        run.
+        """
         for node, saved, _ in self._early:
             yield f"{node} saved a snapshot of {saved.index}, which was never committed"
 
@@ -256,8 +265,9 @@ class SnapshotIsReplay:
 
 @attrs.define(kw_only=True)
 class GoneIsInSnapshot:
-    """What has left the beginning of a member's log is in a snapshot that no power loss can take
-    from it. Looked at when a log's beginning, or a snapshot, has changed or may have been lost.
+    """Entries that have left the beginning of a member's log are in a snapshot that would survive a
+    loss of power. This is checked when a log's beginning, or a snapshot, has changed or may have
+    been lost.
     """
 
     chosen: Chosen
@@ -290,7 +300,7 @@ class GoneIsInSnapshot:
 
 
 def log_begin(chosen: Chosen, logs: SimLedgers, node: str) -> int:
-    """The first committed entry that the member has not let go of."""
+    """Return the index of the first committed entry that is still in the member's log."""
     return bisect.bisect_left(
         chosen.entries, True, key=lambda entry: not logs.has_let_go(node, position_of(entry))
     )
@@ -299,11 +309,12 @@ def log_begin(chosen: Chosen, logs: SimLedgers, node: str) -> int:
 def durable_snapshots(
     disk: SimDisk, layout: LedgerLayout, judged: Judged | None = None
 ) -> list[int]:
-    """The indexes of a member's snapshots that are whole, and stay so if the power goes now.
+    """Return the indexes of a member's snapshots that are whole, and stay so after a loss of power
+    now.
 
     Args:
-        judged: what was found at earlier calls for that member: a snapshot whose files are still
-            the same is not read again.
+        judged: the results of earlier calls for that member; a snapshot whose files are unchanged
+            is not read again.
     """
     if not disk.exists(layout.snapshot):
         return []
@@ -341,13 +352,13 @@ def validate_machines(
     *,
     stopped: bool,
 ) -> None:
-    """Judge what clients saw of a group's machines, and what these are at the end.
+    """Judge what clients saw of a group's machines, and the machines' states at the end.
 
     Args:
-        states: of each member's.
-        chosen: what is committed in the group.
-        invariants: of the run: what they have put off is due.
-        stopped: all members hold the same, and were stopped in order.
+        states: the state of each member's machine.
+        chosen: the group's committed entries.
+        invariants: the run's invariants, whose postponed judgements are due now.
+        stopped: whether all members hold the same and were stopped in order.
     """
     seen = register_operations(history.observations, chosen.group.name)
     history.judged("RegistersLinearizable", judge_registers(seen))
@@ -359,7 +370,7 @@ def validate_machines(
 
 
 def machines_equal(states: Mapping[str, State], replay: Replay) -> Iterator[str]:
-    """All members' machines are what all committed entries make."""
+    """All members' machines are in the state that all committed entries make."""
     ought = replay.at(replay.chosen.end - 1)
     assert ought is not None
     for name, state in states.items():
@@ -368,7 +379,9 @@ def machines_equal(states: Mapping[str, State], replay: Replay) -> Iterator[str]
 
 
 def judge_registers(operations: Sequence[Operation]) -> list[str]:
-    """What is wrong with what clients saw of registers and counters, each an object of its own."""
+    """Return what is wrong with what clients saw of registers and counters, each of them an object
+    of its own.
+    """
     counters = [each for each in operations if each.key in COUNTERS]
     registers = [each for each in operations if each.key not in COUNTERS]
     found = [*judge_object(Register(), registers), *judge_object(Counter(), counters)]
@@ -376,8 +389,8 @@ def judge_registers(operations: Sequence[Operation]) -> list[str]:
 
 
 def register_operations(observations: Sequence[Observation], group: str) -> list[Operation]:
-    """What clients did to a group's registers and counters, for the judge; times are positions in
-    the history.
+    """Return what clients did to a group's registers and counters, for the judge; times are
+    positions in the history.
     """
     found: list[Operation] = []
     for each in client_appends(observations, group):
@@ -409,7 +422,7 @@ def _commands(
         if command is None:
             continue
         key, action = command
-        says: Hashable = None  # of a write or an addition it does not matter
+        says: Hashable = None  # the result of a write or an addition does not matter
         if not isinstance(action, Write | Add) and isinstance(result, Hashable):
             says = result
         yield Operation(

@@ -1,4 +1,4 @@
-"""Validations of a DLedger group: looked at once, when a run has converged and stopped in order.
+"""Validations of a DLedger group, checked once, when a run has converged and stopped in order.
 
 Each is a function from plain data to what is wrong with it; `validate_ledger` fetches the data.
 """
@@ -34,13 +34,13 @@ TOLD_MAX: Final = 3
 
 @attrs.frozen(kw_only=True)
 class StoredLedger:
-    """What a member's disk holds.
+    """The content of a member's disk.
 
     Attributes:
-        entries: by index, whole, as they lie there.
-        records: of each of them, as the data says.
-        index: by index, what the index files say.
-        problem: why the data is no log; "" if it is one.
+        entries: the whole entries by index, as they lie in the data files.
+        records: the index record that belongs to each entry.
+        index: the records in the index files, by index.
+        problem: why the data files hold no log; "" if they do.
     """
 
     entries: Mapping[int, bytes]
@@ -50,10 +50,10 @@ class StoredLedger:
 
 
 def validate_ledger(logs: SimLedgers, chosen: Chosen, history: History, *, stopped: bool) -> None:
-    """Judge what clients saw, and what is left on the members' disks.
+    """Judge what clients saw, and what is on the members' disks at the end.
 
     Args:
-        stopped: all members hold the same, and were stopped in order.
+        stopped: whether all members hold the same and were stopped in order.
     """
     group = logs.group
     seen = client_operations(history.observations, group.name)
@@ -70,7 +70,9 @@ def validate_ledger(logs: SimLedgers, chosen: Chosen, history: History, *, stopp
 
 
 def client_operations(observations: Sequence[Observation], group: str) -> list[Operation]:
-    """What clients did to a group's log, for the judge; times are positions in the history."""
+    """Return what clients did to a group's log, for the judge; times are positions in the
+    history.
+    """
     found: list[Operation] = []
     for each in client_appends(observations, group):
         asked = partial(Operation, client=each.client, called=each.asked)
@@ -110,7 +112,7 @@ def _read(position: int, seen: RecordsRead) -> Operation:
 
 
 def stored_ledger(logs: SimLedgers, node: str) -> StoredLedger:
-    """All that a member's files hold."""
+    """Read all files of a member."""
     disk, layout, size = logs.disk(node), logs.layout(node), logs.group.data_file_bytes
     entries: dict[int, bytes] = {}
     records: dict[int, IndexRecord] = {}
@@ -143,7 +145,7 @@ def _index(logs: SimLedgers, node: str) -> dict[int, IndexRecord]:
 
 
 def index_fits(stored: StoredLedger) -> Iterator[str]:
-    """The index says of every entry where it is, and of nothing behind the last one."""
+    """The index has the right record of every entry, and none after the last one."""
     last = max(stored.records, default=-1)
     wrong = [
         f"index record {index} is {stored.index.get(index)}, the entry {record}"
@@ -155,7 +157,7 @@ def index_fits(stored: StoredLedger) -> Iterator[str]:
 
 
 def holds(stored: StoredLedger, chosen: Sequence[bytes]) -> Iterator[str]:
-    """Every entry that was ever called committed is there, but for those that have expired."""
+    """Every entry that was ever called committed is there, except those that have expired."""
     begin = min(stored.entries, default=0)
     wrong = [
         f"{index} is not what was committed"
@@ -166,8 +168,8 @@ def holds(stored: StoredLedger, chosen: Sequence[bytes]) -> Iterator[str]:
 
 
 def ledgers_equal(members: Mapping[str, Mapping[int, bytes]]) -> Iterator[str]:
-    """Where two members both have an entry it is the same, byte for byte, at the same position; and
-    all end at the same one.
+    """An entry that two members have is the same, byte for byte, at the same position, and all logs
+    end at the same entry.
     """
     first, *others = members
     for other in others:

@@ -1,6 +1,6 @@
 """Linearizability: could what clients saw have come from one object that does one thing at a time?
 
-`operations` is what clients did and saw, `search` looks for an order, `registers` are objects to
-search for, `log` judges a replicated log without a search, `judge` names the shortest part of a
+`operations` describes what clients did and saw, `search` finds an order, `registers` has objects to
+search for, `log` judges a replicated log without a search, and `judge` finds the shortest part of a
 history that has no order. All of it is pure.
 """

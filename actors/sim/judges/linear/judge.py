@@ -1,4 +1,4 @@
-"""Judges whole histories, object by object, and shows the part that cannot be."""
+"""Judges whole histories, object by object, and shows the part that has no order."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from actors.sim.judges.linear.search import STEPS_MAX, Model, Outcome, search
 S = TypeVar("S", bound=Hashable)
 
 PART_STEPS_MAX: Final = 50_000
-"""Steps to judge one part of a bad history: a part that takes longer is no short reason."""
+"""How many steps one part of a bad history may take; a part that takes more is no short reason."""
 SHRINK_STEPS_MAX: Final = 1_000_000
-"""Steps for all parts together: some seconds, spent only on a bad history."""
+"""How many steps all parts together may take: some seconds, spent only on a bad history."""
 LINES_MAX: Final = 20
-"""Operations printed of one finding; a short reason has two to six."""
+"""How many operations of one finding are printed; a short reason has two to six."""
 
 
 @attrs.frozen(kw_only=True)
 class NotLinearizable:
-    """No order of these operations fits, whatever the others did.
+    """No order of these operations fits, whatever the other operations did.
 
     Attributes:
         key: the object.
         reason: what does not fit.
-        operations: that contradict each other, in the order of their calls; each is needed if
-            `minimal`.
-        others: how many more there were: taken to have happened at any time, or never, they
-            explain nothing.
-        minimal: False: a bound was reached, there may be a shorter part.
+        operations: the operations that contradict each other, in the order of their calls; if
+            `minimal`, each is needed.
+        others: how many other operations there were; they may have happened at any time or never,
+            and so explain nothing.
+        minimal: False: a bound was reached, and there may be a shorter part.
     """
 
     key: str
@@ -56,12 +56,12 @@ class NotLinearizable:
 
 @attrs.frozen(kw_only=True)
 class NotDecided:
-    """The search was given up: the history may be good or bad. Never the same as good.
+    """The search was given up: the history may be good or bad. This is never the same as good.
 
     Attributes:
         key: the object.
-        steps: tried steps.
-        operations: how many there were.
+        steps: how many steps were tried.
+        operations: how many operations there were.
     """
 
     key: str
@@ -87,9 +87,9 @@ class _Judged:
     """What is known of operations on one object.
 
     Attributes:
-        steps: what it cost to know.
-        reason: why they have no order; None: they have one, or it was given up.
-        gave_up: the bound was reached.
+        steps: how many steps it took to know.
+        reason: why they have no order; None: they have one, or the search was given up.
+        gave_up: whether the bound on steps was reached.
     """
 
     steps: int
@@ -102,8 +102,8 @@ class _Judge:
     """How to judge one object.
 
     Attributes:
-        ask: takes operations on it, and the most steps.
-        looks: whether an operation changed nothing for sure.
+        ask: judges operations on it, within a number of steps.
+        looks: whether an operation surely changed nothing.
     """
 
     ask: Callable[[Sequence[Operation], int], _Judged]
@@ -111,10 +111,10 @@ class _Judge:
 
 
 def judge_log(operations: Sequence[Operation]) -> list[Finding]:
-    """What is wrong with the logs that clients appended to and read, one for each key.
+    """Return what is wrong with the logs that clients appended to and read, one log for each key.
 
     Args:
-        operations: as `log.py` wants them, of all clients, in any order.
+        operations: the operations of all clients, in any order, in the form that `log.py` demands.
     """
 
     def ask(some: Sequence[Operation], _: int) -> _Judged:
@@ -129,13 +129,15 @@ def judge_log(operations: Sequence[Operation]) -> list[Finding]:
 def judge_object(
     model: Model[S], operations: Sequence[Operation], *, steps_max: int = STEPS_MAX
 ) -> list[Finding]:
-    """What is wrong with objects that `model` describes, one for each key. Each is judged alone:
-    a history has an order if and only if that of each object has one (Herlihy and Wing 1990).
+    """Return what is wrong with objects that `model` describes, one for each key.
+
+    Each object is judged alone: a history has an order if and only if that of each object has one
+    (Herlihy and Wing 1990).
 
     Args:
         model: the object.
-        operations: of all clients, in any order.
-        steps_max: bound on each search; to exceed it is a finding.
+        operations: the operations of all clients, in any order.
+        steps_max: the bound on each search; reaching it is a finding.
     """
 
     def ask(some: Sequence[Operation], most: int) -> _Judged:
@@ -164,7 +166,7 @@ def _judge_each(judge: _Judge, operations: Sequence[Operation], steps_max: int) 
 def _shortest(
     judge: _Judge, key: str, operations: Sequence[Operation], reason: str
 ) -> NotLinearizable:
-    """The shortest part found that has no order whatever the other operations did."""
+    """Return the shortest part found that has no order, whatever the other operations did."""
     parts = _Parts(judge, operations)
     kept = list(range(len(operations)))
     for start in _starts(judge, operations, _wrong_since(judge, operations)):
@@ -184,13 +186,15 @@ def _shortest(
 
 
 def _wrong_since(judge: _Judge, operations: Sequence[Operation]) -> float:
-    """The first return up to which they seem to have no order. They have none."""
+    """Return the first return time up to which the operations seem to have no order. Together they
+    have none.
+    """
     returns = sorted(each.returned for each in operations if each.returned is not None)
     low, high = 0, len(returns) - 1
     while low < high:
         middle = (low + high) // 2
         judged = judge.ask(_until(operations, returns[middle]), PART_STEPS_MAX)
-        # To find an order is easy as a rule: when that takes long there is none.
+        # Finding an order is usually easy: when it takes long, there is none.
         if judged.reason is not None or judged.gave_up:
             high = middle
         else:
@@ -201,9 +205,11 @@ def _wrong_since(judge: _Judge, operations: Sequence[Operation]) -> float:
 def _starts(
     judge: _Judge, operations: Sequence[Operation], wrong_since: float
 ) -> Iterator[tuple[int, ...]]:
-    """Parts to begin with, by numbers, ever larger, in the end all. A part of few operations is
-    judged sooner, and most reasons are as short as these: the one that returned when it was wrong,
-    those that have to do with the same values, and some that came shortly before.
+    """Yield parts to begin with, as numbers of operations, ever larger, and in the end all.
+
+    A part of few operations is judged sooner, and most reasons are as short as the first parts: the
+    operation that returned when no order was left, those that concern the same values, and some
+    that were called shortly before.
     """
     numbers = range(len(operations))
     last = next(number for number in numbers if operations[number].returned == wrong_since)
@@ -223,14 +229,16 @@ def _starts(
 
 
 def _values(operation: Operation) -> frozenset[Hashable]:
-    """What an operation is about, to find those that concern each other."""
+    """Return the values that an operation concerns, to find operations that concern the same."""
     action = operation.action
     asked = attrs.astuple(action) if attrs.has(type(action)) else ()  # type: ignore[arg-type]
     return frozenset((*asked, operation.result)) - {None, False, True}
 
 
 def _until(operations: Sequence[Operation], at: float) -> list[Operation]:
-    """What was seen up to a time: what had not returned by then has an unknown outcome."""
+    """Return what was seen up to a time: an operation that had not returned by then has an unknown
+    outcome.
+    """
     return [
         each
         if each.returned is None or each.returned <= at
@@ -245,9 +253,9 @@ class _Parts:
     """Judges parts of a history on one object.
 
     Attributes:
-        judge: of the object.
-        history: has no order.
-        gave_up: whether the answer for some part is not known.
+        judge: how to judge the object.
+        history: all operations, which have no order.
+        gave_up: whether some part could not be judged.
         reason: why the last part that failed has no order.
     """
 
@@ -258,14 +266,14 @@ class _Parts:
     _left: int = attrs.field(factory=lambda: SHRINK_STEPS_MAX, init=False)
 
     def only(self, kept: Sequence[int]) -> list[Operation]:
-        """All operations, of which those with other numbers are freed."""
+        """Return all operations; those without a number in `kept` are freed."""
         some = [freed(each) for each in self.history]
         for number in kept:
             some[number] = self.history[number]
         return some
 
     def fail(self, kept: tuple[int, ...]) -> bool:
-        """Whether these are known to have no order, whatever the others did."""
+        """Whether these operations are known to have no order, whatever the others did."""
         if self._left <= 0:
             self.gave_up = True
             return False

@@ -1,8 +1,8 @@
 """Judges what clients saw of one replicated log, without a search.
 
-Every entry has an index, so the order of the appends is known: what remains to be asked is whether
-all that was seen is one log, and whether that order agrees with real time. The log's committed end
-only grows, at each index at some moment:
+Every entry has an index, so the order of the appends is known. It remains to find out whether all
+that was seen is one log, and whether that order agrees with real time. The log's committed end only
+grows, at each index at some moment:
 
 - an append that returned index i: the end passed i between its call and its return;
 - an append of unknown outcome whose payload was seen at i: the end passed i after its call;
@@ -32,7 +32,9 @@ _PAYLOAD_CHARS = 24
 
 @attrs.frozen
 class Append:
-    """Append one payload; the result is its index. A batch is as many appends with one time."""
+    """Append one payload; the result is its index. A batch counts as several appends with the same
+    times.
+    """
 
     payload: bytes
 
@@ -45,11 +47,12 @@ class ReadLog:
     """Read the log from an index on; the result is `Shown`.
 
     Attributes:
-        start: the index.
-        fresh: the answer has to know of everything acknowledged when it was asked. Without it any
-            earlier state of the log may be shown, but only what was committed.
-        session: reads of one session, one after the other, never go back: name whatever promises
-            that, a node's incarnation for example. "": none does.
+        start: the index of the first entry to read.
+        fresh: whether the answer has to include everything that was acknowledged when the read was
+            called. Without it any earlier state of the log may be shown, but only what was
+            committed.
+        session: a name for whatever promises that reads, one after the other, never go back, such
+            as a node's incarnation; "": nothing promises it.
     """
 
     start: int
@@ -67,8 +70,8 @@ class Shown:
 
     Attributes:
         entries: index and payload of all entries from its start on and below `next`.
-        next: where to read on; the start or above.
-        end: the committed end as far as the read knows it: all below is committed.
+        next: the index to read next, at least the start.
+        end: the committed end as far as the read knows it: all entries below are committed.
     """
 
     entries: tuple[tuple[int, bytes], ...]
@@ -89,28 +92,30 @@ def _short(payload: bytes) -> str:
 
 @attrs.define
 class _Entry:
-    """One index of the log. `append` is known at once if it returned, else from its payload."""
+    """One index of the log. `append` is known at once if the append returned, and otherwise found
+    by its payload.
+    """
 
     payload: bytes
     append: Operation | None
 
 
 class _Wrong(Exception):
-    """The log cannot be as it was seen; the text says why."""
+    """The log cannot be as clients saw it; the text says why."""
 
 
 def judge_one_log(operations: Sequence[Operation]) -> str | None:
-    """Find out why nothing that behaves like one log can have shown this.
+    """Find the reason why no log can have shown this.
 
     Args:
-        operations: `Append` and `ReadLog` on one log, in any order. Reads of unknown outcome say
-            nothing. Equal payloads are allowed.
+        operations: `Append` and `ReadLog` operations on one log, in any order. Reads of unknown
+            outcome are ignored. Equal payloads are allowed.
 
-    Returns: the reason in words; None: there is such a log. Takes time in proportion to the
-        operations, times the logarithm of their number, and to the entries that were read.
+    Returns: the reason in words; None: there is such a log. The time grows with n log n for n
+        operations, and with the number of entries that were read.
 
     Raises:
-        TypeError: it is neither, or its result is of another type.
+        TypeError: an operation is neither, or its result is of another type.
     """
     appends, reads = _sorted_out(operations)
     try:
@@ -165,7 +170,7 @@ def _well_formed(read: Operation, shown: Shown) -> None:
 
 
 def _one_log(appends: list[Operation], reads: _Reads) -> dict[int, _Entry]:
-    """All entries that anybody knows of."""
+    """Return all entries that any operation shows."""
     log: dict[int, _Entry] = {}
     for each in appends:
         if each.returned is None:
@@ -186,8 +191,8 @@ def _one_log(appends: list[Operation], reads: _Reads) -> dict[int, _Entry]:
 def _find_authors(log: dict[int, _Entry], appends: list[Operation]) -> None:
     """Give each entry without a known author the append of unknown outcome with its payload.
 
-    If several have it, the first called gets the lowest index: any other choice can only fit worse,
-    for all that is known of them is when they were called.
+    If several appends have it, the one called first gets the lowest index. Any other choice can
+    only fit worse, because only the times of their calls are known.
     """
     asked: dict[bytes, Iterator[Operation]] = {}
     for payload, same in groupby(sorted(appends, key=_payload), key=_payload):
@@ -195,7 +200,7 @@ def _find_authors(log: dict[int, _Entry], appends: list[Operation]) -> None:
     for index, entry in sorted(log.items()):
         if entry.append is None:
             if entry.payload not in asked:
-                raise _Wrong(f"index {index} is {_short(entry.payload)}: nobody appended that")
+                raise _Wrong(f"index {index} is {_short(entry.payload)}: no client appended that")
             entry.append = next(asked[entry.payload], None)
             if entry.append is None:
                 times = f"{_short(entry.payload)} stands in the log more often than it was appended"
@@ -208,7 +213,7 @@ def _payload(append: Operation) -> bytes:
 
 
 def _nothing_left_out(log: dict[int, _Entry], reads: _Reads) -> None:
-    """A read shows all that anybody knows of in its part of the log."""
+    """Check that each read shows all known entries in its part of the log."""
     indexes = sorted(log)
     for read, shown in reads:
         low = bisect.bisect_left(indexes, _start(read))
@@ -225,10 +230,10 @@ class _Moment:
     """Something that happened between a call and a return.
 
     Attributes:
-        position: 2i + 1 for the moment when the end passed i, 2e for one at which it was e.
-        called: BEFORE_ALL for reads that are not fresh.
-        returned: None: never.
-        what: for people.
+        position: 2i + 1 for the moment when the end passed i, 2e for a moment when the end was e.
+        called: when it was called; BEFORE_ALL for reads that are not fresh.
+        returned: when it returned; None: never.
+        what: a description for people.
     """
 
     position: int

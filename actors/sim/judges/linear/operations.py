@@ -1,8 +1,8 @@
 """What clients did to one object, and what they saw of it.
 
-Times are positions in the order in which everything was seen, not seconds: in a simulated world
-virtual time stands still while much happens, and two operations at one time would count as
-overlapping although the first had returned before the second was called.
+Times are positions in the order of all observations, not seconds. In a simulated world virtual time
+stands still while much happens, and two operations at one time would count as overlapping although
+the first had returned before the second was called.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ class Operation:
     """One operation of one client.
 
     Attributes:
-        client: who called it. A client may go on after an unknown outcome, so its operations may
-            overlap.
-        action: what it asked for, a frozen value that prints itself for people.
-        called: when; any number that grows.
-        returned: when its result was there; None: the outcome is unknown. It may have taken effect
-            at any time since `called`, may still do so, or never. An operation that is known not
-            to have taken effect is no operation: leave it out.
-        result: what it returned; of no meaning while `returned` is None.
-        key: which object, of several independent ones.
+        client: the client that called it. A client may go on after an unknown outcome, so its
+            operations may overlap.
+        action: what the client asked for, a frozen value with a text for people.
+        called: when it was called; any number that grows.
+        returned: when it returned; None: the outcome is unknown. It may have taken effect at any
+            time since `called`, may still do so, or never. An operation that is known not to have
+            taken effect is no operation: leave it out.
+        result: what it returned; without meaning while `returned` is None.
+        key: the object, of several independent ones.
     """
 
     client: str
@@ -56,23 +56,25 @@ class Operation:
 
 
 def freed(operation: Operation) -> Operation:
-    """The same, without anything that is known about it: it may take effect at any time, or never.
+    """Return the operation without anything that is known about it: it may take effect at any time,
+    or never.
 
-    A history that has an order keeps one when operations of it are freed; so if it has none with
-    freed ones, those are not to blame. (Leaving out a write could forge a reason: whoever read it.)
+    A history that has an order keeps one when some of its operations are freed. So if it has none
+    with freed operations, those are not to blame. (Leaving a write out could make a false reason: a
+    read that found it.)
     """
     return attrs.evolve(operation, called=BEFORE_ALL, returned=None, result=None)
 
 
 @attrs.define
 class Recorder:
-    """Writes operations down as they happen, and numbers calls and returns in one order."""
+    """Records operations as they happen, and numbers calls and returns in one order."""
 
     _seen: dict[int, Operation] = attrs.field(factory=dict, init=False)
     _numbers: Iterator[int] = attrs.field(factory=lambda: itertools.count(1), init=False)
 
     def call(self, client: str, action: Hashable, *, key: str = "") -> int:
-        """An operation begins. Until it returns, its outcome is unknown.
+        """Record the call of an operation. Until it returns, its outcome is unknown.
 
         Returns: its number, for `answer` or `refuse`.
         """
@@ -81,7 +83,7 @@ class Recorder:
         return number
 
     def answer(self, number: int, result: Hashable) -> None:
-        """It returned.
+        """Record the result of an operation.
 
         Args:
             number: from `call`.
@@ -94,7 +96,7 @@ class Recorder:
         self._seen[number] = attrs.evolve(begun, returned=next(self._numbers), result=result)
 
     def refuse(self, number: int) -> None:
-        """It is known not to have taken effect, now or ever: it is struck out.
+        """Remove an operation that surely never takes effect.
 
         Raises:
             ValueError: it has returned already, or was refused.
@@ -103,7 +105,7 @@ class Recorder:
         del self._seen[number]
 
     def operations(self) -> tuple[Operation, ...]:
-        """All of them, in the order of their calls."""
+        """Return all operations, in the order of their calls."""
         return tuple(self._seen.values())
 
     def _begun(self, number: int) -> Operation:

@@ -1,7 +1,7 @@
-"""Small objects to search an order for: a register with compare-and-set, and a counter.
+"""Small objects for which an order can be searched: a register with compare-and-set, and a counter.
 
-Both are what a replicated state machine is in the simplest case: every command goes through the
-log, and its answer shows the state when its turn came.
+Both are the simplest replicated state machines: every command goes through the log, and its answer
+shows the state at its turn.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Write:
 
 @attrs.frozen
 class Read:
-    """Ask for the value, of a register or a counter: the result."""
+    """Ask for the value of a register or a counter, which is the result."""
 
     def __str__(self) -> str:
         return "read"
@@ -48,7 +48,7 @@ class Register:
     """One value. It takes `Write`, `Read` and `CompareAndSet`.
 
     Attributes:
-        initial: what is in it at first.
+        initial: the value in it at first.
     """
 
     initial: Hashable = None
@@ -71,12 +71,13 @@ class Register:
         return isinstance(operation.action, Read) or _missed(operation)
 
     def hides(self, later: Operation) -> bool:
-        """Nobody sees what was in the register directly before a write."""
+        """Whether the value directly before an operation stays unseen: before a write it does."""
         return isinstance(later.action, Write)
 
     def simplify(self, operations: Sequence[Operation]) -> list[Operation]:
-        """All values that nobody asks about become one; unknown outcomes that write what nobody
-        found go, unless a compare-and-set failed: that has found nearly anything.
+        """Replace all values that no operation asks about by one value. Leave out operations of
+        unknown outcome whose value no operation found, unless a compare-and-set failed: that may
+        have found nearly any value.
         """
         found = _found(operations)
         anything = any(_missed(each) for each in operations)
@@ -101,7 +102,9 @@ class Register:
     def once(
         self, known: Sequence[Operation], open_ones: Sequence[Operation]
     ) -> dict[Hashable, list[int]]:
-        """Values that are written once: who found them has to come before the next write."""
+        """Return the values that are written once, each with the operations that found it, which
+        have to come before the next write.
+        """
         written = {self.initial: 1}
         for each in (*known, *open_ones):
             if isinstance(each.action, Write | CompareAndSet):
@@ -115,11 +118,11 @@ class Register:
 
 
 _NOT_ASKED: Final = object()
-"""Stands for all values that nobody asks about."""
+"""Stands for all values that no operation asks about."""
 
 
 def _finds(operation: Operation) -> tuple[Hashable, ...]:
-    """The value that was in the register, if the result shows it."""
+    """Return the value that was in the register, if the result shows it."""
     if operation.returned is not None:
         match operation.action:
             case Read():
@@ -134,7 +137,9 @@ def _missed(operation: Operation) -> bool:
 
 
 def _found(operations: Sequence[Operation]) -> dict[Hashable, None]:
-    """Values that were found, or may have been found on the way to one that was."""
+    """Return the values that were found, or that may have been in the register on the way to one
+    that was.
+    """
     found = {value: None for each in operations for value in _finds(each)}
     steps: dict[Hashable, list[Hashable]] = {}
     for each in operations:
@@ -178,7 +183,7 @@ class Counter:
         return isinstance(operation.action, Read)
 
     def hides(self, later: Operation) -> bool:
-        """Every addition stays visible."""
+        """Always false, because every addition stays visible in the sum."""
         return False
 
     def simplify(self, operations: Sequence[Operation]) -> list[Operation]:
@@ -192,7 +197,9 @@ class Counter:
     def once(
         self, known: Sequence[Operation], open_ones: Sequence[Operation]
     ) -> dict[int, list[int]]:
-        """If it only grows: who found a number has to come before the next addition."""
+        """Return the sums that were read, if the counter only grows: a read has to come before the
+        next addition.
+        """
         finders: dict[int, list[int]] = {}
         for each in (*known, *open_ones):
             if isinstance(each.action, Add) and each.action.amount < 0:

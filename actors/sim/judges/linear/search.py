@@ -1,21 +1,21 @@
 """Searches an order in which operations on one object make sense.
 
-Wing and Gong (1993): take operations one after the other, each only when nothing that has not been
-taken had returned before it was called; go back when a result does not fit. Lowe (2017): remember
-the positions already reached (what was taken, and the state), and take an operation that has not
-returned yet only when the one that returns next has not found its turn ("just in time").
+Wing and Gong (1993): take operations one after the other, each only when every operation that had
+returned before it was called has been taken; go back when a result does not fit. Lowe (2017):
+remember the positions already reached (what was taken, and the state), and take an operation that
+has not returned yet only when the one that returns next has not found its turn ("just in time").
 
 An operation of unknown outcome may be left out for ever, which makes the search hard: with n of
 them 2**n sets may have been taken. Three rules keep it small; each leaves an order if there is one:
 
-- A position is dead if the same position was dead with fewer unknown operations taken: what is not
-  taken can still be.
+- A position is dead if the same position was dead with fewer unknown operations taken: those that
+  are not taken can still be.
 - Of unknown operations that ask for the same, the one that was called first is taken first.
 - An unknown operation is not taken if it changes nothing, if no result can show it (`simplify`), or
-  if what comes next hides it (`hides`): leaving it out does as well.
+  if the next operation hides it (`hides`): leaving it out is as good.
 
-Two more keep the path straight: an operation that `only_looks` is taken as soon as it fits, and a
-state that comes only `once` is not left while somebody still has to find it.
+Two more rules shorten the search: an operation that `only_looks` is taken as soon as it fits, and a
+state that comes only `once` is not left while an operation still has to find it.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from actors.sim.judges.linear.operations import Operation
 S = TypeVar("S", bound=Hashable)
 
 STEPS_MAX: Final = 1_000_000
-"""Tried steps of the object in one search: some seconds. An ordinary history of 2,000 operations
-takes some thousand."""
+"""How many steps one search may try, which takes some seconds. An ordinary history of 2,000
+operations takes some thousand."""
 
 
 class Model(Protocol[S]):
@@ -40,13 +40,13 @@ class Model(Protocol[S]):
 
     @property
     def initial(self) -> S:
-        """The state at first."""
+        """The first state."""
 
     def step(self, state: S, operation: Operation) -> tuple[S, ...]:
-        """The states that the operation may lead to; none if its result does not fit.
+        """Return the states to which the operation may lead; none if its result does not fit.
 
         Raises:
-            TypeError: the object knows no such action.
+            TypeError: the object has no such action.
         """
 
     def only_looks(self, operation: Operation) -> bool:
@@ -56,17 +56,17 @@ class Model(Protocol[S]):
         """Whether state and results after `later` never depend on what came directly before it."""
 
     def simplify(self, operations: Sequence[Operation]) -> Sequence[Operation]:
-        """Operations that have an order if and only if these have one.
+        """Return operations that have an order if and only if these have one.
 
-        Those may be made equal whose differences no result shows, and unknown ones be left out that
-        no result needs.
+        Operations may be made equal if no result shows their difference, and unknown ones may be
+        left out if no result needs them.
         """
 
     def once(
         self, known: Sequence[Operation], open_ones: Sequence[Operation]
     ) -> Mapping[S, Sequence[int]]:
-        """States that never come again once they are left, each with the known operations, by their
-        position in `known`, that fit only there. May leave out any.
+        """Return states that never come again once they are left, each with the known operations,
+        by their position in `known`, that fit only there. Any of them may be left out.
         """
 
 
@@ -84,7 +84,7 @@ class Verdict:
 
     Attributes:
         outcome: GAVE_UP says nothing about the history.
-        steps: tried steps of the object.
+        steps: how many steps of the object were tried.
     """
 
     outcome: Outcome
@@ -98,11 +98,11 @@ def search(
 
     Args:
         model: the object.
-        operations: on it, in any order.
-        steps_max: after so many tried steps give up.
+        operations: the operations on it, in any order.
+        steps_max: after how many tried steps to give up.
 
     Raises:
-        TypeError: the model knows no such action.
+        TypeError: the model has no such action.
     """
     return _Search(model, operations, steps_max).run()
 
@@ -112,9 +112,9 @@ class _Position(Generic[S]):
     """How far an order has come.
 
     Attributes:
-        turn: all known operations up to this one, by their returns, are taken.
+        turn: the number of known operations, in the order of their returns, that are all taken.
         ahead: bit n: also the known operation `turn + n` is taken.
-        state: of the object.
+        state: the object's state.
         last: the unknown operation that was taken last, if nothing was taken since; else -1.
         taken: bit n: the n-th unknown operation is taken.
     """
@@ -163,7 +163,7 @@ class _Search(Generic[S]):
         return Verdict(outcome=Outcome.NO_ORDER, steps=self._steps)
 
     def _is_new(self, position: _Position[S]) -> bool:
-        """Whether nothing as good was tried; notes it."""
+        """Whether no position that is at least as good was tried, and record this one."""
         tried = self._tried.setdefault(
             (position.turn, position.ahead, position.state, position.last), []
         )
@@ -173,8 +173,8 @@ class _Search(Generic[S]):
         return True
 
     def _next(self, position: _Position[S]) -> Iterator[_Position[S]]:
-        """Where one more operation leads: the one that returns next, those that overlap it, and
-        the unknown ones that were called before it returned.
+        """Yield the positions to which one more operation leads: the one that returns next, those
+        that overlap it, and the unknown ones that were called before it returned.
         """
         turn, ahead = position.turn, position.ahead
         changing = []
@@ -185,7 +185,7 @@ class _Search(Generic[S]):
                 changing.append(number)
                 continue
             for after in self._take_known(position, number):
-                # It can as well come now as later, and is in nobody's way.
+                # It can come now as well as later, and hinders no other operation.
                 yield after
                 return
         for number in changing:
@@ -224,7 +224,7 @@ class _Search(Generic[S]):
                 yield after
 
     def _missing(self, left: S, position: _Position[S]) -> bool:
-        """Whether somebody has not been there yet who fits only into the state that was left."""
+        """Whether an operation that fits only into the state that was left is still to be taken."""
         return any(
             number >= position.turn and not position.ahead >> (number - position.turn) & 1
             for number in self._once.get(left, ())
@@ -232,7 +232,9 @@ class _Search(Generic[S]):
 
 
 def _twins(operations: Sequence[Operation]) -> list[int]:
-    """For each operation the number of the one before it that asks for the same; else -1."""
+    """Return, for each operation, the number of the last one before it that asks for the same; else
+    -1.
+    """
     newest: dict[Hashable, int] = {}
     twins = []
     for number, each in enumerate(operations):
@@ -242,7 +244,7 @@ def _twins(operations: Sequence[Operation]) -> list[int]:
 
 
 def _near(known: Sequence[Operation]) -> list[list[int]]:
-    """For each operation itself and the later ones, by their returns, that it overlaps."""
+    """Return, for each operation, itself and the later ones, by their returns, that it overlaps."""
     calls = sorted(range(len(known)), key=lambda number: known[number].called)
     under_way: list[int] = []
     called = 0
