@@ -204,7 +204,7 @@ async def test_a_wrong_date_keeps_nothing(autojump_clock: object) -> None:
             kept = attrs.evolve(look, status={**status, "groups": {GROUP: own}})
             said += objecting.see(kept)
         (line,) = said or [""]
-        assert line.startswith("n1 keeps what lies below ")
+        assert line.startswith("n1 keeps old files below ")
 
 
 async def test_a_bad_sector_in_a_file_that_expires_ends_nobody(autojump_clock: object) -> None:
