@@ -168,6 +168,22 @@ def test_each_alone_as_on_two_machines(tmp_path: Path) -> None:
     assert log_of(tmp_path / "broker-a") == log_of(tmp_path / "broker-a-s")
 
 
+def test_each_with_both_files_and_its_node(tmp_path: Path) -> None:
+    """As on two machines that know of each other all that a cluster file says."""
+    files = pair(tmp_path, "SYNC_MASTER")
+    cluster = toml_of(tmp_path, load_broker_conf(files))
+    with (
+        running(files[::-1], "--node", "broker-a-1") as slave,
+        running(files, "--node", "broker-a-0") as master,
+    ):
+        given = append(cluster, "both")
+        assert holds(tmp_path / "broker-a-s/commitlog", given)
+        for run in (master, slave):
+            run.send_signal(signal.SIGTERM)
+            assert run.wait(timeout=WAIT_S) == 0
+    assert log_of(tmp_path / "broker-a") == log_of(tmp_path / "broker-a-s")
+
+
 def test_a_start_says_what_is_not_as_a_broker_has_it(tmp_path: Path) -> None:
     files = pair(tmp_path, "ASYNC_MASTER")
     Path(files[0]).write_text(Path(files[0]).read_text() + "\nx=1\ntransientStorePoolEnable=true\n")

@@ -346,5 +346,22 @@ def test_what_a_node_says_of_keys_is_said_of_properties() -> None:
     )
 
 
+def test_equal_paths_on_two_machines_are_two_stores() -> None:
+    port = {"triolog.apiPort": "10999", "storePathRootDir": "/data/store"}
+    conf = conf_of(
+        {**MASTER, **port, "brokerIP1": "192.0.2.1"}, {**SLAVE, **port, "brokerIP1": "192.0.2.2"}
+    )
+    assert [store.own for store in conf.stores] == [
+        "/data/store/triolog/broker-a-0",
+        "/data/store/triolog/broker-a-1",
+    ]
+    assert [conf.config.node_dir(store.node) for store in conf.stores] == [
+        store.own for store in conf.stores
+    ]
+    same = {**port, "brokerIP1": "192.0.2.1"}
+    (line,) = problems_of({**MASTER, **same}, {**SLAVE, **same})
+    assert "key storePathRootDir: expected another folder" in line
+
+
 def test_one_file_from_bytes() -> None:
     assert list(parse_broker_conf(b"brokerName=a", "f").config.nodes) == ["a-0"]

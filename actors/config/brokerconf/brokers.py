@@ -130,7 +130,7 @@ def problems_of(brokers: Sequence[Broker]) -> Iterator[str]:
                 key = "brokerName" if each.number == 0 else "brokerId"
                 expected = f"another than that of {other.file.path}, {other.node}"
                 yield each.file.problem(key, expected, f"nothing, which makes it {each.node}")
-            elif _same_store(other, each):
+            elif _same_store(other, each) and not _on_two_machines(other, each):
                 expected = f"another folder than that of {other.file.path}"
                 yield each.file.problem(
                     "storePathRootDir", expected, f"nothing, which is {each.root}"
@@ -141,6 +141,12 @@ def _same_store(one: Broker, other: Broker) -> bool:
     """One folder cannot be two stores, nor lie in the other's."""
     folders = [(each.root, each.commit_log) for each in (one, other)]
     return any(mine == theirs for mine in folders[0] for theirs in folders[1])
+
+
+def _on_two_machines(one: Broker, other: Broker) -> bool:
+    """Whether their addresses say so: then equal paths are two folders, as in a stock pair."""
+    found = [_address_of(each) for each in (one, other)]
+    return found[0] != found[1] and not any(not each or _is_loopback(each) for each in found)
 
 
 @attrs.define
