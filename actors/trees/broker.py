@@ -16,6 +16,8 @@ from functools import partial
 from typing import Final
 
 from actors.env import Address
+from actors.metadata import keeper as keeper_messages
+from actors.metadata.administration import Administration
 from actors.metadata.answers import MetadataAnswers
 from actors.metadata.keeper import MetadataKeeper
 from actors.metadata.master_watch import MasterWatch
@@ -80,11 +82,19 @@ def _copying(setup: GroupSetup, master: Address) -> tuple[ChildSpec, ...]:
     )
 
 
+def _is_open_master(setup: GroupSetup) -> bool:
+    status = setup.role_status
+    return setup.group.master == setup.node and (status is None or status.is_open)
+
+
 def _servers(setup: GroupSetup, port: int) -> SupervisorSpec:
     group = setup.group
     hosts = frozenset((*map(setup.address_of, group.members), *group.broker_peers))
     watches = posted_to(setup.registry.ref(setup.paths.metadata_watches))
-    answers = Processors(MetadataAnswers(setup.metadata).processors)
+    keeper = setup.registry.ref(setup.paths.metadata, keeper_messages.Message)
+    asked = MetadataAnswers(setup.metadata).processors
+    changed = Administration(setup.metadata, keeper, partial(_is_open_master, setup)).processors
+    answers = Processors({**asked, **changed})
 
     def serve(request: Request) -> None:
         if request.header.code == WATCH_METADATA:

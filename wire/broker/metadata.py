@@ -159,6 +159,7 @@ class TimerCheckpoint(Struct, frozen=True, kw_only=True):
 CONSUMER_OFFSETS = Reader(ConsumerOffsets)
 DELAY_OFFSETS = Reader(DelayOffsets)
 GROUP_TABLE = Reader(GroupTable)
+SUBSCRIPTION_GROUP_CONFIG = Reader(SubscriptionGroupConfig)
 REQUEST_MODES = Reader(RequestModes)
 TIMER_METRICS = Reader(TimerMetrics)
 

@@ -1,0 +1,200 @@
+"""What operators do to a master's topics and groups by RocketMQ's tools, as `mqadmin updateTopic`.
+
+Upstream: apache/rocketmq, broker/.../processor/AdminBrokerProcessor.java, common/topic/
+TopicValidator.java and common/attribute/AttributeUtil.java, 5.3.3; broker.md 6.2.
+
+A change is answered once it is on the disk. The same configuration again is answered, and changes
+nothing.
+
+Differs: a slave refuses changes with NO_PERMISSION; upstream takes them, and loses them at its next
+sync. The queues of a topic that is deleted stay, and expire with the log. A disk without room is
+SYSTEM_ERROR, where upstream only logs it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+import attrs
+from msgspec import Struct
+
+from actors.metadata.core.changes import put_group, put_topic, remove_group, remove_topic
+from actors.metadata.keeper import Change, Done, Message
+from actors.metadata.view import MetadataView
+from actors.remoting.requests import Answer, Processor, Refused, Request
+from actors.runtime import ActorRef, MailboxFull, ReplyTo
+from wire.broker.codes import RequestCode, ResponseCode
+from wire.broker.java_json import encode
+from wire.broker.metadata import SUBSCRIPTION_GROUP_CONFIG
+from wire.broker.topics import TopicConfig
+from wire.errors import RemoteProtocolError
+
+TOPIC_CHARS_MAX: Final = 127
+GROUP_CHARS_MAX: Final = 255
+SYSTEM_TOPICS: Final = frozenset(
+    {
+        "TBW102", "SCHEDULE_TOPIC_XXXX", "BenchmarkTest", "RMQ_SYS_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRACE_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC",
+        "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT",
+    }
+)  # fmt: skip
+SYSTEM_PREFIX: Final = "rmq_sys_"
+_NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
+
+
+class TopicAsked(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What `mqadmin updateTopic` says of a topic."""
+
+    topic: str
+    read_queue_nums: int
+    write_queue_nums: int
+    perm: int
+    topic_filter_type: str = "SINGLE_TAG"
+    topic_sys_flag: int = 0
+    order: bool = False
+    attributes: str = ""
+
+
+class TopicNamed(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Which topic."""
+
+    topic: str
+
+
+class GroupNamed(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Which group to delete, and whether what it has read is forgotten."""
+
+    group_name: str
+    clean_offset: bool = False
+
+
+class GroupAsked(Struct, frozen=True, kw_only=True):
+    """Which group to show."""
+
+    group: str
+
+
+@attrs.define
+class Administration:
+    """Changes go to the keeper, what is shown comes from its view.
+
+    Attributes:
+        is_master: whether this node is the group's master, and takes appends, at the moment.
+        processors: by request code.
+    """
+
+    _view: MetadataView
+    _keeper: ActorRef[Message]
+    is_master: Callable[[], bool]
+    processors: dict[int, Processor] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.processors = {
+            RequestCode.UPDATE_AND_CREATE_TOPIC: self._update_topic,
+            RequestCode.DELETE_TOPIC_IN_BROKER: self._delete_topic,
+            RequestCode.GET_TOPIC_CONFIG: self._topic,
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self._update_group,
+            RequestCode.DELETE_SUBSCRIPTIONGROUP: self._delete_group,
+            RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: self._group,
+        }
+
+    def _update_topic(self, request: Request) -> None:
+        asked = request.fields(TopicAsked)
+        _check_topic(asked.topic)
+        before = self._view.tables.topics.topic_config_table.get(asked.topic)
+        config = TopicConfig(
+            attributes=_altered((before.attributes if before else None) or {}, asked.attributes),
+            order=asked.order,
+            perm=asked.perm,
+            read_queue_nums=asked.read_queue_nums,
+            topic_filter_type=asked.topic_filter_type,
+            topic_name=asked.topic,
+            topic_sys_flag=asked.topic_sys_flag,
+            write_queue_nums=asked.write_queue_nums,
+            more=before.more if before else None,
+        )
+        self._change(request, partial(put_topic, config=config))
+
+    def _delete_topic(self, request: Request) -> None:
+        topic = request.fields(TopicNamed).topic
+        _check_topic(topic)
+        self._change(request, partial(remove_topic, topic=topic))
+
+    def _topic(self, request: Request) -> Answer:
+        topic = request.fields(TopicNamed).topic
+        config = self._view.tables.topics.topic_config_table.get(topic)
+        if config is None:
+            raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {topic}")
+        return Answer(body=encode(config))
+
+    def _update_group(self, request: Request) -> None:
+        try:
+            config = SUBSCRIPTION_GROUP_CONFIG.decode(request.body)
+        except RemoteProtocolError as error:
+            raise Refused(ResponseCode.SYSTEM_ERROR, str(error)) from None
+        _check_name("group", config.group_name, GROUP_CHARS_MAX)
+        self._change(request, partial(put_group, config=config))
+
+    def _delete_group(self, request: Request) -> None:
+        asked = request.fields(GroupNamed)
+        self._change(
+            request,
+            partial(remove_group, group=asked.group_name, clean_offsets=asked.clean_offset),
+        )
+
+    def _group(self, request: Request) -> Answer:
+        group = request.fields(GroupAsked).group
+        config = self._view.tables.groups.subscription_group_table.get(group)
+        if config is None:
+            text = f"No group in this broker. group: {group}"
+            raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text)
+        return Answer(body=encode(config))
+
+    def _change(self, request: Request, make: Callable[..., Any]) -> None:
+        """Have it made, and the request answered then."""
+        if not self.is_master():
+            text = "this broker takes no changes: ask the group's master"
+            raise Refused(ResponseCode.NO_PERMISSION, text)
+
+        def done(outcome: Done | Exception) -> None:
+            if isinstance(outcome, Exception):
+                request.fail(Refused(ResponseCode.SYSTEM_ERROR, str(outcome)))
+            else:
+                request.send(Answer())
+
+        reply_to: ReplyTo[Done] = ReplyTo.local(done, asked=self._keeper)
+        if not reply_to.answered and not self._keeper.offer(Change(make=make, reply_to=reply_to)):
+            reply_to.fail(MailboxFull("busy"))
+
+
+def _check_topic(topic: str) -> None:
+    """Raises: Refused: it may not be the name of an operator's topic."""
+    _check_name("topic", topic, TOPIC_CHARS_MAX)
+    if topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIX):
+        text = f"The topic[{topic}] is conflict with system topic."
+        raise Refused(ResponseCode.INVALID_PARAMETER, text)
+
+
+def _check_name(what: str, name: str, chars_max: int) -> None:
+    if not _NAME.fullmatch(name) or len(name) > chars_max:
+        text = (
+            f"The specified {what} is no name of 1 to {chars_max} characters of ^[%|a-zA-Z0-9_-]+$"
+        )
+        raise Refused(ResponseCode.INVALID_PARAMETER, text)
+
+
+def _altered(attributes: Mapping[str, str], text: str) -> dict[str, str]:
+    """Attributes as `+key=value,-key` changes them. Raises: Refused: it is no such text."""
+    altered = dict(attributes)
+    for part in filter(None, text.split(",")):
+        key, _, value = part[1:].partition("=")
+        if part[0] == "-" and key:
+            altered.pop(key, None)
+        elif part[0] == "+" and key and value:
+            altered[key] = value
+        else:
+            raise Refused(ResponseCode.INVALID_PARAMETER, f"attributes: {part!r} is no +key=value")
+    return altered

@@ -1,0 +1,160 @@
+"""Operators change topics and groups at a master's port."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+import trio
+from metadata_kit import BROKER_PORT, NODES, MetadataCluster
+
+from actors.env import Env
+from actors.env.protocols import Address
+from actors.remoting.client import Call, RemotingClient
+from actors.runtime import ChildSpec, SupervisorSpec, System, open_system
+from actors.sim.world import World, open_world
+from wire.broker.codes import RequestCode
+from wire.broker.java_json import encode
+from wire.broker.metadata import SUBSCRIPTION_GROUP_CONFIG, SubscriptionGroupConfig
+from wire.broker.topics import TOPIC_CONFIG, TopicConfig
+from wire.remoting.frame import Frame
+
+UPDATE, DELETE = RequestCode.UPDATE_AND_CREATE_TOPIC, RequestCode.DELETE_TOPIC_IN_BROKER
+UPDATE_GROUP = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+TOPIC = {
+    "topic": "Ta", "defaultTopic": "TBW102", "readQueueNums": "8", "writeQueueNums": "4",
+    "perm": "6", "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "true",
+    "attributes": "+message.type=FIFO",
+}  # fmt: skip
+"""As mqadmin 5.3.3 says it."""
+
+
+class Operator:
+    """Asks brokers, with `mqadmin`'s requests."""
+
+    def __init__(self) -> None:
+        self.system: System | None = None
+
+    async def run(self, env: Env, task_status: trio.TaskStatus[System]) -> None:
+        client = partial(RemotingClient, network=env.network)
+        spec = SupervisorSpec(children=(ChildSpec(name="client", start=client),))
+        async with open_system("operator", spec, rng=env.rng, events=env.events) as system:
+            self.system = system
+            task_status.started(system)
+            await system.wait_ended()
+
+    async def ask(
+        self, code: RequestCode, body: bytes = b"", *, at: str = "n0", **fields: str
+    ) -> Frame:
+        assert self.system is not None
+        ref = self.system.ref("/operator/client", Call)
+        return await ref.ask(
+            Frame,
+            lambda reply_to: Call(
+                address=Address(NODES[at], BROKER_PORT),
+                code=code,
+                ext_fields=fields,
+                body=body,
+                reply_to=reply_to,
+            ),
+            timeout_s=10.0,
+        )
+
+
+@asynccontextmanager
+async def operated(*names: str) -> AsyncIterator[tuple[World, MetadataCluster, Operator]]:
+    async with open_world(1) as world:
+        nodes, operator = MetadataCluster(world), Operator()
+        world.add_node("operator", "127.0.0.9")
+        await nodes.start(*(names or ("n0",)))
+        await world.start_node("operator", operator.run)
+        yield world, nodes, operator
+
+
+async def test_a_topic_is_made_changed_and_deleted(autojump_clock: object) -> None:
+    async with operated("n0", "n1") as (_, nodes, operator):
+        for _ in range(2):
+            assert (await operator.ask(UPDATE, **TOPIC)).header.code == 0
+            version = nodes.tables("n0").topics.data_version
+            assert version.counter == 1, "the same again is no change"
+        wanted = TopicConfig(
+            topic_name="Ta", read_queue_nums=8, write_queue_nums=4, order=True,
+            attributes={"message.type": "FIFO"},
+        )  # fmt: skip
+        found = await operator.ask(RequestCode.GET_TOPIC_CONFIG, topic="Ta")
+        assert TOPIC_CONFIG.decode(found.body) == wanted
+        changed = {**TOPIC, "perm": "4", "attributes": "-message.type,+a=b=c"}
+        assert (await operator.ask(UPDATE, **changed)).header.code == 0
+        config = nodes.tables("n0").topics.topic_config_table["Ta"]
+        assert (config.perm, config.attributes) == (4, {"a": "b=c"})
+        await nodes.until_equal()
+        assert nodes.topics("n1") == {"Ta"}
+        for _ in range(2):
+            assert (await operator.ask(DELETE, topic="Ta")).header.code == 0
+        assert not nodes.topics("n0")
+        found = await operator.ask(RequestCode.GET_TOPIC_CONFIG, topic="Ta")
+        assert found.header.code == 17
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"topic": "T" * 127}, 0),
+        ({"topic": "T" * 128}, 29),
+        ({"topic": "a b"}, 29),
+        ({"topic": ""}, 29),
+        ({"topic": "%RETRY%g|x-_"}, 0),
+        ({"topic": "TBW102"}, 29),
+        ({"topic": "rmq_sys_x"}, 29),
+        ({"perm": "x"}, 1),
+        ({"attributes": "message.type=FIFO"}, 29),
+        ({"attributes": "+x"}, 29),
+    ],
+)
+async def test_names_and_fields_are_checked(
+    autojump_clock: object, change: dict[str, str], code: int
+) -> None:
+    async with operated() as (_, nodes, operator):
+        asked: dict[str, Any] = {**TOPIC, **change}
+        assert (await operator.ask(UPDATE, **asked)).header.code == code
+        assert bool(nodes.topics("n0")) is (code == 0)
+        asked["perm"] = "6"
+        del asked["readQueueNums"]
+        refused = await operator.ask(UPDATE, **asked)
+        assert refused.header.code == 1
+        assert "readQueueNums" in (refused.header.remark or "")
+
+
+async def test_a_group_is_made_and_deleted(autojump_clock: object) -> None:
+    async with operated() as (_, nodes, operator):
+        config = SubscriptionGroupConfig(group_name="g", retry_max_times=3)
+        assert (await operator.ask(UPDATE_GROUP, encode(config))).header.code == 0
+        found = await operator.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, group="g")
+        assert SUBSCRIPTION_GROUP_CONFIG.decode(found.body) == config
+        assert (await operator.ask(UPDATE_GROUP, b"{")).header.code == 1
+        bad = SubscriptionGroupConfig(group_name="a b")
+        assert (await operator.ask(UPDATE_GROUP, encode(bad))).header.code == 29
+        gone = await operator.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, groupName="g")
+        assert gone.header.code == 0
+        assert not nodes.tables("n0").groups.subscription_group_table
+        found = await operator.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, group="g")
+        assert found.header.code == 26
+
+
+async def test_a_slave_refuses(autojump_clock: object) -> None:
+    async with operated("n0", "n1") as (_, nodes, operator):
+        refused = await operator.ask(UPDATE, at="n1", **TOPIC)
+        assert refused.header.code == 16
+        assert not nodes.topics("n1")
+
+
+async def test_a_full_disk_is_said(autojump_clock: object) -> None:
+    async with operated() as (world, nodes, operator):
+        world.node("n0").disk.faults.use_up_inodes(60.0)
+        refused = await operator.ask(UPDATE, **TOPIC)
+        assert refused.header.code == 1
+        assert refused.header.remark
+        assert not nodes.topics("n0")
