@@ -35,6 +35,7 @@ LEVELS = {
     "actors.records": 2,
     "actors.remoting": 3,
     "actors.storage": 3,
+    "actors.broker.core": 3,
     "actors.metadata.core": 3,
     "actors.metadata": 4,
     "actors.namesrv": 4,
@@ -43,6 +44,7 @@ LEVELS = {
     "actors.namesrv.core": 3,
     "actors.ha": 4,
     "actors.dledger": 4,
+    "actors.broker": 4.5,  # what the rooms of 4 are together for others
     "actors.trees": 5,
     "actors.service": 6,
     "actors.log": 6,
@@ -80,6 +82,7 @@ NOT_FOR_WIRE = frozenset(
     {"trio", "os", "io", "random", "time", "socket", "threading", "asyncio", "pathlib", "secrets"}
 )
 PURE = (
+    "actors.broker.core",
     "actors.epochs",
     "actors.dledger.core",
     "actors.ha.core",

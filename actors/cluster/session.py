@@ -28,6 +28,7 @@ from actors.cluster.run import Feeding, OpenBackend, Reader, Run
 from actors.cluster.terminal import frame, plain_lines
 from actors.cluster.view import ClusterView, RateMeter, Rates, clock
 from actors.config import ClusterConfig, Group
+from actors.config.check import advertised
 from actors.config.command_line import complain, folded, say, tell, width_of
 from actors.config.kinds import guarantee_of
 from actors.env.local_disk import LocalDisk
@@ -159,8 +160,8 @@ class _NoteHandler(logging.Handler):
 
 
 def promises(config: ClusterConfig) -> tuple[str, ...]:
-    """Return what the groups guarantee, one line each."""
-    lines = []
+    """Return what the groups guarantee, and as what they register, one line each."""
+    lines = list[str]()
     for group in config.groups.values():
         promise = guarantee_of(group)
         lines.append(
@@ -168,7 +169,7 @@ def promises(config: ClusterConfig) -> tuple[str, ...]:
             f" then it survives {promise.holds_after}"
         )
         lines += [f"{group.name}: {note}" for note in promise.notes]
-    return tuple(lines)
+    return (*lines, *advertised(config))
 
 
 def feeding_of(

@@ -160,6 +160,7 @@ EVENT_BYTES = Within(EVENT_BYTES_MIN, 1 << 50)
 EVENTS = Within(1, 10_000_000)
 DAYS = Within(1, 36_500)
 
+ENDPOINT_EXPECTED = "an IP address and a port, such as 192.0.2.1:9876"
 ADDRESS_EXPECTED = "an IP address of one host, such as 127.0.0.1"
 
 
@@ -182,3 +183,33 @@ def address_of(text: object) -> str:
     if address.is_unspecified or address.is_multicast or mapped or text == "255.255.255.255":
         raise Mismatch(ADDRESS_EXPECTED, text)
     return str(address)
+
+
+def endpoint_of(text: object) -> tuple[str, int]:
+    """Host and port of "IP:PORT", the host in its canonical form.
+
+    Raises:
+        Mismatch: it is none; names are refused, as by `address_of`.
+    """
+    host, _, port = text.rpartition(":") if isinstance(text, str) else ("", "", "")
+    if not re.fullmatch(r"[1-9][0-9]{0,4}", port) or int(port) > PORT_MAX:
+        raise Mismatch(ENDPOINT_EXPECTED, text)
+    try:
+        return address_of(host.removeprefix("[").removesuffix("]")), int(port)
+    except Mismatch:
+        raise Mismatch(ENDPOINT_EXPECTED, text) from None
+
+
+@attrs.frozen
+class EachEndpoint:
+    """A tuple of "IP:PORT", none twice."""
+
+    expected: str = "a list of different addresses with ports, such as 192.0.2.1:9876"
+
+    def __call__(self, instance: Any, attribute: Any, value: Any) -> None:
+        found = [endpoint_of(each) for each in value]
+        if len(set(found)) != len(found):
+            raise Mismatch(self.expected, value)
+
+
+EACH_ENDPOINT = EachEndpoint()

@@ -100,6 +100,20 @@ def memory(config: ClusterConfig) -> tuple[MemoryBound, ...]:
     return tuple(bounds)
 
 
+def advertised(config: ClusterConfig) -> Iterator[str]:
+    """Where name servers say that our brokers are, a line for each."""
+    servers = ", ".join(f"{host}:{port}" for host, port in config.registers_with)
+    for group in config.groups.values() if servers else ():
+        ports = broker_ports(group)
+        for node in config.python_nodes if ports else ():
+            if node in group.members:
+                address = config.advertised_of(node)
+                yield (
+                    f"group {group.name}: {node} registers as {address}:{ports[0]}, for slaves"
+                    f" {address}:{group.port}, with {servers}"
+                )
+
+
 def warnings(config: ClusterConfig) -> tuple[str, ...]:
     """What is allowed, but may surprise: one line each."""
     lines = [
@@ -121,6 +135,7 @@ def warnings(config: ClusterConfig) -> tuple[str, ...]:
         lines.append(
             "name_servers: whoever reaches the port may register, and change what clients are told"
         )
+    lines += advertised(config)
     if config.api_port is not None:
         lines.append(
             "api_port: reads pass for any program at a member's address, all else for whoever has "

@@ -93,6 +93,12 @@ class ClusterConfig:
         groups: name -> group.
         name_servers: node -> port of a RocketMQ name server that the node has beside its groups, at
             its own address. Upstream: listenPort of namesrv.properties, 9876.
+        namesrv_addr: further name servers, "IP:PORT" each. The members of groups with a
+            `broker_port` register with these and with those of `name_servers`, and a slave follows
+            the Java master that they name. Upstream: namesrvAddr.
+        advertised: node -> IP address under which others reach it, where that is another one than
+            in `nodes`; registrations name it. Upstream: brokerIP1 and brokerIP2, guessed from the
+            machine's first network card where they are not set (T13).
         api_port: where every node serves its API to the members' addresses; None = only on its Unix
             socket. Nodes on different machines need it: a slave asks its master there how far the
             log is acknowledged, and shows no records until it knows. What is not a read passes
@@ -121,6 +127,8 @@ class ClusterConfig:
     nodes: Mapping[str, str] = attrs.field(converter=_mapping)
     groups: Mapping[str, Group] = attrs.field(converter=_mapping)
     name_servers: Mapping[str, int] = attrs.field(factory=dict, converter=_mapping)
+    namesrv_addr: tuple[str, ...] = attrs.field(default=(), validator=bounds.EACH_ENDPOINT)
+    advertised: Mapping[str, str] = attrs.field(factory=dict, converter=_mapping)
     api_port: int | None = attrs.field(default=None, validator=attrs.validators.optional(PORT))
     api_clients: int = attrs.field(default=bounds.API_CLIENTS, validator=bounds.CLIENTS)
     answer_timeout_s: float = attrs.field(default=10.0, validator=INTERVAL)
@@ -145,6 +153,17 @@ class ClusterConfig:
     def group_dir(self, node: str, group: str) -> str:
         """The group's store root on this node, laid out as a Java broker's."""
         return os.path.join(self.node_dir(node), "groups", group)
+
+    @property
+    def registers_with(self) -> tuple[tuple[str, int], ...]:
+        """Host and port of each name server that brokers of this cluster register with."""
+        own = [(self.nodes[node], port) for node, port in self.name_servers.items()]
+        others = [bounds.endpoint_of(text) for text in self.namesrv_addr]
+        return tuple(dict.fromkeys((*own, *others)))
+
+    def advertised_of(self, node: str) -> str:
+        """The address under which others reach a node."""
+        return self.advertised.get(node, self.nodes[node])
 
     def name_server_dir(self, node: str) -> str:
         """The folder of the name server's files on this node."""

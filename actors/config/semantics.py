@@ -138,6 +138,34 @@ def _name_servers(config: ClusterConfig) -> Iterator[Problem]:
             yield Problem(("groups", group_name), expected, describe(group_name))
 
 
+def _registering(config: ClusterConfig) -> Iterator[Problem]:
+    """Whom name servers name has to be reached there by whoever asks them (T13)."""
+    brokers = [
+        node
+        for node in config.python_nodes
+        if any(broker_ports(group) for group in config.groups_of(node))
+    ]
+    if config.namesrv_addr and not brokers:
+        found = describe(list(config.namesrv_addr))
+        yield Problem(("namesrv_addr",), "nothing without a group's broker_port", found)
+    for node in config.advertised:
+        if node not in brokers:
+            expected = one_of(node, brokers) if brokers else "nothing without a broker_port"
+            yield Problem(("advertised", node), expected, node)
+    if not set(config.name_servers) <= set(config.nodes):
+        return
+    remote = [host for host, _ in config.registers_with if not ip_address(host).is_loopback]
+    for node in brokers if remote else ():
+        address = config.advertised_of(node)
+        if ip_address(address).is_loopback:
+            yield Problem(
+                ("advertised", node),
+                f"an address that {remote[0]}, a name server, and its clients reach {node} at",
+                describe(address),
+                (("nodes", node), ("namesrv_addr",), ("name_servers",)),
+            )
+
+
 def _groups(config: ClusterConfig) -> Iterator[Problem]:
     for group in config.groups.values():
         yield from kind_of(group).problems(group, config.nodes)
@@ -151,4 +179,5 @@ _RULES: tuple[Callable[[ClusterConfig], Iterator[Problem]], ...] = (
     _ports,
     _api_addresses,
     _name_servers,
+    _registering,
 )

@@ -92,6 +92,7 @@ class _Strict:
                 nodes=self._nodes,
                 groups=self._groups,
                 name_servers=self._name_servers,
+                advertised=self._nodes,
             ),
         )
 

@@ -9,8 +9,8 @@ from being taken. A round begins and ends with the question when the master was 
 (GET_BROKER_RUNTIME_INFO): the offsets of consumers are taken at its end, and only if it was the
 same run at both ends of this round and of the one before may they have gone back.
 
-Messages: none but its own. It sends Adopt and AnotherMaster to the keeper. A restart begins with a
-round, as after the start.
+Messages: SetMaster from registrar. It sends Adopt and AnotherMaster to the keeper. A restart begins
+with a round, as after the start.
 
 Differs: the first round is at once, and the next ones every ROUND_S, whatever the master's version;
 4.x waits 3 s and then has the same pace, 5.x has 60 s. A kind that a master does not know is not
@@ -55,6 +55,13 @@ _LOGGER = logging.getLogger("triolog.metadata")
 
 
 @attrs.frozen
+class SetMaster:
+    """The master is at another address: what is under way with the old one does not count."""
+
+    address: Address
+
+
+@attrs.frozen
 class _Round:
     """Time for a round."""
 
@@ -71,7 +78,7 @@ class _Heard:
     outcome: Frame | Exception
 
 
-_Inbox: TypeAlias = _Round | _Checkpoint | _Heard
+_Inbox: TypeAlias = SetMaster | _Round | _Checkpoint | _Heard
 
 
 @attrs.frozen
@@ -115,6 +122,7 @@ class SlaveSync(Actor[_Inbox]):
     _first_boot: str = attrs.field(init=False, default="")  # at the beginning of this round
     _offsets: Any = attrs.field(init=False, default=None)  # answered in this round
     _bodies: dict[Kind, bytes] = attrs.field(init=False, factory=dict)  # that were taken
+    _is_of_old: bool = attrs.field(init=False, default=False)  # whom the question under way is to
 
     async def on_start(self) -> None:
         self._begin()
@@ -122,6 +130,8 @@ class SlaveSync(Actor[_Inbox]):
 
     async def handle(self, message: _Inbox) -> None:
         match message:
+            case SetMaster(address=address):
+                await self._set_master(address)
             case _Round():
                 self._begin()
             case _Checkpoint():
@@ -132,10 +142,24 @@ class SlaveSync(Actor[_Inbox]):
             case _Heard(outcome=outcome):
                 asked, self._asked = self._asked, None
                 assert asked is not None  # OneQuestionAtATime
-                await self._take(asked, outcome)
+                if self._is_of_old:
+                    self._is_of_old = False
+                else:
+                    await self._take(asked, outcome)
                 self._ask_next()
             case _:
                 assert_never(message)
+
+    async def _set_master(self, address: Address) -> None:
+        if address == self.master:
+            return
+        self.master, self._boot, self._first_boot, self._offsets = address, "", "", None
+        self._waiting.clear()
+        self._bodies.clear()
+        self._unknown.clear()
+        self._is_of_old, self._is_vip_silent = self._asked is not None, False
+        await self.keeper.tell(keeper.AnotherMaster())
+        self._begin()
 
     def _begin(self) -> None:
         """A round that is still under way goes on, and is this one, too."""

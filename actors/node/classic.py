@@ -11,6 +11,7 @@ import trio
 
 from actors.api.failures import RequestRefused
 from actors.api.handle import AppendOutcome, NodeIdentity
+from actors.broker.registrar import RegistrationView
 from actors.config import ClassicGroup, ClusterConfig
 from actors.control.members import MemberLinks
 from actors.errors import Closed, NotEnoughReplicas, NotMaster, NotStored
@@ -78,6 +79,7 @@ class ClassicPart(ClassicMember):
         rng: random.Random,
         group: ClassicGroup,
         role_status: RoleStatus,
+        registrations: RegistrationView,
         registry: Registry,
     ) -> ClassicPart:
         paths = GroupPaths(f"/{identity.node}/{group.name}")
@@ -88,6 +90,7 @@ class ClassicPart(ClassicMember):
             rng=rng,
             file_group=group,
             role_status=role_status,
+            registrations=registrations,
             store=registry.ref(paths.store),
             derived_scrubber=registry.ref(paths.derived_scrubber),
             pull=registry.ref(paths.pull_service),
@@ -301,6 +304,7 @@ class ClassicPart(ClassicMember):
             no_room=None if held is None else held.no_room,
             scrub=None if ha is None else await self._scrub(),
             said=self.role_status.said(),
+            registrations=self.registrations,
         )
 
     async def _scrub(self) -> Scrub | None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+import attrs
+
+from actors.broker.registrar import RegistrationView
 from actors.config import ClassicGroup, ClusterConfig
 from actors.control.member_link import WatchedGroup
 from actors.control.members import MemberAuthority
@@ -38,6 +41,7 @@ class ClassicGroups:
     def __init__(self, context: NodeContext, groups: tuple[ClassicGroup, ...]) -> None:
         self._context = context
         self._groups = groups
+        self._registrations = {group.name: RegistrationView() for group in groups}
         self.roles = {group.name: _role_parts(context, group) for group in groups}
 
     def parts(self, registry: Registry) -> Mapping[str, ClassicPart]:
@@ -51,6 +55,7 @@ class ClassicGroups:
                 context.rng,
                 group,
                 self.roles[group.name].role_status,
+                self._registrations[group.name],
                 registry,
             )
             for group in self._groups
@@ -60,7 +65,10 @@ class ClassicGroups:
         """Implements `NodeGroups`."""
         context = self._context
         setups = [
-            GroupSetup.of(context.config, context.node, group, env, registry)
+            attrs.evolve(
+                GroupSetup.of(context.config, context.node, group, env, registry),
+                registrations=self._registrations[group.name],
+            )
             for group in self._groups
         ]
         return classic_trees(setups, self.roles)

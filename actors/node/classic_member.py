@@ -15,6 +15,7 @@ import trio
 
 from actors.api.failures import RequestRefused
 from actors.api.handle import NodeIdentity
+from actors.broker.registrar import RegistrationView
 from actors.config import ClassicGroup, ClusterConfig
 from actors.control.member_session import LOST, lost_text
 from actors.control.members import GroupMembers, MemberLinks
@@ -52,6 +53,7 @@ class ClassicMember(Part):
     Attributes:
         file_group: the group as the cluster file has it.
         role_status: what this node is in the group.
+        registrations: how it stands with name servers.
         repairing: whether a repair of its log is under way.
     """
 
@@ -61,6 +63,7 @@ class ClassicMember(Part):
     rng: random.Random
     file_group: ClassicGroup
     role_status: RoleStatus
+    registrations: RegistrationView
     store: ActorRef[store_messages.Message]
     pull: ActorRef[pull_service.Message]
     state: ActorRef[connection_state.Message]

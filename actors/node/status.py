@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import attrs
 
+from actors.broker.registrar import RegistrationView
 from actors.config import ClassicGroup, DLedgerGroup, Group
 from actors.config.classic_guarantees import can_be_asked, others_of
 from actors.config.kinds import kind_of
@@ -59,6 +60,7 @@ def classic_status(
     no_room: str | None = None,
     scrub: Scrub | None = None,
     said: Mapping[str, GroupState] | None = None,
+    registrations: RegistrationView | None = None,
 ) -> GroupStatus:
     """The status of one classic group on one node.
 
@@ -72,7 +74,9 @@ def classic_status(
         no_room: why nothing can be written here; "" if something can; None: the store was not
             asked, or did not answer.
         said: by member, the newest state that it has reported.
+        registrations: how this node stands with name servers.
     """
+    registered, not_registered = (registrations or RegistrationView()).texts()
     client = None if ha is None else ha.client
     link = None if ha is None or client is None else _link(client, ha.asked_s)
     leads, reason = role.role is Role.MASTER, role.reason or no_room or ""
@@ -102,8 +106,11 @@ def classic_status(
         scrub=scrub,
         diverged=role.state is RoleState.DIVERGED or (client is not None and client.diverged),
         troubles=tuple(filter(None, ("" if is_usual else f"{role.state.value}: {reason}", damage))),
-        remarks=tuple(_classic_remarks(details)) if leads else (),
-        others=_refused_text(details["refused_count"], "" if ha is None else ha.refused_host),
+        remarks=(*(_classic_remarks(details) if leads else ()), *registered),
+        others=(
+            *_refused_text(details["refused_count"], "" if ha is None else ha.refused_host),
+            *not_registered,
+        ),
         findings={kind: text for kind, text in findings.items() if text},
         details=details,
     )

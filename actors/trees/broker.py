@@ -5,6 +5,7 @@ port where slaves and operators ask for it.
 - on a slave remoting_client and metadata_sync, which copy the master's: a Java master is asked for
   all of it again and again, one of ours tells what changes
 - metadata_watches: tells slaves of ours
+- with name servers registrar, which needs remoting_client on a master, too
 - broker: the servers at listenPort and at listenPort - 2, each with `connections` and `accept`
 
 They come last in the group's tree, so no crash of theirs touches replication.
@@ -15,6 +16,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from actors.broker.registrar import Followers, Registrar
 from actors.env import Address
 from actors.metadata import keeper as keeper_messages
 from actors.metadata.administration import Administration
@@ -27,7 +29,7 @@ from actors.remoting.client import RemotingClient
 from actors.remoting.requests import Processors, Request, plain, posted_to
 from actors.remoting.server import SLOTS_KEPT, ServerSettings, listed, rpc_server
 from actors.runtime import Backoff, ChildSpec, SupervisorSpec
-from actors.trees.group_setup import GroupSetup
+from actors.trees.group_setup import GroupSetup, Registering
 from wire.broker.increments import WATCH_METADATA
 
 CONNECTIONS_MAX: Final = SLOTS_KEPT + 64
@@ -39,15 +41,20 @@ def broker_children(setup: GroupSetup) -> tuple[ChildSpec, ...]:
     """None if the group has no `broker_port`; those that copy alone for a copy with `metadata`."""
     group, copy = setup.group, setup.copy
     if copy is not None:
-        return () if copy.metadata is None else (_keeper(setup), *_copying(setup, copy.metadata))
+        if copy.metadata is None:
+            return ()
+        return (_keeper(setup), _client(setup), _copying(setup, copy.metadata))
     if group.broker_port is None:
         return ()
+    is_master, registering = group.master == setup.node, setup.registering
     master = Address(setup.address_of(group.master), group.broker_port)
     return (
         _keeper(setup),
-        *(() if group.master == setup.node else _copying(setup, master)),
+        *(() if is_master and registering is None else (_client(setup),)),
+        *(() if is_master else (_copying(setup, master),)),
         ChildSpec(name="metadata_watches", start=partial(MetadataWatches, view=setup.metadata)),
         ChildSpec(name="broker", start=_servers(setup, group.broker_port)),
+        *(() if registering is None else (_registrar(setup, registering),)),
     )
 
 
@@ -63,7 +70,34 @@ def _keeper(setup: GroupSetup) -> ChildSpec:
     return ChildSpec(name="metadata", start=keeper, backoff=BROKER_BACKOFF)
 
 
-def _copying(setup: GroupSetup, master: Address) -> tuple[ChildSpec, ...]:
+def _client(setup: GroupSetup) -> ChildSpec:
+    """Who calls the master's port, and name servers."""
+    client = partial(RemotingClient, network=setup.env.network, local_host=setup.own_host)
+    return ChildSpec(name="remoting_client", start=client)
+
+
+def _registrar(setup: GroupSetup, registering: Registering) -> ChildSpec:
+    """Who registers. Last, so that nobody is sent to a port that is not open yet, or no more."""
+    group, registry, paths = setup.group, setup.registry, setup.paths
+    followers = Followers(
+        ha_client=registry.ref(paths.ha_client),
+        metadata_sync=registry.ref(paths.metadata_sync),
+    )
+    follows = group.master != setup.node and group.master_node.kind == "java"
+    registrar = partial(
+        Registrar,
+        owner=f"{setup.node}/{group.name}",
+        member=setup.member,
+        servers=registering.servers,
+        client=registry.ref(paths.remoting_client),
+        view=setup.metadata,
+        published=setup.registrations,
+        followers=followers if follows else None,
+    )
+    return ChildSpec(name="registrar", start=registrar, backoff=BROKER_BACKOFF)
+
+
+def _copying(setup: GroupSetup, master: Address) -> ChildSpec:
     """What copies the tables of a master that listens there."""
     group, paths = setup.group, setup.paths
     copying = SlaveSync if group.master_node.kind == "java" else MasterWatch
@@ -75,11 +109,7 @@ def _copying(setup: GroupSetup, master: Address) -> tuple[ChildSpec, ...]:
         keeper=setup.registry.ref(paths.metadata),
         view=setup.metadata,
     )
-    client = partial(RemotingClient, network=setup.env.network, local_host=setup.own_host)
-    return (
-        ChildSpec(name="remoting_client", start=client),
-        ChildSpec(name="metadata_sync", start=sync, backoff=BROKER_BACKOFF),
-    )
+    return ChildSpec(name="metadata_sync", start=sync, backoff=BROKER_BACKOFF)
 
 
 def _is_open_master(setup: GroupSetup) -> bool:

@@ -8,6 +8,7 @@ from functools import partial
 
 import attrs
 
+from actors.broker.registrar import Member, RegistrationView
 from actors.config import ClassicGroup, ClusterConfig
 from actors.env import Address, Env
 from actors.ha import role_messages
@@ -26,8 +27,8 @@ class GroupPaths:
     Attributes:
         group_transfer, connections: only on the master.
         ha_client: only on a slave.
-        metadata, metadata_watches: only with a `broker_port`, as remoting_client, which only a
-            slave has.
+        metadata, metadata_watches: only with a `broker_port`, as remoting_client and
+            metadata_sync, the latter of slaves.
         log_judge: only for a copy.
         role: the role keeper, which stands outside the group's tree.
     """
@@ -48,6 +49,7 @@ class GroupPaths:
         self.metadata = f"{base}/metadata"
         self.metadata_watches = f"{base}/metadata_watches"
         self.remoting_client = f"{base}/remoting_client"
+        self.metadata_sync = f"{base}/metadata_sync"
         self.log_judge = f"{base}/log_judge"
         node, _, group = base.rpartition("/")
         self.role = f"{node}/roles/{group}"
@@ -73,6 +75,29 @@ class CopyRules:
 
 
 @attrs.frozen(kw_only=True)
+class Registering:
+    """How the members of a group register with name servers.
+
+    Attributes:
+        cluster: brokerClusterName.
+        servers: where they listen.
+        advertised: the address under which others reach this node.
+        members: the group's, as the cluster file orders them.
+    """
+
+    cluster: str
+    servers: tuple[Address, ...]
+    advertised: str
+    members: tuple[str, ...]
+
+    def broker_id(self, node: str, master: str) -> int:
+        """0 for the present master; for a slave its place behind the file's master, who comes last.
+        So each member has one id as a slave, whoever is master.
+        """
+        return 0 if node == master else self.members.index(node) or len(self.members)
+
+
+@attrs.frozen(kw_only=True)
 class GroupSetup:
     """One group on one node: what every part of its tree is built from.
 
@@ -87,6 +112,8 @@ class GroupSetup:
         acknowledged: up to where readers see the log; of one tree, for the log may be cut, and
             another master have acknowledged less, when the next one is built.
         metadata: what the keeper of the group's metadata publishes.
+        registering: None: with no name server.
+        registrations: what the registrar publishes.
         connections, sessions: numbers that outlive restarts of the tree.
     """
 
@@ -101,6 +128,8 @@ class GroupSetup:
     role_status: RoleStatus | None = None
     acknowledged: AcknowledgedMark = attrs.field(factory=AcknowledgedMark)
     metadata: MetadataView = attrs.field(factory=MetadataView)
+    registering: Registering | None = None
+    registrations: RegistrationView = attrs.field(factory=RegistrationView)
     connections: Iterator[int] = attrs.field(factory=partial(itertools.count, 1))
     sessions: Iterator[int] = attrs.field(factory=partial(itertools.count, 1))
 
@@ -116,6 +145,22 @@ class GroupSetup:
             group=group,
             env=env,
             registry=registry,
+            registering=_registering(config, node, group),
+        )
+
+    @property
+    def member(self) -> Member:
+        """Who registers; only with a `broker_port` and `registering`."""
+        group, registering = self.group, self.registering
+        assert registering is not None  # OnlyWhoRegisters
+        assert group.broker_port is not None
+        return Member(
+            cluster=registering.cluster,
+            group=group.name,
+            broker_id=registering.broker_id(self.node, group.master),
+            number=self.guard.promotion.number if self.guard is not None else 0,
+            broker=Address(registering.advertised, group.broker_port),
+            ha=Address(registering.advertised, group.port),
         )
 
     @property
@@ -154,3 +199,15 @@ class GroupSetup:
             role_status=role_status,
             acknowledged=AcknowledgedMark(),
         )
+
+
+def _registering(config: ClusterConfig, node: str, group: ClassicGroup) -> Registering | None:
+    servers = tuple(Address(*each) for each in config.registers_with)
+    if not servers or group.broker_port is None:
+        return None
+    return Registering(
+        cluster=config.name,
+        servers=servers,
+        advertised=config.advertised_of(node),
+        members=group.members,
+    )

@@ -11,6 +11,7 @@ from functools import partial
 import attrs
 import trio
 
+from actors.broker.registrar import RegistrationView
 from actors.config import ClusterConfig, loads
 from actors.env import Env
 from actors.metadata import keeper
@@ -52,10 +53,12 @@ FOLDER = "/data/{}/groups/orders/config"
 PATHS = {name: GroupPaths(f"/{name}/orders") for name in NODES}
 
 
-def config_of(master: str) -> ClusterConfig:
-    """The other nodes are its slaves."""
+def config_of(master: str, more: str = "") -> ClusterConfig:
+    """The other nodes are its slaves. Args: more: keys of the whole cluster."""
     slaves = ", ".join(f'"{name}"' for name in NODES if name not in master)
-    return loads(CONFIG.replace("MASTER", master).replace("SLAVES", f"[{slaves}]"), "kit.toml")
+    return loads(
+        more + CONFIG.replace("MASTER", master).replace("SLAVES", f"[{slaves}]"), "kit.toml"
+    )
 
 
 class MetadataCluster:
@@ -63,14 +66,16 @@ class MetadataCluster:
 
     Args:
         java: whether the master is a Java broker, which the test runs or plays.
+        more: further keys of the cluster file.
     """
 
-    def __init__(self, world: World, *, java: bool = False) -> None:
+    def __init__(self, world: World, *, java: bool = False, more: str = "") -> None:
         self.world = world
         self.systems: dict[str, System] = {}
         self.views: dict[str, MetadataView] = {}
         self.master = "n0"
-        self._java = java
+        self.registrations: dict[str, RegistrationView] = {}
+        self._java, self._more = java, more
         for name, address in NODES.items():
             world.add_node(name, address)
 
@@ -78,7 +83,7 @@ class MetadataCluster:
         master = (
             f'{{ node = "{self.master}", kind = "java" }}' if self._java else f'"{self.master}"'
         )
-        config = config_of(master)
+        config = config_of(master, self._more)
         for name in names or tuple(NODES):
             run = partial(self._run_node, config, name)
             self.systems[name] = await self.world.start_node(name, run)
@@ -89,7 +94,7 @@ class MetadataCluster:
         def build(registry: Registry) -> SupervisorSpec:
             group = config.classic_groups["orders"]
             setup = GroupSetup.of(config, name, group, env, registry)
-            self.views[name] = setup.metadata
+            self.views[name], self.registrations[name] = setup.metadata, setup.registrations
             return node_tree([classic_trees([setup])])
 
         async with open_system(name, build, rng=env.rng, events=env.events) as system:

@@ -1,0 +1,330 @@
+"""Registrar registers one group's member with every name server, each independently of the others.
+
+Upstream: apache/rocketmq, broker/.../out/BrokerOuterAPI.java, BrokerController.java, 5.3.3;
+broker.md 2.2 and 2.3, classic-ha.md 1.4 and T15 to T17.
+
+Messages: none but its own. What it has to register it reads in a `MetadataView`. It sends
+SetMaster to ha_client and to metadata_sync where name servers say who the master is. At an ordered
+stop, and at a change of the role, which ends the group's tree, it unregisters; where that does not
+arrive the end of its connection says the same. A restart registers anew.
+
+Differs: a master is followed as soon as a name server names it. Upstream's slave of 5.x never
+follows one that its file names, and uses a new one only once the old connection has ended (T15,
+T16). What one name server says of the master counts until that one says otherwise, or fails; so
+two that disagree do not make a slave go to and fro.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from ipaddress import ip_address
+from typing import Final, TypeAlias, assert_never
+
+import attrs
+import msgspec
+import trio
+
+from actors.broker.core.registration import Registration, Told
+from actors.env.protocols import Address
+from actors.events import broker as events
+from actors.ha import client_messages
+from actors.metadata import slave_sync
+from actors.metadata.core.tables import as_master
+from actors.metadata.view import MetadataView
+from actors.remoting import client
+from actors.remoting.requests import CallFailed
+from actors.runtime import Actor, ActorError, ActorRef, MailboxSpec, StopReason
+from wire.broker.codes import RequestCode, ResponseCode
+from wire.broker.registration import (
+    MASTER_ID,
+    BrokerAddress,
+    MasterOfGroup,
+    RegisterBroker,
+    encode_registration,
+    registration_crc,
+)
+from wire.broker.topics import TopicTable
+from wire.errors import RemoteProtocolError
+from wire.remoting.frame import Frame
+from wire.remoting.header import VERSION, read_fields, write_fields
+
+LEAVE_S: Final = 1.0
+"""How long name servers together may take to hear that this broker leaves."""
+_EMPTY: Final = TopicTable()
+_LOGGER = logging.getLogger("triolog.broker")
+
+
+@attrs.frozen(kw_only=True)
+class Member:
+    """Who registers.
+
+    Attributes:
+        cluster, group: brokerClusterName and brokerName.
+        broker_id: 0: the master.
+        number: of the promotion that made the master; 0: the cluster file.
+        broker, ha: where others reach its two ports.
+    """
+
+    cluster: str
+    group: str
+    broker_id: int
+    number: int
+    broker: Address
+    ha: Address
+
+
+@attrs.frozen(kw_only=True)
+class Standing:
+    """How a member stands with one name server. Attributes: reason: why not, "" if it is."""
+
+    is_registered: bool
+    reason: str = ""
+
+
+@attrs.define(eq=False)
+class RegistrationView:
+    """What the registrar publishes.
+
+    Attributes:
+        standings: by host and port of the name servers; none while nobody registers.
+        master: whom a slave follows because a name server says so; "": nobody said so.
+    """
+
+    standings: Mapping[str, Standing] = attrs.field(factory=dict)
+    master: str = ""
+
+    def texts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """For people: what is so, and what is not as it should be."""
+        held = [server for server, each in self.standings.items() if each.is_registered]
+        good = [f"registered at {', '.join(held)}"] if held else []
+        good += [f"master {self.master} by a name server"] if self.master else []
+        bad = [
+            f"not registered at name server {server}: {each.reason or 'no answer yet'}"
+            for server, each in self.standings.items()
+            if not each.is_registered
+        ]
+        return tuple(good), tuple(bad)
+
+
+@attrs.frozen(kw_only=True)
+class Followers:
+    """Who follows the master that name servers name: a slave's own copying."""
+
+    ha_client: ActorRef[client_messages.SetMaster]
+    metadata_sync: ActorRef[slave_sync.SetMaster]
+
+
+@attrs.frozen
+class _Look:
+    """See what there is to tell: to one name server, or to all."""
+
+    server: Address | None = None
+
+
+@attrs.frozen
+class _Heard:
+    """The answer of one name server, or why there is none."""
+
+    server: Address
+    outcome: Frame | Exception
+
+
+_Inbox: TypeAlias = _Look | _Heard
+
+
+@attrs.define(kw_only=True)
+class Registrar(Actor[_Inbox]):
+    """See the module's text.
+
+    Attributes:
+        owner: node and group, for people.
+        followers: None: who is master is not for name servers to say.
+    """
+
+    mailbox = MailboxSpec(capacity=64)
+    owner: str
+    member: Member
+    servers: tuple[Address, ...]
+    client: ActorRef[client.Call]
+    view: MetadataView
+    published: RegistrationView
+    followers: Followers | None = None
+    _by_server: dict[Address, Registration] = attrs.field(init=False)
+    _found: tuple[str, str] = attrs.field(init=False, default=("", ""))  # broker and HA address
+    _found_at: Address | None = attrs.field(init=False, default=None)
+
+    async def on_start(self) -> None:
+        self._by_server = {server: Registration() for server in self.servers}
+        self.published.master = ""
+        self._publish()
+        for server in self.servers:
+            self._look(server)
+        if self.member.broker_id == MASTER_ID:
+            self.ctx.spawn(self._watch)
+
+    async def handle(self, message: _Inbox) -> None:
+        match message:
+            case _Look(server=server):
+                for each in self.servers if server is None else (server,):
+                    self._look(each)
+            case _Heard():
+                await self._heard(message.server, message.outcome)
+                self._look(message.server)
+            case _:
+                assert_never(message)
+
+    async def on_stop(self, reason: StopReason) -> None:
+        """Say so to whoever may know this broker; a crash is followed by a registration."""
+        self.published.standings = {}
+        if reason not in (StopReason.SHUTDOWN, StopReason.NORMAL):
+            return
+        with trio.move_on_after(LEAVE_S):
+            async with trio.open_nursery() as nursery:
+                for server in self.servers:
+                    nursery.start_soon(self._leave, server)
+
+    async def _leave(self, server: Address) -> None:
+        fields = BrokerAddress(
+            broker_addr=str(self.member.broker),
+            broker_id=self.member.broker_id,
+            broker_name=self.member.group,
+            cluster_name=self.member.cluster,
+        )
+        call = partial(
+            client.Call,
+            address=server,
+            code=RequestCode.UNREGISTER_BROKER,
+            ext_fields=write_fields(fields),
+            timeout_s=LEAVE_S,
+        )
+        with suppress(ActorError, CallFailed):  # the end of the connection says the same
+            await self.client.ask(
+                Frame, lambda reply_to: call(reply_to=reply_to), timeout_s=LEAVE_S
+            )
+
+    async def _watch(self) -> None:
+        number = self.view.number
+        while True:
+            await self.view.wait_changed(number)
+            number = self.view.number
+            await self.ctx.self_ref.tell(_Look())
+
+    def _table(self) -> TopicTable:
+        """What there is to register: nothing of a slave (T6)."""
+        if self.member.broker_id != MASTER_ID:
+            return _EMPTY
+        topics = as_master(self.view.tables).topics
+        version = msgspec.structs.replace(topics.data_version, state_version=self.member.number)
+        return msgspec.structs.replace(topics, data_version=version)
+
+    def _look(self, server: Address) -> None:
+        registration, now_s = self._by_server[server], self.ctx.now_s()
+        told = registration.next(self._table(), now_s)
+        if told is not None:
+            self._tell(server, told)
+        elif (due_s := registration.due_s) is not None:
+            self.ctx.timers.start_at(server, due_s, _Look(server))
+
+    def _tell(self, server: Address, told: Told) -> None:
+        body = encode_registration(told.table, version=VERSION)
+        fields = RegisterBroker(
+            body_crc32=registration_crc(body),
+            broker_addr=str(self.member.broker),
+            broker_id=self.member.broker_id,
+            broker_name=self.member.group,
+            cluster_name=self.member.cluster,
+            enable_acting_master=False,
+            ha_server_addr=str(self.member.ha),
+        )
+        call = partial(
+            client.Call,
+            address=server,
+            code=RequestCode.REGISTER_BROKER,
+            ext_fields=write_fields(fields),
+            body=body,
+            timeout_s=told.timeout_s,
+        )
+        self.ctx.ask_later(
+            self.client,
+            Frame,
+            lambda reply_to: call(reply_to=reply_to),
+            timeout_s=2 * told.timeout_s,
+            on_reply=partial(_Heard, server),
+        )
+
+    async def _heard(self, server: Address, outcome: Frame | Exception) -> None:
+        registration, now_s = self._by_server[server], self.ctx.now_s()
+        was_registered, was_refused = registration.is_registered, bool(registration.reason)
+        if isinstance(outcome, Frame) and outcome.header.code == ResponseCode.SUCCESS:
+            registration.answered(now_s)
+            await self._follow(server, outcome)
+        else:
+            registration.failed(_why(outcome), now_s)
+        if registration.is_registered and not was_registered:
+            self.ctx.emit(
+                events.RegisteredAt(
+                    name_server=str(server),
+                    broker=str(self.member.broker),
+                    broker_id=self.member.broker_id,
+                    topics=len(self._table().topic_config_table),
+                )
+            )
+        elif registration.reason and not was_refused:
+            reason = registration.reason
+            self.ctx.emit(events.NotRegisteredAt(name_server=str(server), reason=reason))
+            text = "%s: not registered at name server %s: %s; tried again"
+            _LOGGER.warning(text, self.owner, server, reason)
+        self._publish()
+
+    async def _follow(self, server: Address, answer: Frame) -> None:
+        """Follow the master that a name server names."""
+        if self.followers is None:
+            return
+        try:
+            said = read_fields(answer.header, MasterOfGroup)
+            broker, ha = _address(said.master_addr), _address(said.ha_server_addr)
+        except RemoteProtocolError as error:
+            _LOGGER.warning("%s: master named by name server %s: %s", self.owner, server, error)
+            return
+        found = str(broker), str(ha)
+        if broker is None or ha is None or found == self._found:
+            return
+        last = self._by_server.get(self._found_at) if self._found_at is not None else None
+        if last is not None and server != self._found_at and last.is_registered:
+            return
+        self._found, self._found_at = found, server
+        self.published.master = found[0]
+        self.ctx.emit(events.MasterFound(name_server=str(server), broker=found[0], ha=found[1]))
+        await self.followers.ha_client.tell(client_messages.SetMaster(address=ha))
+        await self.followers.metadata_sync.tell(slave_sync.SetMaster(address=broker))
+
+    def _publish(self) -> None:
+        self.published.standings = {
+            str(server): Standing(is_registered=each.is_registered, reason=each.reason)
+            for server, each in self._by_server.items()
+        }
+
+
+def _why(outcome: Frame | Exception) -> str:
+    if isinstance(outcome, Exception):
+        return str(outcome)
+    return f"code {outcome.header.code}: {outcome.header.remark}"
+
+
+def _address(text: str | None) -> Address | None:
+    """None: nobody was named. Raises: RemoteProtocolError: it is no IP address and port."""
+    if not text:
+        return None
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    try:
+        ip_address(host)
+        number = int(port)
+    except ValueError:
+        raise RemoteProtocolError(f"expected an IP address and a port, found {text!r}") from None
+    if not 0 < number < 65536:
+        raise RemoteProtocolError(f"expected a port of 1 to 65535, found {text!r}")
+    return Address(host, number)

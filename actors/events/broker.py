@@ -1,0 +1,46 @@
+"""Events of a broker among others: what name servers know of it, and what it learns there."""
+
+from __future__ import annotations
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class RegisteredAt:
+    """A name server has all that there is to know of this broker. Emitted by registrar, where it
+    had not before.
+
+    Attributes:
+        name_server: its host and port.
+        broker: the broker's host and port, as clients are told.
+        broker_id: 0: as master.
+        topics: how many it registered.
+    """
+
+    name_server: str
+    broker: str
+    broker_id: int
+    topics: int
+
+
+@attrs.frozen(kw_only=True)
+class NotRegisteredAt:
+    """A name server did not take a registration. Emitted by registrar, once until it does."""
+
+    name_server: str
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
+class MasterFound:
+    """A name server has named a master that this slave did not follow, and now does. Emitted by
+    registrar.
+
+    Attributes:
+        broker: where it answers for its metadata.
+        ha: where it is copied from.
+    """
+
+    name_server: str
+    broker: str
+    ha: str

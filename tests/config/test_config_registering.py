@@ -1,0 +1,74 @@
+"""Keys about registration: which name servers, and under which address."""
+
+from __future__ import annotations
+
+import pytest
+from refusals_kit import BASE, GROUP, HEAD, NODES, lines
+
+from actors.config import ClusterConfig, check, loads
+from actors.config.semantics import problems
+
+PORT = "broker_port = 10911\n"
+REMOTE = 'namesrv_addr = ["192.0.2.1:9876"]\n'
+APART = NODES.replace("127.0.0.", "192.0.2.1")
+
+
+def config(text: str) -> ClusterConfig:
+    return loads(text, "f.toml")
+
+
+@pytest.mark.parametrize(
+    "found", ['["a"]', '["0.0.0.0:1"]', '["127.0.0.1:0"]', '["127.0.0.1:65536"]', '["h:1"]']
+)
+def test_a_name_server_has_an_address_and_a_port(found: str) -> None:
+    (line,) = lines(f"namesrv_addr = {found}\n" + BASE + PORT)
+    assert line.startswith("f.toml: key namesrv_addr: expected an IP address and a port, such as")
+
+
+def test_none_is_named_twice() -> None:
+    (line,) = lines('namesrv_addr = ["127.0.0.9:1", "127.0.0.9:1"]\n' + BASE + PORT)
+    assert "expected a list of different addresses" in line
+
+
+def test_it_says_nothing_without_brokers() -> None:
+    (line,) = lines('namesrv_addr = ["127.0.0.1:9876"]\n' + BASE)
+    assert line.startswith(
+        "f.toml: key namesrv_addr: expected nothing without a group's broker_port"
+    )
+    (line,) = lines(BASE + '[advertised]\nn0 = "127.0.0.4"\n')
+    assert line.startswith("f.toml: key advertised.n0: expected nothing without a broker_port")
+
+
+def test_a_loopback_address_is_refused_beside_a_name_server_elsewhere() -> None:
+    found = lines(REMOTE + BASE + PORT)
+    assert [line.partition(":")[2].split(":")[0] for line in found] == [
+        f" key advertised.{node}" for node in ("n0", "n1", "n2")
+    ]
+    assert "expected an address that 192.0.2.1, a name server, and its clients reach" in found[0]
+
+
+def test_an_address_of_no_host_is_refused() -> None:
+    (line,) = lines(BASE + PORT + '[advertised]\nn0 = "0.0.0.0"\n')
+    assert line.startswith("f.toml: key advertised.n0: expected an IP address of one host")
+
+
+def test_what_is_advertised_is_printed() -> None:
+    text = REMOTE + HEAD + APART + GROUP + PORT + '[advertised]\nn0 = "203.0.113.7"\n'
+    found = config(text)
+    assert not problems(found)
+    assert list(check.advertised(found)) == [
+        "group orders: n0 registers as 203.0.113.7:10911, for slaves 203.0.113.7:10912,"
+        " with 192.0.2.1:9876",
+        "group orders: n1 registers as 192.0.2.12:10911, for slaves 192.0.2.12:10912,"
+        " with 192.0.2.1:9876",
+        "group orders: n2 registers as 192.0.2.13:10911, for slaves 192.0.2.13:10912,"
+        " with 192.0.2.1:9876",
+    ]
+    assert set(check.advertised(found)) <= set(check.warnings(found))
+
+
+def test_name_servers_of_our_nodes_are_registered_with_too() -> None:
+    found = config(
+        'namesrv_addr = ["127.0.0.9:9876"]\n' + BASE + PORT + "[name_servers]\nn0 = 9876\n"
+    )
+    assert found.registers_with == (("127.0.0.1", 9876), ("127.0.0.9", 9876))

@@ -1,0 +1,150 @@
+"""Whole nodes that register with name servers of ours, over a simulated network."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import trio
+from metadata_kit import BROKER_PORT, NODES, FakeMaster, MetadataCluster, until
+from name_server_kit import (
+    MORE,
+    NAME_SERVERS,
+    addresses,
+    register_java,
+    start_name_server,
+    start_name_servers,
+    until_route,
+)
+
+from actors.broker.core.registration import PERIOD_S, RETRY_MAX_S
+from actors.broker.registrar import Standing
+from actors.metadata.core.changes import put_topic
+from actors.metadata.core.tables import Tables
+from actors.sim.world import World, open_world
+from wire.broker.topics import TopicConfig
+
+N0, N1, N2 = (f"{NODES[name]}:{BROKER_PORT}" for name in ("n0", "n1", "n2"))
+WHOLE = {0: N0, 1: N1, 2: N2}
+
+
+def topic(name: str) -> partial[Tables]:
+    return partial(put_topic, config=TopicConfig(topic_name=name))
+
+
+async def cluster(world: World) -> MetadataCluster:
+    await start_name_servers(world)
+    nodes = MetadataCluster(world, more=MORE)
+    await nodes.start()
+    await nodes.change(topic("a"))
+    return nodes
+
+
+async def test_every_name_server_knows_all_members_and_each_new_topic(
+    autojump_clock: object,
+) -> None:
+    async with open_world(1) as world:
+        nodes = await cluster(world)
+        for server in NAME_SERVERS:
+            await until_route(world, server, "a", WHOLE, within_s=5.0)
+        await nodes.change(topic("b"))
+        for server in NAME_SERVERS:
+            await until_route(world, server, "b", WHOLE, within_s=0.5)
+        good, bad = nodes.registrations["n1"].texts()
+        assert good == ("registered at 127.0.0.11:9876, 127.0.0.12:9876",)
+        assert not bad
+
+
+async def test_a_node_that_stops_in_order_leaves_at_once(autojump_clock: object) -> None:
+    async with open_world(2) as world:
+        nodes = await cluster(world)
+        await until_route(world, "ns0", "a", WHOLE, within_s=5.0)
+        await nodes.systems["n1"].stop()
+        assert await addresses(world, "ns0", "a") == {0: N0, 2: N2}
+
+
+async def test_a_name_server_that_restarts_has_all_again_within_a_period(
+    autojump_clock: object,
+) -> None:
+    async with open_world(3) as world:
+        await cluster(world)
+        await until_route(world, "ns0", "a", WHOLE, within_s=5.0)
+        await world.kill_node("ns0")
+        await trio.sleep(5.0)
+        await start_name_server(world, "ns0")
+        await until_route(world, "ns0", "a", WHOLE, within_s=PERIOD_S + RETRY_MAX_S)
+        assert await addresses(world, "ns1", "a") == WHOLE, "the other one never lacked any"
+
+
+async def test_a_name_server_behind_a_cut_link_keeps_no_other_from_what_is_new(
+    autojump_clock: object,
+) -> None:
+    async with open_world(4) as world:
+        nodes = await cluster(world)
+        await until_route(world, "ns0", "a", WHOLE, within_s=5.0)
+        await until_route(world, "ns1", "a", WHOLE, within_s=5.0)
+        for name in NODES:
+            world.network.cut_both(name, "ns0")
+        await nodes.change(topic("b"))
+        await until_route(world, "ns1", "b", WHOLE, within_s=1.0)
+        where = f"{NAME_SERVERS['ns0']}:9876"
+        await until(
+            lambda: not nodes.registrations["n0"].standings[where].is_registered, within_s=30.0
+        )
+        _, bad = nodes.registrations["n0"].texts()
+        assert bad[0].startswith(f"not registered at name server {where}: ")
+        await trio.sleep(200.0)
+        assert await addresses(world, "ns0", "a") == {}, "who is silent for so long is no broker"
+        world.network.heal_all()
+        await until_route(world, "ns0", "b", WHOLE, within_s=60.0)
+        assert nodes.registrations["n0"].standings[where] == Standing(is_registered=True)
+
+
+async def test_lost_and_broken_connections_end_in_the_whole_route(autojump_clock: object) -> None:
+    async with open_world(5) as world:
+        nodes = await cluster(world)
+        rng = world.rng("links")
+        for number in range(30):
+            name, server = rng.choice([*NODES]), rng.choice([*NAME_SERVERS])
+            match rng.randrange(3):
+                case 0:
+                    world.network.clog(name, server, rng.uniform(0.1, 8.0))
+                case 1:
+                    world.network.reset(name, server)
+                case _:
+                    world.network.cut(server, name)
+            await nodes.change(topic(f"t{number}"))
+            await trio.sleep(rng.uniform(0.0, 10.0))
+            world.network.heal(server, name)
+        for server in NAME_SERVERS:
+            for number in range(30):
+                await until_route(world, server, f"t{number}", WHOLE, within_s=120.0)
+
+
+async def test_who_becomes_master_has_the_new_id_and_not_the_old(autojump_clock: object) -> None:
+    async with open_world(6) as world:
+        nodes = await cluster(world)
+        await until_route(world, "ns0", "a", WHOLE, within_s=5.0)
+        await nodes.until_equal()
+        await trio.sleep(2.0)
+        for name in NODES:
+            await world.kill_node(name)
+        nodes.master = "n1"
+        await nodes.start()
+        await until_route(world, "ns0", "a", {0: N1, 1: N0, 2: N2}, within_s=10.0)
+
+
+async def test_a_slave_follows_the_java_master_that_a_name_server_names(
+    autojump_clock: object,
+) -> None:
+    """The cluster file says n0; a broker that registers as master is at n2's address."""
+    async with open_world(7) as world:
+        await start_name_servers(world)
+        master = FakeMaster()
+        nodes = MetadataCluster(world, java=True, more=MORE)
+        await master.start(world)
+        await nodes.start("n1")
+        await register_java(world, "ns0", broker=N2, ha="127.0.0.3:10912")
+        await until(lambda: nodes.registrations["n1"].master == N2, within_s=2 * PERIOD_S)
+        asked = len(master.asked)
+        await trio.sleep(30.0)
+        assert len(master.asked) == asked, "the old master is asked for nothing more"
