@@ -14,6 +14,7 @@ from actors.namesrv.core import name_server, settings, tables
 from wire.broker import dialect, registration, routes
 from wire.broker.codes import RequestCode
 from wire.broker.topics import DataVersion, TopicConfig, TopicTable
+from wire.remoting import header
 from wire.remoting.header import Header, read_fields, write_fields
 
 _WIRE = files_of(dialect, registration, routes)
@@ -63,7 +64,7 @@ def streams(data: bytes) -> object:
 
 
 def fields(data: bytes) -> object:
-    """Fields of every request, from a JSON object of texts."""
+    """Fields of a registration, from a JSON object of texts."""
     found = json.loads(data)
     if not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
         return None
@@ -95,8 +96,8 @@ def server(data: bytes) -> object:
         lines = head.decode("utf-8", "replace").split("\n")
         texts = dict(_FIELDS) | dict(line.split("=", 1) for line in lines[1:] if "=" in line)
         code = int(lines[0]) if lines[0].isascii() and lines[0].isdecimal() else 0
-        header = Header(code=code, version=479, ext_fields=texts)
-        asked = name_server.Asked(header=header, connection=number % 3, body=body)
+        head_of = Header(code=code, version=479, ext_fields=texts)
+        asked = name_server.Asked(header=head_of, connection=number % 3, body=body)
         effects = core.serve(asked, float(number * 40))
         assert effects.answer is not None
         if effects.save is not None:
@@ -147,7 +148,8 @@ def targets() -> tuple[Target, ...]:
                seeds=(zlib.decompress(_COMPRESSED),), tokens=_TOKENS),
         Target(name="compressed streams", run=streams, seeds=(_COMPRESSED,), files=_WIRE,
                raises=REMOTE),
-        Target(name="fields", run=fields, seeds=(json.dumps(_FIELDS).encode(),), files=_WIRE,
+        Target(name="fields", run=fields, seeds=(json.dumps(_FIELDS).encode(),),
+               files=files_of(header),
                raises=(*REMOTE, ValueError, RecursionError), tokens=_TOKENS),
         Target(name="routes", run=body(routes.decode_route), files=_WIRE, raises=REMOTE,
                seeds=(route, dialect.bare_integer_keys(route)), tokens=_TOKENS),
