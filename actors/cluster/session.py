@@ -7,7 +7,7 @@ import math
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 
@@ -29,7 +29,7 @@ from actors.cluster.terminal import frame, plain_lines
 from actors.cluster.view import ClusterView, RateMeter, Rates, clock
 from actors.config import ClusterConfig, Group
 from actors.config.check import advertised
-from actors.config.command_line import complain, folded, say, tell, width_of
+from actors.config.command_line import NoteHandler, complain, folded, say, tell, width_of
 from actors.config.kinds import guarantee_of
 from actors.env.local_disk import LocalDisk
 from actors.env.protocols import Disk
@@ -98,7 +98,7 @@ class _Display:
         shown_on = sys.stderr if quiet else sys.stdout
         self._painter = Painter(shown_on.fileno(), live=live)
         self._width = 0 if live else width_of(shown_on.fileno())
-        self._handler: logging.Handler = _NoteHandler(run.note)
+        self._handler: logging.Handler = NoteHandler(run.note)
         if live:
             run.look, run.look_s = self._live, LIVE_LOOK_S
         else:
@@ -146,17 +146,6 @@ def ready_line(config: ClusterConfig, node: str) -> str:
     port = f" or {address}:{config.api_port}" if config.api_port is not None else ""
     socket = api_socket_path(config.node_dir(node))
     return f"{node}: runs on {address}, clients reach it at {socket}{port}"
-
-
-class _NoteHandler(logging.Handler):
-    """Makes warnings of the library notes of the run."""
-
-    def __init__(self, note: Callable[[str], None]) -> None:
-        super().__init__(logging.WARNING)
-        self._note = note
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._note(" ".join(record.getMessage().split()))
 
 
 def promises(config: ClusterConfig) -> tuple[str, ...]:

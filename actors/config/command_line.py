@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import re
 import signal
@@ -102,6 +103,17 @@ def complain(line: str) -> None:
         sys.stderr.flush()
     except OSError:
         _give_up(sys.stderr.fileno())
+
+
+class NoteHandler(logging.Handler):
+    """Hands the library's warnings on, a line each; the logger `triolog` takes it."""
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._note = note
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._note(" ".join(record.getMessage().split()))
 
 
 def width_of(descriptor: int) -> int:

@@ -7,6 +7,7 @@ otherwise there is a line when a copy's state changes, and every LINE_S while it
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,7 @@ import trio
 
 from actors.config.command_line import (
     OUTPUT,
+    NoteHandler,
     OutputFailed,
     complain,
     say,
@@ -89,13 +91,18 @@ async def run(follow: Follow) -> int:
         Run(follow, master, folder, metadata, env, screen)
         for (master, folder), metadata in zip(follow.copies, follow.metadata, strict=True)
     ]
-    async with trio.open_nursery() as outer:
-        await outer.start(_obey_signals, runs)
-        async with trio.open_nursery() as nursery:
-            for each in runs:
-                nursery.start_soon(each.run)
-        screen.clear()
-        outer.cancel_scope.cancel()
+    handler, logger = NoteHandler(screen.note), logging.getLogger("triolog")
+    logger.addHandler(handler)
+    try:
+        async with trio.open_nursery() as outer:
+            await outer.start(_obey_signals, runs)
+            async with trio.open_nursery() as nursery:
+                for each in runs:
+                    nursery.start_soon(each.run)
+            screen.clear()
+            outer.cancel_scope.cancel()
+    finally:
+        logger.removeHandler(handler)
     return max(each.code for each in runs)
 
 

@@ -10,8 +10,8 @@ from actors.follow.copy import CopyStatus
 from actors.ha.core.states import Lost
 from actors.readable import size
 
-AWAY: Final = "cannot reach"
-"""A state of `state_of`."""
+AWAY: Final = "not connected"
+"""The state of `state_of` once there is a reason for it."""
 ADVICE: Final = {
     Lost.FOREIGN_LOG: "set the folder aside, and begin another copy",
     Lost.OFFSET_MISMATCH: "set the folder aside, and begin another copy",
@@ -78,9 +78,9 @@ def _log_line(status: CopyStatus, now_ms: int) -> str:
     state = state_of(status)
     at = f"at {status.synced} ({size(status.synced - status.begin)} held)"
     if status.no_room:
-        return f"{state}, {at}: {status.no_room}"
+        return f"waits: {status.no_room}, {at}"
     if not status.connected:
-        return f"{state}, {at}" + (f": {status.error}" if status.error else "")
+        return f"{state}, {at}" if not status.error else f"{state}: {status.error}, {at}"
     parts = [state, at, f"{size(status.bytes_per_s)}/s"]
     if status.follows:
         parts.append(f"lag {status.lag}")

@@ -118,11 +118,11 @@ AWAY = attrs.evolve(STATUS, connected=False, error="the connection broke")
             "follows, at 5242880 (5 MiB held), 1 MiB/s, lag 0; metadata: topics: no answer",
         ),
         (attrs.evolve(STATUS, metadata=""), "follows, at 5242880 (5 MiB held), 1 MiB/s, lag 0"),
-        (AWAY, "cannot reach, at 5242880 (5 MiB held): the connection broke"),
+        (AWAY, "not connected: the connection broke, at 5242880 (5 MiB held)"),
         (attrs.evolve(AWAY, error=""), "connects, at 5242880 (5 MiB held)"),
         (
             attrs.evolve(AWAY, no_room="no room: full"),
-            "waits for room, at 5242880 (5 MiB held): no room: full",
+            "waits: no room: full, at 5242880 (5 MiB held)",
         ),
     ],
 )
