@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -101,4 +102,5 @@ def judged(spark: SparkSession, audit: Audit, data: Path, events: Any = None) ->
     table = spark.createDataFrame([], silver.SCHEMA) if events is None else events
     place = Location(str(data))
     evidence = Evidence(spark=spark, events=table, data=place, out=place / "out")
-    return judge(audit, evidence)
+    with closing(evidence.logs):
+        return judge(audit, evidence)

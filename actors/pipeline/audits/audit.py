@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from actors.pipeline import silver
+from actors.pipeline.audits.data_scan import LogScans
 from actors.pipeline.audits.data_stores import loose_in
 from actors.pipeline.locations import Location
 from actors.pipeline.verdicts import WITNESSES_MAX, Checked, CheckedRange, Severity, Witness
@@ -62,6 +63,11 @@ class Evidence:
     def checked(self, kinds: Sequence[str] = ()) -> Checked:
         """The events of some kinds; of all, if none is named."""
         return checked_of(each for each in self.counts if not kinds or each.kind in kinds)
+
+    @cached_property
+    def logs(self) -> LogScans:
+        """The nodes' logs; to be closed."""
+        return LogScans(spark=self.spark, data=self.data)
 
     @cached_property
     def torn(self) -> tuple[tuple[str, int], ...]:

@@ -31,7 +31,7 @@ from pyspark.sql import functions as fn
 
 from actors.pipeline.audits.audit import Evidence, Judged, collect
 from actors.pipeline.audits.data_excuses import Excuses, excuses_in, given_up
-from actors.pipeline.audits.data_record import Record, records_in
+from actors.pipeline.audits.data_record import Record
 from actors.pipeline.audits.data_replicas import (
     bit,
     by_node,
@@ -39,15 +39,13 @@ from actors.pipeline.audits.data_replicas import (
     joined,
     names_of,
     not_judged,
-    read_logs,
     sure_below,
     unreadable,
 )
-from actors.pipeline.audits.data_stores import GroupStores, groups_in, in_memory
+from actors.pipeline.audits.data_scan import LogScans
+from actors.pipeline.audits.data_stores import GroupStores, in_memory
 from actors.pipeline.verdicts import WITNESSES_MAX, Checked, CheckedLog, Severity, Witness
 
-_SHIFT: Final = {False: 20, True: 10}
-"""Bits of a position that a bucket of the join leaves out, of bytes and of indexes."""
 _BATCHES: Final = (
     "batch bigint, line bigint, count bigint, first bigint, last bigint, copies bigint, "
     "crc bigint, excused bigint"
@@ -69,41 +67,27 @@ def batches_of(spark: SparkSession, record: Record, excused: Collection[int] = (
     return spark.createDataFrame(pa.Table.from_pylist(rows, schema), _BATCHES)
 
 
-def found_in(rows: DataFrame, batches: DataFrame, group: GroupStores) -> DataFrame:
+def found_in(sums: DataFrame) -> DataFrame:
     """What lies where receipts point.
 
     Columns: node, batch (null: where none points), records, bytes, low, high, crc (of the bodies,
     `actors.cluster.feed_record.digest`).
+
+    Args:
+        sums: of a group, as `log_sums` has them. Most receipts have one row of each node.
     """
-    shift = _SHIFT[group.is_ledger]
-    stretches = batches.select(
-        "batch",
-        "first",
-        "last",
-        fn.explode(fn.sequence(fn.shiftright("first", shift), fn.shiftright("last", shift))).alias(
-            "bucket"
-        ),
-    )
-    good = rows.where(fn.col("damage").isNull()).select(
-        "node", fn.col("index" if group.is_ledger else "offset").alias("position"), "size", "body"
-    )
-    is_there = (fn.shiftright("position", shift) == fn.col("bucket")) & fn.col("position").between(
-        fn.col("first"), fn.col("last")
-    )
-    line = fn.when(
-        fn.col("batch").isNotNull(),
-        fn.struct("position", fn.col("body").cast("string").alias("text")),
-    )
-    lines = fn.transform(fn.array_sort(fn.collect_list(line)), lambda each: each["text"])
+    text = fn.struct("low", fn.col("text").cast("string").alias("text"))
+    found = fn.collect_list(fn.when(fn.col("text").isNotNull(), text))
+    parts = fn.transform(fn.array_sort(found), lambda each: each["text"])
     return (
-        good.join(fn.broadcast(stretches), is_there, "left")
-        .groupBy("node", "batch")
+        sums.where("damage is null and bucket is null")
+        .groupBy("node", fn.col("receipt").alias("batch"))
         .agg(
-            fn.count(fn.lit(1)).alias("records"),
-            fn.sum("size").alias("bytes"),
-            fn.min("position").alias("low"),
-            fn.max("position").alias("high"),
-            fn.crc32(fn.array_join(lines, "\n")).alias("crc"),
+            fn.sum("records").alias("records"),
+            fn.sum("bytes").alias("bytes"),
+            fn.min("low").alias("low"),
+            fn.max("high").alias("high"),
+            fn.coalesce(fn.max("crc"), fn.crc32(fn.array_join(parts, "\n"))).alias("crc"),
         )
     )
 
@@ -208,8 +192,8 @@ class AcknowledgedReadable:
     is_weak: bool
 
     def judge(self, evidence: Evidence) -> Judged:
-        groups = {group.name: group for group in groups_in(evidence.data)}
-        records = records_in(evidence.data, tuple(groups))
+        groups = {group.name: group for group in evidence.logs.groups}
+        records = evidence.logs.records
         if not records:
             return Judged(note="no feed record here: DATA_DIR/feed/GROUP.jsonl")
         excuses = excuses_in(evidence.events, groups.values())
@@ -224,7 +208,7 @@ class AcknowledgedReadable:
             group = groups.get(record.group)
             if group is not None:
                 judged.append(
-                    _judge_group(evidence.spark, group, record, known, excuses[group.name])
+                    _judge_group(evidence.logs, group, record, known, excuses[group.name])
                 )
             elif record.group in unkept:
                 judged.append(Judged(note=f"{record.group}: its entries are in memory only"))
@@ -257,7 +241,7 @@ def _found(witnesses: Sequence[Witness]) -> Judged:
 
 
 def _judge_group(
-    spark: SparkSession,
+    scans: LogScans,
     group: GroupStores,
     record: Record,
     known: Mapping[tuple[str, str], int],
@@ -267,10 +251,9 @@ def _judge_group(
     if group.problem:
         return not_judged(group, group.problem, notes)
     sure = sure_below(group, known)
-    columns = ["node", "offset", "size", "damage", "body"] + ["index"] * group.is_ledger
-    batches = batches_of(spark, record, given_up(record.receipts, excuses.forced))
+    batches = batches_of(scans.spark, record, given_up(record.receipts, excuses.forced))
     try:
-        found = found_in(read_logs(spark, group, columns), batches, group).persist()
+        found = found_in(scans.sums(group)).persist()
         try:
             logs = extents(found, group.name)
             stood = standing(found, batches, group.nodes, logs, sure, excuses.behind)

@@ -3,7 +3,8 @@
 Compared are whole records, by their size and the CRC-32 of all their bytes (the CRC that a message
 carries covers its body alone): a slave writes what it receives as it is, store host, flags and time
 stamps included, and a member takes its leader's entries with the positions that these name. Fillers
-at the ends of files are not looked at.
+at the ends of files are not looked at. Nodes on which a stretch of the log adds up to the same have
+the same records there (`log_sums`); only where it does not, one record is held against another.
 
 | What differs, and is no finding | Why |
 |---|---|
@@ -20,34 +21,26 @@ Between a log's first and its last record every position that another log has mu
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import attrs
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
 from actors.pipeline.audits.audit import Evidence, Judged, collect
 from actors.pipeline.audits.commits import told_for_good
-from actors.pipeline.audits.data_stores import GroupStores, groups_in, own_from
+from actors.pipeline.audits.data_pieces import NOWHERE, Piece, compared
+from actors.pipeline.audits.data_scan import LogScans
+from actors.pipeline.audits.data_stores import GroupStores, own_from
 from actors.pipeline.errors import line_of
-from actors.pipeline.sources.log_source import register
 from actors.pipeline.verdicts import WITNESSES_MAX, Checked, CheckedLog, Severity, Witness
 
 TORN_SHOWN_MAX: Final = 10
-NOWHERE: Final = 2**63 - 1
 _ENDS: Final = "the log ends here: "
 _DIFFER: Final = "the records differ"
 _BEHIND: Final = "a whole record lies behind it"
-
-
-def read_logs(spark: SparkSession, group: GroupStores, columns: Sequence[str]) -> DataFrame:
-    """The logs of a group's nodes. Raises: PySparkException with a source's line in it."""
-    register(spark)
-    reader = spark.read.format(group.form.name).option("columns", ",".join(columns))
-    named = reader.option("node", ",".join(group.nodes))
-    return named.load([store.path for store in group.stores])
 
 
 def committed(events: DataFrame) -> dict[tuple[str, str], int]:
@@ -133,6 +126,22 @@ def extents(found: DataFrame, nodes: Sequence[str], group: str) -> tuple[Checked
         for number, node in enumerate(nodes)
         if row[4 * number]
     )
+
+
+def added(group: str, logs: Iterable[CheckedLog | Piece]) -> tuple[CheckedLog, ...]:
+    """Parts of logs as one for each node, by node."""
+    found: dict[str, CheckedLog] = {}
+    for each in logs:
+        so_far = found.get(each.node)
+        found[each.node] = CheckedLog(
+            group=group,
+            node=each.node,
+            records=each.records + (so_far.records if so_far else 0),
+            size_bytes=each.size_bytes + (so_far.size_bytes if so_far else 0),
+            first=min(each.first, so_far.first if so_far else each.first),
+            last=max(each.last, so_far.last if so_far else each.last),
+        )
+    return tuple(found[node] for node in sorted(found))
 
 
 def differences(
@@ -253,12 +262,12 @@ class ReplicasEqual:
     severity: Severity = "error"
 
     def judge(self, evidence: Evidence) -> Judged:
-        groups = groups_in(evidence.data)
+        groups = evidence.logs.groups
         ledgers = any(group.is_ledger for group in groups)
         known = committed(evidence.strict.events) if ledgers else {}
         judged = [
             _judge_group(
-                evidence.spark,
+                evidence.logs,
                 attrs.evolve(group, is_loose=group.is_loose or group.name in evidence.loose),
                 sure_below(group, known),
             )
@@ -267,7 +276,7 @@ class ReplicasEqual:
         return joined(judged) if judged else Judged(note="no node has a log here")
 
 
-def _judge_group(spark: SparkSession, group: GroupStores, sure: Mapping[str, int]) -> Judged:
+def _judge_group(scans: LogScans, group: GroupStores, sure: Mapping[str, int]) -> Judged:
     notes = [f"{group.name}: {node} has no log here" for node in group.missing]
     if group.problem:
         return not_judged(group, group.problem, notes)
@@ -281,26 +290,57 @@ def _judge_group(spark: SparkSession, group: GroupStores, sure: Mapping[str, int
     for node, end in sure.items():
         if not group.is_ledger and end != NOWHERE:
             notes.append(f"{group.name}: from {end} on {node}'s log is its own, not compared")
-    columns = ["node", "offset", "size", "damage", "record_crc"]
-    columns += ["index", "term"] if group.is_ledger else []
     try:
-        rows = read_logs(spark, group, columns)
-        found = positions(rows, group, sure).persist()
-        try:
-            logs = extents(found, group.nodes, group.name)
-            findings, witnesses = collect(differences(found, group.nodes, logs, group.is_loose))
-            witnesses = told_apart(rows, group, witnesses)
-            notes += [f"{group.name}: torn end: {text}" for text in torn(found, group.nodes)]
-        finally:
-            found.unpersist()
+        judged = _judge_logs(scans, group, sure)
     except PySparkException as error:
         return unreadable(group, error, notes)
+    return attrs.evolve(judged, note="; ".join([*notes, judged.note] if judged.note else notes))
+
+
+def _judge_logs(scans: LogScans, group: GroupStores, sure: Mapping[str, int]) -> Judged:
+    """Raises: PySparkException."""
+    sums = scans.sums(group)
+    ends = dict.fromkeys(group.nodes, NOWHERE) if group.is_ledger else sure
+    told = compared(pieces_in(sums), ends, group.is_loose)
+    damages = sums.where("damage is not null").select("node", "offset", "size", "damage")
+    logs = added(group.name, told.equal)
+    if not told.within and damages.isEmpty():
+        return Judged(checked=_checked(logs))
+    columns = ["node", "offset", "size", "damage", "record_crc"]
+    columns += ["index", "term"] if group.is_ledger else []
+    records = scans.records_within(group, columns, told.within)
+    rows = records.unionByName(damages, allowMissingColumns=True)
+    found = positions(rows, group, sure).persist()
+    try:
+        logs = added(group.name, [*logs, *extents(found, group.nodes, group.name)])
+        findings, witnesses = collect(differences(found, group.nodes, logs, group.is_loose))
+        witnesses = told_apart(rows, group, witnesses)
+        ends_torn = [f"{group.name}: torn end: {text}" for text in torn(found, group.nodes)]
+    finally:
+        found.unpersist()
     return Judged(
         findings=findings,
         witnesses=tuple({"group": group.name, **each} for each in witnesses),
-        checked=Checked(rows=sum(log.records for log in logs), logs=logs),
-        note="; ".join(notes),
+        checked=_checked(logs),
+        note="; ".join(ends_torn),
     )
+
+
+def _checked(logs: tuple[CheckedLog, ...]) -> Checked:
+    return Checked(rows=sum(log.records for log in logs), logs=logs)
+
+
+def pieces_in(sums: DataFrame) -> list[Piece]:
+    """The pieces of a group's logs."""
+    rows = (
+        sums.where("bucket is not null")
+        .selectExpr(
+            *("node", "bucket", "records", "bytes as size_bytes"),
+            *("low as first", "high as last", "begin", "`end`", "digest"),
+        )
+        .collect()
+    )
+    return [Piece(**row.asDict()) for row in rows]
 
 
 def unreadable(group: GroupStores, error: PySparkException, notes: Sequence[str]) -> Judged:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -62,9 +63,10 @@ def run(
     events = layers.read(spark, layers.current(out / "silver") / "events", silver.SCHEMA)
     evidence = Evidence(spark=spark, events=events, data=data, out=out)
     verdicts = []
-    for audit in audits:
-        verdicts.append(judge(audit, evidence))
-        tell(verdicts[-1])
+    with closing(evidence.logs):
+        for audit in audits:
+            verdicts.append(judge(audit, evidence))
+            tell(verdicts[-1])
     return Verdicts(made_at_us=now_us(), audits=tuple(verdicts), open_boots=open_boots(evidence))
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
 import pyarrow as pa
 
 from actors.pipeline.errors import SourceError
 from actors.pipeline.sources.cells import TEXT_BY_NAME, TEXTS
 from actors.pipeline.sources.formats import Chunk, Format
+from actors.pipeline.sources.message_chunk import WRONG_CRC
 from actors.pipeline.sources.options import Options
 from actors.pipeline.sources.stretches import Finding, Reading, Span, Tail, stretches
 
@@ -26,7 +26,12 @@ _SPARK_TYPES = {
 
 def schema_text(form: Format, columns: Sequence[str]) -> str:
     """The schema as Spark reads it."""
-    return ", ".join(f"`{name}` {_SPARK_TYPES[form.columns[name][0]]}" for name in columns)
+    return text_of(arrow_schema(form, columns))
+
+
+def text_of(schema: pa.Schema) -> str:
+    """An Arrow schema as Spark reads it."""
+    return ", ".join(f"`{field.name}` {_SPARK_TYPES[field.type]}" for field in schema)
 
 
 def arrow_schema(form: Format, columns: Sequence[str]) -> pa.Schema:
@@ -77,20 +82,21 @@ def batches(
                 _fail(options, found)
                 continue
             if options.fail:
-                _fail(options, _wrong(form, part, item.log.name))
+                _fail(options, wrong_records(form, part, item.log.name))
             yield chunk_batch(form, options.columns, part, item.log.name)
     _fail(options, found)
     if found:
         yield findings_batch(form, options.columns, found)
 
 
-def _wrong(form: Format, chunk: Chunk, node: str) -> list[Finding]:
+def wrong_records(form: Format, chunk: Chunk, node: str) -> list[Finding]:
+    """What is damaged in itself in a chunk."""
     wrong = form.wrong(chunk)
     if wrong is None:
         return []
-    first = int(np.argmax(wrong))
-    position = int(chunk.starts[first]) + chunk.position
-    return [Finding(node, position, int(chunk.sizes[first]), "body CRC is wrong")]
+    at = (chunk.starts[wrong] + chunk.position).tolist()
+    sizes = chunk.sizes[wrong].tolist()
+    return [Finding(node, *each, WRONG_CRC) for each in zip(at, sizes, strict=True)]
 
 
 def _fail(options: Options, findings: Sequence[Finding]) -> None:
