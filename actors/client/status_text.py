@@ -8,6 +8,7 @@ from typing import Any
 from actors.config.model import NAME_SERVER
 from actors.errors import TriologError
 from actors.group_status import GroupStatus, Peer
+from actors.readable import counted
 
 
 def role_text(own: GroupStatus) -> str:
@@ -85,6 +86,6 @@ def name_server_text(status: Mapping[str, Any]) -> str:
         head = f"name server {said['address']}"
         if "brokers" not in said:
             return f"{head}: does not answer"
-        return f"{head}: {said['brokers']:d} brokers, {said['topics']:d} topics"
+        return f"{head}: {counted(said['brokers'], 'broker')}, {counted(said['topics'], 'topic')}"
     except (KeyError, TypeError, ValueError) as error:
         raise TriologError(f"cannot read what is said of a name server: {error!r}") from None

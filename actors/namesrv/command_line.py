@@ -29,6 +29,7 @@ from actors.errors import ConfigError
 from actors.namesrv.routes import NameServerStatus
 from actors.namesrv.tree import NameServerSettings, name_server_tree
 from actors.own_process import INTERRUPTED
+from actors.readable import counted
 from actors.runtime import Registry, SupervisorSpec, System, describe, open_system
 
 EXIT_OK: Final = 0
@@ -182,7 +183,7 @@ class _Run:
 
 
 def _text(status: NameServerStatus) -> str:
-    return f"brokers: {status.brokers}, topics: {status.topics}"
+    return f"{counted(status.brokers, 'broker')}, {counted(status.topics, 'topic')}"
 
 
 def _shown(arguments: Arguments) -> str:

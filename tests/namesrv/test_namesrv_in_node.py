@@ -96,6 +96,8 @@ def test_status_shows_one_line() -> None:
     assert name_server_text(silent) == "name server 127.0.0.1:9876: does not answer"
     with pytest.raises(TriologError, match="cannot read"):
         name_server_text({"name_server": {"brokers": 2}})
+    with pytest.raises(TriologError, match="cannot read"):
+        name_server_text({"name_server": {"address": "h:1", "brokers": "many", "topics": 1}})
 
 
 @pytest.mark.real_io
@@ -115,7 +117,7 @@ async def test_a_node_has_it_beside_its_groups(tmp_path: Path) -> None:
         assert await broker.addresses("x") == {"a": {0: "a:0"}}
         await broker.ask(RequestCode.PUT_KV_CONFIG, value="v", **KV)
         assert name_server_text(await node.status()) == (
-            f"name server 127.0.0.1:{port}: 1 brokers, 2 topics"
+            f"name server 127.0.0.1:{port}: 1 broker, 2 topics"
         )
         broker.hang_up()
     assert (tmp_path / "n0" / "name_server" / "kvConfig.json").exists()
