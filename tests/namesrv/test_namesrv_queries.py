@@ -291,6 +291,7 @@ def test_settings_are_shown_as_java_properties(server: Driven) -> None:
         (b"orderMessageEnable=yes", 29, "true or false"),
         (b"supportActingMaster=true", 29, "supportActingMaster"),
         (b"nonsense=1", 29, "nonsense"),
+        (b"half\\ud800=1", 29, "half"),
         (b"orderMessageEnable=true\nnonsense=1", 29, "nonsense"),
         (b"a=\\u12", 1, "unicode"),
     ],
@@ -301,6 +302,7 @@ def test_a_setting_that_would_not_act_is_refused(
     answer = server.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=body)
     assert answer.code == code
     assert says in (answer.remark or "")
+    assert (answer.remark or "").encode(), "which half of a pair of characters could not be"
     assert server.last.save is None
     assert server.core.settings["orderMessageEnable"] is False
 

@@ -69,7 +69,7 @@ def changed(
             remark = f"{key} is true or false, not {value[:100]!r}"
             return Refusal(ResponseCode.INVALID_PARAMETER, remark)
         elif fixed.get(key) != value:
-            remark = f"{key[:100]} cannot be changed here; {', '.join(sorted(found))} can"
+            remark = f"{key[:100]!r} cannot be changed here; {', '.join(sorted(found))} can"
             return Refusal(ResponseCode.INVALID_PARAMETER, remark)
     return found
 
