@@ -152,6 +152,16 @@ def test_unknown_keys_are_kept_at_every_depth() -> None:
     assert mode == metadata.RequestMode(mode="POP", pop_share_queue_num=2)
 
 
+@pytest.mark.parametrize("kept", [b'{"a":1,"a":2}', b'{"\\u0041":1}', b'"\xc3\xa9"', b"1e999"])
+def test_what_is_kept_is_written_as_it_was(kept: bytes) -> None:
+    """Also with a key twice, which is one line of a file then."""
+    text = b'{"new":' + kept + b"}"
+    found = TOPIC_TABLE.decode(text)
+    assert found.more == {"new": Raw(kept)}
+    assert kept in encode_pretty(found)
+    assert TOPIC_TABLE.decode(encode_pretty(found)) == found
+
+
 def test_java_reads_null_and_quoted_numbers() -> None:
     found = TOPIC_CONFIG.decode(b'{"topicName":"t","perm":"4","order":null,"attributes":null}')
     assert found == TopicConfig(topic_name="t", perm=4)
@@ -175,7 +185,8 @@ def test_only_integer_keys_are_put_into_quotes(text: bytes) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        b"", b"[]", b"null", b"{", b"\xff{}", b'{"topicConfigTable":[]}', b'{"x":' * 5000,
+        b"", b"[]", b"null", b"{", b"\xff{}", b'{"new":"\xab"}', b'{"new":{"\xab":1}}',
+        b'{"topicQueueMappingDetailMap":{"t":"\xab"}}', b'{"topicConfigTable":[]}', b'{"x":' * 5000,
         b'{"topicConfigTable":{"t":{"perm":"x"}}}',
         b'{"topicConfigTable":{"t":{"perm":2147483648}}}',
         b'{"dataVersion":{"counter":9223372036854775808}}', b'{"\\ud800":1}',

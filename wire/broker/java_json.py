@@ -89,6 +89,7 @@ class Reader(Generic[J]):
             RemoteProtocolError: the bytes are no such document; one line says where.
         """
         try:
+            data.decode()  # what is kept unread is to be UTF-8, too
             try:
                 return self._read(data)
             except msgspec.DecodeError:
@@ -138,10 +139,10 @@ def _lines(data: bytes, inner: Callable[[bytes], bytes] = bytes) -> bytes:
     """A line for each key if it is an object with any; what is deeper stays in that line."""
     if not data.startswith(b"{") or data == b"{}":
         return data
-    pairs = _OBJECT.decode(data).items()
-    return b"{\n%b\n}" % b",\n".join(
-        b"%b:%b" % (_encode(key), inner(bytes(each))) for key, each in pairs
-    )
+    pairs = [(_encode(key), bytes(each)) for key, each in _OBJECT.decode(data).items()]
+    if len(data) != sum(len(key) + len(each) + 2 for key, each in pairs) + 1:
+        return data  # it is kept as it was written, with a key twice or in other characters
+    return b"{\n%b\n}" % b",\n".join(b"%b:%b" % (key, inner(each)) for key, each in pairs)
 
 
 def _plain(value: object) -> object:
