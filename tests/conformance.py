@@ -163,7 +163,10 @@ _BROKER_ITEMS: dict[int, str] = {
     12: "205 and 327 count; 216 removes; unknown code: 3",
     13: "two name servers, and either stopped",
     66: "every mqadmin command exits 0 and prints the right values",
+    67: "what 4.9.7's clusterList needs is there under both spellings",
+    70: "a topic at a slave: 16; a setting that is not changed here: 29, with the key",
     71: "unsupported codes: 3, and the command ends within 3 s",
+    72: "the HA status while a slave copies",
     73: "random bytes and impossible lengths close the connection and hurt nothing else",
     75: "a client that does not read is cut off, others are unaffected",
     76: "requests with binary headers are answered",
@@ -172,7 +175,7 @@ _BROKER_ITEMS: dict[int, str] = {
 """What concerns a name server. The rest is about a broker's port, which a later version has."""
 
 _BROKER_LATER: dict[int, str] = {
-    66: "commands that ask a broker of ours",
+    66: "commands about consumers, offsets and messages of a broker of ours",
 }
 
 _BROKER_COMING: dict[int, str] = {}

@@ -32,7 +32,7 @@ from actors.log_types import (
 from actors.node.append import AppendReply
 from actors.node.classic_member import NOT_LOOKED, ClassicMember
 from actors.node.classic_repair import ClassicRepair, log_range
-from actors.node.part import STATE_LOOK_S, STATUS_TIMEOUT_S, asked
+from actors.node.part import STATE_LOOK_S, STATUS_TIMEOUT_S, GroupCounts, asked
 from actors.node.status import classic_status
 from actors.runtime import ActorError, Registry, ReplyTo
 from actors.storage.commitlog import pull_service, store_messages
@@ -80,6 +80,7 @@ class ClassicPart(ClassicMember):
         group: ClassicGroup,
         role_status: RoleStatus,
         registrations: RegistrationView,
+        counts: GroupCounts,
         registry: Registry,
     ) -> ClassicPart:
         paths = GroupPaths(f"/{identity.node}/{group.name}")
@@ -91,6 +92,7 @@ class ClassicPart(ClassicMember):
             file_group=group,
             role_status=role_status,
             registrations=registrations,
+            counts=counts,
             store=registry.ref(paths.store),
             derived_scrubber=registry.ref(paths.derived_scrubber),
             pull=registry.ref(paths.pull_service),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Final
 
 import attrs
@@ -20,6 +21,7 @@ from actors.ha.role_status import RoleStatus
 from actors.log_types import GroupRecord
 from actors.node.classic import ClassicPart
 from actors.node.kind import NodeContext, NodeKind
+from actors.node.part import GroupCounts
 from actors.remoting.budget import memory_bytes
 from actors.runtime import ChildSpec, Registry
 from actors.state_machine import Machines
@@ -41,6 +43,7 @@ class ClassicGroups:
     def __init__(self, context: NodeContext, groups: tuple[ClassicGroup, ...]) -> None:
         self._context = context
         self._groups = groups
+        self._counts = {group.name: GroupCounts() for group in groups}
         self._registrations = {group.name: RegistrationView() for group in groups}
         self.roles = {group.name: _role_parts(context, group) for group in groups}
 
@@ -56,6 +59,7 @@ class ClassicGroups:
                 group,
                 self.roles[group.name].role_status,
                 self._registrations[group.name],
+                self._counts[group.name],
                 registry,
             )
             for group in self._groups
@@ -68,6 +72,7 @@ class ClassicGroups:
             attrs.evolve(
                 GroupSetup.of(context.config, context.node, group, env, registry),
                 registrations=self._registrations[group.name],
+                stored=partial(_stored, self._counts[group.name]),
             )
             for group in self._groups
         ]
@@ -88,6 +93,10 @@ class ClassicGroups:
     def watches(self) -> tuple[ChildSpec, ...]:
         """No children: the links watch what is needed."""
         return ()
+
+
+def _stored(counts: GroupCounts) -> int:
+    return counts.acknowledged + counts.outcome_unknown
 
 
 def _role_parts(context: NodeContext, group: ClassicGroup) -> RoleParts:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from actors.broker.introspection import Introspection
 from actors.broker.registrar import Followers, Registrar
 from actors.env import Address
 from actors.metadata import keeper as keeper_messages
@@ -117,6 +118,42 @@ def _is_open_master(setup: GroupSetup) -> bool:
     return setup.group.master == setup.node and (status is None or status.is_open)
 
 
+def _settings(setup: GroupSetup, port: int) -> dict[str, str]:
+    """The group's settings on this node under upstream's names, as `getBrokerConfig` shows them."""
+    group, registering = setup.group, setup.registering
+    is_master = group.master == setup.node
+    role = "ASYNC_MASTER" if group.sure_copies == 1 else "SYNC_MASTER"
+    address = setup.address_of(setup.node)
+    found = {
+        "brokerIP1": address if registering is None else registering.advertised,
+        "brokerIP2": address if registering is None else registering.advertised,
+        "brokerName": group.name,
+        "brokerPermission": 6,
+        "brokerRole": role if is_master else "SLAVE",
+        "deleteWhen": ";".join(f"{hour:02}" for hour in group.delete_when_hours),
+        "fileReservedTime": group.file_reserved_time_h,
+        "flushDiskType": "SYNC_FLUSH" if setup.synced else "ASYNC_FLUSH",
+        "haHousekeepingInterval": round(1000 * group.ha_housekeeping_interval_s),
+        "haListenPort": group.port,
+        "haSendHeartbeatInterval": round(1000 * group.ha_send_heartbeat_interval_s),
+        "haTransferBatchSize": group.frame_bytes,
+        "inSyncReplicas": group.sure_copies,
+        "listenPort": port,
+        "mappedFileSizeCommitLog": group.segment_bytes,
+        "mappedFileSizeConsumeQueue": group.consume_queue_bytes,
+        "maxMessageSize": group.max_message_bytes,
+        "slaveTimeout": round(1000 * group.slave_timeout_s),
+        "storePathRootDir": setup.root,
+    }
+    if registering is not None:
+        found |= {
+            "brokerClusterName": registering.cluster,
+            "brokerId": registering.broker_id(setup.node, group.master),
+            "namesrvAddr": ";".join(map(str, registering.servers)),
+        }
+    return {key: str(value) for key, value in found.items()}
+
+
 def _servers(setup: GroupSetup, port: int) -> SupervisorSpec:
     group = setup.group
     hosts = frozenset((*map(setup.address_of, group.members), *group.broker_peers))
@@ -124,7 +161,15 @@ def _servers(setup: GroupSetup, port: int) -> SupervisorSpec:
     keeper = setup.registry.ref(setup.paths.metadata, keeper_messages.Message)
     asked = MetadataAnswers(setup.metadata).processors
     changed = Administration(setup.metadata, keeper, partial(_is_open_master, setup)).processors
-    answers = Processors({**asked, **changed})
+    told = Introspection(
+        env=setup.env,
+        settings=_settings(setup, port),
+        folder=setup.root,
+        stored=setup.stored,
+        view=setup.metadata,
+        state=setup.registry.ref(setup.paths.connection_state),
+    ).processors
+    answers = Processors({**asked, **changed, **told})
 
     def serve(request: Request) -> None:
         if request.header.code == WATCH_METADATA:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 import attrs
@@ -114,6 +114,7 @@ class GroupSetup:
         metadata: what the keeper of the group's metadata publishes.
         registering: None: with no name server.
         registrations: what the registrar publishes.
+        stored: how many messages were appended here since the node's start.
         connections, sessions: numbers that outlive restarts of the tree.
     """
 
@@ -130,6 +131,7 @@ class GroupSetup:
     metadata: MetadataView = attrs.field(factory=MetadataView)
     registering: Registering | None = None
     registrations: RegistrationView = attrs.field(factory=RegistrationView)
+    stored: Callable[[], int] = lambda: 0
     connections: Iterator[int] = attrs.field(factory=partial(itertools.count, 1))
     sessions: Iterator[int] = attrs.field(factory=partial(itertools.count, 1))
 
