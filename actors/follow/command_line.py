@@ -190,6 +190,7 @@ class Run:
             has_log = self.follow.once and self._has_all(status)
             lacks = "" if status is None else status.metadata or ""
             if has_log and not lacks:
+                self.screen.show(self, status, self.env.wall_clock_ms(), ends=True)
                 return EXIT_OK
             if state_of(status) != AWAY and not has_log:
                 away_s = now_s
@@ -247,8 +248,8 @@ class Screen:
         self.clear()
         complain(f"triolog: {text}")
 
-    def show(self, run: Run, status: CopyStatus | None, now_ms: int) -> None:
-        """Say how a copy stands, if there is something new."""
+    def show(self, run: Run, status: CopyStatus | None, now_ms: int, *, ends: bool = False) -> None:
+        """Say how a copy stands, if there is something new, or it ends."""
         line = line_of(status, now_ms)
         name = f"{os.path.basename(run.folder)}: " if len(self.follow.copies) > 1 else ""
         self.shown[run.folder] = name + line
@@ -258,7 +259,7 @@ class Screen:
         now_s, state = trio.current_time(), state_of(status)
         before, said_s = self._said.get(run.folder, ("", 0.0))
         moves = state in ("catches up", "waits for room", AWAY) or self.follow.json
-        if state == before and not (moves and now_s - said_s >= LINE_S):
+        if state == before and not ends and not (moves and now_s - said_s >= LINE_S):
             return
         self._said[run.folder] = (state, now_s)
         if self.follow.json:

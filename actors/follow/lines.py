@@ -12,14 +12,21 @@ from actors.readable import size
 
 AWAY: Final = "not connected"
 """The state of `state_of` once there is a reason for it."""
+_ANEW: Final = (
+    "`storage check DIR` says whether this copy is damaged; if it is not, set the folder aside, and"
+    " begin another copy"
+)
+_CUT: Final = (
+    "it goes on once `storage truncate DIR OFFSET --force` has cut off what is damaged and all"
+    " behind it"
+)
 ADVICE: Final = {
-    Lost.FOREIGN_LOG: "set the folder aside, and begin another copy",
-    Lost.OFFSET_MISMATCH: "set the folder aside, and begin another copy",
+    Lost.FOREIGN_LOG: f"{_ANEW}; {_CUT}",
+    Lost.OFFSET_MISMATCH: _ANEW,
     Lost.UNALIGNED: "give --segment-bytes as the broker's mappedFileSizeCommitLog",
     Lost.BAD_RECORD: "the broker's file is damaged, or its files are of another size"
-    " (--segment-bytes); `storage check DIR` says more",
-    Lost.DAMAGED: "`storage check DIR` says more; the copy goes on once `storage truncate DIR"
-    " OFFSET` has cut off what is damaged and all behind it",
+    f" (--segment-bytes); where it was mended, {_CUT}",
+    Lost.DAMAGED: f"`storage check DIR` says where; {_CUT}",
 }
 
 

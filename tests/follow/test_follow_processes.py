@@ -208,6 +208,35 @@ async def test_a_master_that_lost_its_log_ends_it_with_one_line(tmp_path: Path) 
         del master.log[20_000:]
         code, errors, said = await ends(command(master, folder))
         assert code == 1
-        assert "the master has lost the rest; nothing was overwritten: set the folder" in errors
+        assert "the master has lost the rest; nothing was overwritten: `" in errors
         assert said[-1]["final"] == "FOREIGN_LOG"
         assert (folder / "commitlog" / f"{0:020}").read_bytes() == before
+
+
+async def test_what_rots_here_is_cut_and_copied_again(tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    async with master_runs() as master:
+        process = await start(command(master, folder, "--once"))
+        await until_reported(master, 0)
+        master.append(200, 1000)
+        with trio.fail_after(WITHIN_S):
+            assert await process.wait() == 0
+        file = folder / "commitlog" / f"{FILE:020}"
+        data = bytearray(file.read_bytes())
+        data[30_000] ^= 1
+        file.write_bytes(data)
+        code, errors, _ = await ends(command(master, folder))
+        assert code == 1
+        assert "storage check DIR` says whether this copy is damaged" in errors
+        check = [sys.executable, "-m", "actors.storage", "check", str(folder), "--json"]
+        checked = await trio.run_process(check, cwd=ROOT, check=False, capture_stdout=True)
+        assert checked.returncode == 1
+        (found,) = json.loads(checked.stdout)["groups"]
+        where = found["end_bytes"]
+        assert FILE < where <= FILE + 30_000
+        cut = [sys.executable, "-m", "actors.storage", "truncate", str(folder), str(where)]
+        await trio.run_process([*cut, "--force", "--yes"], cwd=ROOT, capture_stdout=True)
+        code, errors, said = await ends(command(master, folder, "--once"))
+        assert code == 0, errors
+        assert (said[-1]["lag"], said[-1]["end"]) == (0, master.end)
+    assert_equal(master, folder)
