@@ -22,6 +22,8 @@ A boot without NodeStopped ended by a crash, or is not over, and its end is open
 
 from __future__ import annotations
 
+from typing import Any
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
@@ -32,6 +34,8 @@ from actors.pipeline.event_schema import CORRUPT, ENVELOPE, all_fields, fields_o
 
 KEY = ("node", "boot", "seq")
 _BESIDE_KEY = tuple(name for name in ENVELOPE.names if name not in KEY)
+LOST = {"dropped": "named", "expired": "expired", "missing": "not named and not expired"}
+"""What a boot lacks, by the holes that it is in."""
 SCHEMA = StructType(
     [
         *ENVELOPE,
@@ -159,8 +163,8 @@ def followed_unseen(events: DataFrame) -> DataFrame:
     )
 
 
-def boots(events: DataFrame) -> DataFrame:
-    """One row for each boot of each node, in which nothing is compared between nodes.
+def boots(events: DataFrame) -> list[dict[str, Any]]:
+    """One row for each boot of each node, sorted, in which nothing is compared between nodes.
 
     Columns: node, boot; first_seq, last_seq; first_us, last_us (the node's clock); events; copies
     (lines beyond the first with their key); differ, mistyped, unknown (events); dropped, expired,
@@ -180,11 +184,22 @@ def boots(events: DataFrame) -> DataFrame:
         (fn.min_by("kind", "seq") == "NodeStarted").alias("started"),
         (fn.max_by("kind", "seq") == "NodeStopped").alias("ended"),
     )
+    rows = sorted(counted.collect(), key=lambda row: (row["node"], row["boot"]))
+    # An event has one row, so where they are as many as their numbers say, nothing is missing.
+    has_holes = any(row["last_seq"] - row["first_seq"] >= row["events"] for row in rows)
+    found = {
+        (row["node"], row["boot"]): row.asDict()
+        for row in (lost(events).collect() if has_holes else [])
+    }
+    nothing = dict.fromkeys(LOST, 0)
+    return [{**row.asDict(), **found.get((row["node"], row["boot"]), nothing)} for row in rows]
+
+
+def lost(events: DataFrame) -> DataFrame:
+    """The boots with holes: node, boot and, as in `boots`, dropped, expired, missing."""
     size = fn.col("last_seq") - fn.col("first_seq") + 1
-    kinds = {"dropped": "named", "expired": "expired", "missing": "not named and not expired"}
     sums = [
         fn.sum(fn.when(fn.expr(which), size).otherwise(0)).alias(name)
-        for name, which in kinds.items()
+        for name, which in LOST.items()
     ]
-    lost = holes(events).groupBy("node", "boot").agg(*sums)
-    return counted.join(lost, ["node", "boot"], "left").fillna(0, [*kinds])
+    return holes(events).groupBy("node", "boot").agg(*sums)

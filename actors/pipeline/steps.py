@@ -97,19 +97,20 @@ def run_silver(spark: SparkSession, out: Location, tell: Tell) -> None:
     layer = out / "silver"
     tell("silver: typing all events")
     folder = layers.publish(layer, {"events": events}, partitions={"events": "kind"})
-    boots = silver.boots(layers.read(spark, folder / "events", silver.SCHEMA)).collect()
+    typed = layers.read(spark, folder / "events", silver.SCHEMA)
+    boots = silver.boots(typed)
     nodes = sorted({row["node"] for row in boots})
     of = f"{counted(sum(row['events'] for row in boots), 'event')} of {counted(len(boots), 'boot')}"
     tell(f"silver: {of} of {', '.join(nodes)}")
     for column, words in _FAULTS.items():
-        for row in sorted(boots):
+        for row in boots:
             if row[column]:
                 tell(f"silver: {row['node']}, boot {row['boot']}: {counted(row[column], *words)}")
-    unknown = layers.read(spark, folder / "events", silver.SCHEMA).where(
-        ~fn.col("kind").isin(*KINDS)
-    )
-    for row in sorted(unknown.groupBy("kind").count().collect()):
-        tell(f"silver: {counted(row['count'], 'event')} of the unknown kind {row['kind']}")
+    if not any(row["unknown"] for row in boots):
+        return
+    unknown = typed.where(~fn.col("kind").isin(*KINDS))
+    for kind, count in sorted(unknown.groupBy("kind").count().collect()):
+        tell(f"silver: {counted(count, 'event')} of the unknown kind {kind}")
 
 
 _FAULTS = {

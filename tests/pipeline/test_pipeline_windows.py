@@ -26,7 +26,7 @@ ANEW = re.compile(r"specifiedwindowframe\(\w+, (?!unboundedpreceding)[^()]+(?:\(
 MADE: dict[str, Callable[[DataFrame], DataFrame]] = {
     **TABLES,
     **{each.name: each.query for each in AUDITS if isinstance(each, EventAudit)},
-    "boots": silver.boots,
+    "lost": silver.lost,
 }
 
 
