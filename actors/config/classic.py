@@ -22,7 +22,7 @@ AckPolicyName: TypeAlias = Literal["copies", "4.x", "5.x"]
 MIB = 1 << 20
 MESSAGE_BYTES_DEFAULT = 4 * MIB
 PAGE_BYTES = 4096
-"""Of a page that `flush_least_pages` counts. Upstream: MappedFile.OS_PAGE_SIZE."""
+"""The size of a page that `flush_least_pages` counts. Upstream: MappedFile.OS_PAGE_SIZE."""
 _MASTER: Final = ConfiguredRole(name="master", listens=True, appends=True, receives=False)
 _SLAVE: Final = ConfiguredRole(name="slave", listens=False, appends=False, receives=True)
 
@@ -119,7 +119,7 @@ class ClassicGroup:
             or half a segment.
         flush_interval_s: how often a `written` group syncs behind the answers. Upstream:
             flushIntervalCommitLog, 500 ms.
-        flush_least_pages: of a `written` group: while fewer pages of 4 KiB are not synced, they
+        flush_least_pages: for a `written` group: while fewer pages of 4 KiB are not synced, they
             wait for `flush_thorough_interval_s`; 0: they do not. Upstream:
             flushCommitLogLeastPages, 4.
         flush_thorough_interval_s: how long they wait. Upstream: flushCommitLogThoroughInterval,

@@ -55,7 +55,7 @@ def classic_rows() -> tuple[Guarantee, ...]:
 
 
 def _upstream_rows() -> tuple[Guarantee, ...]:
-    """Upstream's policies, and its looser rules."""
+    """Make the table's rows of upstream's policies, and of its looser rules."""
     either = 'on its disk (`"written"`: in its page cache)'
     same = "as `copies = {}` of the same durability"
     judges = _judges("n", "synced")
@@ -198,7 +198,7 @@ def can_be_asked(group: ClassicGroup) -> tuple[str, ...]:
 
 
 def others_of(group: ClassicGroup, *, forced: bool = False) -> int:
-    """`others_needed` of a configured group."""
+    """Return `others_needed` for a group as it is configured."""
     return others_needed(
         nodes=len(can_be_asked(group)),
         # Upstream's rules believe every report: nobody but the master is sure to hold anything.

@@ -82,8 +82,8 @@ class DLedgerGroup:
             maxPushTimeOutMs, 1000.
         batch_push: several entries to a push, also towards Java members; towards ours it is always
             on. Upstream: enableBatchPush, false.
-        batch_push_bytes: of the entries of one push to a Java member. Upstream: maxBatchPushSize,
-            4096.
+        batch_push_bytes: the most bytes of the entries of one push to a Java member. Upstream:
+            maxBatchPushSize, 4096.
         push_quota_bytes_per_s: to a peer that is far behind; 0 = none. Upstream: peerPushQuota, 20
             MiB.
         push_throttle_bytes: how far "far behind" is. Upstream: peerPushThrottlePoint, 300 MiB.
@@ -107,9 +107,9 @@ class DLedgerGroup:
         disk_clean_ratio: above it the oldest go before they expire; 0.05 more, at most 0.95,
             refuses appends. Upstream: diskSpaceRatioToForceClean, 0.85.
         disk_force_clean: whether they do. Upstream: enableDiskForceClean, true.
-        snapshot_entries, snapshot_bytes: of a group with a state machine: a member takes a snapshot
-            of it after so many entries, or so many bytes of bodies, whichever comes first; whole
-            data files before the oldest that is kept are deleted then. Upstream (0.4.0):
+        snapshot_entries, snapshot_bytes: for a group with a state machine: a member takes a
+            snapshot of it after so many entries, or so many bytes of bodies, whichever comes first;
+            whole data files before the oldest that is kept are deleted then. Upstream (0.4.0):
             snapshotThreshold, 1000 entries.
         snapshot_keep: so many of the newest are kept; a damaged one is passed over for the one
             before. Upstream: maxSnapshotReservedNum, 3.

@@ -46,8 +46,8 @@ class LargestFile:
     """How large the files of a log may become.
 
     Attributes:
-        key: of the group's table.
-        size_bytes: what it says.
+        key: a key of the group's table.
+        size_bytes: the key's value, in bytes.
     """
 
     key: str
@@ -73,7 +73,7 @@ class Group(AttrsInstance, Protocol):
         as_upstream: it follows upstream's looser rules somewhere.
         takes_empty: whether a record may be empty; where readers pass empty ones over it may not.
         election: how its members elect who takes appends; None: they do not.
-        largest_file: of its log; None: it has no files.
+        largest_file: how large the files of its log may become; None: it has no files.
     """
 
     @property

@@ -26,7 +26,7 @@ def load(path: str | os.PathLike[str]) -> ClusterConfig:
     """Read and check a cluster file.
 
     Args:
-        path: of the file; relative to the working directory.
+        path: the file's path; relative to the working directory.
 
     Raises:
         ConfigError: with one line for each problem: file, key, expected, found. The user's fault.

@@ -83,8 +83,8 @@ class ClusterConfig:
     """A whole cluster file.
 
     Attributes:
-        version: of the file's format, 1.
-        name: of the cluster; kept in each node's identity file. Upstream: brokerClusterName,
+        version: the version of the file's format, 1.
+        name: the cluster's name; kept in each node's identity file. Upstream: brokerClusterName,
             DefaultCluster.
         data_dir: absolute; each node's data is in `DATA_DIR/NODE/`. In the file it is relative to
             the file.

@@ -104,10 +104,10 @@ class CopyStatus:
 
 @attrs.define
 class Copy:
-    """A copy that runs. Made by `open_copy`.
+    """A running copy; use `open_copy` to make one.
 
     Attributes:
-        metadata: what is copied of the broker's; None: nothing is.
+        metadata: the broker's metadata, as far as it is copied; None: it is not.
     """
 
     system: System

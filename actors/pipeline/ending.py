@@ -134,12 +134,12 @@ def _give_back(wanted: Mapping[signal.Signals, Any]) -> None:
 
 @contextmanager
 def deferred(after_s: float | None = None) -> Iterator[None]:
-    """What stands in it is not interrupted, but for DEFERRED_S after the signal; its end is.
+    """Put off the interruption by a signal to the end of the block, for DEFERRED_S at most.
 
     Args:
         after_s: how long it may take if the signal was heard before; None: DEFERRED_S.
 
-    Raises: KeyboardInterrupt.
+    Raises: KeyboardInterrupt: a signal came.
     """
     if _asked.number is not None and not _asked.is_due:
         _raise_after(DEFERRED_S if after_s is None else after_s)

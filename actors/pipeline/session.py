@@ -205,7 +205,9 @@ def _leave(group: JavaGroup) -> None:
 
 
 def _hush() -> None:
-    """Let PySpark's server for accumulators, and py4j, not tell of Java's end with a traceback."""
+    """Keep PySpark's server for accumulators, and py4j, from reporting Java's end with a
+    traceback.
+    """
     from pyspark import SparkContext
 
     quiet_py4j()

@@ -28,7 +28,7 @@ from wire.broker.java_json import quote_integer_keys
 from wire.errors import LocalProtocolError, RemoteProtocolError
 
 ERROR_CHARS_MAX: Final = 200
-"""Of a line about what is wrong: a peer's key of any length may stand in it."""
+"""The longest line about an error, in characters: it may contain a peer's key of any length."""
 
 T = TypeVar("T")
 

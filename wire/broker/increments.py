@@ -33,7 +33,7 @@ class Watch(Struct, frozen=True, kw_only=True, rename="camel"):
 
     Attributes:
         boot: the run of the master that said it; 0: it has nothing.
-        number: of that run, the last one it was answered with.
+        number: the newest number of that run with which the broker answered.
     """
 
     boot: int = 0
@@ -48,7 +48,7 @@ class Increment(JavaObject, frozen=True, kw_only=True):
 
     Attributes:
         full: whether it is everything, whatever the asker has.
-        removed: by kind, the names of rows that went.
+        removed: the names of the rows that were removed, by kind.
         timer_checkpoint: its bytes in hexadecimal digits.
     """
 

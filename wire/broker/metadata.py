@@ -54,7 +54,7 @@ class ConsumerOffsets(JavaObject, frozen=True):
     Attributes:
         data_version: 5.x. Java changes it at every 500th commit only, so equal versions say
             nothing about the offsets.
-        offset_table: by "topic@group" the next offset of each queue id.
+        offset_table: the next offset of each queue id, by "topic@group".
     """
 
     DERIVED: ClassVar[frozenset[str]] = frozenset({"groupTopicMap"})
@@ -67,8 +67,8 @@ class DelayOffsets(JavaObject, frozen=True):
     """How far the queue of each delay level was delivered.
 
     Attributes:
-        data_version: 5.x.
-        offset_table: by delay level the next offset of its queue.
+        data_version: the version of the table; None: a 4.x broker sends none.
+        offset_table: the next offset of each delay level's queue, by delay level.
     """
 
     data_version: DataVersion | None = None

@@ -155,7 +155,8 @@ class TopicRouteData(Body, frozen=True, kw_only=True):
 
     Attributes:
         filter_server_table: always empty now.
-        order_topic_conf: of an order topic, "broker-a:4;broker-b:4".
+        order_topic_conf: for an order topic, the brokers and their numbers of queues, as in
+            "broker-a:4;broker-b:4".
     """
 
     broker_datas: tuple[BrokerData, ...] = always(())

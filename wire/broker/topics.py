@@ -31,9 +31,9 @@ class DataVersion(JavaObject, frozen=True, eq=False):
     """Which state of a table somebody has. Two are equal if all three numbers are.
 
     Attributes:
-        counter: of changes.
+        counter: how many changes there were.
         state_version: the epoch of the broker's state machine; None: a 4.x broker, as 0.
-        timestamp: of the last change, ms.
+        timestamp: when the last change was made, in ms since 1970.
     """
 
     counter: Long = always(0)
@@ -92,9 +92,10 @@ class TopicTable(JavaObject, frozen=True):
     """All topics of a broker by name, and for a 5.x broker its static topics.
 
     Attributes:
-        mapping_data_version: of the two maps behind it, None for a 4.x broker and in a file.
-        topic_queue_mapping_detail_map: by topic, uninterpreted JSON.
-        topic_queue_mapping_info_map: by topic, uninterpreted JSON; registrations have it.
+        mapping_data_version: the version of the two maps after it; None for a 4.x broker and in a
+            file.
+        topic_queue_mapping_detail_map: uninterpreted JSON, by topic.
+        topic_queue_mapping_info_map: uninterpreted JSON, by topic; registrations have it.
     """
 
     data_version: DataVersion = msgspec.field(default_factory=DataVersion)

@@ -7,7 +7,9 @@ from wire.remoting.tolerant_json import Int, Long, always
 
 
 class VoteRequest(Body, frozen=True, kw_only=True):
-    """`ledger_end_index`, `ledger_end_term`: of the candidate's last entry, -1 without one."""
+    """A candidate's request for a vote. `ledger_end_index` and `ledger_end_term` are those of the
+    candidate's last entry; -1 if it has none.
+    """
 
     code: Int = always(200)
     group: str | None = None

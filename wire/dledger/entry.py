@@ -98,7 +98,7 @@ class Entry(
         magic: MAGIC_NORMAL.
         pos: its position in the leader's log, in bytes.
         size: 48 + the body's bytes, as the sender says; see `entry_problem`.
-        term: of the leader that appended it.
+        term: the term of the leader that appended it.
     """
 
     body: bytes
@@ -144,7 +144,7 @@ def position(end: int, entry_bytes: int, file_bytes: int) -> int:
     Args:
         end: offset behind the last entry, >= 0.
         entry_bytes: at most `entry_bytes_max(file_bytes)`.
-        file_bytes: of every data file of the group.
+        file_bytes: the size of every data file of the group.
 
     Raises:
         LocalProtocolError: no file holds such an entry.
@@ -278,7 +278,7 @@ def decode_entry(buf: Buffer, at: int = 0, end: int | None = None) -> Entry:
 def decode_entries(buf: bytes) -> list[Entry]:
     """Whole entries that lie one after the other, from the first byte to the last.
 
-    Raises: as `decode_entry`.
+    Raises: what `decode_entry` raises.
     """
     found: list[Entry] = []
     add, unpack, limit, at = found.append, ENTRY_HEAD.unpack_from, len(buf), 0

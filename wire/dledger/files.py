@@ -63,7 +63,7 @@ class LedgerCheckpoint:
     """The file `checkpoint`.
 
     Attributes:
-        committed_index, end_index: as they were when it was written, -1 for none.
+        committed_index, end_index: the two indexes when the file was written; -1: there was none.
     """
 
     committed_index: int

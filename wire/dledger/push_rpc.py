@@ -157,9 +157,10 @@ class InstallSnapshotRequest(Body, frozen=True, kw_only=True):
 
     Attributes:
         data: the whole snapshot, not empty. In JSON it takes 4/3 of its bytes, in one frame.
-        last_included_index, last_included_term: of the last entry that it stands for.
+        last_included_index, last_included_term: the index and term of the last entry that the
+            snapshot replaces.
         piece, piece_at: bytes of it, and where they belong; pieces come one after the other.
-        total_bytes, total_crc: of the whole snapshot, in every piece; CRC-32.
+        total_bytes, total_crc: the size and the CRC-32 of the whole snapshot, in every piece.
     """
 
     code: Int = always(200)

@@ -38,8 +38,8 @@ class EntryHead(Struct, frozen=True, gc=False):
 
     Attributes:
         at: where it begins in the buffer.
-        size: of the whole entry, in bytes.
-        index, term, pos: as it says.
+        size: the size of the whole entry, in bytes.
+        index, term, pos: the entry's own statements.
     """
 
     at: int

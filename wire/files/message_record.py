@@ -114,7 +114,7 @@ class Record:
 
     Attributes:
         version: 1 or 2, by the magic.
-        body_crc: as stored.
+        body_crc: the body's checksum, as stored.
         queue_id, queue_offset: its queue, and its number there.
         flag: the application's flag.
         physical_offset: its own offset in the log, in bytes.
@@ -122,8 +122,8 @@ class Record:
         born_ts, store_ts: ms since 1970, of the producer's and the master's clock.
         born_host, store_host: (IP address, port) of producer and master.
         reconsume_times: how often it was delivered again.
-        prepared_transaction_offset: of a committed message, where its half message is.
-        body: as stored, perhaps compressed.
+        prepared_transaction_offset: for a committed message, the offset of its half message.
+        body: the body as stored, perhaps compressed.
         topic: text; bytes that are no UTF-8 were replaced by U+FFFD.
         properties: the block as stored; `properties_map` reads it.
         size: bytes of the whole record.

@@ -62,14 +62,14 @@ class RecordHead(NamedTuple):
         physical_offset: its position in the log, in bytes.
         size: bytes of the record.
         topic, queue_id, queue_offset: its queue, and its number there.
-        sys_flag: see `has_queue_unit`.
+        sys_flag: the record's flags; `has_queue_unit` explains them.
         store_ts: ms since 1970.
         tags_code: for the consume queue: hash of the tags, or the delivery time.
         keys: the KEYS property, several with blanks between, or "".
         uniq_key: the UNIQ_KEY property or "".
         tags: the TAGS property or "".
         light_queues: names of further queues that lead to it, and its queue offset in each.
-        batch: of a record that is a batch: its first queue offset, and how many it takes.
+        batch: for a record that is a batch, its first queue offset, and how many it takes.
     """
 
     physical_offset: int

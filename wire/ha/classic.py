@@ -164,8 +164,8 @@ class FrameMeter:
 
     Attributes:
         body_bytes: size of the body of the last frame that began.
-        rest_bytes: of that body, still to be read.
-        header_bytes: of the next frame's header, still to be read.
+        rest_bytes: how many bytes of that body are still to be read.
+        header_bytes: how many bytes of the next frame's header are still to be read.
 
     A header that no decoder accepts is the last one: from then on all stays 0.
     """

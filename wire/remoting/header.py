@@ -85,12 +85,12 @@ class Header(
     """A frame without its body. Order and names are those of the JSON header.
 
     Attributes:
-        code: of a request what it asks for, of a reply REPLY_CODE or a REMOTING_... code.
+        code: in a request what it asks for; in a reply REPLY_CODE or a REMOTING_... code.
         ext_fields: text by name; DLedger's dialect L has none.
         flag: FLAG_... bits.
         language: the sender's; None: one that is not known here.
         opaque: the requester's number; the reply repeats it.
-        remark: of a failure, what happened.
+        remark: in the reply to a failed request, what went wrong.
         serialize_type: how this header is or was encoded; a reply uses its request's.
         version: the sender's RocketMQ version as upstream numbers them; 0 for DLedger alone.
     """

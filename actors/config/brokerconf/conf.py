@@ -62,7 +62,7 @@ class KeyUse:
     """One key that a file gives, for people.
 
     Attributes:
-        file, key, value: as they are written.
+        file, key, value: the file's name, the key and the value, as they are written.
         does: what it does here.
     """
 
@@ -80,7 +80,7 @@ class BrokerConf:
         config: the cluster.
         stores: where its nodes' stores lie.
         uses: every key that the files give.
-        unknown: by file, the keys that mean nothing here.
+        unknown: the keys that mean nothing here, by file.
         notes: what is not as a broker has it, one line each.
         toml: a cluster file that means the same.
 

@@ -29,8 +29,8 @@ class Given:
 
     Attributes:
         key: which.
-        value: as `key.kind` has read it.
-        text: as the file has it.
+        value: the value, as `key.kind` has read it.
+        text: the value's text in the file.
         where: `FILE:LINE`.
     """
 
@@ -54,8 +54,8 @@ class BrokerFile:
     """One file.
 
     Attributes:
-        path: as the user typed it.
-        given: by key, in the file's order.
+        path: the file's path, as the user typed it.
+        given: the values by key, in the file's order.
         unknown: the keys that mean nothing here, each with the one that it is near to.
         notes: keys that come again, and unknown ones.
     """

@@ -72,7 +72,7 @@ class Key:
     """One key of a properties file.
 
     Attributes:
-        name: as it is written there.
+        name: the key's name in the file.
         kind: how its values are read, and their range.
         old, new: its default in 4.9.8 and in 5.3.3; NO_DEFAULT: it has none, or is not known there.
         sets: the key of the group's table in a cluster file that has its value; "": it takes more

@@ -51,10 +51,10 @@ class Entries:
 
     Attributes:
         buf: the bytes.
-        position: offset in the log of its first byte.
-        starts, sizes: position and bytes of each entry.
-        indexes, terms: of each.
-        scanned: why there are no more; its `end` is a position in `buf`.
+        position: the offset in the log of the first byte of `buf`.
+        starts, sizes: where each entry begins, and its size in bytes.
+        indexes, terms: the index and the term of each entry.
+        scanned: why there are no more entries; its `end` is a position in `buf`.
     """
 
     buf: bytes
