@@ -176,7 +176,7 @@ async def test_a_machine_that_is_gone_is_given_up(autojump_clock: trio.testing.M
         async with connect((NODE, PORT), identity=N0, network=found.home) as client:
             found.sim.cut_both("home", "n0")
             started_s = trio.current_time()
-            with pytest.raises(NodeStopped, match="no word for 40 s"):
+            with pytest.raises(NodeStopped, match="sent nothing for 40 s"):
                 await client.append("orders", (b"x",))
             waited_s = trio.current_time() - started_s
     assert PROBE_TIMEOUT_S <= waited_s <= 2 * PROBE_INTERVAL_S + PROBE_TIMEOUT_S
