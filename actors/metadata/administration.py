@@ -14,23 +14,26 @@ SYSTEM_ERROR, where upstream only logs it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 import attrs
+import msgspec
 from msgspec import Struct
 
 from actors.metadata.core.changes import put_group, put_topic, remove_group, remove_topic
+from actors.metadata.core.tables import Tables
 from actors.metadata.keeper import Change, Done, Message
 from actors.metadata.view import MetadataView
 from actors.remoting.requests import Answer, Processor, Refused, Request
 from actors.runtime import ActorRef, MailboxFull, ReplyTo
 from wire.broker.codes import RequestCode, ResponseCode
-from wire.broker.java_json import encode
+from wire.broker.java_json import JavaObject, Reader, encode
 from wire.broker.metadata import SUBSCRIPTION_GROUP_CONFIG
 from wire.broker.topics import TopicConfig
 from wire.errors import RemoteProtocolError
+from wire.remoting.tolerant_json import always
 
 TOPIC_CHARS_MAX: Final = 127
 GROUP_CHARS_MAX: Final = 255
@@ -77,6 +80,15 @@ class GroupAsked(Struct, frozen=True, kw_only=True):
     group: str
 
 
+class TopicsAsked(JavaObject, frozen=True):
+    """What `mqadmin updateTopicList` says; attributes are changes, as `+key` and `-key`."""
+
+    topic_config_list: tuple[TopicConfig, ...] = always(())
+
+
+_TOPICS = Reader(TopicsAsked)
+
+
 @attrs.define
 class Administration:
     """Changes go to the keeper, what is shown comes from its view.
@@ -94,6 +106,7 @@ class Administration:
     def __attrs_post_init__(self) -> None:
         self.processors = {
             RequestCode.UPDATE_AND_CREATE_TOPIC: self._update_topic,
+            RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: self._update_topics,
             RequestCode.DELETE_TOPIC_IN_BROKER: self._delete_topic,
             RequestCode.GET_TOPIC_CONFIG: self._topic,
             RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self._update_group,
@@ -117,6 +130,22 @@ class Administration:
             more=before.more if before else None,
         )
         self._change(request, partial(put_topic, config=config))
+
+    def _update_topics(self, request: Request) -> None:
+        """All of them, or none if one may not be."""
+        try:
+            asked = _TOPICS.decode(request.body).topic_config_list
+        except RemoteProtocolError as error:
+            raise Refused(ResponseCode.SYSTEM_ERROR, str(error)) from None
+        rows, configs = self._view.tables.topics.topic_config_table, []
+        for config in asked:
+            _check_topic(config.topic_name)
+            before = rows.get(config.topic_name)
+            wanted = (config.attributes or {}).items()
+            text = ",".join(f"{key}={value}" if value else key for key, value in wanted)
+            attributes = _altered((before.attributes if before else None) or {}, text)
+            configs.append(msgspec.structs.replace(config, attributes=attributes))
+        self._change(request, partial(_put_topics, configs=configs))
 
     def _delete_topic(self, request: Request) -> None:
         topic = request.fields(TopicNamed).topic
@@ -168,6 +197,12 @@ class Administration:
         reply_to: ReplyTo[Done] = ReplyTo.local(done, asked=self._keeper)
         if not reply_to.answered and not self._keeper.offer(Change(make=make, reply_to=reply_to)):
             reply_to.fail(MailboxFull("busy"))
+
+
+def _put_topics(tables: Tables, configs: Sequence[TopicConfig], now_ms: int) -> Tables:
+    for config in configs:
+        tables = put_topic(tables, config, now_ms)
+    return tables
 
 
 def _check_topic(topic: str) -> None:

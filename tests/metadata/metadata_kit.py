@@ -75,6 +75,7 @@ class MetadataCluster:
         self.views: dict[str, MetadataView] = {}
         self.master = "n0"
         self.registrations: dict[str, RegistrationView] = {}
+        self.setups: dict[str, GroupSetup] = {}
         self._java, self._more = java, more
         for name, address in NODES.items():
             world.add_node(name, address)
@@ -95,6 +96,7 @@ class MetadataCluster:
             group = config.classic_groups["orders"]
             setup = GroupSetup.of(config, name, group, env, registry)
             self.views[name], self.registrations[name] = setup.metadata, setup.registrations
+            self.setups[name] = setup
             return node_tree([classic_trees([setup])])
 
         async with open_system(name, build, rng=env.rng, events=env.events) as system:

@@ -106,3 +106,22 @@ async def test_a_full_disk_is_said(autojump_clock: object) -> None:
         assert refused.header.code == 1
         assert refused.header.remark
         assert not nodes.topics("n0")
+
+
+async def test_several_topics_are_made_together_or_not_at_all(autojump_clock: object) -> None:
+    code = RequestCode.UPDATE_AND_CREATE_TOPIC_LIST
+    async with operated("n0", "n1") as (_, nodes, operator):
+        body = (
+            b'{"topicConfigList":[{"topicName":"a","attributes":{"+message.type":"FIFO"}},'
+            b'{"topicName":"b","perm":4,"readQueueNums":3,"writeQueueNums":3}]}'
+        )
+        for _ in range(2):
+            assert (await operator.ask(code, body)).header.code == 0
+        rows = nodes.tables("n0").topics.topic_config_table
+        assert rows["a"].attributes == {"message.type": "FIFO"}
+        assert (rows["b"].perm, rows["b"].read_queue_nums) == (4, 3)
+        bad = b'{"topicConfigList":[{"topicName":"c"},{"topicName":"no blank"}]}'
+        assert (await operator.ask(code, bad)).header.code == 29
+        assert (await operator.ask(code, b"{")).header.code == 1
+        assert (await operator.ask(code, body, at="n1")).header.code == 16
+        assert nodes.topics("n0") == {"a", "b"}

@@ -18,6 +18,7 @@ from name_server_kit import (
 
 from actors.broker.core.registration import PERIOD_S, RETRY_MAX_S
 from actors.broker.registrar import Standing
+from actors.log_types import Promotion
 from actors.metadata.core.changes import put_topic
 from actors.metadata.core.tables import Tables
 from actors.sim.world import World, open_world
@@ -148,3 +149,23 @@ async def test_a_slave_follows_the_java_master_that_a_name_server_names(
         asked = len(master.asked)
         await trio.sleep(30.0)
         assert len(master.asked) == asked, "the old master is asked for nothing more"
+
+
+async def test_each_member_has_one_id_as_a_slave_whoever_is_master(autojump_clock: object) -> None:
+    """And a promoted master registers under a later state, so that its predecessor is ignored."""
+    async with open_world(8) as world:
+        await start_name_servers(world)
+        nodes = MetadataCluster(world, more=MORE)
+        await nodes.start()
+        ids = {}
+        for name, setup in nodes.setups.items():
+            for master in NODES:
+                member = setup.led_by(Promotion(2, master), None).member
+                ids[master, name] = member.broker_id
+                assert member.number == 2
+                assert str(member.broker) == f"{NODES[name]}:{BROKER_PORT}"
+        assert ids == {
+            ("n0", "n0"): 0, ("n0", "n1"): 1, ("n0", "n2"): 2,
+            ("n1", "n0"): 3, ("n1", "n1"): 0, ("n1", "n2"): 2,
+            ("n2", "n0"): 3, ("n2", "n1"): 1, ("n2", "n2"): 0,
+        }  # fmt: skip
