@@ -50,6 +50,7 @@ from actors.trees.group_setup import CopyRules
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 LOOK_S = 0.5
 LINE_S = 10.0
+DERIVE_S = 60.0
 
 
 def run_command_line(argv: Sequence[str] | None = None) -> int:
@@ -190,6 +191,7 @@ class Run:
             has_log = self.follow.once and self._has_all(status)
             lacks = "" if status is None else status.metadata or ""
             if has_log and not lacks:
+                await self._derive(copy, status)
                 self.screen.show(self, status, self.env.wall_clock_ms(), ends=True)
                 return EXIT_OK
             if state_of(status) != AWAY and not has_log:
@@ -199,9 +201,22 @@ class Run:
                 self.screen.note(f"{self.folder}: {lacks if has_log else status.error}")
                 return EXIT_FAILED
             if self._stop.is_set():
+                await self._derive(copy, status)
                 return self._stopped()
             with trio.move_on_after(LOOK_S):
                 await self._stop.wait()
+
+    async def _derive(self, copy: Copy, status: CopyStatus | None) -> None:
+        """Wait until the queues have what the log has, at most DERIVE_S.
+
+        A broker that is started on the copy derives only what lies behind the furthest unit of all
+        queues, and after a kill the others are filled again from further back.
+        """
+        wanted = 0 if status is None else status.good
+        with trio.move_on_after(DERIVE_S):
+            while status is not None and status.dispatched < wanted and not status.no_room:
+                await trio.sleep(LOOK_S / 10)
+                status = await copy.status()
 
     def _has_all(self, status: CopyStatus | None) -> bool:
         """Whether the copy has what the master had when its end was first seen."""

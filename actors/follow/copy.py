@@ -32,6 +32,7 @@ from actors.runtime import ActorError, Registry, SupervisorSpec, System, open_sy
 from actors.service import configured, emitting, why_not_started
 from actors.storage.commitlog import store_messages
 from actors.storage.commitlog.store_messages import LogRange
+from actors.storage.dispatch.dispatcher_messages import Dispatched, GetDispatched
 from actors.storage.node import event_log
 from actors.storage.node.identity import events_path
 from actors.trees.classic import group_tree
@@ -67,6 +68,7 @@ class CopyStatus:
         error: why the last connection ended, for people; "": none has.
         final: the same, if the copy cannot go on by itself.
         no_room: what lacks room, for people; "": nothing.
+        dispatched: up to here queues and index are derived.
         metadata: why the broker's metadata is not copied as it should be, for people; "": it is;
             None: it was not asked for.
     """
@@ -83,6 +85,7 @@ class CopyStatus:
     error: str
     final: Lost | None
     no_room: str
+    dispatched: int = 0
     metadata: str | None = None
 
     @property
@@ -122,6 +125,7 @@ class Copy:
         """How it stands; None while a part of it is being restarted."""
         state: Any = self.system.ref(self.paths.connection_state)
         store: Any = self.system.ref(self.paths.store)
+        dispatcher: Any = self.system.ref(self.paths.dispatcher)
         try:
             ha = await state.ask(
                 HaStatus,
@@ -133,9 +137,14 @@ class Copy:
                 lambda reply: store_messages.GetRange(reply_to=reply),
                 timeout_s=STATUS_TIMEOUT_S,
             )
+            derived = await dispatcher.ask(
+                Dispatched,
+                lambda reply: GetDispatched(reply_to=reply),
+                timeout_s=STATUS_TIMEOUT_S,
+            )
         except ActorError:
             return None
-        return _status(ha, held, self._metadata())
+        return _status(ha, held, derived, self._metadata())
 
     def _metadata(self) -> str | None:
         """See `CopyStatus.metadata`."""
@@ -153,7 +162,7 @@ class Copy:
         return "" if self._had_metadata else "the first round is under way"
 
 
-def _status(ha: HaStatus, held: LogRange, metadata: str | None) -> CopyStatus:
+def _status(ha: HaStatus, held: LogRange, derived: Dispatched, metadata: str | None) -> CopyStatus:
     client = ha.client
     lost = None if client is None else client.last_lost
     connected = client is not None and client.state is HAConnectionState.TRANSFER
@@ -173,6 +182,7 @@ def _status(ha: HaStatus, held: LogRange, metadata: str | None) -> CopyStatus:
         error="" if client is None else client.damage or client.last_error,
         final=None if connected else final,
         no_room=held.no_room,
+        dispatched=derived.dispatched_bytes,
         metadata=metadata,
     )
 

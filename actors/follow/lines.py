@@ -117,6 +117,7 @@ def json_of(status: CopyStatus | None, master: Address, folder: str, now_ms: int
             "end": status.end,
             "synced": status.synced,
             "verified": status.verified,
+            "dispatched": status.dispatched,
             "reported": status.reported,
             "master_end": status.master_end,
             "lag": status.lag,

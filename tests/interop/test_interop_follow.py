@@ -89,6 +89,7 @@ def test_a_broker_on_the_copy_serves_every_message(
         for _ in range(MESSAGES // 2):
             next(answers)
         if number % 3 == 1:
+            copy.wait_for_report(running, 1)  # it follows, and has something to go on with
             running.kill()
             running = copy.start()
         for _ in answers:
