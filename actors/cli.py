@@ -106,7 +106,9 @@ def help_text() -> str:
 
 
 def _refuse(word: str) -> int:
-    """One line for a first word that is no command: the nearest one, or all."""
+    """Print one line about a first word that is no command, with the nearest command, or all of
+    them.
+    """
     if not word:
         found = f"nothing: one of {', '.join(COMMANDS)}"
     elif word.endswith(".toml"):

@@ -182,7 +182,7 @@ class ClassicRepair:
             until = done.wants_until
         if done.refused or done.wants_until:
             who = self.part.node if done.is_own else name
-            return who, done.refused or "what came is damaged"
+            return who, done.refused or "the bytes received are damaged"
         found = await self._damage(only=(rot.start, until))
         again = {each.start: each.reason for each in found}
         return name, again.get(rot.start, "")

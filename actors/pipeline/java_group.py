@@ -102,7 +102,9 @@ class JavaGroup:
 
 
 def _alive(group: int) -> list[int]:
-    """The processes in it that have not ended; children's children that have may stay in it."""
+    """Return the processes of the group that have not ended. Ended ones may stay in it until their
+    parents collect them.
+    """
     found = []
     for each in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -193,7 +193,7 @@ async def test_one_repair_at_a_time(autojump_clock: object) -> None:
 @pytest.mark.parametrize(
     ("sent", "reason"),
     [
-        (lambda good: good[:-1] + bytes([good[-1] ^ 1]), "its digest is another"),
+        (lambda good: good[:-1] + bytes([good[-1] ^ 1]), "do not fit the digest"),
         (lambda good: good[:-1], "bytes from 16384 for 16384 from 16384"),
     ],
 )

@@ -120,12 +120,12 @@ Change = Callable[[bytes], bytes]
 @pytest.mark.parametrize(
     ("start", "change", "reason"),
     [
-        (0, lambda data: data[:-1] + b"?", "its digest is another"),
+        (0, lambda data: data[:-1] + b"?", "do not fit the digest"),
         (0, lambda data: data[:-1], "no whole range"),
         (0, lambda data: b"", "no whole range"),
         (1, lambda data: data, "no whole range"),
         (END, lambda data: data, "does not reach so far"),
-        (SEGMENT - RANGE_BYTES, lambda data: 2 * data, "lies in two files"),
+        (SEGMENT - RANGE_BYTES, lambda data: 2 * data, "lie in two files"),
         (0, lambda data: data * (AT_ONCE_BYTES // RANGE_BYTES + 1), "no whole range"),
     ],
 )
@@ -385,7 +385,7 @@ async def test_what_comes_for_a_range_without_a_digest_is_parsed() -> None:
     bad = bytearray(held.original(END, end))
     bad[at - END + 300] ^= 1
     assert "no log" in (await held.mend(END, bytes(bad))).refused
-    assert "is not all" in (await held.mend(END, held.original(END, end - 1))).refused
+    assert "are not all" in (await held.mend(END, held.original(END, end - 1))).refused
     assert not held.disk.exists(LAYOUT.aside)
 
 

@@ -58,7 +58,9 @@ class HeldEffects:
         self._jobs.append(job)
 
     def next(self) -> Job | Effects | None:
-        """What to do now: carry out a job, or save the vote of these effects, the next job's."""
+        """Return what to do now: a job to carry out, or the effects of the next job, whose vote has
+        to be saved first; None: there is nothing to do yet.
+        """
         if self.saving is not None or not self._jobs:
             return None
         job = self._jobs[0]

@@ -83,7 +83,9 @@ class Tables:
 
 
 def with_lineage(tables: Tables, name: str) -> Tables:
-    """Tables that have none begin one."""
+    """Return tables in which each versioned table has a lineage: one that has none gets `name` as
+    its lineage.
+    """
     fields: dict[str, Any] = {}
     for kind in VERSIONED:
         more = _table(kind, tables).more or {}

@@ -277,7 +277,7 @@ class Tables:
         return [_left(broker, live.broker_id, key[1], reason)]
 
     def unregister(self, said: BrokerAddress) -> list[Event]:
-        """A broker says that it stops."""
+        """Remove a broker that says that it stops, and return the events."""
         key = (said.cluster_name, said.broker_addr)
         live = self.live.get(key)
         if live is None or said.broker_name not in ("", live.broker):

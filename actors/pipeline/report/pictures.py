@@ -198,7 +198,9 @@ def _at(waits: Waits, rank: float) -> float:
 
 
 def _curve(panel: Axes, axis: TimeAxis, line: Line, number: int) -> None:
-    """Steps: a value holds until the next one, None is a gap. Nothing crosses one of the axis."""
+    """Draw a line's values as steps: each value holds until the next one, and None is a gap. No
+    step crosses a gap of the axis.
+    """
     for start, each in zip(axis.starts, axis.stretches, strict=True):
         inside = [(us, value) for us, value in line.points if each.first_us <= us < each.last_us]
         if not inside:

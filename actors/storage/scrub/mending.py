@@ -79,7 +79,7 @@ class Mended:
     Attributes:
         wants_until: nothing was written yet, because all ranges up to there are needed; 0: none
             are.
-        refused: for people: why nothing was written.
+        refused: why nothing was written, for people; "": something was.
         is_own: whether the reason lies here, so that no member's bytes would be taken.
     """
 
@@ -118,9 +118,10 @@ class Mender:
     """Mends what one scrubber has found.
 
     Attributes:
-        sync_file: has the group's syncer sync a file of the log, and `synced` called then.
-        undigested: gives an offset at which a record begins, at or below what has no digest yet.
-        sources: by range, the member that gave the bytes which were written there.
+        sync_file: lets the group's syncer sync a file of the log, and call `synced` afterwards.
+        undigested: returns an offset at which a record begins, at or below the first byte without a
+            digest.
+        sources: the member that gave the bytes which were written, by range.
     """
 
     check: LogCheck
@@ -168,9 +169,10 @@ class Mender:
             emit(events.RangeRepaired(first_bytes=rot.start, next_bytes=rot.end, source=source))
 
     def settle(self, rotten: tuple[Rot, ...]) -> None:
-        """Have files synced whose damage reads well, and answer what waits for that.
+        """Let files be synced whose damaged ranges read well now, and answer the requests that wait
+        for that.
 
-        The scrubber calls it after every message.
+        The scrubber calls this after every message.
         """
         new = self.check.healed - self._syncing
         if new and not self._in_flight:
@@ -185,7 +187,7 @@ class Mender:
             self._waiting.clear()
 
     def _all_known(self) -> Steps[None]:
-        """Read again what is damaged, and parse what has no digest."""
+        """Read again all damaged ranges, and parse the bytes that have no digest."""
         yield from self.check.look_again()
         yield from self.check.look_beyond()
         with suppress(OffsetGone):
@@ -215,9 +217,7 @@ class Mender:
         return GoodRange(start=start, data=data, digest=digest)
 
     def _good_end(self, start: int, end: int) -> Steps[GoodRange]:
-        """The synced part of a range that is not full, and so has no digest; its records are
-        parsed.
-        """
+        """Read and parse the synced part of a range that is not full, and so has no digest."""
         check = self.check
         try:
             good_end = yield from check.check_undigested(self.undigested())
@@ -265,18 +265,18 @@ class Mender:
             or digests.range_at(end - 1)[1] != end
             or end - start > self.check.at_once_bytes
         ):
-            raise _Refused("what came is no whole range")
+            raise _Refused("the bytes received are no whole range")
         if end > self.check.limit_bytes:
             raise _Refused("the log does not reach so far")
         if start - start % digests.segment_bytes != (end - 1) - (end - 1) % digests.segment_bytes:
-            raise _Refused("what came lies in two files")
+            raise _Refused("the bytes received lie in two files")
 
     async def _mend_records(self, message: Mend) -> None:
         """Mend the whole of a damage that no digest shows. Raises: what `_mend` handles."""
         check, start = self.check, message.start
         end, data = check.rotten[start].end, message.data
         if start + len(data) != end:
-            raise _Refused(f"what came is not all from byte {start} to {end}")
+            raise _Refused(f"the bytes received are not all from byte {start} to {end}")
         old = self._old(start, data)
         await self.run_beside(partial(self._judge_records, start, data, old))
         if old != data:
@@ -290,10 +290,10 @@ class Mender:
     def _judge_records(self, start: int, data: bytes, old: bytes) -> None:
         """Judge bytes by their records, because no digest says what was written.
 
-        Each record that came has to be good, and where it differs the own one must not be. Two good
-        records that differ only show that one of them is wrong, not which.
+        Each record received has to be good, and where it differs, the own one must not be good. Two
+        good records that differ only show that one of them is wrong, not which.
 
-        Raises: _Refused.
+        Raises: _Refused: the bytes must not be written.
         """
         check, position = self.check, self.check.by_records[start]
         if start - position > check.record_bytes_max:
@@ -301,7 +301,7 @@ class Mender:
         before = check.reader.read(position, start - position, start)
         same = max(0, position - start)
         if data[:same] != old[:same]:
-            raise _Refused(f"what came differs in front of byte {position}, where all is good here")
+            raise _Refused(f"bytes received differ before byte {position}, where all is good here")
         given, own = before + data[same:], before + old[same:]
         records, stopped = scan(given, physical_offset=position, size_max=check.record_bytes_max)
         rest = given[stopped.end :]
@@ -322,9 +322,10 @@ class Mender:
     def _judge(self, start: int, data: bytes, *, outvotes: bool) -> Generator[None, None, int]:
         """Judge bytes by the digest, or by parsing.
 
-        Returns: 0 if they are what was written there; else the offset up to which more are needed.
+        Returns: 0 if they are the bytes that were written there; else the offset up to which more
+            bytes are needed.
 
-        Raises: _Refused.
+        Raises: _Refused: the bytes must not be written.
         """
         unknown = False
         for at, piece in self._pieces(start, data):
@@ -332,7 +333,7 @@ class Mender:
             unknown |= known != digest_of(piece)
             fits = known in (None, digest_of(piece))
             if not fits and not (outvotes and self._old(at, piece) == piece):
-                raise _Refused("what came is not what was written here: its digest is another")
+                raise _Refused("the bytes received do not fit the digest of those written here")
         return (yield from self._parse(start, data)) if unknown else 0
 
     def _parse(self, start: int, data: bytes) -> Generator[None, None, int]:
@@ -356,9 +357,10 @@ class Mender:
         return 0
 
     def _more(self, walk: Walk, start: int, end: int, reason: str) -> int:
-        """Up to where more bytes are needed: a bad record may be bad only after those that came.
+        """Return the offset up to which more bytes are needed: a bad record may be bad only because
+        those after it are missing.
 
-        Raises: _Refused: it ends within them.
+        Raises: _Refused: the record ends within the bytes received.
         """
         position = f"offset {walk.record_at}: {reason}"
         if walk.record_at < start:
@@ -404,14 +406,14 @@ class Mender:
             file.pwrite(piece, at % self.check.digests.segment_bytes)
 
     def _old(self, at: int, piece: bytes) -> bytes:
-        """The bytes that are there now; fewer if the disk cannot read them."""
+        """Return the bytes that are there now; fewer if the disk cannot read them."""
         try:
             return self.check.reader.read(at, len(piece), at + len(piece))
         except OSError:
             return b""
 
     def _pieces(self, start: int, data: bytes) -> list[tuple[int, bytes]]:
-        """The bytes as pieces, (offset, bytes) of each range."""
+        """Return the bytes in pieces: the offset and the bytes of each range."""
         found, at = [], start
         while at < start + len(data):
             _, behind = self.check.digests.range_at(at)
