@@ -27,7 +27,7 @@ import attrs
 import msgspec
 import trio
 
-from actors.broker.core.registration import Registration, Told
+from actors.broker.core.registration import SAID_AFTER, Registration, Told
 from actors.env.protocols import Address
 from actors.events import broker as events
 from actors.ha import client_messages
@@ -257,7 +257,7 @@ class Registrar(Actor[_Inbox]):
 
     async def _heard(self, server: Address, outcome: Frame | Exception) -> None:
         registration, now_s = self._by_server[server], self.ctx.now_s()
-        was_registered, was_refused = registration.is_registered, bool(registration.reason)
+        was_registered = registration.is_registered
         if isinstance(outcome, Frame) and outcome.header.code == ResponseCode.SUCCESS:
             registration.answered(now_s)
             await self._follow(server, outcome)
@@ -272,7 +272,7 @@ class Registrar(Actor[_Inbox]):
                     topics=len(self._table().topic_config_table),
                 )
             )
-        elif registration.reason and not was_refused:
+        elif not registration.is_registered and registration.failures == SAID_AFTER:
             reason = registration.reason
             self.ctx.emit(events.NotRegisteredAt(name_server=str(server), reason=reason))
             text = "%s: not registered at name server %s: %s; tried again"

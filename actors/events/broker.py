@@ -25,7 +25,9 @@ class RegisteredAt:
 
 @attrs.frozen(kw_only=True)
 class NotRegisteredAt:
-    """A name server did not take a registration. Emitted by registrar, once until it does."""
+    """A name server did not take a registration. Emitted by registrar, at the third failure in a
+    row.
+    """
 
     name_server: str
     reason: str

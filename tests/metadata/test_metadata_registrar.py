@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import pytest
 import trio
 from metadata_kit import BROKER_PORT, NODES, FakeMaster, MetadataCluster, until
 from name_server_kit import (
@@ -74,6 +75,26 @@ async def test_a_name_server_that_restarts_has_all_again_within_a_period(
         await start_name_server(world, "ns0")
         await until_route(world, "ns0", "a", WHOLE, within_s=PERIOD_S + RETRY_MAX_S)
         assert await addresses(world, "ns1", "a") == WHOLE, "the other one never lacked any"
+
+
+async def test_a_name_server_that_is_not_there_is_told_of_once(
+    autojump_clock: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    """But not at a start, when a node's own name server comes behind its groups."""
+    async with open_world(9) as world:
+        await start_name_servers(world)
+        await world.kill_node("ns0")
+        nodes = MetadataCluster(world, more=MORE)
+        await nodes.start("n0")
+        await trio.sleep(1.0)
+        assert not caplog.messages
+        await trio.sleep(300.0)
+        (line,) = caplog.messages
+        assert line.startswith("n0/orders: not registered at name server 127.0.0.11:9876: ")
+        caplog.clear()
+        await start_name_server(world, "ns0")
+        await nodes.change(topic("a"))
+        await until_route(world, "ns0", "a", {0: N0}, within_s=2 * RETRY_MAX_S)
 
 
 async def test_a_name_server_behind_a_cut_link_keeps_no_other_from_what_is_new(

@@ -39,6 +39,8 @@ CALL_S: Final = 24.0
 """How long a registration in full may take. Upstream: registerBrokerTimeoutMills."""
 TOPIC_CALL_S: Final = 3.0
 """How long one of a single topic may take. Upstream: a constant, 3000 ms."""
+SAID_AFTER: Final = 3
+"""So many failures in a row are told: a name server may just be starting, as nodes' own do."""
 RETRY_FIRST_S: Final = 0.5
 RETRY_MAX_S: Final = 10.0
 """The pause after a failure, doubled from the first to the longest."""
@@ -93,16 +95,17 @@ class Registration:
         is_registered: it has answered to all that a registration in full consists of, and to
             nothing since with a failure.
         reason: why not, for people; "" before the first answer.
+        failures: how many requests have failed since it was registered.
     """
 
     is_registered: bool = False
     reason: str = ""
+    failures: int = 0
     _told: TopicTable | None = None  # what it has; None: that is not known
     _full: TopicTable | None = None  # a registration in full of this is under way
     _parts: tuple[TopicTable, ...] = ()  # of it, not sent yet
     _single: TopicTable | None = None  # what it has once the single topic under way is answered
     _is_asked: bool = False
-    _failures: int = 0
     _due_s: float = 0.0
 
     def next(self, table: TopicTable, now_s: float) -> Told | None:
@@ -147,7 +150,7 @@ class Registration:
             self._told, self._single = self._single, None
         elif not self._parts:
             self._told, self._full = self._full, None
-            self.is_registered, self.reason, self._failures = True, "", 0
+            self.is_registered, self.reason, self.failures = True, "", 0
             self._due_s = now_s + PERIOD_S
 
     def failed(self, reason: str, now_s: float) -> None:
@@ -155,8 +158,8 @@ class Registration:
         self._is_asked, self.is_registered, self.reason = False, False, reason
         self._told = self._full = self._single = None
         self._parts = ()
-        self._due_s = now_s + min(RETRY_MAX_S, RETRY_FIRST_S * 2**self._failures)
-        self._failures = min(self._failures + 1, 16)
+        self._due_s = now_s + min(RETRY_MAX_S, RETRY_FIRST_S * 2 ** min(self.failures, 16))
+        self.failures += 1
 
     @property
     def due_s(self) -> float | None:
