@@ -96,7 +96,7 @@ _CLASSIC_ITEMS: dict[int, str] = {
 _CLASSIC_LATER: dict[int, str] = {
     14: "discovery through a name server; configured addresses are here",
     39: "a Java broker reading our store; reading Java's is here",
-    56: "what of it asks for name servers",
+    56: "a slave alone that finds its master by name servers only",
     58: "remote pull by RocketMQ consumers; refusing puts and our own reads are here",
 }
 

@@ -161,11 +161,11 @@ def run(*words: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]
 
 
 def test_check_explains_each_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    both = file(tmp_path, "master", "namesrvAddr=a:1", "x=1"), slave(tmp_path, "deleteWhen=05")
+    both = file(tmp_path, "master", "slaveReadEnable=true", "x=1"), slave(tmp_path, "deleteWhen=05")
     options = [word for one in both for word in ("--broker-conf", one)]
     code, out, err = run(*options, "check", capsys=capsys)
     assert (code, err) == (0, "")
-    assert f"{both[0]}:6: key namesrvAddr: not done yet: " in out
+    assert f"{both[0]}:6: key slaveReadEnable: not done yet: " in out
     assert f"{both[0]}: keys that mean nothing here: x\n" in out
     rows = out.partition(f"\n\n{both[0]}\n")[2].partition("\n\n")[0].splitlines()
     assert rows[4].split() == ["mappedFileSizeCommitLog", "65536", "segment_bytes", "=", "65536"]
@@ -174,7 +174,7 @@ def test_check_explains_each_key(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert not (tmp_path / "master").exists(), "it starts nothing"
     code, out, _ = run(*options, "check", "--json", capsys=capsys)
     found = json.loads(out)
-    assert {use["key"] for use in found["properties"]} >= {"namesrvAddr", "deleteWhen"}
+    assert {use["key"] for use in found["properties"]} >= {"slaveReadEnable", "deleteWhen"}
     assert found["settings"]["groups.broker-a.segment_bytes"] == "65536"
 
 

@@ -275,8 +275,6 @@ def test_a_file_that_a_broker_wrote_down_says_what_the_defaults_are(version: str
         "1.properties: keys that mean nothing here: "
         + ", ".join(f"other{n}" for n in range(10))
         + ", brokerID (did you mean brokerId?) and 90 more, which `check` names",
-        f"1.properties:{1 + list(slave).index('namesrvAddr')}: key namesrvAddr: not done yet: no"
-        " node registers with name servers or finds its master there",
     ]
     assert len(conf.unknown["1.properties"]) == 101
     conf_of({**defaults, **MASTER})
@@ -343,6 +341,21 @@ def test_what_a_node_says_of_keys_is_said_of_properties() -> None:
     assert in_properties("f: key data_dir: e") == "f: key storePathRootDir: e"
     assert in_properties("f: key groups.a.receive_pending_bytes: e") == (
         "f: key receive_pending_bytes: e"
+    )
+
+
+def test_all_register_with_the_name_servers_of_all() -> None:
+    one, other = {"namesrvAddr": "127.0.0.1:9876"}, {"namesrvAddr": "127.0.0.1:9876;127.0.0.1:9877"}
+    conf = conf_of({**MASTER, **one}, {**SLAVE, **other, "brokerId": "3"})
+    assert conf.config.namesrv_addr == ("127.0.0.1:9876", "127.0.0.1:9877")
+    assert (
+        "1.properties:3: key brokerId: it registers as 1, its place among the group's slaves"
+        in conf.notes
+    )
+    (line,) = problems_of({**MASTER, "namesrvAddr": "192.0.2.1:9876"})
+    assert line == (
+        "0.properties: key brokerIP1: expected an address that 192.0.2.1, a name server, and its"
+        ' clients reach broker-a-0 at, found "127.0.0.1"'
     )
 
 

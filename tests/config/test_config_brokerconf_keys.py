@@ -35,7 +35,12 @@ SAMPLES: list[tuple[str, dict[str, str], str, dict[str, Any]]] = [
     ("brokerRole", {"triolog.slaves": "127.0.0.9"}, "SYNC_MASTER", {"copies": 2}),
     ("brokerIP1", {}, "127.0.0.4", {"nodes.broker-a-0": "127.0.0.4"}),
     ("brokerIP2", {"brokerIP1": "127.0.0.4"}, "127.0.0.5", {"nodes.broker-a-0": "127.0.0.5"}),
-    ("namesrvAddr", {}, "ns1:9876;192.0.2.1:9876", {}),
+    (
+        "namesrvAddr",
+        {"brokerIP1": "192.0.2.9"},
+        "localhost:9876;192.0.2.1:9876;",
+        {"namesrv_addr": ["127.0.0.1:9876", "192.0.2.1:9876"]},
+    ),
     ("listenPort", {}, "20911", {"port": 20912, "broker_port": 20911}),
     ("triolog.peers", {}, "192.0.2.7", {"broker_peers": ["192.0.2.7"]}),
     ("haListenPort", {"listenPort": "20911"}, "30000", {"port": 30000}),
@@ -162,7 +167,7 @@ SAMPLES: list[tuple[str, dict[str, str], str, dict[str, Any]]] = [
     ("triolog.storeVersion", {}, "5.3.3", {"store_version": "5.3.3"}),
 ]
 NOT_ACTED_ON = {"transientStorePoolEnable", "accessMessageInMemoryMaxRatio", "duplicationEnable"}
-NOT_YET = {"namesrvAddr", "slaveReadEnable"}
+NOT_YET = {"slaveReadEnable"}
 
 
 @pytest.mark.checklist(56)
@@ -248,7 +253,7 @@ WORDS_THAT_NONE_TAKES = {
     "brokerRole": ("", "async_master", "MASTER"),
     "brokerIP1": ("", "0.0.0.0", "broker.example.com", "1.2.3"),
     "brokerIP2": ("", "::"),
-    "namesrvAddr": ("", "host", "host:0", "host:65536", "a:1;;b:2"),
+    "namesrvAddr": ("", "127.0.0.1", "ns.example.com:9876", "127.0.0.1:0", "127.0.0.1:65536"),
     "haMasterAddress": ("127.0.0.1", "127.0.0.1:0", "a.example.com:10912", ":10912"),
     "triolog.peers": ("", "192.0.2.0/24"),
     "triolog.slaves": ("", "127.0.0.8;127.0.0.8", "x"),

@@ -179,6 +179,7 @@ class _Made:
             problems=[*addresses.problems, *(line for group in groups for line in group.problems)],
         )
         made._set_api_port()
+        made._set_name_servers()
         return made
 
     def _set_api_port(self) -> None:
@@ -190,6 +191,19 @@ class _Made:
                 self.problems.append(other.problem(f"{given[0].value}, as {given[0].where} has it"))
         if given:
             self.table["api_port"] = given[0].value
+
+    def _set_name_servers(self) -> None:
+        """Those of all files, as name servers are a cluster's here."""
+        servers = [one for each in self.brokers for one in each.file.value("namesrvAddr", ())]
+        if not servers:
+            return
+        self.table["namesrv_addr"] = list(dict.fromkeys(servers))
+        for group in self.groups:
+            slaves = [each for each in self.brokers if each.group == group.name and each.number]
+            for place, slave in enumerate(slaves, 1):
+                if slave.number != place:
+                    text = f"it registers as {place}, its place among the group's slaves"
+                    self.notes.append(slave.file.given["brokerId"].note(text))
 
     def result(self) -> BrokerConf:
         """Raises: ConfigError."""
@@ -243,7 +257,7 @@ class _Made:
         match problem.key:
             case ("groups", str() as name, str() as key, *_):
                 return next(group for group in self.groups if group.name == name).where(key)
-            case ("nodes", str() as node):
+            case ("nodes" | "advertised", str() as node):
                 file = next((each.file for each in self.brokers if each.node == node), first)
                 key = "brokerIP2" if "brokerIP2" in file.given else "brokerIP1"
                 return _where(file, key)

@@ -158,8 +158,8 @@ _OF_BROKER: Final = (
     Key(
         name="namesrvAddr",
         kind=Servers(),
-        does="checked",
-        later="no node registers with name servers or finds its master there",
+        does="namesrv_addr: all of the cluster register there; a slave follows the Java master that"
+        " they name, from haMasterAddress on",
         of_node=True,
     ),
     Key(

@@ -15,7 +15,15 @@ from typing import Any, Final, Protocol
 
 import attrs
 
-from actors.config.bounds import NAME, PORT_MAX, STORE_VERSION, Mismatch, Text, address_of
+from actors.config.bounds import (
+    EACH_ENDPOINT,
+    NAME,
+    PORT_MAX,
+    STORE_VERSION,
+    Mismatch,
+    Text,
+    address_of,
+)
 from actors.config.problems import suggestion
 
 LONG_MAX: Final = (1 << 63) - 1
@@ -191,17 +199,20 @@ class HostAndPort:
 
 @attrs.frozen
 class Servers:
-    """`host:port` of name servers, with ";" between them; names of hosts are allowed."""
+    """Addresses and ports of name servers, with ";" between them."""
 
-    expected: str = 'addresses and ports of name servers, with ";" between them'
+    expected: str = 'IP addresses and ports of name servers, each once, with ";" between them'
 
     def read(self, text: str) -> tuple[str, ...]:
-        found = tuple(one.strip() for one in text.strip(" ;\t").split(";"))
-        for one in found:
-            host, _, port = one.rpartition(":")
-            fits = host and host.isprintable() and re.fullmatch(r"[0-9]{1,5}", port)
-            if not fits or not 1 <= int(port) <= PORT_MAX:
-                raise Mismatch(self.expected, text)
+        named = [one.strip() for one in text.strip(" ;\t").split(";")]
+        found = tuple(
+            f"{_LOCALHOST}:{one.rpartition(':')[2]}" if one.startswith("localhost:") else one
+            for one in named
+        )
+        try:
+            EACH_ENDPOINT(None, None, found)
+        except Mismatch:
+            raise Mismatch(self.expected, text) from None
         return found
 
 
