@@ -16,7 +16,7 @@ from interop_checks import sizes
 from interop_logs import LogFiles, common_difference
 from interop_nodes import JAVA_ADDRESS, ROOT, Node
 from interop_older_brokers import OlderBroker
-from interop_processes import TEST_S, Process, Processes
+from interop_processes import PEER_S, TEST_S, Process, Processes, wait_for
 from interop_rocketmq import Broker, Driver, NameServer
 from interop_versions import Peer, beside
 from test_interop_java_slave import MASTER_ADDRESS, messages
@@ -108,7 +108,9 @@ def test_one_file_and_one_store(
 def test_a_store_of_a_broker_of_5_x_in_turns(
     peer: Peer, name_server: NameServer, driver: Driver, tmp_path: Path, processes: Processes
 ) -> None:
-    """The file that the broker wrote down is taken as it is, without any word of ours."""
+    """By the file that the broker wrote down. A slave of 5.x, to which haMasterAddress means
+    nothing, finds ours by the name server that this file names.
+    """
     topic = f"{tmp_path.name}-topic"
     broker = Broker.of(peer, tmp_path.name, tmp_path / "master", name_server.port, processes)
     start(broker, name_server)
@@ -120,13 +122,28 @@ def test_a_store_of_a_broker_of_5_x_in_turns(
     conf = broker.folder / "conf"
     assert "totalReplicas=1" in conf.read_text(), "it wrote down what nobody gave it"
 
-    ours = FromProperties(tmp_path.name, conf, processes)
+    ours = FromProperties(tmp_path.name, broker.folder / "conf.ours", processes)
+    ours.cluster.write_text(f"{conf.read_text()}\ntriolog.slaves={JAVA_ADDRESS}\n")
     ours.start()
     ours.append(messages(0, BODIES))
-    assert ours.stop() == 0
-    assert topics_of(broker) == topics
+    as_slave: dict[str, object] = {"brokerId": 1, "brokerRole": "SLAVE"}
+    port, folder = name_server.port, tmp_path / "slave"
+    slave = Broker.of(peer, tmp_path.name, folder, port, processes, **as_slave)
+    slave.start()
+    slave.register(lambda: "1" in name_server.addresses(tmp_path.name))
     end = LogFiles.read(broker.commitlog).end_bytes
     assert end > first
+    assert slave.process is not None
+    wait_for(
+        lambda: slave.end_bytes() == end,
+        "a slave that has everything",
+        timeout_s=PEER_S,
+        alive=[slave.process],
+    )
+    assert common_difference(broker.commitlog, slave.commitlog) is None
+    slave.kill()
+    assert ours.stop() == 0
+    assert topics_of(broker) == topics
 
     start(broker, name_server)
     assert broker.end_bytes() == end
