@@ -74,7 +74,7 @@ what the server sends without having been asked."""
 CALLS_MAX: Final = 1024
 """How many calls to the other end may be unanswered."""
 BUDGETED_BYTES: Final = 512
-"""Answers with larger bodies count with the port's budget, see `budget.STEP_ANSWERS_BYTES`."""
+"""Larger answers count with the port's budget, see `budget.STEP_ANSWERS_BYTES`."""
 BUDGET_SHARE_BYTES: Final = 16 << 20
 """What one connection may have of it; one answer it may, whatever its size."""
 WORK_BYTES: Final = 4 << 20
@@ -166,7 +166,7 @@ class RPCConnection(Actor[_Inbox]):
                     assert_never(message)
             if self._ended:
                 return
-        while self._answers:
+        while self._answers and not self._ended:
             await self._send_answers()
         self._announced = False
         self._frames.flush()
@@ -219,8 +219,7 @@ class RPCConnection(Actor[_Inbox]):
         self._share.sent(held_bytes)
         self._share.settle()
         self._room.set()
-        if held_bytes - self._share.unsent_read_bytes > CUT_OFF_BYTES:
-            self.end(READS_TOO_LITTLE)
+        self._cut_off(held_bytes)
 
     async def _received(self, message: Received) -> None:
         self._unread_bytes -= message.size_bytes
@@ -311,7 +310,7 @@ class RPCConnection(Actor[_Inbox]):
         self._unanswered -= 1
         self._unanswered_bytes -= request.size_bytes
         if not request.header.is_oneway:
-            if isinstance(answer, Answer) and len(answer.body) > BUDGETED_BYTES:
+            if isinstance(answer, Answer):
                 answer = self._within_budget(request, answer)
             request.outcome = answer
             self._answers.append(request)
@@ -367,16 +366,16 @@ class RPCConnection(Actor[_Inbox]):
         if self._ended:
             return
         self._frames.put(frame)
-        if self._frames.unsent_bytes - self._share.unsent_read_bytes > CUT_OFF_BYTES:
-            self.end(READS_TOO_LITTLE)
+        self._cut_off(self._frames.unsent_bytes)
         if not self._announced:
             self._announce()
 
     def _within_budget(self, request: Request, answer: Answer) -> Answer | Refused:
-        """The answer, if there is room for it and for its frame, or a refusal."""
-        if request.cost_bytes:
-            return answer  # whoever gives it has asked for room
-        cost_bytes = 2 * len(answer.body)
+        """The answer, if it is short or there is room for it and for its frame, or a refusal."""
+        size_bytes = _answer_bytes(answer)
+        if size_bytes <= BUDGETED_BYTES or request.cost_bytes:
+            return answer  # who gives a long one may have asked for room
+        cost_bytes = 2 * size_bytes
         had_bytes = self._share.reads_bytes
         if had_bytes and had_bytes + cost_bytes > BUDGET_SHARE_BYTES:
             return Refused(REMOTING_SYSTEM_BUSY, BUSY)
@@ -404,6 +403,9 @@ class RPCConnection(Actor[_Inbox]):
                 self._share.encoded(request.cost_bytes, len(frame))
             if self._work_bytes >= WORK_BYTES:
                 await self._breathe()
+                self._cut_off(self._frames.held_bytes)
+            if self._ended:
+                return
 
     def _put_failure(self, header: Header, error: Exception) -> None:
         if isinstance(error, Refused):
@@ -430,6 +432,11 @@ class RPCConnection(Actor[_Inbox]):
 
     # Ending.
 
+    def _cut_off(self, held_bytes: int) -> None:
+        """End the connection if the peer has left so much."""
+        if held_bytes - self._share.unsent_read_bytes > CUT_OFF_BYTES:
+            self.end(READS_TOO_LITTLE)
+
     def _start_calls_timer(self) -> None:
         """One for all; its call may have ended."""
         if self._calls:
@@ -445,3 +452,19 @@ class RPCConnection(Actor[_Inbox]):
             self.end(IDLE)
         else:
             self.ctx.timers.start_at("idle", self._frames.active_s + IDLE_S, _IdleDue())
+
+
+def _answer_bytes(answer: Answer) -> int:
+    """At least half of what its frame has beside the header's other fields."""
+    size_bytes = len(answer.body)
+    if answer.remark:
+        size_bytes += _text_bytes(answer.remark)
+    if answer.ext_fields:
+        for key, value in answer.ext_fields.items():
+            size_bytes += _text_bytes(key) + _text_bytes(value)
+    return size_bytes
+
+
+def _text_bytes(text: str) -> int:
+    """At least half of what the text takes in JSON: a control character takes six bytes there."""
+    return len(text) if text.isascii() and text.isprintable() else 3 * len(text)

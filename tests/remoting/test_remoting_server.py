@@ -20,8 +20,10 @@ from actors.remoting.budget import STALLED_S, TAKES_NOTHING
 from actors.remoting.connection import (
     BUDGET_SHARE_BYTES,
     CALLS_MAX,
+    CUT_OFF_BYTES,
     READS_TOO_LITTLE,
     UNANSWERED_MAX,
+    WORK_BYTES,
 )
 from actors.remoting.requests import BUSY, Answer, CallFailed, Channel, Refused, Request
 from actors.remoting.server import SLOTS_KEPT, listed
@@ -322,22 +324,50 @@ async def test_who_does_not_read_what_it_is_told_is_cut_off(autojump_clock: obje
         assert (await other.next_frame()).body == b"news"
 
 
+LARGE = {
+    "body": Answer(body=bytes(MIB)),
+    "ext_fields": Answer(ext_fields={"value": "x" * MIB}),
+    "remark": Answer(code=1, remark="x" * MIB),
+    "no ASCII": Answer(ext_fields={"value": "\0" * (MIB // 6)}),
+}
+"""Answers whose frames have some MiB, by what is large in them."""
+
+
 @pytest.mark.checklist(75, of="broker")
-async def test_who_does_not_read_its_answers_is_cut_off(autojump_clock: object) -> None:
+@pytest.mark.parametrize("large", LARGE.values(), ids=LARGE.keys())
+async def test_who_does_not_read_its_answers_is_cut_off(
+    large: Answer, autojump_clock: object
+) -> None:
     """What it may hold of the port's room is bounded, and others are answered meanwhile."""
     async with serving() as port:
-        port.table[1] = lambda request: Answer(body=bytes(MIB))
+        port.table.update({1: lambda request: large, 2: lambda request: Answer(body=bytes(MIB))})
         client, other = await port.connect(), await port.connect("b")
         await client.put(*(frame(1, opaque) for opaque in range(1, 1000)))
         begun_s = trio.current_time()
         await trio.sleep(1)
         assert port.channels[0].unsent_bytes < BUDGET_SHARE_BYTES
         for _ in range(10):
-            assert len((await port.ask(other, frame(1))).body) == MIB
+            assert len((await port.ask(other, frame(2))).body) == MIB
         await trio.sleep_until(begun_s + SEND_TIMEOUT_S + 2)
         (closed,) = port.seen(RPCConnectionClosed)
         assert "has read nothing" in closed.reason
         assert port.seen(ActorCrashed) == []
+
+
+async def test_it_is_cut_off_before_all_its_answers_are_encoded(autojump_clock: object) -> None:
+    """Those of one step, whose room was asked for and is less than they take."""
+    async with serving() as port:
+
+        def reserving(request: Request) -> Answer:
+            assert request.reserve(1)
+            return LARGE["body"]
+
+        port.table[1] = reserving
+        client = await port.connect()
+        await client.put(*(frame(1, opaque) for opaque in range(1, 200)))
+        await trio.sleep(1)
+        assert [each.reason for each in port.seen(RPCConnectionClosed)] == [READS_TOO_LITTLE]
+        assert port.channels[0].unsent_bytes < CUT_OFF_BYTES + 2 * WORK_BYTES
 
 
 @pytest.mark.checklist(75, of="broker")
