@@ -8,7 +8,8 @@ nothing.
 
 Differs: a slave refuses changes with NO_PERMISSION; upstream takes them, and loses them at its next
 sync. The queues of a topic that is deleted stay, and expire with the log. A disk without room is
-SYSTEM_ERROR, where upstream only logs it.
+SYSTEM_ERROR, where upstream only logs it. Numbers of queues beyond 0 to QUEUES_MAX, and a `perm`
+beyond 0 to PERM_MAX, are INVALID_PARAMETER; upstream takes any.
 """
 
 from __future__ import annotations
@@ -33,10 +34,12 @@ from wire.broker.java_json import JavaObject, Reader, encode
 from wire.broker.metadata import SUBSCRIPTION_GROUP_CONFIG
 from wire.broker.topics import TopicConfig
 from wire.errors import RemoteProtocolError
-from wire.remoting.tolerant_json import always
+from wire.remoting.tolerant_json import Int, always
 
 TOPIC_CHARS_MAX: Final = 127
 GROUP_CHARS_MAX: Final = 255
+QUEUES_MAX: Final = 65_536
+PERM_MAX: Final = 15
 SYSTEM_TOPICS: Final = frozenset(
     {
         "TBW102", "SCHEDULE_TOPIC_XXXX", "BenchmarkTest", "RMQ_SYS_TRANS_HALF_TOPIC",
@@ -52,11 +55,11 @@ class TopicAsked(Struct, frozen=True, kw_only=True, rename="camel"):
     """What `mqadmin updateTopic` says of a topic."""
 
     topic: str
-    read_queue_nums: int
-    write_queue_nums: int
-    perm: int
+    read_queue_nums: Int
+    write_queue_nums: Int
+    perm: Int
     topic_filter_type: str = "SINGLE_TAG"
-    topic_sys_flag: int = 0
+    topic_sys_flag: Int = 0
     order: bool = False
     attributes: str = ""
 
@@ -129,6 +132,7 @@ class Administration:
             write_queue_nums=asked.write_queue_nums,
             more=before.more if before else None,
         )
+        _check_numbers(config)
         self._change(request, partial(put_topic, config=config))
 
     def _update_topics(self, request: Request) -> None:
@@ -140,6 +144,7 @@ class Administration:
         rows, configs = self._view.tables.topics.topic_config_table, []
         for config in asked:
             _check_topic(config.topic_name)
+            _check_numbers(config)
             before = rows.get(config.topic_name)
             wanted = (config.attributes or {}).items()
             text = ",".join(f"{key}={value}" if value else key for key, value in wanted)
@@ -211,6 +216,18 @@ def _check_topic(topic: str) -> None:
     if topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIX):
         text = f"The topic[{topic}] is conflict with system topic."
         raise Refused(ResponseCode.INVALID_PARAMETER, text)
+
+
+def _check_numbers(config: TopicConfig) -> None:
+    """Raises: Refused: a topic has no such numbers of queues, or no such `perm`."""
+    for name, number, number_max in (
+        ("readQueueNums", config.read_queue_nums, QUEUES_MAX),
+        ("writeQueueNums", config.write_queue_nums, QUEUES_MAX),
+        ("perm", config.perm, PERM_MAX),
+    ):
+        if not 0 <= number <= number_max:
+            text = f"{name}: expected 0 to {number_max}, found {number}"
+            raise Refused(ResponseCode.INVALID_PARAMETER, text)
 
 
 def _check_name(what: str, name: str, chars_max: int) -> None:

@@ -58,6 +58,13 @@ async def test_a_topic_is_made_changed_and_deleted(autojump_clock: object) -> No
         ({"topic": "TBW102"}, 29),
         ({"topic": "rmq_sys_x"}, 29),
         ({"perm": "x"}, 1),
+        ({"perm": "16"}, 29),
+        ({"perm": "-1"}, 29),
+        ({"readQueueNums": "65536"}, 0),
+        ({"readQueueNums": "65537"}, 29),
+        ({"writeQueueNums": "-1"}, 29),
+        ({"readQueueNums": "3000000000"}, 1),
+        ({"topicSysFlag": "3000000000"}, 1),
         ({"attributes": "message.type=FIFO"}, 29),
         ({"attributes": "+x"}, 29),
     ],
@@ -69,7 +76,7 @@ async def test_names_and_fields_are_checked(
         asked: dict[str, Any] = {**TOPIC, **change}
         assert (await operator.ask(UPDATE, **asked)).header.code == code
         assert bool(nodes.topics("n0")) is (code == 0)
-        asked["perm"] = "6"
+        asked = dict(TOPIC)
         del asked["readQueueNums"]
         refused = await operator.ask(UPDATE, **asked)
         assert refused.header.code == 1
@@ -121,6 +128,8 @@ async def test_several_topics_are_made_together_or_not_at_all(autojump_clock: ob
         assert rows["a"].attributes == {"message.type": "FIFO"}
         assert (rows["b"].perm, rows["b"].read_queue_nums) == (4, 3)
         bad = b'{"topicConfigList":[{"topicName":"c"},{"topicName":"no blank"}]}'
+        assert (await operator.ask(code, bad)).header.code == 29
+        bad = b'{"topicConfigList":[{"topicName":"c","writeQueueNums":-1}]}'
         assert (await operator.ask(code, bad)).header.code == 29
         assert (await operator.ask(code, b"{")).header.code == 1
         assert (await operator.ask(code, body, at="n1")).header.code == 16
