@@ -24,7 +24,7 @@ from actors.metadata.core.tables import Tables, changed_kinds
 from actors.metadata.view import MetadataView
 from actors.metadata.watches import HOLD_S
 from actors.remoting import client
-from actors.runtime import Actor, ActorRef, MailboxSpec
+from actors.runtime import Actor, ActorRef, Backoff, MailboxSpec
 from wire.broker.codes import ResponseCode
 from wire.broker.increments import INCREMENT, WATCH_METADATA, Watch
 from wire.errors import RemoteProtocolError
@@ -34,6 +34,8 @@ from wire.remoting.header import write_fields
 TIMEOUT_S: Final = HOLD_S + 5.0
 RETRY_S: Final = 0.5
 """After a question without an answer."""
+UNREADABLE: Final = Backoff(first_s=RETRY_S, max_s=60.0)
+"""After answers in a row that are none: each next one is all that the master has."""
 _LOGGER = logging.getLogger("triolog.metadata")
 
 
@@ -71,6 +73,7 @@ class MasterWatch(Actor[_Inbox]):
     _boot: int = attrs.field(init=False, default=0)
     _number: int = attrs.field(init=False, default=0)
     _is_failing: bool = attrs.field(init=False, default=False)
+    _unreadable: int = attrs.field(init=False, default=0)  # answers in a row
 
     async def on_start(self) -> None:
         self._ask()
@@ -86,7 +89,8 @@ class MasterWatch(Actor[_Inbox]):
             _LOGGER.warning(text, self.owner, self.master, reason)
         self._is_failing = bool(reason)
         if reason:
-            self.ctx.timers.start("ask", RETRY_S, _Ask())
+            pause_s = UNREADABLE.delay_s(max(0, self._unreadable - 1), self.ctx.rng)
+            self.ctx.timers.start("ask", pause_s, _Ask())
         else:
             self._ask()
 
@@ -117,7 +121,9 @@ class MasterWatch(Actor[_Inbox]):
             said = applied(self._said, told)
         except RemoteProtocolError as error:
             self._boot = self._number = 0
+            self._unreadable += 1
             return str(error)
+        self._unreadable = 0
         if told.boot != self._boot:
             await self.keeper.tell(keeper.AnotherMaster())
         changed = changed_kinds(self._said, said)

@@ -28,6 +28,7 @@ from actors.trees.group_setup import GroupPaths, GroupSetup
 from actors.trees.node import node_tree
 from wire.broker.codes import RequestCode
 from wire.broker.dialect import encode_body
+from wire.broker.increments import WATCH_METADATA
 from wire.broker.java_json import JavaObject, encode
 from wire.broker.routes import KVTable
 
@@ -154,23 +155,23 @@ class FakeMaster:
         then: by request code, what happens once right behind the answer.
     """
 
-    said: dict[RequestCode, JavaObject | bytes | int] = attrs.field(factory=dict)
+    said: dict[int, JavaObject | bytes | int] = attrs.field(factory=dict)
     asked: list[tuple[int, int]] = attrs.field(factory=list)
     boot: int = 1
-    then: dict[RequestCode, Callable[[], None]] = attrs.field(factory=dict)
+    then: dict[int, Callable[[], None]] = attrs.field(factory=dict)
 
-    def count(self, code: RequestCode) -> int:
+    def count(self, code: int) -> int:
         return sum(code == asked for _, asked in self.asked)
 
     def _answer(self, port: int, request: Request) -> Answer:
-        code = RequestCode(request.header.code)
+        code = request.header.code
         self.asked.append((port, code))
         answer = self._said(code)
         self.then.pop(code, lambda: None)()
         return answer
 
-    def _said(self, code: RequestCode) -> Answer:
-        if code is RequestCode.GET_BROKER_RUNTIME_INFO and code not in self.said:
+    def _said(self, code: int) -> Answer:
+        if code == RequestCode.GET_BROKER_RUNTIME_INFO and code not in self.said:
             return Answer(body=encode_body(KVTable(table={BOOT_KEY: str(self.boot)})))
         said = self.said.get(code, 3)
         if isinstance(said, int):
@@ -184,7 +185,7 @@ class FakeMaster:
 
         def server(port: int) -> SupervisorSpec:
             table: dict[int, Processor] = {
-                code: partial(self._answer, port) for code in RequestCode
+                code: partial(self._answer, port) for code in (*RequestCode, WATCH_METADATA)
             }
             return rpc_server(
                 ServerSettings(

@@ -10,7 +10,7 @@ import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
-from metadata_kit import BROKER_PORT, NODES, MetadataCluster, until
+from metadata_kit import BROKER_PORT, NODES, FakeMaster, MetadataCluster, until
 from test_metadata_nodes import GROUP, offset, topic
 
 from actors.env import Env
@@ -160,6 +160,22 @@ async def test_a_reset_arrives_and_a_restart_takes_nothing_back(autojump_clock: 
         assert nodes.offsets("n1") == {"a@g": {0: 8}}
         await nodes.note(offset("a@g", 6))
         await until(lambda: nodes.offsets("n1") == {"a@g": {0: 6}}, BOUND_S)
+
+
+async def test_a_master_whose_answers_are_none_is_asked_seldom(autojump_clock: object) -> None:
+    """Each of them is all that it has."""
+    async with open_world(3) as world:
+        nodes, master = MetadataCluster(world), FakeMaster(said={WATCH_METADATA: b"{"})
+        await master.start(world)
+        await nodes.start("n1")
+        await trio.sleep(600.0)
+        assert 10 < master.count(WATCH_METADATA) < 25
+        tables = put_topic(Tables(), TopicConfig(topic_name="a"), now_ms=1)
+        master.said[WATCH_METADATA] = increment(None, tables, boot=1, number=1)
+        await until(lambda: nodes.topics("n1") == {"a"}, within_s=61.0)
+        master.said[WATCH_METADATA], before = b"{", master.count(WATCH_METADATA)
+        await trio.sleep(5.0)
+        assert master.count(WATCH_METADATA) >= before + 3, "it begins at RETRY_S again"
 
 
 async def test_a_quiet_master_is_asked_now_and_then(autojump_clock: object) -> None:
