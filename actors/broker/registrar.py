@@ -3,10 +3,15 @@
 Upstream: apache/rocketmq, broker/.../out/BrokerOuterAPI.java, BrokerController.java, 5.3.3;
 broker.md 2.2 and 2.3, classic-ha.md 1.4 and T15 to T17.
 
-Messages: none but its own. What it has to register it reads in a `MetadataView`. It sends
-SetMaster to ha_client and to metadata_sync where name servers say who the master is. At an ordered
-stop, and at a change of the role, which ends the group's tree, it unregisters; where that does not
-arrive the end of its connection says the same. A restart registers anew.
+Messages: none but its own. What it has to register it reads in a `MetadataView`, and as whom in a
+`RegistrationView`, where `Announcer`, the last of the group's tree, says so each time that this
+tree has started: it registers anew then. It sends SetMaster to ha_client and to metadata_sync where
+name servers say who the master is.
+
+It stands outside the group's tree, with a client of its own, for a name server removes a broker
+whose connection ends: a change of the role is one registration under another id (broker.md 2.2,
+no. 1), and a group whose tree restarts stays in its routes. It unregisters when its node stops in
+order; where that does not arrive the end of its connection says the same.
 
 Differs: a master is followed as soon as a name server names it. Upstream's slave of 5.x never
 follows one that its file names, and uses a new one only once the old connection has ended (T15,
@@ -84,6 +89,26 @@ class Standing:
     reason: str = ""
 
 
+@attrs.frozen(kw_only=True)
+class Followers:
+    """Who follows the master that name servers name: a slave's own copying."""
+
+    ha_client: ActorRef[client_messages.SetMaster]
+    metadata_sync: ActorRef[slave_sync.SetMaster]
+
+
+@attrs.frozen(kw_only=True)
+class Presence:
+    """One run of a group's tree.
+
+    Attributes:
+        followers: None: who is master is not for name servers to say.
+    """
+
+    member: Member
+    followers: Followers | None
+
+
 @attrs.define(eq=False)
 class RegistrationView:
     """What the registrar publishes.
@@ -91,10 +116,27 @@ class RegistrationView:
     Attributes:
         standings: by host and port of the name servers; none while nobody registers.
         master: whom a slave follows because a name server says so; "": nobody said so.
+        presence: as whom to register, which Announcer says; None: the group's tree never ran.
+        number: raised with each presence.
     """
 
     standings: Mapping[str, Standing] = attrs.field(factory=dict)
     master: str = ""
+    presence: Presence | None = None
+    number: int = 0
+    _announced: trio.Event = attrs.field(init=False, factory=trio.Event)
+
+    def announce(self, presence: Presence) -> None:
+        """For Announcer: the group's tree has started."""
+        self.presence = presence
+        self.number += 1
+        announced, self._announced = self._announced, trio.Event()
+        announced.set()
+
+    async def wait_announced(self, number: int) -> None:
+        """Return once `number` is not the newest."""
+        while self.number == number:
+            await self._announced.wait()
 
     def texts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """For people: what is so, and what is not as it should be."""
@@ -109,14 +151,6 @@ class RegistrationView:
         return tuple(good), tuple(bad)
 
 
-@attrs.frozen(kw_only=True)
-class Followers:
-    """Who follows the master that name servers name: a slave's own copying."""
-
-    ha_client: ActorRef[client_messages.SetMaster]
-    metadata_sync: ActorRef[slave_sync.SetMaster]
-
-
 @attrs.frozen
 class _Look:
     """See what there is to tell: to one name server, or to all."""
@@ -125,14 +159,31 @@ class _Look:
 
 
 @attrs.frozen
+class _Announced:
+    """The group's tree has started."""
+
+
+@attrs.frozen
 class _Heard:
-    """The answer of one name server, or why there is none."""
+    """The answer of one name server, or why there is none; to what `asked` had to tell."""
 
     server: Address
+    asked: Registration
     outcome: Frame | Exception
 
 
-_Inbox: TypeAlias = _Look | _Heard
+_Inbox: TypeAlias = _Look | _Announced | _Heard
+
+
+@attrs.define(kw_only=True)
+class Announcer(Actor[None]):
+    """Says to the registrar that the group's tree has started: its ports are open."""
+
+    presence: Presence
+    published: RegistrationView
+
+    async def on_start(self) -> None:
+        self.published.announce(self.presence)
 
 
 @attrs.define(kw_only=True)
@@ -141,45 +192,58 @@ class Registrar(Actor[_Inbox]):
 
     Attributes:
         owner: node and group, for people.
-        followers: None: who is master is not for name servers to say.
     """
 
     mailbox = MailboxSpec(capacity=64)
     owner: str
-    member: Member
     servers: tuple[Address, ...]
     client: ActorRef[client.Call]
     view: MetadataView
     published: RegistrationView
-    followers: Followers | None = None
-    _by_server: dict[Address, Registration] = attrs.field(init=False)
+    _presence: Presence | None = attrs.field(init=False, default=None)
+    _by_server: dict[Address, Registration] = attrs.field(init=False, factory=dict)
     _found: tuple[str, str] = attrs.field(init=False, default=("", ""))  # broker and HA address
     _found_at: Address | None = attrs.field(init=False, default=None)
 
     async def on_start(self) -> None:
-        self._by_server = {server: Registration() for server in self.servers}
-        self.published.master = ""
-        self._publish()
-        for server in self.servers:
-            self._look(server)
-        if self.member.broker_id == MASTER_ID:
-            self.ctx.spawn(self._watch)
+        self._appear()
+        self.ctx.spawn(self._watch)
+        self.ctx.spawn(self._watch_tables)
 
     async def handle(self, message: _Inbox) -> None:
         match message:
             case _Look(server=server):
-                for each in self.servers if server is None else (server,):
+                for each in self._by_server if server is None else (server,):
                     self._look(each)
-            case _Heard():
-                await self._heard(message.server, message.outcome)
-                self._look(message.server)
+            case _Announced():
+                self._appear()
+            case _Heard(server=server, asked=asked):
+                if asked is self._by_server[server]:  # else the tree has started anew since
+                    await self._heard(server, message.outcome)
+                    self._look(server)
             case _:
                 assert_never(message)
+
+    def _appear(self) -> None:
+        """Register as who the group's tree now says, with all that there is to tell."""
+        self._presence = self.published.presence
+        self._found, self._found_at = ("", ""), None
+        self.published.master = ""
+        if self._presence is not None:
+            self._by_server = {server: Registration() for server in self.servers}
+        self._publish()
+        for server in self._by_server:
+            self._look(server)
+
+    @property
+    def _member(self) -> Member:
+        assert self._presence is not None  # nobody is told anything before
+        return self._presence.member
 
     async def on_stop(self, reason: StopReason) -> None:
         """Say so to whoever may know this broker; a crash is followed by a registration."""
         self.published.standings = {}
-        if reason not in (StopReason.SHUTDOWN, StopReason.NORMAL):
+        if self._presence is None or reason not in (StopReason.SHUTDOWN, StopReason.NORMAL):
             return
         with trio.move_on_after(LEAVE_S):
             async with trio.open_nursery() as nursery:
@@ -188,10 +252,10 @@ class Registrar(Actor[_Inbox]):
 
     async def _leave(self, server: Address) -> None:
         fields = BrokerAddress(
-            broker_addr=str(self.member.broker),
-            broker_id=self.member.broker_id,
-            broker_name=self.member.group,
-            cluster_name=self.member.cluster,
+            broker_addr=str(self._member.broker),
+            broker_id=self._member.broker_id,
+            broker_name=self._member.group,
+            cluster_name=self._member.cluster,
         )
         call = partial(
             client.Call,
@@ -206,18 +270,27 @@ class Registrar(Actor[_Inbox]):
             )
 
     async def _watch(self) -> None:
+        number = self.published.number
+        while True:
+            await self.published.wait_announced(number)
+            number = self.published.number
+            await self.ctx.self_ref.tell(_Announced())
+
+    async def _watch_tables(self) -> None:
         number = self.view.number
         while True:
             await self.view.wait_changed(number)
             number = self.view.number
-            await self.ctx.self_ref.tell(_Look())
+            presence = self.published.presence
+            if presence is not None and presence.member.broker_id == MASTER_ID:
+                await self.ctx.self_ref.tell(_Look())
 
     def _table(self) -> TopicTable:
         """What there is to register: nothing of a slave (T6)."""
-        if self.member.broker_id != MASTER_ID:
+        if self._member.broker_id != MASTER_ID:
             return _EMPTY
         topics = as_master(self.view.tables).topics
-        version = msgspec.structs.replace(topics.data_version, state_version=self.member.number)
+        version = msgspec.structs.replace(topics.data_version, state_version=self._member.number)
         return msgspec.structs.replace(topics, data_version=version)
 
     def _look(self, server: Address) -> None:
@@ -232,12 +305,12 @@ class Registrar(Actor[_Inbox]):
         body = encode_registration(told.table, version=VERSION)
         fields = RegisterBroker(
             body_crc32=registration_crc(body),
-            broker_addr=str(self.member.broker),
-            broker_id=self.member.broker_id,
-            broker_name=self.member.group,
-            cluster_name=self.member.cluster,
+            broker_addr=str(self._member.broker),
+            broker_id=self._member.broker_id,
+            broker_name=self._member.group,
+            cluster_name=self._member.cluster,
             enable_acting_master=False,
-            ha_server_addr=str(self.member.ha),
+            ha_server_addr=str(self._member.ha),
         )
         call = partial(
             client.Call,
@@ -252,7 +325,7 @@ class Registrar(Actor[_Inbox]):
             Frame,
             lambda reply_to: call(reply_to=reply_to),
             timeout_s=2 * told.timeout_s,
-            on_reply=partial(_Heard, server),
+            on_reply=partial(_Heard, server, self._by_server[server]),
         )
 
     async def _heard(self, server: Address, outcome: Frame | Exception) -> None:
@@ -267,8 +340,8 @@ class Registrar(Actor[_Inbox]):
             self.ctx.emit(
                 events.RegisteredAt(
                     name_server=str(server),
-                    broker=str(self.member.broker),
-                    broker_id=self.member.broker_id,
+                    broker=str(self._member.broker),
+                    broker_id=self._member.broker_id,
                     topics=len(self._table().topic_config_table),
                 )
             )
@@ -281,7 +354,8 @@ class Registrar(Actor[_Inbox]):
 
     async def _follow(self, server: Address, answer: Frame) -> None:
         """Follow the master that a name server names."""
-        if self.followers is None:
+        followers = self._presence.followers if self._presence is not None else None
+        if followers is None:
             return
         try:
             said = read_fields(answer.header, MasterOfGroup)
@@ -298,8 +372,8 @@ class Registrar(Actor[_Inbox]):
         self._found, self._found_at = found, server
         self.published.master = found[0]
         self.ctx.emit(events.MasterFound(name_server=str(server), broker=found[0], ha=found[1]))
-        await self.followers.ha_client.tell(client_messages.SetMaster(address=ha))
-        await self.followers.metadata_sync.tell(slave_sync.SetMaster(address=broker))
+        await followers.ha_client.tell(client_messages.SetMaster(address=ha))
+        await followers.metadata_sync.tell(slave_sync.SetMaster(address=broker))
 
     def _publish(self) -> None:
         self.published.standings = {

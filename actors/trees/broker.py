@@ -5,19 +5,20 @@ port where slaves and operators ask for it.
 - on a slave remoting_client and metadata_sync, which copy the master's: a Java master is asked for
   all of it again and again, one of ours tells what changes
 - metadata_watches: tells slaves of ours
-- with name servers registrar, which needs remoting_client on a master, too
 - broker: the servers at listenPort and at listenPort - 2, each with `connections` and `accept`
+- with name servers announcer, for the registrar
 
 They come last in the group's tree, so no crash of theirs touches replication.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
 from actors.broker.introspection import Introspection
-from actors.broker.registrar import Followers, Registrar
+from actors.broker.registrar import Announcer, Followers, Presence, Registrar
 from actors.env import Address
 from actors.metadata import keeper as keeper_messages
 from actors.metadata.administration import Administration
@@ -29,13 +30,17 @@ from actors.metadata.watches import MetadataWatches
 from actors.remoting.client import RemotingClient
 from actors.remoting.requests import Processors, Request, plain, posted_to
 from actors.remoting.server import SLOTS_KEPT, ServerSettings, listed, rpc_server
-from actors.runtime import Backoff, ChildSpec, SupervisorSpec
+from actors.runtime import Backoff, ChildSpec, Strategy, SupervisorSpec
 from actors.trees.group_setup import GroupSetup, Registering
 from wire.broker.increments import WATCH_METADATA
 
 CONNECTIONS_MAX: Final = SLOTS_KEPT + 64
 """At each of the two ports: a dozen of slaves, name servers' probes, and operators' tools."""
 BROKER_BACKOFF: Final = Backoff(first_s=1.0, max_s=30.0)
+REGISTRARS: Final = "broker.registrars"
+"""No group can have that name."""
+_REGISTRARS_BACKOFF: Final = Backoff(first_s=30.0, max_s=30.0)
+"""Longer than a supervisor's period, so that they never end their node."""
 
 
 def broker_children(setup: GroupSetup) -> tuple[ChildSpec, ...]:
@@ -51,11 +56,10 @@ def broker_children(setup: GroupSetup) -> tuple[ChildSpec, ...]:
     master = Address(setup.address_of(group.master), group.broker_port)
     return (
         _keeper(setup),
-        *(() if is_master and registering is None else (_client(setup),)),
-        *(() if is_master else (_copying(setup, master),)),
+        *(() if is_master else (_client(setup), _copying(setup, master))),
         ChildSpec(name="metadata_watches", start=partial(MetadataWatches, view=setup.metadata)),
         ChildSpec(name="broker", start=_servers(setup, group.broker_port)),
-        *(() if registering is None else (_registrar(setup, registering),)),
+        *(() if registering is None else (_announcer(setup),)),
     )
 
 
@@ -72,28 +76,53 @@ def _keeper(setup: GroupSetup) -> ChildSpec:
 
 
 def _client(setup: GroupSetup) -> ChildSpec:
-    """Who calls the master's port, and name servers."""
+    """Who calls the master's port, or name servers."""
     client = partial(RemotingClient, network=setup.env.network, local_host=setup.own_host)
     return ChildSpec(name="remoting_client", start=client)
 
 
-def _registrar(setup: GroupSetup, registering: Registering) -> ChildSpec:
-    """Who registers. Last, so that nobody is sent to a port that is not open yet, or no more."""
+def _announcer(setup: GroupSetup) -> ChildSpec:
+    """Last, so that nobody is sent to a port that is not open yet."""
     group, registry, paths = setup.group, setup.registry, setup.paths
     followers = Followers(
         ha_client=registry.ref(paths.ha_client),
         metadata_sync=registry.ref(paths.metadata_sync),
     )
     follows = group.master != setup.node and group.master_node.kind == "java"
+    presence = Presence(member=setup.member, followers=followers if follows else None)
+    announcer = partial(Announcer, presence=presence, published=setup.registrations)
+    return ChildSpec(name="announcer", start=announcer)
+
+
+def registrars(setups: Sequence[GroupSetup]) -> tuple[ChildSpec, ...]:
+    """Those of all groups of a node; to start after the groups, and to stop first."""
+    children = tuple(
+        ChildSpec(
+            name=setup.group.name,
+            start=SupervisorSpec(
+                strategy=Strategy.REST_FOR_ONE,
+                children=(_client(setup), _registrar(setup, setup.registering)),
+            ),
+            backoff=_REGISTRARS_BACKOFF,
+        )
+        for setup in setups
+        if setup.registering is not None
+    )
+    if not children:
+        return ()
+    start = SupervisorSpec(children=children)
+    return (ChildSpec(name=REGISTRARS, start=start, backoff=_REGISTRARS_BACKOFF),)
+
+
+def _registrar(setup: GroupSetup, registering: Registering) -> ChildSpec:
+    node, name = setup.node, setup.group.name
     registrar = partial(
         Registrar,
-        owner=f"{setup.node}/{group.name}",
-        member=setup.member,
+        owner=f"{node}/{name}",
         servers=registering.servers,
-        client=registry.ref(paths.remoting_client),
+        client=setup.registry.ref(f"/{node}/{REGISTRARS}/{name}/remoting_client"),
         view=setup.metadata,
         published=setup.registrations,
-        followers=followers if follows else None,
     )
     return ChildSpec(name="registrar", start=registrar, backoff=BROKER_BACKOFF)
 

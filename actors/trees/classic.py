@@ -59,7 +59,7 @@ from actors.storage.log.log_reader import LogReader
 from actors.storage.log.pacing import Pacing
 from actors.storage.log.syncer import Syncer
 from actors.storage.scrub.scrubber import Scrubber
-from actors.trees.broker import broker_children
+from actors.trees.broker import broker_children, registrars
 from actors.trees.group_setup import GroupSetup
 from actors.trees.node import STORAGE_SHUTDOWN_S, GroupTrees, group_child, storage_child
 
@@ -344,8 +344,8 @@ def _connection_settings(setup: GroupSetup) -> ConnectionSettings:
 def classic_trees(
     setups: Sequence[GroupSetup], roles: Mapping[str, RoleParts] | None = None
 ) -> GroupTrees:
-    """The groups of one node, and ahead of them their role keepers. A group's tree is built for the
-    role that it has at the moment.
+    """The groups of one node, ahead of them their role keepers, and behind them their registrars. A
+    group's tree is built for the role that it has at the moment.
 
     Args:
         roles: by group; None: the cluster file alone says who is master, and nobody is asked.
@@ -356,6 +356,7 @@ def classic_trees(
             group_child(setup.group.name, LazySpec(partial(_group_now, setup, roles)))
             for setup in setups
         ),
+        behind=registrars(setups),
     )
 
 

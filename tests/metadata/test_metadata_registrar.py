@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import attrs
 import pytest
 import trio
 from metadata_kit import BROKER_PORT, NODES, FakeMaster, MetadataCluster, until
@@ -18,10 +19,11 @@ from name_server_kit import (
 )
 
 from actors.broker.core.registration import PERIOD_S, RETRY_MAX_S
-from actors.broker.registrar import Standing
+from actors.broker.registrar import Presence, Standing
 from actors.log_types import Promotion
 from actors.metadata.core.changes import put_topic
 from actors.metadata.core.tables import Tables
+from actors.runtime.requests import RestartChild, Restarted
 from actors.sim.world import World, open_world
 from wire.broker.topics import TopicConfig
 
@@ -153,6 +155,34 @@ async def test_who_becomes_master_has_the_new_id_and_not_the_old(autojump_clock:
         nodes.master = "n1"
         await nodes.start()
         await until_route(world, "ns0", "a", {0: N1, 1: N0, 2: N2}, within_s=10.0)
+
+
+async def test_a_restart_of_the_groups_tree_takes_nobody_out_of_a_route(
+    autojump_clock: object,
+) -> None:
+    """A change of the role restarts it, too."""
+    async with open_world(10) as world:
+        nodes = await cluster(world)
+        await until_route(world, "ns0", "a", WHOLE, within_s=5.0)
+        root = nodes.systems["n0"].ref("/n0", RestartChild)
+        restart = partial(RestartChild, name="orders")
+        answer = await root.ask(Restarted, lambda to: restart(reply_to=to), timeout_s=5.0)
+        assert isinstance(answer, Restarted)
+        for _ in range(100):
+            assert await addresses(world, "ns0", "a") == WHOLE
+            await trio.sleep(0.05)
+
+
+async def test_another_role_is_one_registration_under_another_id(autojump_clock: object) -> None:
+    async with open_world(11) as world:
+        nodes = await cluster(world)
+        await until_route(world, "ns0", "a", WHOLE, within_s=5.0)
+        setup = nodes.setups["n1"]
+        member = attrs.evolve(setup.member, broker_id=7)
+        setup.registrations.announce(Presence(member=member, followers=None))
+        await until_route(world, "ns0", "a", {0: N0, 7: N1, 2: N2}, within_s=0.5)
+        await nodes.systems["n1"].stop()
+        assert await addresses(world, "ns0", "a") == {0: N0, 2: N2}
 
 
 async def test_a_slave_follows_the_java_master_that_a_name_server_names(
