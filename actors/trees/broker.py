@@ -5,10 +5,13 @@ port where slaves and operators ask for it.
 - on a slave remoting_client and metadata_sync, which copy the master's: a Java master is asked for
   all of it again and again, one of ours tells what changes
 - metadata_watches: tells slaves of ours
-- broker: the servers at listenPort and at listenPort - 2, each with `connections` and `accept`
+- port, vip_port: the servers at listenPort and at listenPort - 2, each with `connections` and
+  `accept`
 - with name servers announcer, for the registrar
 
-They come last in the group's tree, so no crash of theirs touches replication.
+They have a supervisor of their own, `broker`, last in the group's tree. If they crash too often it
+ends and is started again after a while, so once they have started no crash of theirs touches
+replication.
 """
 
 from __future__ import annotations
@@ -37,10 +40,10 @@ from wire.broker.increments import WATCH_METADATA
 CONNECTIONS_MAX: Final = SLOTS_KEPT + 64
 """At each of the two ports: a dozen of slaves, name servers' probes, and operators' tools."""
 BROKER_BACKOFF: Final = Backoff(first_s=1.0, max_s=30.0)
+_APART_BACKOFF: Final = Backoff(first_s=30.0, max_s=30.0)
+"""As long as a supervisor's period, within which these then take one of its restarts at most."""
 REGISTRARS: Final = "broker.registrars"
 """No group can have that name."""
-_REGISTRARS_BACKOFF: Final = Backoff(first_s=30.0, max_s=30.0)
-"""Longer than a supervisor's period, so that they never end their node."""
 
 
 def broker_children(setup: GroupSetup) -> tuple[ChildSpec, ...]:
@@ -49,18 +52,24 @@ def broker_children(setup: GroupSetup) -> tuple[ChildSpec, ...]:
     if copy is not None:
         if copy.metadata is None:
             return ()
-        return (_keeper(setup), _client(setup), _copying(setup, copy.metadata))
+        return _apart(_keeper(setup), _client(setup), _copying(setup, copy.metadata))
     if group.broker_port is None:
         return ()
-    is_master, registering = group.master == setup.node, setup.registering
     master = Address(setup.address_of(group.master), group.broker_port)
-    return (
+    is_master = group.master == setup.node
+    return _apart(
         _keeper(setup),
         *(() if is_master else (_client(setup), _copying(setup, master))),
         ChildSpec(name="metadata_watches", start=partial(MetadataWatches, view=setup.metadata)),
-        ChildSpec(name="broker", start=_servers(setup, group.broker_port)),
-        *(() if registering is None else (_announcer(setup),)),
+        *_servers(setup, group.broker_port),
+        *(() if setup.registering is None else (_announcer(setup),)),
     )
+
+
+def _apart(*children: ChildSpec) -> tuple[ChildSpec, ...]:
+    """Children whose crashes the group does not count."""
+    start = SupervisorSpec(strategy=Strategy.REST_FOR_ONE, children=children)
+    return (ChildSpec(name="broker", start=start, backoff=_APART_BACKOFF),)
 
 
 def _keeper(setup: GroupSetup) -> ChildSpec:
@@ -103,7 +112,7 @@ def registrars(setups: Sequence[GroupSetup]) -> tuple[ChildSpec, ...]:
                 strategy=Strategy.REST_FOR_ONE,
                 children=(_client(setup), _registrar(setup, setup.registering)),
             ),
-            backoff=_REGISTRARS_BACKOFF,
+            backoff=_APART_BACKOFF,
         )
         for setup in setups
         if setup.registering is not None
@@ -111,7 +120,7 @@ def registrars(setups: Sequence[GroupSetup]) -> tuple[ChildSpec, ...]:
     if not children:
         return ()
     start = SupervisorSpec(children=children)
-    return (ChildSpec(name=REGISTRARS, start=start, backoff=_REGISTRARS_BACKOFF),)
+    return (ChildSpec(name=REGISTRARS, start=start, backoff=_APART_BACKOFF),)
 
 
 def _registrar(setup: GroupSetup, registering: Registering) -> ChildSpec:
@@ -183,7 +192,7 @@ def _settings(setup: GroupSetup, port: int) -> dict[str, str]:
     return {key: str(value) for key, value in found.items()}
 
 
-def _servers(setup: GroupSetup, port: int) -> SupervisorSpec:
+def _servers(setup: GroupSetup, port: int) -> tuple[ChildSpec, ChildSpec]:
     group = setup.group
     hosts = frozenset((*map(setup.address_of, group.members), *group.broker_peers))
     watches = posted_to(setup.registry.ref(setup.paths.metadata_watches))
@@ -222,9 +231,7 @@ def _servers(setup: GroupSetup, port: int) -> SupervisorSpec:
             )
         )
 
-    return SupervisorSpec(
-        children=(
-            ChildSpec(name="port", start=server(port)),
-            ChildSpec(name="vip_port", start=server(port - VIP_BELOW)),
-        )
+    return (
+        ChildSpec(name="port", start=server(port), backoff=BROKER_BACKOFF),
+        ChildSpec(name="vip_port", start=server(port - VIP_BELOW), backoff=BROKER_BACKOFF),
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 
 import attrs
 import pytest
 import trio
-from metadata_kit import BROKER_PORT, NODES, FakeMaster, MetadataCluster, until
+from metadata_kit import BROKER_PORT, NODES, PATHS, FakeMaster, MetadataCluster, until
 from name_server_kit import (
     MORE,
     NAME_SERVERS,
@@ -20,9 +21,11 @@ from name_server_kit import (
 
 from actors.broker.core.registration import PERIOD_S, RETRY_MAX_S
 from actors.broker.registrar import Presence, Standing
+from actors.events.runtime import ActorStarted
 from actors.log_types import Promotion
 from actors.metadata.core.changes import put_topic
 from actors.metadata.core.tables import Tables
+from actors.runtime import ActorError
 from actors.runtime.requests import RestartChild, Restarted
 from actors.sim.world import World, open_world
 from wire.broker.topics import TopicConfig
@@ -171,6 +174,27 @@ async def test_a_restart_of_the_groups_tree_takes_nobody_out_of_a_route(
         for _ in range(100):
             assert await addresses(world, "ns0", "a") == WHOLE
             await trio.sleep(0.05)
+
+
+async def test_no_crash_of_a_brokers_part_ends_what_replicates(autojump_clock: object) -> None:
+    def crash(tables: Tables, now_ms: int) -> Tables:
+        raise ValueError("of the test")
+
+    async with open_world(12) as world:
+        nodes = await cluster(world)
+        for _ in range(40):
+            with suppress(ActorError):
+                await nodes.note(crash)
+            await trio.sleep(2.0)
+        store = PATHS["n0"].store
+        started = [
+            each for each in world.events
+            if isinstance(each.event, ActorStarted) and each.path == store
+        ]  # fmt: skip
+        assert len(started) == 1
+        await trio.sleep(60.0)
+        await nodes.change(topic("b"))
+        await until_route(world, "ns0", "b", WHOLE, within_s=PERIOD_S)
 
 
 async def test_another_role_is_one_registration_under_another_id(autojump_clock: object) -> None:
