@@ -17,7 +17,14 @@ from typing import ClassVar, Final, TypeAlias, assert_never
 
 import attrs
 
-from actors.env.protocols import Disk, FileLock, LockedByOther, LockedByUs
+from actors.env.protocols import (
+    Disk,
+    FileLock,
+    LockedByOther,
+    LockedByUs,
+    RunBeside,
+    run_here,
+)
 from actors.errors import NO_ROOM_CODES, ConfigError, StorageError
 from actors.events.namesrv import NameServerStarted
 from actors.namesrv.core import settings
@@ -70,7 +77,14 @@ class NameServerStatus:
 
 @attrs.frozen
 class _Scan:
-    """Timer: look for brokers that are silent."""
+    """Timer: look for brokers that are silent.
+
+    Attributes:
+        due_s: when. While the loop or the actor stands still it is late, and what has come since
+            may be unread: that is nobody's silence.
+    """
+
+    due_s: float
 
 
 Message: TypeAlias = Request | ConnectionEnded | Look
@@ -83,6 +97,7 @@ class Routes(Actor[_Inbox]):
 
     Args:
         place: where it listens, and its folder, which must be absolute.
+        run_beside: reads large registrations.
         on_change: called with the new status after each change of it.
     """
 
@@ -92,6 +107,7 @@ class Routes(Actor[_Inbox]):
 
     disk: Disk
     place: Place
+    run_beside: RunBeside = run_here
     on_change: Callable[[NameServerStatus], None] = lambda status: None
     _core: NameServer = attrs.field(init=False)
     _channels: dict[int, Channel] = attrs.field(factory=dict, init=False)
@@ -108,7 +124,7 @@ class Routes(Actor[_Inbox]):
         except ConfigError:
             self._close()
             raise
-        self.ctx.timers.start("scan", SCAN_S, _Scan())
+        self._start_scan()
         self.ctx.emit(NameServerStarted(kv_count=sum(map(len, self._core.kv.values()))))
 
     def _open(self) -> None:
@@ -146,16 +162,21 @@ class Routes(Actor[_Inbox]):
                 self._channels.pop(message.connection, None)
                 self._carry_out(self._core.ended(message.connection))
             case _Scan():
-                self.ctx.timers.start("scan", SCAN_S, message)
-                self._carry_out(self._core.tick(self.ctx.now_s()))
+                self._start_scan()
+                self._carry_out(self._core.tick(message.due_s))
             case Look():
                 message.reply_to.send(self._status)
             case _:
                 assert_never(message)
 
+    def _start_scan(self) -> None:
+        self.ctx.timers.start("scan", SCAN_S, _Scan(self.ctx.now_s() + SCAN_S))
+
     async def _serve(self, request: Request) -> None:
         channel = request.channel
         asked = Asked(header=request.header, connection=channel.connection, body=request.body)
+        if asked.is_long_to_read:
+            asked = await self.run_beside(asked.read_ahead)
         effects = self._core.serve(asked, self.ctx.now_s())
         if effects.save is not None:
             effects = await self._save(effects.save, effects)

@@ -52,7 +52,13 @@ def name_server_tree(settings: NameServerSettings, env: Env, registry: Registry)
     """The specification of a whole name server."""
     ref: ActorRef[Message] = registry.ref(f"{settings.path}/{ROUTES}")
     place = Place(host=settings.host, port=settings.port, folder=settings.folder)
-    routes = partial(Routes, disk=env.disk, place=place, on_change=settings.on_change)
+    routes = partial(
+        Routes,
+        disk=env.disk,
+        place=place,
+        run_beside=env.run_beside,
+        on_change=settings.on_change,
+    )
     port = ServerSettings(
         network=env.network,
         host=settings.host,

@@ -12,7 +12,7 @@ import trio
 from frame_client import FrameClient
 from namesrv_kit import VERSION, table
 
-from actors.env.protocols import Env
+from actors.env.protocols import Env, RunBeside, run_here
 from actors.namesrv.routes import Look, NameServerStatus
 from actors.namesrv.tree import NameServerSettings, name_server_tree
 from actors.runtime import Registry, SupervisorSpec, System, open_system
@@ -60,15 +60,18 @@ class Caller:
         assert frame.header.is_reply
         return frame
 
-    async def register(self, *names: str, broker: str = "a", broker_id: int = 0) -> Frame:
+    async def register(
+        self, *names: str, broker: str = "a", broker_id: int = 0, compressed: bool = False
+    ) -> Frame:
         return await self.ask(
             RequestCode.REGISTER_BROKER,
-            body=encode_registration(table(*names), version=VERSION),
+            body=encode_registration(table(*names), compressed=compressed, version=VERSION),
             brokerName=broker,
             brokerAddr=f"{broker}:{broker_id}",
             clusterName="C",
             haServerAddr=f"ha-{broker}:{broker_id}",
             brokerId=broker_id,
+            compressed=str(compressed).lower(),
         )
 
     async def addresses(self, topic: str) -> dict[str, dict[int, str]]:
@@ -90,6 +93,7 @@ class Lan:
 
     network: SimNetwork
     disk: SimDisk
+    run_beside: RunBeside = run_here
     told: list[tuple[str, Any]] = attrs.field(factory=list)
     statuses: list[NameServerStatus] = attrs.field(factory=list)
 
@@ -111,6 +115,7 @@ class Lan:
             rng=random.Random(3),
             wall_clock_ms=lambda: 0,
             events=emit,
+            run_beside=self.run_beside,
         )
         settings = NameServerSettings(
             path=f"/{name}",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
+from typing import TypeVar
 
 import pytest
 import trio
+import trio.testing
 from namesrv_lan import FOLDER, lan, status_of
 
 from actors.errors import ConfigError
@@ -16,6 +19,7 @@ from wire.broker.codes import RequestCode
 from wire.remoting.frame import encode_frame
 from wire.remoting.header import FLAG_ONEWAY, Header, SerializeType
 
+T = TypeVar("T")
 KV = {"namespace": "n", "key": "k"}
 
 
@@ -86,6 +90,68 @@ async def test_a_broker_that_registers_again_lives_on(autojump_clock: trio.abc.C
             await trio.sleep(30)
             assert await client.addresses("x") == {"a": {0: "a:0"}}
     assert len(net.events(events.BrokerRegistered)) == 1
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+async def test_a_large_registration_is_read_beside_the_loop(
+    autojump_clock: trio.abc.Clock, compressed: bool
+) -> None:
+    """While it is read, others register each 30 s, and are not heard for longer than 120 s."""
+
+    async def slowly(work: Callable[[], T]) -> T:
+        await trio.sleep(100)
+        return work()
+
+    async with lan() as net:
+        net.run_beside = slowly
+        async with net.serving():
+            broker, large = await net.call("a"), await net.call("b")
+            await broker.register("x", "y")
+            names = ["p", "q"] if compressed else [f"topic-{number}" for number in range(2000)]
+            for _ in range(2):
+                with trio.move_on_after(1):
+                    await large.register(*names, broker="b", compressed=compressed)
+            for _ in range(6):
+                with trio.move_on_after(30) as waits:
+                    await broker.register("x", "y")
+                assert waits.cancelled_caught
+            await trio.sleep(30)
+            client = await net.call("client")
+            assert await client.addresses("x") == {"a": {0: "a:0"}}
+            assert await client.addresses(names[-1]) == {"b": {0: "b:0"}}
+            assert not net.events(events.BrokerLeft)
+
+
+async def test_nobody_is_silent_while_the_name_server_stands_still(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """A machine that was asleep looks at who is silent before it reads what has come."""
+    async with lan() as net, net.serving():
+        broker = await net.call("a")
+        await broker.register("x", "y")
+        await trio.sleep(21)
+        assert await broker.addresses("x") == {"a": {0: "a:0"}}
+        autojump_clock.jump(110)
+        await broker.register("x", "y")
+        await trio.sleep(20)
+        assert await broker.addresses("x") == {"a": {0: "a:0"}}
+        assert not net.events(events.BrokerLeft)
+
+
+@pytest.mark.parametrize("body", [b"{" * (1 << 17), b"no zlib"])
+async def test_a_large_registration_that_is_none_is_refused(
+    autojump_clock: trio.abc.Clock, body: bytes
+) -> None:
+    async with lan() as net, net.serving():
+        broker = await net.call("a")
+        fields = {"brokerName": "a", "brokerAddr": "a:0", "clusterName": "C", "brokerId": "0",
+                  "haServerAddr": "h", "compressed": str(body == b"no zlib").lower()}  # fmt: skip
+        refused = await broker.ask(RequestCode.REGISTER_BROKER, body=body, **fields)
+        assert refused.header.code == 1
+        assert refused.header.remark
+        refused = await broker.ask(RequestCode.REGISTER_BROKER, body=body, bodyCrc32=1, **fields)
+        assert refused.header.remark == "crc32 not match"
+    assert not net.events(ActorCrashed)
 
 
 async def test_a_connection_that_ended_before_its_registration_was_read_leaves_nothing(

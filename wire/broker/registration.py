@@ -58,8 +58,8 @@ MASTER_ID: Final = 0
 HEARTBEAT_TIMEOUT_S: Final = 120.0
 """How long a registration lives that says nothing else. Upstream:
 DEFAULT_BROKER_CHANNEL_EXPIRED_TIME."""
-PLAIN_BYTES_MAX: Final = 64 << 20
-"""A compressed body may grow to so much: a million topics."""
+PLAIN_BYTES_MAX: Final = 16 << 20
+"""A compressed body may grow to so much, as much as a plain one may have: 300,000 topics."""
 VERSION_WITH_BODY: Final = 37
 """3.0.11: from here on the body is a RegisterBrokerBody."""
 VERSION_WITH_MAPPINGS: Final = 413

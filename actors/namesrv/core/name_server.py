@@ -58,13 +58,15 @@ from wire.broker.routes import (
     encode_properties,
     encode_route,
 )
-from wire.broker.topics import DATA_VERSION, PERM_WRITE
+from wire.broker.topics import DATA_VERSION, PERM_WRITE, TopicTable
 from wire.dledger.files import decode_properties_file
 from wire.errors import RemoteProtocolError
 from wire.remoting.header import Header, read_fields, write_fields
 
 SCAN_S: Final = 5.0
 """Between two looks for brokers that are silent. Upstream: scanNotActiveBrokerInterval."""
+READ_AT_ONCE_BYTES: Final = 64 << 10
+"""A registration with a larger body is long to read; with unknown keys one MiB takes 0.3 s."""
 
 KV: TypeAlias = Mapping[str, Mapping[str, str]]
 
@@ -75,11 +77,30 @@ class Asked:
 
     Attributes:
         connection: the number of the connection that it came on.
+        topics: what its body says, of a registration that was read beforehand, or why it could
+            not be read; None: it was not.
     """
 
     header: Header
     connection: int
     body: bytes = b""
+    topics: TopicTable | RemoteProtocolError | None = None
+
+    @property
+    def is_long_to_read(self) -> bool:
+        """Whether `read_ahead` is worth a thread: it may take seconds."""
+        if self.header.code != RequestCode.REGISTER_BROKER:
+            return False
+        is_compressed = (self.header.ext_fields or {}).get("compressed", "false") != "false"
+        return is_compressed or len(self.body) > READ_AT_ONCE_BYTES
+
+    def read_ahead(self) -> Asked:
+        """The same registration, with `topics`."""
+        try:
+            topics = _topics(self, read_fields(self.header, RegisterBroker))
+        except RemoteProtocolError as error:
+            return attrs.evolve(self, topics=error)
+        return attrs.evolve(self, topics=topics)
 
 
 @attrs.frozen(kw_only=True)
@@ -216,7 +237,11 @@ class NameServer:
         return Effects(events=tuple(self.tables.ended(connection)))
 
     def tick(self, now_s: float) -> Effects:
-        """Look for brokers that were silent for too long; every SCAN_S."""
+        """Look for brokers that were silent for too long; every SCAN_S.
+
+        Args:
+            now_s: when it was due.
+        """
         left, connections = self.tables.expire(now_s)
         return Effects(events=tuple(left), close=connections)
 
@@ -232,11 +257,9 @@ class NameServer:
 
     def _register(self, asked: Asked, now_s: float) -> Effects:
         said = read_fields(asked.header, RegisterBroker)
-        if said.body_crc32 and said.body_crc32 != registration_crc(asked.body):
-            return _answer(code=ResponseCode.SYSTEM_ERROR, remark="crc32 not match")
-        table = decode_registration(
-            asked.body, compressed=said.compressed, version=asked.header.version
-        )
+        table = _topics(asked, said) if asked.topics is None else asked.topics
+        if isinstance(table, RemoteProtocolError):
+            raise table
         found = self.tables.register(said, table, asked.connection, now_s)
         if found.refused:
             answer = Answer(code=ResponseCode.SYSTEM_ERROR, remark=found.refused)
@@ -419,6 +442,12 @@ def not_saved(change: Change, reason: str) -> Effects:
         answer=Answer(code=ResponseCode.SYSTEM_ERROR, remark=f"not saved: {reason}"),
         events=(events.NameServerNotSaved(file=change.file, reason=reason),),
     )
+
+
+def _topics(asked: Asked, said: RegisterBroker) -> TopicTable:
+    if said.body_crc32 and said.body_crc32 != registration_crc(asked.body):
+        raise RemoteProtocolError("crc32 not match")
+    return decode_registration(asked.body, compressed=said.compressed, version=asked.header.version)
 
 
 def _answer(
