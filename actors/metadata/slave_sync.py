@@ -9,6 +9,9 @@ from being taken. A round begins and ends with the question when the master was 
 (GET_BROKER_RUNTIME_INFO): the offsets of consumers are taken at its end, and only if it was the
 same run at both ends of this round and of the one before may they have gone back.
 
+With `may_ask`, each round waits until that holds: a copy knows its master by an address alone, and
+takes nothing of a broker before its log was found to be that broker's.
+
 Messages: SetMaster from registrar. It sends Adopt and AnotherMaster to the keeper. A restart begins
 with a round, as after the start.
 
@@ -22,6 +25,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias, assert_never
 
 import attrs
@@ -44,6 +48,8 @@ CHECKPOINT_S: Final = 3.0
 """From one question for the timer's checkpoint to the next one. Upstream: 3 s (5.x)."""
 TIMEOUT_S: Final = 3.0
 """How long an answer may take. Upstream: a constant in BrokerOuterAPI, 3000 ms."""
+MAY_ASK_S: Final = 0.5
+"""Until it is found out again whether a round may begin."""
 ROUND_QUESTION: Final = "runtime_info"
 """The name of the question with which a round begins and ends."""
 VIP_BELOW: Final = 2
@@ -67,6 +73,13 @@ class _Round:
 
 
 @attrs.frozen
+class _MayAsk:
+    """Whether the round may begin."""
+
+    may: bool
+
+
+@attrs.frozen
 class _Checkpoint:
     """Time to ask for the timer's checkpoint."""
 
@@ -78,7 +91,7 @@ class _Heard:
     outcome: Frame | Exception
 
 
-_Inbox: TypeAlias = SetMaster | _Round | _Checkpoint | _Heard
+_Inbox: TypeAlias = SetMaster | _Round | _MayAsk | _Checkpoint | _Heard
 
 
 @attrs.frozen
@@ -105,6 +118,7 @@ class SlaveSync(Actor[_Inbox]):
     Attributes:
         owner: node and group, for people.
         master: where the master's broker listens.
+        may_ask: whether a round may begin; None: at any time.
     """
 
     mailbox = MailboxSpec(capacity=16)
@@ -113,6 +127,8 @@ class SlaveSync(Actor[_Inbox]):
     client: ActorRef[client.Call]
     keeper: ActorRef[keeper.Message]
     view: MetadataView
+    may_ask: Callable[[], Awaitable[bool]] | None = None
+    _may: bool = attrs.field(init=False, default=False)  # the last round might begin
     _waiting: deque[_Question] = attrs.field(init=False, factory=deque)
     _asked: _Question | None = attrs.field(init=False, default=None)
     _unknown: set[_Question] = attrs.field(init=False, factory=set)  # to the master that runs
@@ -134,9 +150,15 @@ class SlaveSync(Actor[_Inbox]):
                 await self._set_master(address)
             case _Round():
                 self._begin()
+            case _MayAsk(may=may):
+                self._may = may
+                if may:
+                    self._begin_round()
+                else:
+                    self.ctx.timers.start("round", MAY_ASK_S, _Round())
             case _Checkpoint():
                 self.ctx.timers.start("checkpoint", CHECKPOINT_S, message)
-                if kinds.TIMER_CHECKPOINT not in self._waiting:
+                if self._may and kinds.TIMER_CHECKPOINT not in self._waiting:
                     self._waiting.appendleft(kinds.TIMER_CHECKPOINT)
                     self._ask_next()
             case _Heard(outcome=outcome):
@@ -162,6 +184,17 @@ class SlaveSync(Actor[_Inbox]):
         self._begin()
 
     def _begin(self) -> None:
+        """Begin a round, once it may be."""
+        if self.may_ask is None:
+            self._may = True
+            self._begin_round()
+        else:
+            self.ctx.spawn(self._find_out, self.may_ask)
+
+    async def _find_out(self, may_ask: Callable[[], Awaitable[bool]]) -> None:
+        await self.ctx.self_ref.tell(_MayAsk(await may_ask()))
+
+    def _begin_round(self) -> None:
         """A round that is still under way goes on, and is this one, too."""
         self.ctx.timers.start("round", ROUND_S, _Round())
         if not any(isinstance(question, _Boot) for question in self._waiting):

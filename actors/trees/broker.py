@@ -3,7 +3,7 @@ port where slaves and operators ask for it.
 
 - metadata: owns the tables, on the master and on slaves
 - on a slave remoting_client and metadata_sync, which copy the master's: a Java master is asked for
-  all of it again and again, one of ours tells what changes
+  all of it again and again, one of ours tells what changes; a copy asks only while it follows
 - metadata_watches: tells slaves of ours
 - port, vip_port: the servers at listenPort and at listenPort - 2, each with `connections` and
   `accept`
@@ -16,13 +16,15 @@ replication.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
 from actors.broker.introspection import Introspection
 from actors.broker.registrar import Announcer, Followers, Presence, Registrar
 from actors.env import Address
+from actors.ha import connection_state
+from actors.ha.connection_state import HaStatus
 from actors.metadata import keeper as keeper_messages
 from actors.metadata.administration import Administration
 from actors.metadata.answers import MetadataAnswers
@@ -33,12 +35,13 @@ from actors.metadata.watches import MetadataWatches
 from actors.remoting.client import RemotingClient
 from actors.remoting.requests import Processors, Request, plain, posted_to
 from actors.remoting.server import SLOTS_KEPT, ServerSettings, listed, rpc_server
-from actors.runtime import Backoff, ChildSpec, Strategy, SupervisorSpec
+from actors.runtime import ActorError, ActorRef, Backoff, ChildSpec, Strategy, SupervisorSpec
 from actors.trees.group_setup import GroupSetup, Registering
 from wire.broker.increments import WATCH_METADATA
 
 CONNECTIONS_MAX: Final = SLOTS_KEPT + 64
 """At each of the two ports: a dozen of slaves, name servers' probes, and operators' tools."""
+STATUS_TIMEOUT_S: Final = 5.0
 BROKER_BACKOFF: Final = Backoff(first_s=1.0, max_s=30.0)
 _APART_BACKOFF: Final = Backoff(first_s=30.0, max_s=30.0)
 """As long as a supervisor's period, within which these then take one of its restarts at most."""
@@ -139,7 +142,11 @@ def _registrar(setup: GroupSetup, registering: Registering) -> ChildSpec:
 def _copying(setup: GroupSetup, master: Address) -> ChildSpec:
     """What copies the tables of a master that listens there."""
     group, paths = setup.group, setup.paths
-    copying = SlaveSync if group.master_node.kind == "java" else MasterWatch
+    copying: Callable[..., SlaveSync | MasterWatch] = MasterWatch
+    if group.master_node.kind == "java":
+        state = setup.registry.ref(paths.connection_state)
+        may_ask = None if setup.copy is None else partial(_follows, state)
+        copying = partial(SlaveSync, may_ask=may_ask)
     sync = partial(
         copying,
         owner=f"{setup.node}/{group.name}",
@@ -149,6 +156,19 @@ def _copying(setup: GroupSetup, master: Address) -> ChildSpec:
         view=setup.metadata,
     )
     return ChildSpec(name="metadata_sync", start=sync, backoff=BROKER_BACKOFF)
+
+
+async def _follows(state: ActorRef[connection_state.GetStatus]) -> bool:
+    """Whether a slave has reported to its master, before which its log is compared."""
+    try:
+        found = await state.ask(
+            HaStatus,
+            lambda reply_to: connection_state.GetStatus(reply_to=reply_to),
+            timeout_s=STATUS_TIMEOUT_S,
+        )
+    except ActorError:
+        return False
+    return found.client is not None and found.client.reported_bytes is not None
 
 
 def _is_open_master(setup: GroupSetup) -> bool:

@@ -303,16 +303,6 @@ async def test_a_master_that_does_not_answer_is_asked_again(autojump_clock: obje
         on.assert_equal()
 
 
-async def test_a_broker_that_gives_no_metadata_is_copied_and_said(autojump_clock: object) -> None:
-    async with stage(rules=CopyRules(metadata=Address(ADDRESS, PORT - 1))) as on:
-        await started(on, 500)
-        on.assert_equal()
-        status = await on.until(lambda status: "refused" in (status.metadata or ""))
-        assert status.metadata is not None
-        assert status.metadata.startswith("topics: ")
-        assert status.final is None
-
-
 # ---- its folder ----
 
 
