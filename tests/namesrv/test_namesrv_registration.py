@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import zlib
 
 import pytest
+from msgspec import Raw
 from namesrv_kit import Driven, table
 
 from actors.events import namesrv as events
 from actors.namesrv.core import tables
+from actors.namesrv.core.name_server import Answer
 from wire.broker.codes import RequestCode
+from wire.broker.dialect import encode_body
+from wire.broker.java_json import encode
 from wire.broker.registration import encode_registration, registration_crc
+from wire.broker.topics import DataVersion, TopicTable
 
 VERSIONS = (407, 479)
 
@@ -211,6 +217,49 @@ def test_brokers_and_topics_have_bounds(server: Driven, monkeypatch: pytest.Monk
     assert server.register("x", "y").code == 0
     assert "more than 5 topics" in (server.register("x", "u", "v").remark or "")
     assert server.register("x", "v", topics=table("x", "v", counter=2)).code == 0
+
+
+@pytest.mark.parametrize("what", ["brokerName", "brokerAddr", "clusterName", "haServerAddr",
+                                  "zoneName", "topic"])  # fmt: skip
+def test_names_have_a_bound(server: Driven, what: str) -> None:
+    """An attempt that changes nothing; else a few requests fill the memory."""
+
+    def register(chars: int) -> Answer:
+        fields = {"brokerName": "a", "brokerAddr": "a:0", "clusterName": "C", "haServerAddr": "h",
+                  "brokerId": "0", what: "n" * chars}  # fmt: skip
+        body = encode_registration(table("x", fields.pop("topic", "y")), version=479)
+        return server.serve(RequestCode.REGISTER_BROKER, 479, 1, fields, body)
+
+    refused = register(tables.NAME_CHARS_MAX + 1)
+    assert (refused.code, refused.remark) == (1, "a name of more than 512 characters")
+    assert not server.core.tables.live
+    assert register(tables.NAME_CHARS_MAX).code == 0
+
+
+def test_the_names_of_all_topics_have_a_bound(
+    server: Driven, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "TOPIC_CHARS_MAX", 10)
+    assert server.register("12345", "1234").code == 0
+    assert "more than 10 characters" in (server.register("12", "1234").remark or "")
+    route = encode_body(server.route("1234"))
+    for topic in ("n" * (tables.NAME_CHARS_MAX + 1), "12"):
+        answer = server.ask(RequestCode.REGISTER_TOPIC_IN_NAMESRV, topic=topic, body=route)
+        assert answer.code == (topic != "12")
+        assert server.route(topic) is None
+    server.ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, topic="12345")
+    assert server.register("12", "1234").code == 0
+
+
+def test_of_a_version_only_its_numbers_are_kept(server: Driven) -> None:
+    version = DataVersion(counter=1, state_version=2, timestamp=3, more={"x": Raw(b'"y"')})
+    server.register(topics=TopicTable(data_version=version))
+    answer = server.ask(
+        RequestCode.QUERY_DATA_VERSION, brokerName="a", brokerAddr="a:0", clusterName="C",
+        brokerId=0, body=encode(version),
+    )  # fmt: skip
+    assert answer.fields == {"changed": "false"}
+    assert json.loads(answer.body) == {"counter": 1, "stateVersion": 2, "timestamp": 3}
 
 
 @pytest.mark.parametrize("lacking", ["brokerName", "brokerAddr", "clusterName", "haServerAddr",

@@ -19,7 +19,7 @@ import attrs
 
 from actors.events import namesrv as events
 from actors.namesrv.core import settings
-from actors.namesrv.core.tables import Event, Tables
+from actors.namesrv.core.tables import NAME_CHARS_MAX, Event, Tables, is_too_long
 from wire.broker.codes import RequestCode, ResponseCode
 from wire.broker.dialect import Fields, encode_body
 from wire.broker.java_json import encode
@@ -365,6 +365,8 @@ class NameServer:
 
     def _register_topic(self, asked: Asked, now_s: float) -> Effects:
         topic = read_fields(asked.header, TopicNamed).topic
+        if is_too_long(topic):
+            raise RemoteProtocolError(f"a topic of more than {NAME_CHARS_MAX} characters")
         for queues in decode_route(asked.body).queue_datas:
             self.tables.put_queues(topic, queues)
         return _answer()

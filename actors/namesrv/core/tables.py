@@ -13,7 +13,8 @@ Differs from upstream:
 - An id below 0, which is a DLedger member without a role, never writes topics. Upstream's lets it,
   and with an acting master all topics turn read-only (I#7600, I#7626).
 - To give back the write permission keeps a topic's other bits; upstream sets 6.
-- There is a bound for brokers and for topics of brokers: a registration above it is refused.
+- There is a bound for brokers, for topics of brokers and for their names: a registration above it
+  is refused.
 - No acting masters and no static topics: nothing but `enable_acting_master`'s effect on permissions
   is kept of them.
 """
@@ -40,7 +41,13 @@ from wire.broker.topics import PERM_WRITE, DataVersion, TopicTable
 BROKERS_MAX: Final = 10_000
 """Addresses that may be registered."""
 QUEUE_DATA_MAX: Final = 1_000_000
-"""Topics, each counted once for each broker name that has it; some 300 bytes each."""
+"""Topics, each counted once for each broker name that has it; some 300 bytes each, and names."""
+NAME_CHARS_MAX: Final = 512
+"""Of a topic, and of each text that a broker says of itself. Upstream's longest topic is that of a
+group's second attempts, of some 400.
+"""
+TOPIC_CHARS_MAX: Final = 128 << 20
+"""Of the names of those topics together."""
 FAILED: Final = "register broker failed"
 """Upstream's answer to a first registration with one topic."""
 
@@ -63,7 +70,7 @@ class Live:
         broker, broker_id: under which name and id the address is in routes.
         last_s: when it was made or renewed.
         timeout_s: how long it lives from then on.
-        version: of the broker's topics.
+        version: of the broker's topics, without what is not known of it.
         connection: the one that the last registration came on.
     """
 
@@ -124,6 +131,7 @@ class Tables:
     topics: dict[str, dict[str, QueueData]] = attrs.field(factory=dict, init=False)
     live: dict[Key, Live] = attrs.field(factory=dict, init=False)
     _queue_data_count: int = attrs.field(default=0, init=False)
+    _topic_chars: int = attrs.field(default=0, init=False)
 
     # Coming.
 
@@ -164,9 +172,14 @@ class Tables:
             return f"the name {name} is taken in cluster {broker.cluster}"
         if (said.cluster_name, said.broker_addr) not in self.live and len(self.live) >= BROKERS_MAX:
             return f"there are {BROKERS_MAX} brokers, and no more are taken"
-        new = sum(name not in self.topics.get(topic, ()) for topic in topics)
-        if self._queue_data_count + new > QUEUE_DATA_MAX:
+        new = [topic for topic in topics if name not in self.topics.get(topic, ())]
+        texts = (name, said.broker_addr, said.cluster_name, said.ha_server_addr, said.zone_name)
+        if is_too_long(*texts, *new):
+            return f"a name of more than {NAME_CHARS_MAX} characters"
+        if self._queue_data_count + len(new) > QUEUE_DATA_MAX:
             return f"there would be more than {QUEUE_DATA_MAX} topics of brokers"
+        if self._topic_chars + sum(map(len, new)) > TOPIC_CHARS_MAX:
+            return f"topics' names would have more than {TOPIC_CHARS_MAX} characters"
         return ""
 
     def _is_outdated(self, said: RegisterBroker, table: TopicTable) -> bool:
@@ -238,9 +251,14 @@ class Tables:
             return False
         table = self.topics.get(topic, {})
         before = table.get(queues.broker_name)
-        if before == queues or (before is None and self._queue_data_count >= QUEUE_DATA_MAX):
+        if before == queues:
             return False
-        self._queue_data_count += before is None
+        if before is None:
+            chars = self._topic_chars + len(topic)
+            if self._queue_data_count >= QUEUE_DATA_MAX or chars > TOPIC_CHARS_MAX:
+                return False
+            self._queue_data_count += 1
+            self._topic_chars = chars
         table[queues.broker_name] = queues
         self.topics[topic] = table
         return True
@@ -310,6 +328,7 @@ class Tables:
         for broker in brokers:
             del self.topics[topic][broker]
             self._queue_data_count -= 1
+            self._topic_chars -= len(topic)
         if topic in self.topics and not self.topics[topic]:
             del self.topics[topic]
 
@@ -336,6 +355,11 @@ class Tables:
         return tuple(topic for topic, table in self.topics.items() if names & table.keys())
 
 
+def is_too_long(*texts: str | None) -> bool:
+    """Whether a text has more than NAME_CHARS_MAX characters."""
+    return any(text is not None and len(text) > NAME_CHARS_MAX for text in texts)
+
+
 def _live(said: RegisterBroker, table: TopicTable, connection: int, now_s: float) -> Live:
     timeout_ms = said.heartbeat_timeout_millis
     return Live(
@@ -343,7 +367,7 @@ def _live(said: RegisterBroker, table: TopicTable, connection: int, now_s: float
         broker_id=said.broker_id,
         last_s=now_s,
         timeout_s=HEARTBEAT_TIMEOUT_S if timeout_ms is None else timeout_ms / 1000,
-        version=table.data_version,
+        version=msgspec.structs.replace(table.data_version, more=None),
         connection=connection,
         ha_address=said.ha_server_addr,
     )
