@@ -25,8 +25,13 @@ BODIES = sizes(40, 120_000)
 MORE = sizes(40, 20_000)
 
 
-def wait_until_equal(java: OlderBroker, ours: Node, least_bytes: int) -> int:
-    """Until both logs end at one place above `least_bytes`, and all in them is the same. That."""
+def wait_until_equal(
+    java: OlderBroker, ours: Node, least_bytes: int, *, queues: bool = True
+) -> int:
+    """Wait until both logs end at one place above `least_bytes`, and all in them is the same.
+
+    Returns: where they end.
+    """
     assert java.process is not None
     assert ours.process is not None
 
@@ -38,7 +43,9 @@ def wait_until_equal(java: OlderBroker, ours: Node, least_bytes: int) -> int:
     alive = [java.process, ours.process]
     end = wait_for(same, "equal logs", timeout_s=PEER_S, alive=alive, poll_s=0.3)
     assert common_difference(java.commitlog, ours.commitlog) is None
-    wait_for_equal_queues(java.store, ours.store, LogFiles.read(java.commitlog).min_bytes, end)
+    if queues:
+        start = LogFiles.read(java.commitlog).min_bytes
+        wait_for_equal_queues(java.store, ours.store, start, end)
     return end
 
 
@@ -61,7 +68,9 @@ def test_ours_follows(
     master.kill()
     start(master, name_server)
     driver.run("send", topic, len(BODIES), MORE)
-    wait_until_equal(master, slave, end)
+    # A killed 3.2.6 was seen to give a queue offset again that an older record has. Of such two its
+    # queue has the newer one, ours the older one.
+    wait_until_equal(master, slave, end, queues=peer.name != "3.2.6")
     assert slave.stop() == 0
 
 

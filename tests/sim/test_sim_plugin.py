@@ -17,8 +17,9 @@ EXAMPLE = ROOT / "examples" / "test_with_virtual_clock.py"
 def run_suite(folder: Path, *arguments: str, **variables: str) -> tuple[int, str]:
     """Run pytest as a user does: no configuration of ours is in reach."""
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", *arguments],
+        [*command, f"--rootdir={folder}", *arguments],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": path, **variables},
         capture_output=True,
