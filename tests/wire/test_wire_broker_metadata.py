@@ -125,8 +125,9 @@ def test_versions_are_equal_if_all_numbers_are() -> None:
 
 def test_a_change_makes_a_later_version() -> None:
     version = DataVersion(counter=1, state_version=2, timestamp=7)
-    assert version.next(9, 3) == DataVersion(counter=2, state_version=3, timestamp=9)
-    assert version.next(5, 2).key > version.key, "the clock was set back"
+    assert version.next(9) == DataVersion(counter=2, state_version=2, timestamp=9)
+    assert version.next(5).key > version.key, "the clock was set back"
+    assert DataVersion().next(9).state_version == 0, "a 5.x broker has one"
 
 
 def test_a_version_is_written_with_the_numbers_it_had() -> None:

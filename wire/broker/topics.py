@@ -54,10 +54,13 @@ class DataVersion(JavaObject, frozen=True, eq=False):
     def __hash__(self) -> int:
         return hash(self.key)
 
-    def next(self, now_ms: int, state_version: int = 0) -> DataVersion:
-        """The version after one more change."""
+    def next(self, now_ms: int) -> DataVersion:
+        """The version after one more change. The epoch stays: a smaller one would be earlier."""
         return msgspec.structs.replace(
-            self, counter=self.counter + 1, state_version=state_version, timestamp=now_ms
+            self,
+            counter=self.counter + 1,
+            state_version=self.state_version or 0,
+            timestamp=now_ms,
         )
 
 
