@@ -108,8 +108,9 @@ class MetadataKeeper(Actor[_Inbox]):
             )
         )
         self.view.boot_ms = self.env.wall_clock_ms()
-        lineage = f"{self.ctx.rng.getrandbits(63):x}"
-        own = core.with_lineage(core.as_master(tables), lineage) if self.is_master else tables
+        lineage, own = f"{self.ctx.rng.getrandbits(63):x}", tables
+        if self.is_master:
+            own = core.with_lineage(core.promoted(tables, self.view.boot_ms), lineage)
         self._publish(tables, own)
         self._plan_write()
 

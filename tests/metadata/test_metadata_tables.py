@@ -25,6 +25,7 @@ from actors.metadata.core.tables import (
     another_master,
     as_master,
     changed_kinds,
+    promoted,
     with_lineage,
 )
 from wire.broker.java_json import encode
@@ -149,6 +150,26 @@ def test_a_new_master_has_what_was_kept_as_its_own() -> None:
     assert names(master) == {"a", "b"}
     assert KEPT_KEY.encode() not in encode(master.topics)
     assert as_master(master).topics is master.topics
+
+
+def test_who_has_a_new_masters_version_without_its_kept_rows_gets_them() -> None:
+    restarted = topics(1, "b")
+    other = slave((kinds.TOPICS, restarted))
+    tables = slave((kinds.TOPICS, topics(3, "a", "b")), (kinds.TOPICS, restarted))
+    master = promoted(tables, now_ms=2000)
+    assert names(adopt(other, kinds.TOPICS, master.topics)) == {"a", "b"}
+    assert promoted(master, now_ms=3000).topics is master.topics
+    assert promoted(other, now_ms=3000).topics is other.topics, "nothing was kept"
+
+
+def test_an_epoch_stays_with_a_masters_first_change() -> None:
+    """A slave that has the epoch would take the change for the table of another one."""
+    before = msgspec.structs.replace(
+        topics(3, "a"), data_version=DataVersion(counter=3, state_version=2)
+    )
+    tables = slave((kinds.TOPICS, before))
+    master = remove_topic(put_topic(tables, TopicConfig(topic_name="b"), now_ms=5), "a", now_ms=6)
+    assert names(adopt(tables, kinds.TOPICS, master.topics)) == {"b"}
 
 
 def test_static_topics_come_with_the_topics_and_have_their_own_version() -> None:

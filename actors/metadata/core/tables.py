@@ -115,8 +115,21 @@ def another_master(tables: Tables) -> Tables:
     return attrs.evolve(tables, said_offsets=None)
 
 
+def promoted(tables: Tables, now_ms: int) -> Tables:
+    """This node is master now. A table with rows that were kept is another one than its version
+    says, for whoever has that of the master before: it is the next one.
+    """
+    fields: dict[str, Any] = {}
+    for kind in VERSIONED:
+        table = _table(kind, tables)
+        if _kept(table):
+            version = _version(table).next(now_ms)
+            fields[kind.name] = msgspec.structs.replace(table, data_version=version)
+    return as_master(attrs.evolve(tables, **fields))
+
+
 def as_master(tables: Tables) -> Tables:
-    """This node is master now: what it has is what the group has, and nobody else says more."""
+    """As a master has them: what is here is what the group has, and nobody else says more."""
     fields: dict[str, Any] = {
         kind.name: _with_kept(_table(kind, tables), frozenset()) for kind in VERSIONED
     }
