@@ -133,6 +133,7 @@ PORT = Within(1, PORT_MAX)
 BROKER_PORT = Within(3, PORT_MAX)
 """The port less 2 is listened on, too."""
 NODES = Within(1, NODES_MAX)
+BROKER_ID = Within(1, (1 << 63) - 1)
 INTERVAL = Within(0.001, 86_400.0)
 FRAME = Within(1024, 4_194_292)
 """A Java slave's read buffer of 4 MiB less the header of 12 bytes; more hangs it (T10)."""

@@ -99,6 +99,8 @@ class ClusterConfig:
         advertised: node -> IP address under which others reach it, where that is another one than
             in `nodes`; registrations name it. Upstream: brokerIP1 and brokerIP2, guessed from the
             machine's first network card where they are not set (T13).
+        broker_ids: node -> the id under which it registers as a slave, where that is not its place
+            among the group's slaves. Upstream: brokerId.
         api_port: where every node serves its API to the members' addresses; None = only on its Unix
             socket. Nodes on different machines need it: a slave asks its master there how far the
             log is acknowledged, and shows no records until it knows. What is not a read passes
@@ -129,6 +131,7 @@ class ClusterConfig:
     name_servers: Mapping[str, int] = attrs.field(factory=dict, converter=_mapping)
     namesrv_addr: tuple[str, ...] = attrs.field(default=(), validator=bounds.EACH_ENDPOINT)
     advertised: Mapping[str, str] = attrs.field(factory=dict, converter=_mapping)
+    broker_ids: Mapping[str, int] = attrs.field(factory=dict, converter=_mapping)
     api_port: int | None = attrs.field(default=None, validator=attrs.validators.optional(PORT))
     api_clients: int = attrs.field(default=bounds.API_CLIENTS, validator=bounds.CLIENTS)
     answer_timeout_s: float = attrs.field(default=10.0, validator=INTERVAL)
@@ -164,6 +167,14 @@ class ClusterConfig:
     def advertised_of(self, node: str) -> str:
         """The address under which others reach a node."""
         return self.advertised.get(node, self.nodes[node])
+
+    def slave_ids_of(self, group: Group) -> dict[str, int]:
+        """The id of each member while it is a slave: so it has one, whoever is master. The file's
+        master comes after all others.
+        """
+        first, *others = group.members
+        ids = {node: self.broker_ids.get(node, place) for place, node in enumerate(others, 1)}
+        return ids | {first: self.broker_ids.get(first, max(ids.values(), default=0) + 1)}
 
     def name_server_dir(self, node: str) -> str:
         """The folder of the name server's files on this node."""

@@ -166,6 +166,22 @@ def _registering(config: ClusterConfig) -> Iterator[Problem]:
             )
 
 
+def _broker_ids(config: ClusterConfig) -> Iterator[Problem]:
+    """Two slaves of one id would push each other out of the routes."""
+    registering = [group for group in config.groups.values() if broker_ports(group)]
+    members = {node for group in registering for node in group.members}
+    for node in config.broker_ids:
+        if node not in members or not config.registers_with:
+            expected = "a member of a group that registers with name servers"
+            yield Problem(("broker_ids", node), expected, describe(node))
+    for group in registering:
+        for (one, its), (other, others) in combinations(config.slave_ids_of(group).items(), 2):
+            if its == others:
+                named = other if other in config.broker_ids else one
+                expected = f"an id of its own, not that of {one if named == other else other}"
+                yield Problem(("broker_ids", named), expected, str(its))
+
+
 def _groups(config: ClusterConfig) -> Iterator[Problem]:
     for group in config.groups.values():
         yield from kind_of(group).problems(group, config.nodes)
@@ -180,4 +196,5 @@ _RULES: tuple[Callable[[ClusterConfig], Iterator[Problem]], ...] = (
     _api_addresses,
     _name_servers,
     _registering,
+    _broker_ids,
 )

@@ -23,7 +23,7 @@ from cattrs import (
 )
 from cattrs.gen import make_dict_structure_fn, override
 
-from actors.config.bounds import NAME, PORT, Mismatch, Rule, address_of
+from actors.config.bounds import BROKER_ID, NAME, PORT, Mismatch, Rule, address_of
 from actors.config.group import Group
 from actors.config.kinds import KINDS
 from actors.config.members import MasterNode, MemberNode, SlaveNode
@@ -91,8 +91,9 @@ class _Strict:
                 ClusterConfig,
                 nodes=self._nodes,
                 groups=self._groups,
-                name_servers=self._name_servers,
+                name_servers=self._numbers(PORT),
                 advertised=self._nodes,
+                broker_ids=self._numbers(BROKER_ID),
             ),
         )
 
@@ -143,13 +144,15 @@ class _Strict:
 
         return dict(_each(_require_table(value).items(), str, node))
 
-    def _name_servers(self, value: Any, _: Any) -> dict[str, int]:
-        def server(node: str, port: Any) -> tuple[str, int]:
-            found: int = self.converter.structure(port, int)
-            PORT(None, None, found)
+    def _numbers(self, rule: Rule) -> Callable[[Any, Any], dict[str, int]]:
+        """A table of one number for each node that it names."""
+
+        def number(node: str, value: Any) -> tuple[str, int]:
+            found: int = self.converter.structure(value, int)
+            rule(None, None, found)
             return node, found
 
-        return dict(_each(_require_table(value).items(), int, server))
+        return lambda value, _: dict(_each(_require_table(value).items(), int, number))
 
     def _groups(self, value: Any, _: Any) -> dict[str, Group]:
         def group(name: str, table: Any) -> tuple[str, Group]:

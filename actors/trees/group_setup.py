@@ -82,19 +82,17 @@ class Registering:
         cluster: brokerClusterName.
         servers: where they listen.
         advertised: the address under which others reach this node.
-        members: the group's, as the cluster file orders them.
+        slave_ids: each member's id while it is a slave.
     """
 
     cluster: str
     servers: tuple[Address, ...]
     advertised: str
-    members: tuple[str, ...]
+    slave_ids: Mapping[str, int]
 
     def broker_id(self, node: str, master: str) -> int:
-        """0 for the present master; for a slave its place behind the file's master, who comes last.
-        So each member has one id as a slave, whoever is master.
-        """
-        return 0 if node == master else self.members.index(node) or len(self.members)
+        """0 for the present master."""
+        return 0 if node == master else self.slave_ids[node]
 
 
 @attrs.frozen(kw_only=True)
@@ -211,5 +209,5 @@ def _registering(config: ClusterConfig, node: str, group: ClassicGroup) -> Regis
         cluster=config.name,
         servers=servers,
         advertised=config.advertised_of(node),
-        members=group.members,
+        slave_ids=config.slave_ids_of(group),
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from brokerconf_kit import MASTER, SLAVE, conf_of, flat, problems_of
 
+from actors.config import loads
 from actors.config.brokerconf import in_properties, load_broker_conf, parse_broker_conf
 from actors.config.brokerconf.keys import KEYS, NO_DEFAULT
 from actors.config.kinds import guarantee_of
@@ -348,15 +349,25 @@ def test_all_register_with_the_name_servers_of_all() -> None:
     one, other = {"namesrvAddr": "127.0.0.1:9876"}, {"namesrvAddr": "127.0.0.1:9876;127.0.0.1:9877"}
     conf = conf_of({**MASTER, **one}, {**SLAVE, **other, "brokerId": "3"})
     assert conf.config.namesrv_addr == ("127.0.0.1:9876", "127.0.0.1:9877")
-    assert (
-        "1.properties:3: key brokerId: it registers as 1, its place among the group's slaves"
-        in conf.notes
-    )
     (line,) = problems_of({**MASTER, "namesrvAddr": "192.0.2.1:9876"})
     assert line == (
         "0.properties: key brokerIP1: expected an address that 192.0.2.1, a name server, and its"
         ' clients reach broker-a-0 at, found "127.0.0.1"'
     )
+
+
+def test_slaves_register_under_the_ids_of_their_files() -> None:
+    """Two slaves that are each started from their own file know nothing of each other."""
+    servers = {"namesrvAddr": "127.0.0.1:9876"}
+    alone = {**SLAVE, **servers, "brokerId": "2", "haMasterAddress": "127.0.0.9:10912"}
+    conf = conf_of(alone)
+    (group,) = conf.config.groups.values()
+    assert conf.config.slave_ids_of(group)["broker-a-2"] == 2
+    assert loads(conf.toml, "f.toml").broker_ids == {"broker-a-2": 2}
+    assert not [note for note in conf.notes if "brokerId" in note]
+    conf = conf_of({**MASTER, **servers}, {**SLAVE, "brokerId": "3"})
+    (group,) = conf.config.groups.values()
+    assert conf.config.slave_ids_of(group) == {"broker-a-3": 3, "broker-a-0": 4}
 
 
 def test_equal_paths_on_two_machines_are_two_stores() -> None:

@@ -72,3 +72,16 @@ def test_name_servers_of_our_nodes_are_registered_with_too() -> None:
         'namesrv_addr = ["127.0.0.9:9876"]\n' + BASE + PORT + "[name_servers]\nn0 = 9876\n"
     )
     assert found.registers_with == (("127.0.0.1", 9876), ("127.0.0.9", 9876))
+
+
+def test_slaves_have_different_ids() -> None:
+    text = 'namesrv_addr = ["127.0.0.9:9876"]\n' + BASE + PORT + "[broker_ids]\n"
+    found = config(text + "n1 = 7\n")
+    assert found.slave_ids_of(found.groups["orders"]) == {"n1": 7, "n2": 2, "n0": 8}
+    assert lines(text + "n1 = 2\n") == [
+        "f.toml: key broker_ids.n1: expected an id of its own, not that of n2, found 2"
+    ]
+    (line,) = lines(text + "n1 = 0\n")
+    assert line.startswith("f.toml: key broker_ids.n1: expected an integer from 1 to")
+    (line,) = lines(text + "n9 = 1\n")
+    assert line.startswith("f.toml: key broker_ids.n9: expected a member of a group that registers")

@@ -198,12 +198,16 @@ class _Made:
         if not servers:
             return
         self.table["namesrv_addr"] = list(dict.fromkeys(servers))
-        for group in self.groups:
-            slaves = [each for each in self.brokers if each.group == group.name and each.number]
-            for place, slave in enumerate(slaves, 1):
-                if slave.number != place:
-                    text = f"it registers as {place}, its place among the group's slaves"
-                    self.notes.append(slave.file.given["brokerId"].note(text))
+        places = {
+            node: place
+            for group in self.groups
+            for place, node in enumerate(
+                (each.node for each in self.brokers if each.group == group.name and each.number), 1
+            )
+        }
+        ids = {each.node: each.number for each in self.brokers if each.number}
+        if others := {node: number for node, number in ids.items() if number != places[node]}:
+            self.table["broker_ids"] = others
 
     def result(self) -> BrokerConf:
         """Raises: ConfigError."""
@@ -261,6 +265,9 @@ class _Made:
                 file = next((each.file for each in self.brokers if each.node == node), first)
                 key = "brokerIP2" if "brokerIP2" in file.given else "brokerIP1"
                 return _where(file, key)
+            case ("broker_ids", str() as node):
+                file = next((each.file for each in self.brokers if each.node == node), first)
+                return _where(file, "brokerId")
             case ("api_port",):
                 return _where(first, _API_PORT)
             case ("data_dir",):
@@ -326,6 +333,8 @@ def toml_text(table: Mapping[str, Any]) -> str:
     """A cluster file with this content."""
     plain = [f"{key} = {_toml(value)}" for key, value in table.items() if not _is_table(value)]
     blocks = ["\n".join(plain), _table_text(("nodes",), table["nodes"])]
+    if ids := table.get("broker_ids"):
+        blocks.append(_table_text(("broker_ids",), ids))
     for name, group in table["groups"].items():
         blocks.append(_table_text(("groups", name), group))
     return "\n\n".join(blocks) + "\n"
