@@ -364,7 +364,11 @@ class Registrar(Actor[_Inbox]):
             _LOGGER.warning("%s: master named by name server %s: %s", self.owner, server, error)
             return
         found = str(broker), str(ha)
-        if broker is None or ha is None or found == self._found:
+        if broker is None or ha is None:
+            if server == self._found_at:
+                self._found_at = None  # another one may know of a new master
+            return
+        if found == self._found:
             return
         last = self._by_server.get(self._found_at) if self._found_at is not None else None
         if last is not None and server != self._found_at and last.is_registered:

@@ -226,6 +226,23 @@ async def test_a_slave_follows_the_java_master_that_a_name_server_names(
         assert len(master.asked) == asked, "the old master is asked for nothing more"
 
 
+async def test_a_name_server_that_names_no_master_any_more_keeps_nobody_from_a_new_one(
+    autojump_clock: object,
+) -> None:
+    async with open_world(13) as world:
+        await start_name_servers(world)
+        nodes = MetadataCluster(world, java=True, more=MORE)
+        await nodes.start("n1")
+        await register_java(world, "ns0", broker=N0, ha="127.0.0.1:10912")
+        await until(lambda: nodes.registrations["n1"].master == N0, within_s=2 * PERIOD_S)
+        await world.kill_node("ns0")
+        await start_name_server(world, "ns0")
+        await trio.sleep(2 * PERIOD_S)
+        assert nodes.registrations["n1"].master == N0, "there is no other"
+        await register_java(world, "ns1", broker=N2, ha="127.0.0.3:10912")
+        await until(lambda: nodes.registrations["n1"].master == N2, within_s=2 * PERIOD_S)
+
+
 async def test_each_member_has_one_id_as_a_slave_whoever_is_master(autojump_clock: object) -> None:
     """And a promoted master registers under a later state, so that its predecessor is ignored."""
     async with open_world(8) as world:
