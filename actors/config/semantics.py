@@ -166,6 +166,20 @@ def _registering(config: ClusterConfig) -> Iterator[Problem]:
             )
 
 
+def _advertised(config: ClusterConfig) -> Iterator[Problem]:
+    """A name server knows a broker by its address."""
+    found = {node: ip_address(config.advertised_of(node)) for node in config.nodes}
+    for group in config.groups.values():
+        members = [node for node in group.members if node in found]
+        for one, other in combinations(members if broker_ports(group) else (), 2):
+            named = other if other in config.advertised else one
+            if found[one] == found[other] and named in config.advertised:
+                expected = f"an address of its own, not that of {one if named == other else other}"
+                text = describe(config.advertised[named])
+                depends = (("nodes", one), ("nodes", other))
+                yield Problem(("advertised", named), expected, text, depends)
+
+
 def _broker_ids(config: ClusterConfig) -> Iterator[Problem]:
     """Two slaves of one id would push each other out of the routes."""
     registering = [group for group in config.groups.values() if broker_ports(group)]
@@ -196,5 +210,6 @@ _RULES: tuple[Callable[[ClusterConfig], Iterator[Problem]], ...] = (
     _api_addresses,
     _name_servers,
     _registering,
+    _advertised,
     _broker_ids,
 )

@@ -85,3 +85,14 @@ def test_slaves_have_different_ids() -> None:
     assert line.startswith("f.toml: key broker_ids.n1: expected an integer from 1 to")
     (line,) = lines(text + "n9 = 1\n")
     assert line.startswith("f.toml: key broker_ids.n9: expected a member of a group that registers")
+
+
+@pytest.mark.parametrize("other", ["203.0.113.7", "192.0.2.11"])
+def test_two_members_of_a_group_advertise_two_addresses(other: str) -> None:
+    """The second one is n0's in [nodes]."""
+    text = REMOTE + HEAD + APART + GROUP + PORT + f'[advertised]\nn2 = "{other}"\n'
+    known = 'n0 = "203.0.113.7"\n' if other.startswith("203.") else ""
+    assert lines(text + known) == [
+        "f.toml: key advertised.n2: expected an address of its own, not that of n0, found"
+        f' "{other}"'
+    ]
