@@ -12,6 +12,7 @@ Differs: files are replaced as a whole, and a full disk keeps the old content (b
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import ClassVar, Final, TypeAlias, assert_never
 
@@ -39,12 +40,13 @@ from actors.namesrv.core.name_server import (
 )
 from actors.remoting.requests import Answer, Channel, Request
 from actors.runtime import Actor, MailboxSpec, ReplyTo, StopReason
-from actors.storage.files.replacing import Replaced, replace_file, settle_spares
+from actors.storage.files.replacing import Replaced, keep_spare, replace_file, settle_spares
 from actors.storage.files.room import NoRoom, why_no_room
 from actors.storage.files.whole_files import read_bytes
 from wire.errors import RemoteProtocolError
 
 LOCK_FILE: Final = "lock"
+_LOGGER: Final = logging.getLogger("triolog.namesrv")
 EXPIRED: Final = "its broker was silent for too long"
 
 
@@ -124,6 +126,9 @@ class Routes(Actor[_Inbox]):
         except ConfigError:
             self._close()
             raise
+        if ignored := self._core.not_acting():
+            file = f"{self.place.folder}/{settings.CONFIG_FILE}"
+            _LOGGER.warning("%s: does not act here: %s", file, ", ".join(ignored))
         self._start_scan()
         self.ctx.emit(NameServerStarted(kv_count=sum(map(len, self._core.kv.values()))))
 
@@ -137,8 +142,12 @@ class Routes(Actor[_Inbox]):
             self._core.read_files(self._read(settings.KV_FILE), self._read(settings.CONFIG_FILE))
             for change in self._core.contents():
                 path = f"{folder}/{change.file}"
-                replace_file(self.disk, path, change.data)
+                if self.disk.exists(path):  # perhaps another's, who says more in other words
+                    keep_spare(self.disk, path, len(change.data))
+                else:
+                    replace_file(self.disk, path, change.data)
                 self._files[change.file] = Replaced(self.disk, path)
+            self.disk.sync_dir(folder)
         except (LockedByOther, LockedByUs) as error:
             raise ConfigError(f"{folder}: another name server uses it") from error
         except OSError as error:

@@ -16,6 +16,7 @@ from actors.events import namesrv as events
 from actors.events.runtime import ActorCrashed
 from actors.namesrv.routes import NameServerStatus
 from wire.broker.codes import RequestCode
+from wire.dledger.files import decode_properties_file
 from wire.remoting.frame import encode_frame
 from wire.remoting.header import FLAG_ONEWAY, Header, SerializeType
 
@@ -244,6 +245,33 @@ async def test_a_file_of_a_stock_name_server_is_taken_over(autojump_clock: trio.
         async with net.serving():
             found = await (await net.call("client")).ask(RequestCode.GET_KV_CONFIG, **KV)
             assert found.header.ext_fields == {"value": "java"}
+
+
+async def test_settings_of_a_stock_name_server_are_kept_and_named(
+    autojump_clock: trio.abc.Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    stock = b"#Sat\nrocketmqHome=/opt\nlistenPort=9876\nnoSuch\\ \\u00fc=\\ud800 x\n"
+    path = f"{FOLDER}/namesrv.properties"
+    async with lan() as net:
+        net.disk.mkdir(FOLDER)
+        file = net.disk.open(path, "x")
+        file.pwrite(stock, 0)
+        file.sync()
+        file.close()
+        async with net.serving():
+            assert net.disk.durable(path) == stock
+            operator = await net.call("client")
+            done = await operator.ask(
+                RequestCode.UPDATE_NAMESRV_CONFIG, body=b"orderMessageEnable=true"
+            )
+            assert done.header.code == 0
+        kept = decode_properties_file(net.disk.durable(path))
+        assert kept == {
+            **decode_properties_file(stock), "enableAllTopicList": "true",
+            "orderMessageEnable": "true", "returnOrderTopicConfigToBroker": "true",
+        }  # fmt: skip
+    (line,) = (each.getMessage() for each in caplog.records if each.name == "triolog.namesrv")
+    assert line == f"{path}: does not act here: noSuch ü, rocketmqHome"
 
 
 @pytest.mark.checklist(76, of="broker")

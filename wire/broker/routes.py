@@ -31,6 +31,7 @@ broker.md 2.5 and 2.6. Upstream's class names are kept.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -205,6 +206,7 @@ class KVConfig(Body, frozen=True, kw_only=True):
     config_table: dict[str, dict[str, str]]
 
 
+_ENDS_KEY = re.compile(r"[ \t\f=:#!]")
 _ROUTE = BodyDecoder(TopicRouteData)
 _CLUSTER = BodyDecoder(ClusterInfo)
 _MEMBERS = BodyDecoder(MemberGroupFound)
@@ -260,15 +262,23 @@ def encode_properties(values: Mapping[str, str]) -> bytes:
     """Settings as an answer to GET_NAMESRV_CONFIG has them: `key=value` lines, sorted.
 
     What Java's `Properties.load` would read as something else is escaped: a backslash, an end of a
-    line, a leading blank, all outside ASCII.
+    line, a leading blank, in a key any blank and what ends it, all outside ASCII.
     """
-    return "".join(f"{key}={_escaped(values[key])}\n" for key in sorted(values)).encode("ascii")
+    lines = (f"{_escaped_key(key)}={_escaped_value(values[key])}\n" for key in sorted(values))
+    return "".join(lines).encode("ascii")
 
 
-def _escaped(value: str) -> str:
-    text = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
-    if text.startswith((" ", "\t", "\f")):
-        text = "\\" + text
-    units = text.encode("utf-16-be")
+def _escaped_key(key: str) -> str:
+    return _ENDS_KEY.sub(r"\\\g<0>", _escaped(key))
+
+
+def _escaped_value(value: str) -> str:
+    text = _escaped(value)
+    return "\\" + text if text.startswith((" ", "\t", "\f")) else text
+
+
+def _escaped(text: str) -> str:
+    text = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    units = text.encode("utf-16-be", "surrogatepass")
     codes = (int.from_bytes(units[at : at + 2]) for at in range(0, len(units), 2))
     return "".join(chr(code) if code < 0x80 else f"\\u{code:04x}" for code in codes)

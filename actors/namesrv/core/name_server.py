@@ -174,6 +174,7 @@ class NameServer:
     _place: Place
     kv: KV = attrs.field(factory=dict, init=False)
     settings: Mapping[str, bool] = attrs.field(factory=lambda: settings.DEFAULTS, init=False)
+    _others: Mapping[str, str] = attrs.field(factory=dict, init=False)  # in the settings' file
     tables: Tables = attrs.field(factory=Tables, init=False)
     _served: Mapping[int, Callable[[Asked, float], Effects]] = attrs.field(init=False)
 
@@ -220,6 +221,7 @@ class NameServer:
             if isinstance(values, settings.Refusal):
                 raise RemoteProtocolError(f"{settings.CONFIG_FILE}: {values.remark}")
             self.settings = values
+            self._others = {key: found[key] for key in found if key not in known}
 
     def serve(self, asked: Asked, now_s: float) -> Effects:
         """A request came, at a time of a clock that never jumps."""
@@ -249,8 +251,15 @@ class NameServer:
         """What `Effects.save` asked for is on the disk."""
         self.kv, self.settings = change.kv, change.settings
 
+    def not_acting(self) -> tuple[str, ...]:
+        """Keys in the settings' file that an upstream name server would obey, and this one does
+        not: they are kept there.
+        """
+        shown = {**settings.FIXED, **self._place.shown()}
+        return tuple(key for key, value in sorted(self._others.items()) if shown.get(key) != value)
+
     def contents(self) -> tuple[Change, Change]:
-        """What is to be in the files now, for the start."""
+        """What is to be in the files, if they are not there."""
         return self._kv_change(self.kv), self._settings_change(self.settings)
 
     # Brokers.
@@ -408,7 +417,7 @@ class NameServer:
         return Change(file=settings.KV_FILE, data=data, kv=tables, settings=self.settings)
 
     def _settings_change(self, values: Mapping[str, bool]) -> Change:
-        data = encode_properties(settings.shown(values))
+        data = encode_properties({**self._others, **settings.shown(values)})
         return Change(file=settings.CONFIG_FILE, data=data, kv=self.kv, settings=values)
 
     def _get_kv(self, asked: Asked, now_s: float) -> Effects:

@@ -3,8 +3,9 @@
 Source: apache/rocketmq, namesrv/kvconfig/KVConfigManager.java, common/namesrv/NamesrvConfig.java,
 common/Configuration.java, 5.3.3; broker.md 2.6.
 
-Differs from upstream: a setting that would not act is refused, and not stored; GET_NAMESRV_CONFIG
-names what acts, or would surprise by not doing so.
+Differs from upstream: a setting that would not act is refused, and not stored, but kept where an
+upstream name server has stored it; GET_NAMESRV_CONFIG names what acts, or would surprise by not
+doing so.
 """
 
 from __future__ import annotations
