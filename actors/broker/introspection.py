@@ -15,8 +15,9 @@ getBrokerHaStatus, getBrokerConfig, updateBrokerConfig), remoting/.../body/HARun
 `getTransferredTps` is there in the spelling of 4.x, too, without which mqadmin 4.9.7 fails.
 
 Differs: 25 changes nothing, for a node's settings are its cluster file's. Values of what this
-broker does not have, as queues of thread pools, are left out, or 0 where a tool needs them. A rate
-is that of the time between two questions, at least RATE_S apart.
+broker does not have, as queues of thread pools, are left out, or 0 where a tool needs them. So are
+the counts as of the last two midnights, and what tools show as today's messages are those since the
+node's start. A rate is that of the time between two questions, at least RATE_S apart.
 """
 
 from __future__ import annotations
@@ -130,7 +131,12 @@ class Introspection:
         """Answer from what connection_state says; it is None while that is restarted."""
 
         def done(outcome: HaStatus | Exception) -> None:
-            request.send(make(None if isinstance(outcome, Exception) else outcome))
+            try:
+                answer = make(None if isinstance(outcome, Exception) else outcome)
+            except OSError as error:  # the disk does not say how full it is
+                request.fail(error)
+            else:
+                request.send(answer)
 
         reply_to: ReplyTo[HaStatus] = ReplyTo.local(done, asked=self.state)
         if not reply_to.answered and not self.state.offer(GetStatus(reply_to=reply_to)):

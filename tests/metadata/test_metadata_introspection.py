@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from typing import Any
 
@@ -10,7 +11,9 @@ import trio
 from operator_kit import Operator, operated
 
 from actors.broker.introspection import RATE_S, _Rate
-from wire.broker.codes import RequestCode
+from actors.events.runtime import ActorCrashed
+from actors.sim.disk import SimDisk
+from wire.broker.codes import RequestCode, ResponseCode
 from wire.remoting.frame import Frame
 
 RUNTIME = RequestCode.GET_BROKER_RUNTIME_INFO
@@ -116,3 +119,19 @@ async def test_what_is_not_there_is_refused_at_once(autojump_clock: object) -> N
         for code in (RequestCode.CLEAN_UNUSED_TOPIC, RequestCode.GET_BROKER_CONSUME_STATS):
             frame = await operator.ask(code)
             assert frame.header.code == 3
+
+
+async def test_a_disk_that_does_not_answer_fails_the_question_alone(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def usage(disk: SimDisk, path: str) -> float:
+        raise OSError(errno.EIO, "of the test")
+
+    async with operated("n0") as (world, _nodes, operator):
+        with monkeypatch.context() as patched:
+            patched.setattr(SimDisk, "usage", usage)
+            frame = await operator.ask(RUNTIME)
+        assert frame.header.code == ResponseCode.SYSTEM_ERROR
+        assert "of the test" in (frame.header.remark or "")
+        assert said(await operator.ask(HA))["master"] is True
+        assert not [each for each in world.events if isinstance(each.event, ActorCrashed)]
