@@ -15,6 +15,9 @@ by itself has a version of its own, earlier than the table's by some millisecond
 takes a topic that it knows under a version that it knows, and a 4.x one that was started meanwhile
 takes the one topic for all there are, and the others later only under another version.
 
+Each part is new to a name server for that, so what `wipeWritePerm` took from such a table is back
+with the next registration in full.
+
 The version has the number of the promotion as its state version: a name server then ignores a
 master that was replaced and does not know it yet (broker.md 2.2, no. 2).
 
