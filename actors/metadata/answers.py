@@ -21,13 +21,11 @@ import msgspec
 from actors.metadata.core import kinds
 from actors.metadata.core.kinds import Kind
 from actors.metadata.core.tables import Tables, as_master
-from actors.metadata.view import BOOT_KEY, MetadataView
+from actors.metadata.view import MetadataView
 from actors.remoting.requests import Answer, Processor, Refused, Request
 from wire.broker import metadata
-from wire.broker.codes import RequestCode, ResponseCode
-from wire.broker.dialect import encode_body
+from wire.broker.codes import ResponseCode
 from wire.broker.java_json import encode
-from wire.broker.routes import KVTable
 
 
 @attrs.define
@@ -47,12 +45,6 @@ class MetadataAnswers:
         self.processors = {
             kind.code: partial(self._answer, kind) for kind in asked if kind.code is not None
         }
-        self.processors[RequestCode.GET_BROKER_RUNTIME_INFO] = self._runtime_info
-
-    def _runtime_info(self, request: Request) -> Answer:
-        """Only by what a slave sees that its master was started again."""
-        table = {BOOT_KEY: str(self._view.boot_ms)}
-        return Answer(body=encode_body(KVTable(table=table)))
 
     def _answer(self, kind: Kind, request: Request) -> Answer:
         tables = self._view.tables
