@@ -251,7 +251,7 @@ class HAClient(Actor[Inbox]):
             return
         settings, log = self._settings, message.outcome
         if settings.judge is not None and not connection.verified:
-            self._verify(settings.judge, message.session, log.written_bytes)
+            self._verify(settings.judge, message.session, log)
             return
         connection.progress = SlaveProgress(
             dialect=settings.dialect,
@@ -268,12 +268,17 @@ class HAClient(Actor[Inbox]):
         await self._carry_out(connection, connection.progress.begin())
         self._verify_more()
 
-    def _verify(self, judge: ActorRef[Verify], session: int, end_bytes: int) -> None:
+    def _verify(self, judge: ActorRef[Verify], session: int, log: store_messages.LogRange) -> None:
         """Ask the judge before the first report: is this log a part of the master's?"""
         self.ctx.ask_later(
             judge,
             Verified,
-            lambda reply_to: Verify(session=session, end_bytes=end_bytes, reply_to=reply_to),
+            lambda reply_to: Verify(
+                session=session,
+                end_bytes=log.written_bytes,
+                synced_bytes=log.synced_bytes,
+                reply_to=reply_to,
+            ),
             timeout_s=VERIFY_TIMEOUT_S,
             on_reply=lambda outcome: Judged(session=session, outcome=outcome),
         )

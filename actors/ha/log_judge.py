@@ -3,7 +3,8 @@
 A stock broker believes whatever its slave reports (classic-ha.md T1, T3): a slave that has more
 than the master, or other bytes, is sent what comes next all the same, and stores it behind bytes
 that the master never had. So on a connection of its own the judge asks for the last bytes of the
-copy once more. Any offset may be asked for, and nothing is reported that the copy does not hold.
+copy once more. To ask for an offset is to report it: nothing is reported that the copy does not
+have on its disk. The CRCs of the records before it may not have been checked since the start.
 
 A master that sends none of them has either deleted them or never had them. A report of 0 tells
 these apart, because the answer begins with the master's last file.
@@ -66,7 +67,7 @@ class LogJudge(Actor[Verify]):
         with scope:
             try:
                 with trio.fail_after(COMPARE_S):
-                    verdict = await self._judged(reader, question.end_bytes)
+                    verdict = await self._judged(reader, question)
                 question.reply_to.send(verdict)
             except* trio.TooSlowError:
                 question.reply_to.fail(NotCompared(f"no answer within {COMPARE_S:g} s"))
@@ -75,18 +76,20 @@ class LogJudge(Actor[Verify]):
             finally:
                 reader.close()
 
-    async def _judged(self, reader: LogReader, end_bytes: int) -> Verified:
+    async def _judged(self, reader: LogReader, question: Verify) -> Verified:
         """Compare. Raises: alone or in an ExceptionGroup: OSError, BrokenResourceError: the
         connection failed, or the copy cannot be read; OffsetGone: likewise; RemoteProtocolError:
         the master sent no frames.
         """
-        bases = await self.run_beside(reader.bases)
+        end_bytes, bases = question.end_bytes, await self.run_beside(reader.bases)
         begin_bytes = bases[0] if bases else end_bytes
         if begin_bytes >= end_bytes:
             return Verified(fits=True)  # an empty log, or one that begins with nothing in it
         size = reader.segment_bytes
-        start_bytes = max(begin_bytes, end_bytes - COMPARE_BYTES, 1)  # 0 asks for the last file
-        starts = (start_bytes, max(start_bytes, (end_bytes - 1) // size * size))
+        start_bytes = min(max(begin_bytes, end_bytes - COMPARE_BYTES), question.synced_bytes)
+        start_bytes = max(start_bytes, 1)  # 0 asks for the last file
+        last_bytes = min((end_bytes - 1) // size * size, question.synced_bytes)
+        starts = (start_bytes, max(start_bytes, last_bytes))
         answers = await self._answers(starts, end_bytes)
         for start_bytes in starts:
             theirs = answers.get(start_bytes)

@@ -58,10 +58,12 @@ class Verify:
     Attributes:
         session: the connection's session; a later one replaces it.
         end_bytes: the end of the own log, with nothing of an earlier session under way.
+        synced_bytes: how much of it is on the disk: nothing beyond may be reported to the master.
     """
 
     session: int
     end_bytes: int
+    synced_bytes: int
     reply_to: ReplyTo[Verified]
 
 

@@ -11,6 +11,7 @@ from actors.env.protocols import Address
 from actors.errors import ConfigError
 from actors.follow.copy import CopyStatus
 from actors.follow.folder import Shape, take_folder
+from actors.ha import log_judge
 from actors.ha.core.states import Lost
 from actors.sim.disk import DiskOptions
 from actors.trees.group_setup import CopyRules
@@ -299,6 +300,25 @@ async def test_a_master_that_does_not_answer_is_asked_again(autojump_clock: obje
         assert status.final is None
         on.world.resume_node("broker")
         on.master.append(10)
+        await on.until_all()
+        on.assert_equal()
+
+
+async def test_the_comparison_reports_nothing_that_is_not_on_the_disk(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_judge, "COMPARE_BYTES", 4096)
+    async with stage() as on:
+        await started(on)
+        synced = on.master.end
+        on.world.node("copy").disk.faults.slow_syncs(30.0, 5.0)
+        on.master.append(60)
+        await on.until(lambda status: status.end == on.master.end)
+        await restarted_master(on)
+        await on.until(lambda status: len(on.master.connections) > 2)
+        await trio.sleep(1.0)
+        assert (await on.status()).synced == synced < on.master.end - 4096
+        assert [each.ack for each in on.master.connections[1:]] == [-1, synced]
         await on.until_all()
         on.assert_equal()
 

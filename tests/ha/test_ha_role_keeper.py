@@ -304,7 +304,7 @@ async def test_a_slave_s_question_is_asked_of_its_master_and_answered(
                 await kit.keeper.ask(
                     Verified,
                     lambda reply: role_messages.Verify(
-                        session=session, end_bytes=100, reply_to=reply
+                        session=session, end_bytes=100, synced_bytes=100, reply_to=reply
                     ),
                     timeout_s=30.0,
                 )
