@@ -218,6 +218,16 @@ def test_a_reset_of_the_master_that_runs_arrives() -> None:
     assert tables.consumer_offsets == offsets(a__g={0: 0}), "it has gone back itself"
 
 
+def test_a_reset_arrives_also_after_answers_without_these_offsets() -> None:
+    first, without = offsets(a__g={0: 9}, b__g={0: 1, 1: 9}), offsets(b__g={0: 1})
+    tables = slave((kinds.CONSUMER_OFFSETS, first), (kinds.CONSUMER_OFFSETS, without))
+    assert tables.consumer_offsets == first, "it merely lacks them"
+    assert adopt(tables, kinds.CONSUMER_OFFSETS, without) is tables
+    lower = offsets(a__g={0: 2}, b__g={0: 1, 1: 3})
+    tables = adopt(adopt(tables, kinds.CONSUMER_OFFSETS, without), kinds.CONSUMER_OFFSETS, lower)
+    assert tables.consumer_offsets == lower
+
+
 def test_equal_offsets_are_no_change_whatever_the_version_is() -> None:
     """Java's version of 5.x stays as it is while offsets change."""
     version = DataVersion(counter=0, timestamp=5)
@@ -297,7 +307,7 @@ def test_offsets_go_back_only_if_the_running_master_went_back(
                     assert table[key][queue] < said[key, queue]
         for key, queues in table.items():
             assert all(after[key][queue] >= offset for queue, offset in queues.items())
-        said = {(key, queue): offset for key in table for queue, offset in table[key].items()}
+        said |= {(key, queue): offset for key in table for queue, offset in table[key].items()}
 
 
 # ---- a master's changes ----

@@ -66,7 +66,8 @@ class Tables:
 
     Attributes:
         gone_topics, gone_groups: removed by the master while this ran; their offsets go with them.
-        said_offsets: the last answer to 43 of the master that runs; None: it has not answered yet.
+        said_offsets: what the master that runs has last said of each queue in its answers to 43,
+            also if it has not said it again since; None: it has not answered yet.
     """
 
     topics: TopicTable = kinds.TOPICS.empty
@@ -260,13 +261,18 @@ def _adopt_consumer_offsets(tables: Tables, answer: ConsumerOffsets) -> Tables:
         for key, queues in own.items()
         if key in theirs or not _is_gone(key, tables.gone_topics, tables.gone_groups)
     }
+    unsaid = {key: queues for key, queues in said.items() if key in merged and key not in theirs}
     for key, queues in theirs.items():
         before = said.get(key)
         if queues is not before or key not in merged:  # else it is merged already
             merged[key] = _larger_or_reset(merged.get(key, {}), queues, before or {})
+        if before and not before.keys() <= queues.keys():
+            unsaid[key] = {**before, **queues}
     new = msgspec.structs.replace(answer, offset_table=merged)
     if new == tables.consumer_offsets:
         new = tables.consumer_offsets
+    if unsaid:
+        answer = msgspec.structs.replace(answer, offset_table={**theirs, **unsaid})
     if new is tables.consumer_offsets and answer == tables.said_offsets:
         return tables
     return attrs.evolve(tables, consumer_offsets=new, said_offsets=answer)
