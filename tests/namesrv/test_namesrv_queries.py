@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from namesrv_kit import Driven, golden_session, table
 
+from actors.namesrv.core import settings
 from actors.namesrv.core.name_server import Asked, not_saved
 from wire.broker.codes import RequestCode
 from wire.broker.dialect import encode_body
@@ -267,6 +268,21 @@ def test_the_kv_table_has_a_bound(server: Driven) -> None:
     assert answer.code == 1
     assert "4194304 bytes" in (answer.remark or "")
     assert server.ask(RequestCode.GET_KV_CONFIG, namespace="n", key="k").code == 22
+
+
+def test_a_kv_table_that_is_too_large_may_be_made_smaller(
+    server: Driven, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that an upstream name server has written."""
+    monkeypatch.setattr(settings, "KV_BYTES_MAX", 60)
+    stock = b'{"configTable":{"n":{"a":"%s","b":"%s"}}}' % (b"x" * 60, b"y" * 60)
+    server.core.read_files(stock, None)
+    refused = server.ask(RequestCode.PUT_KV_CONFIG, namespace="n", key="a", value="z")
+    assert (refused.code, "more than 60 bytes" in (refused.remark or "")) == (1, True)
+    for key in ("a", "b"):
+        assert server.ask(RequestCode.DELETE_KV_CONFIG, namespace="n", key=key).code == 0
+    assert server.core.kv == {}
+    assert server.ask(RequestCode.PUT_KV_CONFIG, namespace="n", key="a", value="z").code == 0
 
 
 def test_settings_are_shown_as_java_properties(server: Driven) -> None:

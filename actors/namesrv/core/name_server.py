@@ -395,21 +395,19 @@ class NameServer:
     def _put_kv(self, asked: Asked, now_s: float) -> Effects:
         said = read_fields(asked.header, KVValue)
         table = {**self.kv.get(said.namespace, {}), said.key: said.value}
-        return self._change_kv({**self.kv, said.namespace: table})
+        change = self._kv_change({**self.kv, said.namespace: table})
+        if len(change.data) > settings.KV_BYTES_MAX:
+            remark = f"the KV table would take more than {settings.KV_BYTES_MAX} bytes"
+            return _answer(code=ResponseCode.SYSTEM_ERROR, remark=remark)
+        return Effects(save=change, answer=Answer())
 
     def _delete_kv(self, asked: Asked, now_s: float) -> Effects:
         said = read_fields(asked.header, KVKey)
         if said.key not in self.kv.get(said.namespace, {}):
             return _answer()
         table = {key: value for key, value in self.kv[said.namespace].items() if key != said.key}
-        return self._change_kv({**self.kv, said.namespace: table})
-
-    def _change_kv(self, kv: KV) -> Effects:
-        change = self._kv_change(kv)
-        if len(change.data) > settings.KV_BYTES_MAX:
-            remark = f"the KV table would take more than {settings.KV_BYTES_MAX} bytes"
-            return _answer(code=ResponseCode.SYSTEM_ERROR, remark=remark)
-        return Effects(save=change, answer=Answer())
+        change = self._kv_change({**self.kv, said.namespace: table})
+        return Effects(save=change, answer=Answer())  # also where an upstream file is too large
 
     def _kv_change(self, kv: KV) -> Change:
         tables = {namespace: dict(table) for namespace, table in kv.items() if table}
