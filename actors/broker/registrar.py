@@ -252,7 +252,7 @@ class Registrar(Actor[_Inbox]):
 
     async def _leave(self, server: Address) -> None:
         fields = BrokerAddress(
-            broker_addr=str(self._member.broker),
+            broker_addr=_text(self._member.broker),
             broker_id=self._member.broker_id,
             broker_name=self._member.group,
             cluster_name=self._member.cluster,
@@ -305,12 +305,12 @@ class Registrar(Actor[_Inbox]):
         body = encode_registration(told.table, version=VERSION)
         fields = RegisterBroker(
             body_crc32=registration_crc(body),
-            broker_addr=str(self._member.broker),
+            broker_addr=_text(self._member.broker),
             broker_id=self._member.broker_id,
             broker_name=self._member.group,
             cluster_name=self._member.cluster,
             enable_acting_master=False,
-            ha_server_addr=str(self._member.ha),
+            ha_server_addr=_text(self._member.ha),
         )
         call = partial(
             client.Call,
@@ -340,7 +340,7 @@ class Registrar(Actor[_Inbox]):
             self.ctx.emit(
                 events.RegisteredAt(
                     name_server=str(server),
-                    broker=str(self._member.broker),
+                    broker=_text(self._member.broker),
                     broker_id=self._member.broker_id,
                     topics=len(self._table().topic_config_table),
                 )
@@ -390,6 +390,12 @@ def _why(outcome: Frame | Exception) -> str:
     if isinstance(outcome, Exception):
         return str(outcome)
     return f"code {outcome.header.code}: {outcome.header.remark}"
+
+
+def _text(address: Address) -> str:
+    """As name servers and their clients have it: IPv6 in brackets, as upstream's NetworkUtil."""
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    return f"{host}:{address.port}"
 
 
 def _address(text: str | None) -> Address | None:

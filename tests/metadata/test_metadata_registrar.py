@@ -61,6 +61,17 @@ async def test_every_name_server_knows_all_members_and_each_new_topic(
         assert not bad
 
 
+async def test_an_ipv6_address_is_registered_in_brackets(autojump_clock: object) -> None:
+    async with open_world(14) as world:
+        await start_name_servers(world)
+        nodes = MetadataCluster(world, more=MORE + 'advertised = { n0 = "2001:db8::1" }\n')
+        await nodes.start("n0")
+        await nodes.change(topic("a"))
+        await until_route(world, "ns0", "a", {0: f"[2001:db8::1]:{BROKER_PORT}"}, within_s=5.0)
+        await nodes.systems["n0"].stop()
+        assert await addresses(world, "ns0", "a") == {}
+
+
 async def test_a_node_that_stops_in_order_leaves_at_once(autojump_clock: object) -> None:
     async with open_world(2) as world:
         nodes = await cluster(world)
