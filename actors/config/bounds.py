@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import attrs
@@ -184,6 +185,17 @@ def address_of(text: object) -> str:
     if address.is_unspecified or address.is_multicast or mapped or text == "255.255.255.255":
         raise Mismatch(ADDRESS_EXPECTED, text)
     return str(address)
+
+
+def as_connecting(addresses: Iterable[str]) -> tuple[str, ...]:
+    """IP addresses as accepted connections show them; what is none stays, for a rule to refuse."""
+    found = []
+    for address in addresses:
+        try:
+            found.append(str(ipaddress.ip_address(address)))
+        except ValueError:
+            found.append(address)
+    return tuple(found)
 
 
 def endpoint_of(text: object) -> tuple[str, int]:

@@ -157,7 +157,7 @@ class ClassicGroup:
     broker_port: int | None = attrs.field(
         default=None, validator=attrs.validators.optional(bounds.BROKER_PORT)
     )
-    broker_peers: tuple[str, ...] = ()
+    broker_peers: tuple[str, ...] = attrs.field(default=(), converter=bounds.as_connecting)
     compat: Literal["upstream"] | None = None
 
     ack_policy: AckPolicyName = "copies"

@@ -303,6 +303,11 @@ def test_a_broker_port_of_its_own() -> None:
     assert [use.port for use in check.ports(found) if use.node == "n1"] == [10911, 10909]
 
 
+def test_broker_peers_are_compared_as_they_connect() -> None:
+    found = loads(BASE + 'broker_port = 10911\nbroker_peers = ["2001:0DB8:0::1"]', "f.toml")
+    assert found.classic_groups["orders"].broker_peers == ("2001:db8::1",)
+
+
 def test_two_nodes_on_one_address() -> None:
     assert lines(BASE.replace('"127.0.0.2"', '"127.0.0.1"')) == [
         "f.toml: key nodes.n1: expected another address than n0's: group orders counts copies "
