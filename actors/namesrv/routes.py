@@ -1,8 +1,9 @@
 """Routes owns the tables of a name server: it carries out what its core decides.
 
-Messages: Request (of the port), ConnectionEnded, Look. It asks and tells nobody. A restart forgets
-who has registered, as upstream's does: brokers register every 30 s; the KV table and the settings
-are in files, under upstream's names.
+Messages: Request (of the port), ConnectionEnded, Look; its feeder's. It asks and tells nobody. A
+restart forgets who has registered, as upstream's does: brokers register every 30 s; the KV table
+and the settings are in files, under upstream's names. While one of them is saved, what is about
+them waits, and routes and registrations do not.
 
 Source: apache/rocketmq, namesrv/NamesrvController.java, routeinfo/BrokerHousekeepingService.java,
 5.3.3; broker.md 2.
@@ -13,10 +14,12 @@ Differs: files are replaced as a whole, and a full disk keeps the old content (b
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable
 from typing import ClassVar, Final, TypeAlias, assert_never
 
 import attrs
+import trio
 
 from actors.env.protocols import (
     Disk,
@@ -30,6 +33,7 @@ from actors.errors import NO_ROOM_CODES, ConfigError, StorageError
 from actors.events.namesrv import NameServerStarted
 from actors.namesrv.core import settings
 from actors.namesrv.core.name_server import (
+    OF_FILES,
     SCAN_S,
     Asked,
     Change,
@@ -38,8 +42,8 @@ from actors.namesrv.core.name_server import (
     Place,
     not_saved,
 )
-from actors.remoting.requests import Answer, Channel, Request
-from actors.runtime import Actor, MailboxSpec, ReplyTo, StopReason
+from actors.remoting.requests import BUSY, Answer, Channel, Request
+from actors.runtime import Actor, MailboxFull, MailboxSpec, ReplyTo, StopReason
 from actors.storage.files.replacing import Replaced, keep_spare, replace_file, settle_spares
 from actors.storage.files.room import NoRoom, why_no_room
 from actors.storage.files.whole_files import read_bytes
@@ -47,6 +51,8 @@ from wire.errors import RemoteProtocolError
 
 LOCK_FILE: Final = "lock"
 _LOGGER: Final = logging.getLogger("triolog.namesrv")
+BEHIND_MAX: Final = 1024
+"""Requests that may wait for a change to be saved; further ones are answered as busy."""
 EXPIRED: Final = "its broker was silent for too long"
 
 
@@ -89,8 +95,15 @@ class _Scan:
     due_s: float
 
 
+@attrs.frozen
+class _Saved:
+    """What was to be saved is; or why it is not, as the effects of that."""
+
+    failed: Effects | None
+
+
 Message: TypeAlias = Request | ConnectionEnded | Look
-_Inbox: TypeAlias = Message | _Scan
+_Inbox: TypeAlias = Message | _Scan | _Saved
 
 
 @attrs.define(kw_only=True)
@@ -117,6 +130,9 @@ class Routes(Actor[_Inbox]):
     _status: NameServerStatus = attrs.field(
         default=NameServerStatus(brokers=0, topics=0), init=False
     )
+    _saving: tuple[Request, Effects] | None = attrs.field(default=None, init=False)
+    _save_due: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _behind: deque[Request] = attrs.field(factory=deque, init=False)  # until it is saved
     _lock: FileLock | None = attrs.field(default=None, init=False)
 
     async def on_start(self) -> None:
@@ -129,6 +145,7 @@ class Routes(Actor[_Inbox]):
         if ignored := self._core.not_acting():
             file = f"{self.place.folder}/{settings.CONFIG_FILE}"
             _LOGGER.warning("%s: does not act here: %s", file, ", ".join(ignored))
+        self.ctx.spawn(self._save_changes)
         self._start_scan()
         self.ctx.emit(NameServerStarted(kv_count=sum(map(len, self._core.kv.values()))))
 
@@ -173,6 +190,8 @@ class Routes(Actor[_Inbox]):
             case _Scan():
                 self._start_scan()
                 self._carry_out(self._core.tick(message.due_s))
+            case _Saved():
+                await self._saved(message)
             case Look():
                 message.reply_to.send(self._status)
             case _:
@@ -182,13 +201,46 @@ class Routes(Actor[_Inbox]):
         self.ctx.timers.start("scan", SCAN_S, _Scan(self.ctx.now_s() + SCAN_S))
 
     async def _serve(self, request: Request) -> None:
-        channel = request.channel
-        asked = Asked(header=request.header, connection=channel.connection, body=request.body)
+        if self._saving is not None and request.header.code in OF_FILES:
+            if len(self._behind) < BEHIND_MAX:
+                self._behind.append(request)
+            else:
+                request.fail(MailboxFull(BUSY))
+            return
+        connection = request.channel.connection
+        asked = Asked(header=request.header, connection=connection, body=request.body)
         if asked.is_long_to_read:
             asked = await self.run_beside(asked.read_ahead)
         effects = self._core.serve(asked, self.ctx.now_s())
-        if effects.save is not None:
-            effects = await self._save(effects.save, effects)
+        if effects.save is None:
+            self._settle(request, effects)
+        else:
+            self._saving = request, effects
+            self._save_due.set()
+
+    async def _saved(self, message: _Saved) -> None:
+        """Answer what was saved, and serve what has waited, up to the next change."""
+        assert self._saving is not None
+        (request, effects), self._saving = self._saving, None
+        if message.failed is not None:
+            effects = message.failed
+        elif effects.save is not None:
+            self._core.saved(effects.save)
+        self._settle(request, effects)
+        while self._behind and self._saving is None:
+            await self._serve(self._behind.popleft())
+
+    async def _save_changes(self) -> None:
+        """Feeder: save what is `_saving`, while routes and registrations are served."""
+        while True:
+            await self._save_due.wait()
+            self._save_due = trio.Event()
+            assert self._saving is not None
+            change = self._saving[1].save
+            assert change is not None
+            await self.ctx.self_ref.tell(_Saved(await self._save(change)))
+
+    def _settle(self, request: Request, effects: Effects) -> None:
         if effects.answer is not None:
             answer = effects.answer
             request.send(
@@ -200,20 +252,21 @@ class Routes(Actor[_Inbox]):
                 )
             )
         if effects.registered:
+            channel = request.channel
             channel.prove()
             self._channels[channel.connection] = channel
             channel.on_end(self._ended)
         self._carry_out(effects)
 
-    async def _save(self, change: Change, effects: Effects) -> Effects:
+    async def _save(self, change: Change) -> Effects | None:
+        """Returns: None, or the effects of a failure."""
         try:
             await self._files[change.file].replace_beside(lambda: change.data)
         except NoRoom as error:
             return not_saved(change, why_no_room(self.disk, self.place.folder, error))
         except StorageError as error:
             return not_saved(change, str(error))
-        self._core.saved(change)
-        return effects
+        return None
 
     def _ended(self, channel: Channel) -> None:
         self.ctx.self_ref.post(ConnectionEnded(channel.connection))

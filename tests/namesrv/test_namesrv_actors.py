@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import errno
+from collections import Counter
 from collections.abc import Callable
 from typing import TypeVar
 
 import pytest
 import trio
 import trio.testing
+from late_disk import LateDisk
 from namesrv_lan import FOLDER, lan, status_of
 
 from actors.errors import ConfigError
 from actors.events import namesrv as events
 from actors.events.runtime import ActorCrashed
-from actors.namesrv.routes import NameServerStatus
+from actors.namesrv.routes import BEHIND_MAX, NameServerStatus
 from wire.broker.codes import RequestCode
 from wire.dledger.files import decode_properties_file
 from wire.remoting.frame import encode_frame
@@ -185,6 +187,35 @@ async def test_the_kv_table_survives_a_restart(autojump_clock: trio.abc.Clock) -
             assert await operator.addresses("x") == {}
     assert net.disk.durable(f"{FOLDER}/kvConfig.json") == b'{"configTable":{"n":{"k":"v"}}}'
     assert [each.kv_count for each in net.events(events.NameServerStarted)] == [0, 1]
+
+
+async def test_routes_are_told_while_a_change_is_saved(autojump_clock: trio.abc.Clock) -> None:
+    """What is about the files waits for it, in order and up to a bound."""
+    async with lan() as net:
+        disk = net.disk = LateDisk("kvConfig")
+        async with net.serving():
+            broker, operator = await net.call("a"), await net.call("client")
+            disk.late_s = 10.0
+            requests = [
+                Header(code=code, opaque=opaque, ext_fields={**KV, "value": f"{opaque}"})
+                for opaque, code in enumerate([
+                    RequestCode.PUT_KV_CONFIG, RequestCode.GET_KV_CONFIG,
+                    RequestCode.PUT_KV_CONFIG, RequestCode.DELETE_KV_CONFIG,
+                    *[RequestCode.GET_KV_CONFIG] * BEHIND_MAX,
+                ])
+            ]  # fmt: skip
+            await operator.client.put(*(encode_frame(each) for each in requests))
+            begun_s = trio.current_time()
+            await trio.sleep(1)
+            await broker.register("x", "y")
+            assert await broker.addresses("x") == {"a": {0: "a:0"}}
+            assert trio.current_time() - begun_s < 2
+            found = [(await operator.client.next_frame()).header for _ in requests]
+            assert trio.current_time() - begun_s >= 20
+    codes = {each.opaque: each.code for each in found}
+    assert [codes.pop(opaque) for opaque in range(4)] == [0, 0, 0, 0]
+    assert {each.opaque: each.ext_fields for each in found}[1] == {"value": "0"}
+    assert Counter(codes.values()) == {22: BEHIND_MAX - 3, 2: 3}
 
 
 async def test_a_full_disk_keeps_the_old_value_and_says_so(autojump_clock: trio.abc.Clock) -> None:

@@ -68,6 +68,18 @@ SCAN_S: Final = 5.0
 READ_AT_ONCE_BYTES: Final = 64 << 10
 """A registration with a larger body is long to read; with unknown keys one MiB takes 0.3 s."""
 
+OF_FILES: Final = frozenset(
+    {
+        RequestCode.PUT_KV_CONFIG,
+        RequestCode.GET_KV_CONFIG,
+        RequestCode.DELETE_KV_CONFIG,
+        RequestCode.GET_KVLIST_BY_NAMESPACE,
+        RequestCode.UPDATE_NAMESRV_CONFIG,
+        RequestCode.GET_NAMESRV_CONFIG,
+    }
+)
+"""Requests about what is in files: while a change of them is being saved they wait."""
+
 KV: TypeAlias = Mapping[str, Mapping[str, str]]
 
 
