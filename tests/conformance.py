@@ -164,18 +164,26 @@ _BROKER_ITEMS: dict[int, str] = {
     13: "two name servers, and either stopped",
     66: "every mqadmin command exits 0 and prints the right values",
     67: "what 4.9.7's clusterList needs is there under both spellings",
+    68: "topicStatus, consumerProgress and resetOffsetByTime read our keys in quotes",
+    69: "updateTopic twice is once; deleteTopic removes data, offsets and route; system topic: 29",
     70: "a topic at a slave: 16; a setting that is not changed here: 29, with the key",
     71: "unsupported codes: 3, and the command ends within 3 s",
     72: "the HA status while a slave copies",
     73: "random bytes and impossible lengths close the connection and hurt nothing else",
+    74: "1000 connections with a push consumer each on one topic; the bound of memory",
     75: "a client that does not read is cut off, others are unaffected",
     76: "requests with binary headers are answered",
     77: "a clock that jumps by an hour ends nothing",
 }
-"""What concerns a name server. The rest is about a broker's port, which a later version has."""
+"""What concerns a name server, operators or every port. The rest is about a broker's port, which a
+later version has."""
 
 _BROKER_LATER: dict[int, str] = {
     66: "commands about consumers, offsets and messages of a broker of ours",
+    68: "all of it: our broker's port answers nothing about offsets and consumers",
+    69: "data and offsets, which consumers at our broker's port have first",
+    71: "the end of commands that ask for consumers, beside a broker of ours",
+    74: "all of it: our broker's port has no consumers",
 }
 
 _BROKER_COMING: dict[int, str] = {}

@@ -22,6 +22,7 @@ TOPIC = {
 """As mqadmin 5.3.3 says it."""
 
 
+@pytest.mark.checklist(69, of="broker")
 async def test_a_topic_is_made_changed_and_deleted(autojump_clock: object) -> None:
     async with operated("n0", "n1") as (_, nodes, operator):
         for _ in range(2):
@@ -47,6 +48,7 @@ async def test_a_topic_is_made_changed_and_deleted(autojump_clock: object) -> No
         assert found.header.code == 17
 
 
+@pytest.mark.checklist(69, of="broker")
 @pytest.mark.parametrize(
     ("change", "code"),
     [
@@ -99,6 +101,7 @@ async def test_a_group_is_made_and_deleted(autojump_clock: object) -> None:
         assert found.header.code == 26
 
 
+@pytest.mark.checklist(70, of="broker")
 async def test_a_slave_refuses(autojump_clock: object) -> None:
     async with operated("n0", "n1") as (_, nodes, operator):
         refused = await operator.ask(UPDATE, at="n1", **TOPIC)

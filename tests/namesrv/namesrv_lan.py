@@ -94,6 +94,7 @@ class Lan:
     network: SimNetwork
     disk: SimDisk
     run_beside: RunBeside = run_here
+    wall_ms: int = 1_800_000_000_000
     told: list[tuple[str, Any]] = attrs.field(factory=list)
     statuses: list[NameServerStatus] = attrs.field(factory=list)
 
@@ -113,7 +114,7 @@ class Lan:
             network=self.network.open(name),
             disk=self.disk,
             rng=random.Random(3),
-            wall_clock_ms=lambda: 0,
+            wall_clock_ms=lambda: self.wall_ms,
             events=emit,
             run_beside=self.run_beside,
         )

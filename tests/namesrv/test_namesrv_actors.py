@@ -84,12 +84,16 @@ async def test_a_broker_that_is_silent_loses_its_connection_too(
 
 
 @pytest.mark.checklist(8, 77, of="broker")
-async def test_a_broker_that_registers_again_lives_on(autojump_clock: trio.abc.Clock) -> None:
-    """Times are Trio's: a step of the wall clock, of which nothing here knows, ends nobody."""
+@pytest.mark.parametrize("step_s", [0, 3600, -3600])
+async def test_a_broker_that_registers_again_lives_on(
+    autojump_clock: trio.abc.Clock, step_s: int
+) -> None:
+    """Whatever the wall clock does."""
     async with lan() as net, net.serving():
         broker, client = await net.call("a"), await net.call("client")
         for _ in range(20):
             await broker.register("x", "y")
+            net.wall_ms += 1000 * step_s
             await trio.sleep(30)
             assert await client.addresses("x") == {"a": {0: "a:0"}}
     assert len(net.events(events.BrokerRegistered)) == 1
