@@ -67,6 +67,8 @@ _WBITS_GZIP = 31
 
 NO_GROUPS: Final = ("api", "event_log", "events", "rpc")
 """Parts of a node that stand where others have their group, /n0/GROUP/..."""
+ABOVE_GROUPS: Final = ("roles", "broker.registrars")
+"""Those that have one part for each group, /n0/roles/GROUP/..."""
 NUMBER_MAX: Final = 2**62
 """The largest boot, seq, number or place; more is damage, and a difference of two fits 64 bits."""
 MOMENT_MAX_US: Final = 2**57

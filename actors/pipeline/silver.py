@@ -29,7 +29,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
 from actors.events.codec import KINDS
-from actors.pipeline.event_files import NO_GROUPS
+from actors.pipeline.event_files import ABOVE_GROUPS, NO_GROUPS
 from actors.pipeline.event_schema import CORRUPT, ENVELOPE, all_fields, fields_of, line_schema
 
 KEY = ("node", "boot", "seq")
@@ -89,7 +89,8 @@ def group_of(path: Column) -> Column:
     parts = fn.split(path, "/")
     second = fn.coalesce(fn.get(parts, fn.lit(2)), fn.lit(""))
     named = fn.coalesce(fn.get(parts, fn.lit(3)), fn.lit(""))
-    return fn.when(second == "roles", named).when(second.isin(*NO_GROUPS), "").otherwise(second)
+    above, none = second.isin(*ABOVE_GROUPS), second.isin(*NO_GROUPS)
+    return fn.when(above, named).when(none, "").otherwise(second)
 
 
 def view(events: DataFrame, kind: str) -> DataFrame:

@@ -20,6 +20,7 @@ from actors.pipeline.audits.logs import holes as audited_holes
 from actors.pipeline.event_files import MOMENT_MAX_US, NUMBER_MAX
 from actors.pipeline.locations import Location
 from actors.storage.node.event_reader import summarize
+from actors.trees.broker import REGISTRARS
 
 STARTED = node.NodeStarted(cluster="c", version="1", groups=("orders",))
 
@@ -223,6 +224,7 @@ def test_the_alarms_find_the_same_groups_in_paths(spark: SparkSession) -> None:
         "/n0/roles/g": "g",
         "/n0/roles/g/x": "g",
         "/n0/roles": "",
+        f"/n0/{REGISTRARS}/g/registrar": "g",
         "/n0/api/links/g-n1": "",
         "/n0/event_log": "",
         "/n0": "",

@@ -32,7 +32,7 @@ import attrs
 import msgspec
 
 from actors.pipeline.alarms.event_logs import Head, gave_up, groups_of, head_of
-from actors.pipeline.event_files import NO_GROUPS, NUMBER_MAX
+from actors.pipeline.event_files import ABOVE_GROUPS, NO_GROUPS, NUMBER_MAX
 
 SLOT_US: Final = 100_000
 SILENCE_US: Final = 15_000_000
@@ -186,6 +186,6 @@ class FactReader:
 def group_of(path: str) -> str:
     """The group in an actor's path, as `silver.group_of` has it; a test holds them together."""
     second, named = ([*path.split("/"), "", "", ""])[2:4]
-    if second == "roles":
+    if second in ABOVE_GROUPS:
         return named
     return "" if second in NO_GROUPS else second
