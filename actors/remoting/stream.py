@@ -36,7 +36,7 @@ IDLE_S: Final = 120.0
 """Without a byte in either direction; then either side closes. Upstream:
 serverChannelMaxIdleTimeSeconds, clientChannelMaxIdleTimeSeconds."""
 FRAME_OVERHEAD_BYTES: Final = 256
-"""What a frame without a body is counted as."""
+"""What a frame without body and fields is counted as."""
 
 CLOSED_BY_PEER: Final = "closed by the peer"
 SPEAKS_TLS: Final = "the peer speaks TLS, which is not spoken here"
@@ -68,7 +68,12 @@ News: TypeAlias = Received | StreamEnded
 
 def frame_bytes(frame: Frame) -> int:
     """The size by which a frame is counted, in bytes."""
-    return len(frame.body) + FRAME_OVERHEAD_BYTES
+    size_bytes = len(frame.body) + FRAME_OVERHEAD_BYTES
+    fields = frame.header.ext_fields
+    if fields:
+        for key, value in fields.items():
+            size_bytes += len(key) + len(value)
+    return size_bytes
 
 
 async def _at_once(_: int) -> None:

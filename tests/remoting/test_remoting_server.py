@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -455,6 +456,20 @@ async def test_unanswered_requests_are_bounded(autojump_clock: object) -> None:
                 await trio.sleep(0.1)
             for _ in range(many):
                 await client.next_frame()
+
+
+@pytest.mark.parametrize("large", ["body", "field"])
+async def test_large_unanswered_requests_are_bounded_by_their_bytes(
+    large: str, autojump_clock: object
+) -> None:
+    async with serving(posted=True) as port:
+        client = await port.connect()
+        sent = frame(LATER, body=bytes(MIB)) if large == "body" else frame(LATER, value="x" * MIB)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partial(client.put, *[sent] * 40))
+            await trio.sleep(10)
+            assert 16 <= len(port.kept) < 24
+            nursery.cancel_scope.cancel()
 
 
 # --- who may come -----------------------------------------------------------------------------
