@@ -4,8 +4,8 @@ Upstream: apache/rocketmq, common/.../ConfigManager.java and the managers that e
 
 Messages: Change from whoever serves clients and operators, on a master; Adopt and AnotherMaster
 from slave_sync, on a slave. What it has it publishes in a `MetadataView`. A restart forgets what
-was adopted and not yet written, which the master says again; a change is on the disk before it is
-answered.
+was adopted and not yet written, which the master says again, unless the keeper was stopped in order
+and found no room; a change is on the disk before it is answered.
 
 Differs: a change is in its file before anybody sees it; what a slave adopts, and what nobody waits
 for, as the offsets of consumers, within WRITE_WITHIN_S. Upstream writes offsets every 5 s.
@@ -99,7 +99,11 @@ class MetadataKeeper(Actor[_Inbox]):
 
     async def on_start(self) -> None:
         self._files = ConfigFolder(self.env.disk, self.folder, self.owner)
-        tables = self._files.read()
+        read = self._files.read()
+        tables = attrs.evolve(
+            read, **{kind.name: getattr(self.view.tables, kind.name) for kind in self.view.left}
+        )
+        self.view.left = ()
         self.ctx.emit(
             events.MetadataRead(
                 topics=len(tables.topics.topic_config_table),
@@ -111,7 +115,7 @@ class MetadataKeeper(Actor[_Inbox]):
         lineage, own = f"{self.ctx.rng.getrandbits(63):x}", tables
         if self.is_master:
             own = core.with_lineage(core.promoted(tables, self.view.boot_ms), lineage)
-        self._publish(tables, own)
+        self._publish(read, own)
         self._plan_write()
 
     async def handle(self, message: _Inbox) -> None:
@@ -129,10 +133,13 @@ class MetadataKeeper(Actor[_Inbox]):
                 assert_never(message)
 
     async def on_stop(self, reason: StopReason) -> None:
-        """What is due is written, unless the actor failed."""
+        """What is due is written, unless the actor failed. What cannot be, the next one takes over:
+        on a slave that is promoted nobody says it again.
+        """
         try:
             if reason in (StopReason.SHUTDOWN, StopReason.NORMAL):
                 await self._write_due()
+                self.view.left = tuple(self._due)
         finally:
             self._files.close()
 

@@ -7,6 +7,7 @@ from typing import Final
 import attrs
 import trio
 
+from actors.metadata.core.kinds import Kind
 from actors.metadata.core.tables import Tables
 
 BOOT_KEY: Final = "bootTimestamp"
@@ -22,6 +23,7 @@ class MetadataView:
         number: raised with each change.
         boot_ms: when the keeper was started, by the wall clock; numbers of its different runs mean
             nothing to each other.
+        left: what a keeper that was stopped in order could not write, for the next one.
         asked: on a slave, by kind, when its master last answered or did not, in Trio time, and why
             not; "": it did.
     """
@@ -29,6 +31,7 @@ class MetadataView:
     tables: Tables = attrs.field(factory=Tables)
     number: int = 0
     boot_ms: int = 0
+    left: tuple[Kind, ...] = ()
     asked: dict[str, tuple[float, str]] = attrs.field(factory=dict)
     _changed: trio.Event = attrs.field(init=False, factory=trio.Event)
 

@@ -10,12 +10,15 @@ import pytest
 import trio
 from metadata_kit import FOLDER, MetadataCluster, until
 
+from actors.env import Env
 from actors.metadata.config_folder import ConfigFolder
 from actors.metadata.core import kinds
 from actors.metadata.core.changes import put_group, put_topic, remove_topic, set_offsets
 from actors.metadata.core.kinds import Kind
 from actors.metadata.core.tables import Tables
-from actors.metadata.keeper import WRITE_WITHIN_S
+from actors.metadata.keeper import WRITE_WITHIN_S, Adopt, Message, MetadataKeeper
+from actors.metadata.view import MetadataView
+from actors.runtime import ChildSpec, SupervisorSpec, System, open_system
 from actors.sim.world import open_world
 from actors.storage.files.room import NoRoom
 from wire.broker.metadata import SubscriptionGroupConfig
@@ -127,6 +130,37 @@ async def test_a_slave_that_becomes_master_goes_on_with_the_tables(autojump_cloc
         assert nodes.offsets("n0") == {"a@g": {0: 7}}
         version = nodes.tables("n0").topics.data_version
         assert version.counter == 2
+
+
+async def test_a_promotion_keeps_what_a_full_disk_kept_from_its_file(
+    autojump_clock: object,
+) -> None:
+    """The master that said it may be gone."""
+    view, folder = MetadataView(), FOLDER.format("n0")
+    answer = put_topic(Tables(), TopicConfig(topic_name="a"), 1).topics
+
+    async def run(env: Env, task_status: trio.TaskStatus[System], *, is_master: bool) -> None:
+        keeper = partial(
+            MetadataKeeper, env=env, folder=folder, owner="n0", view=view, is_master=is_master
+        )
+        spec = SupervisorSpec(children=(ChildSpec(name="metadata", start=keeper),))
+        async with open_system("n0", spec, rng=env.rng, events=env.events) as system:
+            task_status.started(system)
+            await system.wait_ended()
+
+    async with open_world(5) as world:
+        nodes = MetadataCluster(world)
+        system = await world.start_node("n0", partial(run, is_master=False))
+        world.node("n0").disk.faults.use_up_inodes(30.0)
+        keeper = system.ref("/n0/metadata", Message)
+        await keeper.tell(Adopt(kind=kinds.TOPICS, answer=answer))
+        await until(lambda: "a" in view.tables.topics.topic_config_table)
+        await world.stop_node("n0")
+        await world.start_node("n0", partial(run, is_master=True))
+        assert set(view.tables.topics.topic_config_table) == {"a"}
+        assert not on_disk(nodes, "n0").topics.topic_config_table
+        await trio.sleep(60.0)
+        assert set(on_disk(nodes, "n0").topics.topic_config_table) == {"a"}
 
 
 async def test_a_change_that_fails_half_way_leaves_no_half_behind(
