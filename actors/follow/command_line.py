@@ -190,6 +190,8 @@ class Run:
                 return EXIT_FAILED
             has_log = self.follow.once and self._has_all(status)
             lacks = "" if status is None else status.metadata or ""
+            if has_log and status is not None and status.unwritten:
+                lacks = lacks or "the metadata is not in its files yet"
             if has_log and not lacks:
                 await self._derive(copy, status)
                 self.screen.show(self, status, self.env.wall_clock_ms(), ends=True)

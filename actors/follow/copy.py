@@ -27,6 +27,7 @@ from actors.ha.connection_state import HaStatus
 from actors.ha.core.states import HAConnectionState, Lost
 from actors.metadata import slave_sync
 from actors.metadata.core import kinds
+from actors.metadata.keeper import GetUnwritten, Unwritten
 from actors.metadata.view import MetadataView
 from actors.runtime import ActorError, Registry, SupervisorSpec, System, open_system
 from actors.service import configured, emitting, why_not_started
@@ -71,6 +72,7 @@ class CopyStatus:
         dispatched: up to here queues and index are derived.
         metadata: why the broker's metadata is not copied as it should be, for people; "": it is;
             None: it was not asked for.
+        unwritten: whether some of the metadata is not in its files yet.
     """
 
     begin: int
@@ -87,6 +89,7 @@ class CopyStatus:
     no_room: str
     dispatched: int = 0
     metadata: str | None = None
+    unwritten: bool = False
 
     @property
     def good(self) -> int:
@@ -144,10 +147,29 @@ class Copy:
             )
         except ActorError:
             return None
-        return _status(ha, held, derived, self._metadata())
+        lacks = self._not_taken()
+        unwritten = await self._unwritten() if lacks == "" else {}
+        return attrs.evolve(
+            _status(ha, held, derived),
+            metadata=next(filter(None, unwritten.values()), lacks),
+            unwritten=bool(unwritten),
+        )
 
-    def _metadata(self) -> str | None:
-        """See `CopyStatus.metadata`."""
+    async def _unwritten(self) -> dict[str, str]:
+        """What was taken and is not in its file yet: why not, for people; "": it will be soon."""
+        keeper: Any = self.system.ref(self.paths.metadata)
+        try:
+            found = await keeper.ask(
+                Unwritten,
+                lambda reply: GetUnwritten(reply_to=reply),
+                timeout_s=STATUS_TIMEOUT_S,
+            )
+        except ActorError as error:
+            return {"": f"not written: {error}"}
+        return {file: why and f"{file}: {why}" for file, why in found.reasons.items()}
+
+    def _not_taken(self) -> str | None:
+        """Why the broker's metadata was not all taken once; "": it was; None: nobody asked."""
         if self.metadata is None:
             return None
         asked = self.metadata.asked
@@ -162,7 +184,7 @@ class Copy:
         return "" if self._had_metadata else "the first round is under way"
 
 
-def _status(ha: HaStatus, held: LogRange, derived: Dispatched, metadata: str | None) -> CopyStatus:
+def _status(ha: HaStatus, held: LogRange, derived: Dispatched) -> CopyStatus:
     client = ha.client
     lost = None if client is None else client.last_lost
     connected = client is not None and client.state is HAConnectionState.TRANSFER
@@ -183,7 +205,6 @@ def _status(ha: HaStatus, held: LogRange, derived: Dispatched, metadata: str | N
         final=None if connected else final,
         no_room=held.no_room,
         dispatched=derived.dispatched_bytes,
-        metadata=metadata,
     )
 
 

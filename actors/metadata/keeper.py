@@ -3,9 +3,9 @@
 Upstream: apache/rocketmq, common/.../ConfigManager.java and the managers that extend it, 5.3.3.
 
 Messages: Change from whoever serves clients and operators, on a master; Adopt and AnotherMaster
-from slave_sync, on a slave. What it has it publishes in a `MetadataView`. A restart forgets what
-was adopted and not yet written, which the master says again, unless the keeper was stopped in order
-and found no room; a change is on the disk before it is answered.
+from slave_sync, on a slave; GetUnwritten from anybody. What it has it publishes in a `MetadataView`.
+A restart forgets what was adopted and not yet written, which the master says again, unless the
+keeper was stopped in order and found no room; a change is on the disk before it is answered.
 
 Differs: a change is in its file before anybody sees it; what a slave adopts, and what nobody waits
 for, as the offsets of consumers, within WRITE_WITHIN_S. Upstream writes offsets every 5 s.
@@ -14,7 +14,7 @@ for, as the offsets of consumers, within WRITE_WITHIN_S. Upstream writes offsets
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias, assert_never
 
 import attrs
@@ -67,12 +67,30 @@ class AnotherMaster:
     """What the next `Adopt` brings is of another master, or of one that was started again."""
 
 
+@attrs.frozen(kw_only=True)
+class Unwritten:
+    """What is in effect and in no file yet.
+
+    Attributes:
+        reasons: by file, why it could not be written when that was tried last; "": it will be.
+    """
+
+    reasons: Mapping[str, str]
+
+
+@attrs.frozen(kw_only=True)
+class GetUnwritten:
+    """Ask what is not in its file, of all that the keeper was told before."""
+
+    reply_to: ReplyTo[Unwritten]
+
+
 @attrs.frozen
 class _Write:
     """Time to write what is due."""
 
 
-Message: TypeAlias = Change | Adopt | AnotherMaster
+Message: TypeAlias = Change | Adopt | AnotherMaster | GetUnwritten
 _Inbox: TypeAlias = Message | _Write
 
 
@@ -94,7 +112,7 @@ class MetadataKeeper(Actor[_Inbox]):
     is_master: bool
     _files: ConfigFolder = attrs.field(init=False)
     _due: dict[Kind, None] = attrs.field(init=False, factory=dict)  # to be written, in order
-    _refused: set[Kind] = attrs.field(init=False, factory=set)  # of these it was said
+    _refused: dict[Kind, str] = attrs.field(init=False, factory=dict)  # why; it was said
     _is_planned: bool = attrs.field(init=False, default=False)
 
     async def on_start(self) -> None:
@@ -126,6 +144,9 @@ class MetadataKeeper(Actor[_Inbox]):
                 self._adopt(message)
             case AnotherMaster():
                 self.view.tables = core.another_master(self.view.tables)
+            case GetUnwritten(reply_to=reply_to):
+                reasons = {kind.file: self._refused.get(kind, "") for kind in self._due}
+                reply_to.send(Unwritten(reasons=reasons))
             case _Write():
                 self._is_planned = False
                 await self._write_due()
@@ -209,11 +230,11 @@ class MetadataKeeper(Actor[_Inbox]):
         try:
             await self._files.write(kind, getattr(tables, kind.name))
         except OSError as error:
-            if kind not in self._refused:
-                self._refused.add(kind)
-                reason = why_failed(self.env.disk, self.folder, error)
+            reason = why_failed(self.env.disk, self.folder, error)
+            was_said, self._refused[kind] = kind in self._refused, reason
+            if not was_said:
                 self.ctx.emit(events.MetadataNotWritten(table=kind.name, reason=reason))
                 text = "%s: %s/%s keeps its old content: %s"
                 _LOGGER.warning(text, self.owner, self.folder, kind.file, reason)
             raise
-        self._refused.discard(kind)
+        self._refused.pop(kind, None)
