@@ -51,6 +51,9 @@ EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 LOOK_S = 0.5
 LINE_S = 10.0
 DERIVE_S = 60.0
+SILENT_S = 20.0
+"""A connected master says something within so much; a stock one ends such connections, too."""
+SILENT = "the master says nothing"
 
 
 def run_command_line(argv: Sequence[str] | None = None) -> int:
@@ -175,8 +178,11 @@ class Run:
             return await self._watch(copy, was_empty=taken.was_empty)
 
     async def _watch(self, copy: Copy, *, was_empty: bool) -> int:
-        """Look at a copy until it ends, or is to end. Returns: the exit code."""
-        away_s = trio.current_time()
+        """Look at a copy until it ends, or is to end. Returns: the exit code.
+
+        A master that takes connections and says nothing is away, too.
+        """
+        away_s, before = trio.current_time(), None
         while True:
             status = await copy.status()
             now_s = trio.current_time()
@@ -196,11 +202,15 @@ class Run:
                 await self._derive(copy, status)
                 self.screen.show(self, status, self.env.wall_clock_ms(), ends=True)
                 return EXIT_OK
-            if state_of(status) != AWAY and not has_log:
+            is_here = status is None or bool(status.no_room) or status.moved(before)
+            before, wait_s = status, self.follow.wait_s
+            if status is not None and status.connected and not has_log:
+                wait_s = max(wait_s, SILENT_S)
+            if is_here and not has_log:
                 away_s = now_s
-            elif self.follow.once and now_s - away_s >= self.follow.wait_s:
+            elif self.follow.once and now_s - away_s >= wait_s:
                 assert status is not None
-                self.screen.note(f"{self.folder}: {lacks if has_log else status.error}")
+                self.screen.note(f"{self.folder}: {lacks if has_log else status.error or SILENT}")
                 return EXIT_FAILED
             if self._stop.is_set():
                 await self._derive(copy, status)

@@ -64,6 +64,7 @@ class CopyStatus:
             connection.
         connected: to the master.
         bytes_per_s: received in the last full second.
+        received: bytes on this connection, heartbeats included; 0: the master has said nothing.
         last_store_ms: when the master stored the newest checked record, by its own clock; 0: there
             is none.
         error: why the last connection ended, for people; "": none has.
@@ -90,11 +91,17 @@ class CopyStatus:
     dispatched: int = 0
     metadata: str | None = None
     unwritten: bool = False
+    received: int = 0
 
     @property
     def good(self) -> int:
         """Up to here the copy is on the disk, and its records were checked."""
         return min(self.synced, self.begin if self.verified is None else self.verified)
+
+    def moved(self, before: CopyStatus | None) -> bool:
+        """Whether anything came, or more is good, since it stood as `before`."""
+        had = (0, 0) if before is None else (before.received, before.good)
+        return self.received > had[0] or self.good > had[1]
 
     @property
     def follows(self) -> bool:
@@ -205,6 +212,7 @@ def _status(ha: HaStatus, held: LogRange, derived: Dispatched) -> CopyStatus:
         final=None if connected else final,
         no_room=held.no_room,
         dispatched=derived.dispatched_bytes,
+        received=0 if client is None else client.received_bytes,
     )
 
 

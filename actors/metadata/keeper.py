@@ -3,9 +3,10 @@
 Upstream: apache/rocketmq, common/.../ConfigManager.java and the managers that extend it, 5.3.3.
 
 Messages: Change from whoever serves clients and operators, on a master; Adopt and AnotherMaster
-from slave_sync, on a slave; GetUnwritten from anybody. What it has it publishes in a `MetadataView`.
-A restart forgets what was adopted and not yet written, which the master says again, unless the
-keeper was stopped in order and found no room; a change is on the disk before it is answered.
+from slave_sync, on a slave; GetUnwritten from anybody. What it has it publishes in a
+`MetadataView`. A restart forgets what was adopted and not yet written, which the master says again,
+unless the keeper was stopped in order and found no room; a change is on the disk before it is
+answered.
 
 Differs: a change is in its file before anybody sees it; what a slave adopts, and what nobody waits
 for, as the offsets of consumers, within WRITE_WITHIN_S. Upstream writes offsets every 5 s.

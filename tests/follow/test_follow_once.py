@@ -1,0 +1,87 @@
+"""`--once` in a simulated world: it ends with all that was asked for, or says that it cannot."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+from follow_kit import ROOT, Stage, stage
+from stock_master import ADDRESS, FILE, PORT
+from test_follow_copy import started
+
+from actors.env import Env
+from actors.env.protocols import Address
+from actors.follow.arguments import parse
+from actors.follow.command_line import EXIT_FAILED, EXIT_OK, Run, Screen
+from actors.metadata.config_folder import ConfigFolder
+
+sys.path.append(str(Path(__file__).parents[1] / "metadata"))
+from metadata_kit import BROKER_PORT, NODES
+from test_metadata_slave_sync import of_4x
+
+SIZES = f"--segment-bytes {FILE} --consume-queue-bytes 2000 --index-slots 100 --index-units 400"
+
+
+async def once(on: Stage, *words: str, within_s: float) -> int:
+    """What the command's copy ends with, on the machine of the stage's copy."""
+    metadata = Address(NODES["n0"], BROKER_PORT) if "--metadata" in words else None
+    line = f"{ADDRESS}:{PORT} --into {ROOT} {SIZES} --once"
+    follow = parse([*line.split(), *words])
+
+    async def main(env: Env, task_status: trio.TaskStatus[Run]) -> None:
+        run = Run(follow, Address(ADDRESS, PORT), ROOT, metadata, env, Screen(follow))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(run.run)
+            task_status.started(run)
+        ended.set()
+
+    ended = trio.Event()
+    run = await on.world.start_node("copy", main)
+    with trio.fail_after(within_s):
+        await ended.wait()
+    assert isinstance(run, Run)
+    return run.code
+
+
+async def test_a_master_that_takes_connections_and_says_nothing_is_away(
+    autojump_clock: object, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async with stage() as on:
+        await started(on)
+        await on.world.stop_node("copy")
+        on.master.append(10)
+        on.world.pause_node("broker")
+        assert await once(on, "--wait", "40", within_s=60.0) == EXIT_FAILED
+        assert "did not say what its log is" in capfd.readouterr().err
+        on.world.resume_node("broker")
+        assert await once(on, "--wait", "40", within_s=60.0) == EXIT_OK
+        on.assert_equal()
+
+
+async def test_it_ends_once_the_metadata_is_in_its_files(
+    autojump_clock: object, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--metadata", f"{NODES['n0']}:{BROKER_PORT}", "--wait", "40")
+    async with stage() as on:
+        on.world.add_node("n0", NODES["n0"])
+        await of_4x().start(on.world)
+        await on.start_master()
+        on.master.append(50)
+        disk = on.world.node("copy").disk
+        await disk_full_of_names(on)
+        assert await once(on, *words, within_s=90.0) == EXIT_FAILED
+        assert "topics.json: no room" in capfd.readouterr().err
+        await trio.sleep(200.0)
+        disk.faults.slow_syncs(3.0, 60.0)
+        assert await once(on, *words, within_s=90.0) == EXIT_OK
+        found = ConfigFolder(disk, f"{ROOT}/config", "copy").read()
+        assert set(found.topics.topic_config_table) == {"a", "b"}
+        assert found.consumer_offsets.offset_table
+
+
+async def disk_full_of_names(on: Stage) -> None:
+    """There is a copy, whose disk takes no further file for a while."""
+    assert await once(on, within_s=60.0) == EXIT_OK
+    on.world.node("copy").disk.faults.use_up_inodes(200.0)
