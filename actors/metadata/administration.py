@@ -120,9 +120,7 @@ class Administration:
     def _update_topic(self, request: Request) -> None:
         asked = request.fields(TopicAsked)
         _check_topic(asked.topic)
-        before = self._view.tables.topics.topic_config_table.get(asked.topic)
         config = TopicConfig(
-            attributes=_altered((before.attributes if before else None) or {}, asked.attributes),
             order=asked.order,
             perm=asked.perm,
             read_queue_nums=asked.read_queue_nums,
@@ -130,10 +128,10 @@ class Administration:
             topic_name=asked.topic,
             topic_sys_flag=asked.topic_sys_flag,
             write_queue_nums=asked.write_queue_nums,
-            more=before.more if before else None,
         )
         _check_numbers(config)
-        self._change(request, partial(put_topic, config=config))
+        change = _TopicChange(config, _changes(asked.attributes), keeps_more=True)
+        self._change(request, partial(_put_topics, changes=(change,)))
 
     def _update_topics(self, request: Request) -> None:
         """All of them, or none if one may not be."""
@@ -141,16 +139,14 @@ class Administration:
             asked = _TOPICS.decode(request.body).topic_config_list
         except RemoteProtocolError as error:
             raise Refused(ResponseCode.SYSTEM_ERROR, str(error)) from None
-        rows, configs = self._view.tables.topics.topic_config_table, []
+        changes = []
         for config in asked:
             _check_topic(config.topic_name)
             _check_numbers(config)
-            before = rows.get(config.topic_name)
             wanted = (config.attributes or {}).items()
             text = ",".join(f"{key}={value}" if value else key for key, value in wanted)
-            attributes = _altered((before.attributes if before else None) or {}, text)
-            configs.append(msgspec.structs.replace(config, attributes=attributes))
-        self._change(request, partial(_put_topics, configs=configs))
+            changes.append(_TopicChange(config, _changes(text)))
+        self._change(request, partial(_put_topics, changes=changes))
 
     def _delete_topic(self, request: Request) -> None:
         topic = request.fields(TopicNamed).topic
@@ -204,9 +200,33 @@ class Administration:
             reply_to.fail(MailboxFull("busy"))
 
 
-def _put_topics(tables: Tables, configs: Sequence[TopicConfig], now_ms: int) -> Tables:
-    for config in configs:
-        tables = put_topic(tables, config, now_ms)
+@attrs.frozen
+class _TopicChange:
+    """A topic as it is to be, but for what is changed of the present one when its turn comes.
+
+    Attributes:
+        attributes: by key the new value; None: it goes.
+        keeps_more: whether unknown keys of the present configuration stay.
+    """
+
+    config: TopicConfig
+    attributes: Mapping[str, str | None]
+    keeps_more: bool = False
+
+    def of(self, before: TopicConfig | None) -> TopicConfig:
+        """The configuration, after the present one."""
+        had = (before.attributes if before else None) or {}
+        attributes = {
+            key: value for key, value in (had | self.attributes).items() if value is not None
+        }
+        more = before.more if before and self.keeps_more else self.config.more
+        return msgspec.structs.replace(self.config, attributes=attributes, more=more)
+
+
+def _put_topics(tables: Tables, changes: Sequence[_TopicChange], now_ms: int) -> Tables:
+    for change in changes:
+        before = tables.topics.topic_config_table.get(change.config.topic_name)
+        tables = put_topic(tables, change.of(before), now_ms)
     return tables
 
 
@@ -238,15 +258,15 @@ def _check_name(what: str, name: str, chars_max: int) -> None:
         raise Refused(ResponseCode.INVALID_PARAMETER, text)
 
 
-def _altered(attributes: Mapping[str, str], text: str) -> dict[str, str]:
-    """Attributes as `+key=value,-key` changes them. Raises: Refused: it is no such text."""
-    altered = dict(attributes)
+def _changes(text: str) -> dict[str, str | None]:
+    """What `+key=value,-key` changes. Raises: Refused: it is no such text."""
+    changes: dict[str, str | None] = {}
     for part in filter(None, text.split(",")):
         key, _, value = part[1:].partition("=")
         if part[0] == "-" and key:
-            altered.pop(key, None)
+            changes[key] = None
         elif part[0] == "+" and key and value:
-            altered[key] = value
+            changes[key] = value
         else:
             raise Refused(ResponseCode.INVALID_PARAMETER, f"attributes: {part!r} is no +key=value")
-    return altered
+    return changes

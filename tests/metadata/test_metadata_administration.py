@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
+import trio
 from operator_kit import operated
 
 from wire.broker.codes import RequestCode
@@ -83,6 +85,18 @@ async def test_names_and_fields_are_checked(
         refused = await operator.ask(UPDATE, **asked)
         assert refused.header.code == 1
         assert "readQueueNums" in (refused.header.remark or "")
+
+
+async def test_changes_of_attributes_at_once_are_all_made(autojump_clock: object) -> None:
+    """The second is asked for while the first is being written."""
+    async with operated() as (world, nodes, operator):
+        world.node("n0").disk.faults.slow_syncs(0.1, 5.0)
+        async with trio.open_nursery() as nursery:
+            for change in ("+a=1", "+b=2", "+c=3"):
+                asked = {**TOPIC, "attributes": change}
+                nursery.start_soon(partial(operator.ask, UPDATE, **asked))
+        found = nodes.tables("n0").topics.topic_config_table["Ta"].attributes
+        assert found == {"a": "1", "b": "2", "c": "3"}
 
 
 async def test_a_group_is_made_and_deleted(autojump_clock: object) -> None:
