@@ -216,9 +216,8 @@ class _TopicChange:
     def of(self, before: TopicConfig | None) -> TopicConfig:
         """The configuration, after the present one."""
         had = (before.attributes if before else None) or {}
-        attributes = {
-            key: value for key, value in (had | self.attributes).items() if value is not None
-        }
+        both: Mapping[str, str | None] = {**had, **self.attributes}
+        attributes = {key: value for key, value in both.items() if value is not None}
         more = before.more if before and self.keeps_more else self.config.more
         return msgspec.structs.replace(self.config, attributes=attributes, more=more)
 
