@@ -10,9 +10,9 @@ import trio
 from operator_kit import operated
 
 from wire.broker.codes import RequestCode
-from wire.broker.java_json import encode
+from wire.broker.java_json import Reader, encode
 from wire.broker.metadata import SUBSCRIPTION_GROUP_CONFIG, SubscriptionGroupConfig
-from wire.broker.topics import TOPIC_CONFIG, TopicConfig
+from wire.broker.topics import TopicConfig
 
 UPDATE, DELETE = RequestCode.UPDATE_AND_CREATE_TOPIC, RequestCode.DELETE_TOPIC_IN_BROKER
 UPDATE_GROUP = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
@@ -36,7 +36,7 @@ async def test_a_topic_is_made_changed_and_deleted(autojump_clock: object) -> No
             attributes={"message.type": "FIFO"},
         )  # fmt: skip
         found = await operator.ask(RequestCode.GET_TOPIC_CONFIG, topic="Ta")
-        assert TOPIC_CONFIG.decode(found.body) == wanted
+        assert Reader(TopicConfig).decode(found.body) == wanted
         changed = {**TOPIC, "perm": "4", "attributes": "-message.type,+a=b=c"}
         assert (await operator.ask(UPDATE, **changed)).header.code == 0
         config = nodes.tables("n0").topics.topic_config_table["Ta"]

@@ -16,7 +16,6 @@ from wire.broker import metadata
 from wire.broker.java_json import JavaObject, Reader, encode, encode_pretty, quote_integer_keys
 from wire.broker.topics import (
     DATA_VERSION,
-    TOPIC_CONFIG,
     TOPIC_QUEUE_MAPPINGS,
     TOPIC_TABLE,
     DataVersion,
@@ -103,12 +102,6 @@ def test_values_have_their_types() -> None:
     assert groups.subscription_group_table["C_drive"].more is None
 
 
-def test_topics_say_who_may_do_what() -> None:
-    assert TopicConfig(perm=6).is_readable
-    assert not TopicConfig(perm=4).is_writable
-    assert not TopicConfig(perm=2).is_readable
-
-
 # ---- versions ----
 
 
@@ -164,7 +157,9 @@ def test_what_is_kept_is_written_as_it_was(kept: bytes) -> None:
 
 
 def test_java_reads_null_and_quoted_numbers() -> None:
-    found = TOPIC_CONFIG.decode(b'{"topicName":"t","perm":"4","order":null,"attributes":null}')
+    found = Reader(TopicConfig).decode(
+        b'{"topicName":"t","perm":"4","order":null,"attributes":null}'
+    )
     assert found == TopicConfig(topic_name="t", perm=4)
     assert TOPIC_TABLE.decode(b'{"topicConfigTable":{"t":null},"dataVersion":{"x":1}}') == (
         TopicTable(data_version=DataVersion())

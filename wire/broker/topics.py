@@ -18,11 +18,9 @@ from msgspec import Raw
 from wire.broker.java_json import JavaObject, Reader, table
 from wire.remoting.tolerant_json import Int, Long, always
 
-PERM_PRIORITY: Final = 8
 PERM_READ: Final = 4
 PERM_WRITE: Final = 2
-PERM_INHERIT: Final = 1
-"""Bits of a topic's `perm`; with PERM_INHERIT it is a template of topics made by a send."""
+"""Bits of a topic's `perm`, which has others, too."""
 QUEUES_DEFAULT: Final = 16
 """Of a topic whose document does not say."""
 
@@ -82,14 +80,6 @@ class TopicConfig(JavaObject, frozen=True):
     topic_sys_flag: Int = always(0)
     write_queue_nums: Int = always(QUEUES_DEFAULT)
 
-    @property
-    def is_readable(self) -> bool:
-        return bool(self.perm & PERM_READ)
-
-    @property
-    def is_writable(self) -> bool:
-        return bool(self.perm & PERM_WRITE)
-
 
 class TopicTable(JavaObject, frozen=True):
     """All topics of a broker by name, and for a 5.x broker its static topics.
@@ -116,6 +106,5 @@ class TopicQueueMappings(JavaObject, frozen=True):
 
 
 TOPIC_TABLE = Reader(TopicTable)
-TOPIC_CONFIG = Reader(TopicConfig)
 DATA_VERSION = Reader(DataVersion)
 TOPIC_QUEUE_MAPPINGS = Reader(TopicQueueMappings)
