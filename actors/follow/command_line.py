@@ -156,6 +156,7 @@ class Run:
                 self.code = self.code or code
             except* (TriologError, OSError) as group:
                 self.code = max([self._failed(error) for error in _leaves(group)])
+        self._copy = None
         if self._scope.cancelled_caught:
             self.code = self._stopped()
 

@@ -24,8 +24,8 @@ from test_metadata_slave_sync import of_4x
 SIZES = f"--segment-bytes {FILE} --consume-queue-bytes 2000 --index-slots 100 --index-units 400"
 
 
-async def once(on: Stage, *words: str, within_s: float) -> int:
-    """What the command's copy ends with, on the machine of the stage's copy."""
+async def once(on: Stage, *words: str, within_s: float) -> Run:
+    """The command's copy, on the machine of the stage's copy, once it has ended."""
     metadata = Address(NODES["n0"], BROKER_PORT) if "--metadata" in words else None
     line = f"{ADDRESS}:{PORT} --into {ROOT} {SIZES} --once"
     follow = parse([*line.split(), *words])
@@ -42,7 +42,7 @@ async def once(on: Stage, *words: str, within_s: float) -> int:
     with trio.fail_after(within_s):
         await ended.wait()
     assert isinstance(run, Run)
-    return run.code
+    return run
 
 
 async def test_a_master_that_takes_connections_and_says_nothing_is_away(
@@ -53,11 +53,22 @@ async def test_a_master_that_takes_connections_and_says_nothing_is_away(
         await on.world.stop_node("copy")
         on.master.append(10)
         on.world.pause_node("broker")
-        assert await once(on, "--wait", "40", within_s=60.0) == EXIT_FAILED
+        assert (await once(on, "--wait", "40", within_s=60.0)).code == EXIT_FAILED
         assert "did not say what its log is" in capfd.readouterr().err
         on.world.resume_node("broker")
-        assert await once(on, "--wait", "40", within_s=60.0) == EXIT_OK
+        assert (await once(on, "--wait", "40", within_s=60.0)).code == EXIT_OK
         on.assert_equal()
+
+
+async def test_the_code_of_a_copy_that_has_ended_stays(autojump_clock: object) -> None:
+    """Others of the same command may still run when the second signal comes."""
+    async with stage() as on:
+        await on.start_master()
+        on.master.append(50)
+        run = await once(on, within_s=60.0)
+        for _ in range(2):
+            run.end()
+        assert run.code == EXIT_OK
 
 
 async def test_it_ends_once_the_metadata_is_in_its_files(
@@ -71,11 +82,11 @@ async def test_it_ends_once_the_metadata_is_in_its_files(
         on.master.append(50)
         disk = on.world.node("copy").disk
         await disk_full_of_names(on)
-        assert await once(on, *words, within_s=90.0) == EXIT_FAILED
+        assert (await once(on, *words, within_s=90.0)).code == EXIT_FAILED
         assert "topics.json: no room" in capfd.readouterr().err
         await trio.sleep(200.0)
         disk.faults.slow_syncs(3.0, 60.0)
-        assert await once(on, *words, within_s=90.0) == EXIT_OK
+        assert (await once(on, *words, within_s=90.0)).code == EXIT_OK
         found = ConfigFolder(disk, f"{ROOT}/config", "copy").read()
         assert set(found.topics.topic_config_table) == {"a", "b"}
         assert found.consumer_offsets.offset_table
@@ -83,5 +94,5 @@ async def test_it_ends_once_the_metadata_is_in_its_files(
 
 async def disk_full_of_names(on: Stage) -> None:
     """There is a copy, whose disk takes no further file for a while."""
-    assert await once(on, within_s=60.0) == EXIT_OK
+    assert (await once(on, within_s=60.0)).code == EXIT_OK
     on.world.node("copy").disk.faults.use_up_inodes(200.0)
