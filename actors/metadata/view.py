@@ -21,8 +21,9 @@ class MetadataView:
     Attributes:
         tables: a value that is never changed, so who has read it has all of one moment.
         number: raised with each change.
-        boot_ms: when the keeper was started, by the wall clock; numbers of its different runs mean
-            nothing to each other.
+        boot_ms: when the keeper was started, by the wall clock, which is said as when the broker
+            was, and is later if the keeper alone or the group's tree was started again; numbers of
+            its different runs mean nothing to each other.
         left: what a keeper that was stopped in order could not write, for the next one.
         asked: on a slave, by kind, when its master last answered or did not, in Trio time, and why
             not; "": it did.
