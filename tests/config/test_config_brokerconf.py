@@ -65,6 +65,15 @@ def test_a_slave_alone_follows_the_master_that_it_names() -> None:
     assert conf.config.data_dir == "/data/a-s/triolog"
 
 
+def test_a_slave_alone_is_told_which_port_it_gets_instead_of_its_own() -> None:
+    named = {**SLAVE, "haMasterAddress": "192.0.2.1:20912", "brokerIP1": "192.0.2.2"}
+    text = "key listenPort: 20911, which its master has if its haListenPort is the default"
+    conf = conf_of({**named, "listenPort": "30911"})
+    assert [note.partition(": ")[2] for note in conf.notes if "listenPort" in note] == [text]
+    for fits in (named, {**named, "listenPort": "20911"}):
+        assert not [note for note in conf_of(fits).notes if "key listenPort" in note]
+
+
 def test_a_master_alone_takes_the_slaves_that_it_names() -> None:
     conf = conf_of({**SYNC, "brokerIP1": "192.0.2.1", "triolog.slaves": "192.0.2.2"})
     group = conf.config.classic_groups["broker-a"]

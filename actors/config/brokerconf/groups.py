@@ -111,7 +111,12 @@ class GroupTable:
         self.set("master", {"node": master, "kind": "java"}, key)
         self.set("slaves", [each.node for each in slaves], "brokerId")
         self.set("port", port, key)
-        self.set("broker_port", max(port - HA_PORT_OFFSET, VIP_PORT_OFFSET + 1), key)
+        broker_port = max(port - HA_PORT_OFFSET, VIP_PORT_OFFSET + 1)
+        self.set("broker_port", broker_port, key)
+        for slave in slaves:
+            if slave.listen_port != broker_port and "listenPort" in slave.file.given:
+                text = f"{broker_port}, which its master has if its haListenPort is the default"
+                self.notes.append(slave.file.given["listenPort"].note(text))
         self.set("copies", 1, "brokerRole")  # its master decides
 
     def members(self, master: Broker, slaves: Sequence[Broker]) -> None:
