@@ -74,7 +74,7 @@ class Copy:
         )
 
 
-@beside("rocketmq")
+@beside("rocketmq", NEWEST.version)
 def test_a_broker_on_the_copy_serves_every_message(
     master: Broker, name_server: NameServer, driver: Driver, tmp_path: Path, processes: Processes
 ) -> None:

@@ -20,7 +20,7 @@ from interop_older_brokers import OlderBroker
 from interop_processes import PEER_S, TEST_S, Process, Processes, free_ports, wait_for
 from interop_remoting import MasterOfSlave, call
 from interop_rocketmq import Broker, NameServer
-from interop_versions import Peer, beside, numbers
+from interop_versions import NEWEST, Peer, beside, numbers
 
 pytestmark = [pytest.mark.interop, pytest.mark.real_io, pytest.mark.timeout(TEST_S, func_only=True)]
 
@@ -222,7 +222,7 @@ def through_both(
 
 
 @pytest.mark.checklist(49, 51, 55)
-@beside("rocketmq")
+@beside("rocketmq", NEWEST.version)
 def test_metadata_goes_from_java_to_python_to_java(
     peer: Peer,
     name_server: NameServer,
