@@ -42,7 +42,6 @@ from wire.remoting.tolerant_json import Int, Long, always
 TIMER_CHECKPOINT_BYTES: Final = 56
 TIMER_CHECK_FILE_BYTES: Final = 4096
 RETRY_TIMES_DEFAULT: Final = 16
-CONSUME_TIMEOUT_MINUTES_DEFAULT: Final = 15
 
 _CHECKPOINT = struct.Struct(">7q")
 _CHECKPOINT_OLD = struct.Struct(">4q")
