@@ -267,9 +267,9 @@ BANS: dict[str, tuple[Rule, tuple[str, ...]]] = {
     "threads": (
         names("threading", "_thread", "concurrent", "multiprocessing", "trio.to_thread",
               "trio.from_thread"),
-        # The terminal's writer; a pipe's reader; the feeder's own synced record.
-        ("actors/env/local_disk.py", "actors/env/sync_workers.py", "actors/cluster/painter.py",
-         "actors/client/lines.py", "actors/cluster/feed_record.py"),
+        # Names' lookups; the terminal's writer; a pipe's reader; the feeder's own synced record.
+        ("actors/env/local_disk.py", "actors/env/sync_workers.py", "actors/env/tcp.py",
+         "actors/cluster/painter.py", "actors/client/lines.py", "actors/cluster/feed_record.py"),
     ),
     "trio files": (names("trio.Path", "trio.open_file", "trio.wrap_file"), ()),
     "plain files": (

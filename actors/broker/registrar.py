@@ -25,7 +25,6 @@ import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
-from ipaddress import ip_address
 from typing import Final, TypeAlias, assert_never
 
 import attrs
@@ -33,6 +32,7 @@ import msgspec
 import trio
 
 from actors.broker.core.registration import SAID_AFTER, Registration, Told
+from actors.config.bounds import Mismatch, endpoint_of
 from actors.env.protocols import Address
 from actors.events import broker as events
 from actors.ha import client_messages
@@ -399,16 +399,10 @@ def _text(address: Address) -> str:
 
 
 def _address(text: str | None) -> Address | None:
-    """None: nobody was named. Raises: RemoteProtocolError: it is no IP address and port."""
+    """None: nobody was named. Raises: RemoteProtocolError: it is no host and port."""
     if not text:
         return None
-    host, _, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
     try:
-        ip_address(host)
-        number = int(port)
-    except ValueError:
-        raise RemoteProtocolError(f"expected an IP address and a port, found {text!r}") from None
-    if not 0 < number < 65536:
-        raise RemoteProtocolError(f"expected a port of 1 to 65535, found {text!r}")
-    return Address(host, number)
+        return Address(*endpoint_of(text))
+    except Mismatch as error:
+        raise RemoteProtocolError(str(error)) from None

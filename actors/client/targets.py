@@ -276,6 +276,6 @@ def _held(target: Target) -> str:
 
 def _failure_text(endpoint: str, error: Exception | str) -> str:
     reason = str(error)
-    if isinstance(error, OSError) and error.errno:
+    if isinstance(error, OSError) and error.errno and error.errno > 0:  # not a resolver's
         reason = os.strerror(error.errno)
     return reason if endpoint in reason else f"{endpoint}: {reason}"

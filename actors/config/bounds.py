@@ -162,8 +162,14 @@ EVENT_BYTES = Within(EVENT_BYTES_MIN, 1 << 50)
 EVENTS = Within(1, 10_000_000)
 DAYS = Within(1, 36_500)
 
-ENDPOINT_EXPECTED = "an IP address and a port, such as 192.0.2.1:9876"
+ENDPOINT_EXPECTED = "an IP address or a host name, and a port, such as 192.0.2.1:9876"
 ADDRESS_EXPECTED = "an IP address of one host, such as 127.0.0.1"
+HOST_EXPECTED = "an IP address or the name of one host"
+_LABEL = "[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+_HOST_NAME = re.compile(rf"(?=.{{1,253}}\Z)({_LABEL}\.)*(?![0-9]+\.?\Z){_LABEL}\.?")
+"""What resolvers take, `_` included, as container names have it. Digits alone at the end are an
+address that is none.
+"""
 
 
 def address_of(text: object) -> str:
@@ -187,6 +193,34 @@ def address_of(text: object) -> str:
     return str(address)
 
 
+def host_of(text: object) -> str:
+    """Somebody else's host, which we only connect to: an address in its canonical form, or a name,
+    which is resolved anew at each attempt.
+
+    Raises: Mismatch: it is neither.
+    """
+    try:
+        return address_of(text)
+    except Mismatch:
+        if isinstance(text, str) and _HOST_NAME.fullmatch(text):
+            return text.lower()
+        raise Mismatch(HOST_EXPECTED, text) from None
+
+
+def is_address(host: str) -> bool:
+    """Whether a host is given by its IP address, not by a name."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def is_loopback(host: str) -> bool:
+    """Whether its text says that only its own machine reaches it; of names `localhost` does."""
+    return ipaddress.ip_address(host).is_loopback if is_address(host) else host == "localhost"
+
+
 def as_connecting(addresses: Iterable[str]) -> tuple[str, ...]:
     """IP addresses as accepted connections show them; what is none stays, for a rule to refuse."""
     found = []
@@ -199,23 +233,19 @@ def as_connecting(addresses: Iterable[str]) -> tuple[str, ...]:
 
 
 def endpoint_of(text: object) -> tuple[str, int]:
-    """Host and port of "IP:PORT", the host in its canonical form.
-
-    Raises:
-        Mismatch: it is none; names are refused, as by `address_of`.
-    """
+    """Host and port of "HOST:PORT", the host as `host_of` gives it. Raises: Mismatch."""
     host, _, port = text.rpartition(":") if isinstance(text, str) else ("", "", "")
     if not re.fullmatch(r"[1-9][0-9]{0,4}", port) or int(port) > PORT_MAX:
         raise Mismatch(ENDPOINT_EXPECTED, text)
     try:
-        return address_of(host.removeprefix("[").removesuffix("]")), int(port)
+        return host_of(host.removeprefix("[").removesuffix("]")), int(port)
     except Mismatch:
         raise Mismatch(ENDPOINT_EXPECTED, text) from None
 
 
 @attrs.frozen
 class EachEndpoint:
-    """A tuple of "IP:PORT", none twice."""
+    """A tuple of "HOST:PORT", none twice."""
 
     expected: str = "a list of different addresses with ports, such as 192.0.2.1:9876"
 

@@ -6,10 +6,10 @@ Pure functions from configuration to text.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from ipaddress import ip_address
 
 import attrs
 
+from actors.config.bounds import is_loopback
 from actors.config.group import Group
 from actors.config.kinds import KINDS, broker_ports, guarantee_of, kind_of
 from actors.config.model import ClusterConfig
@@ -148,8 +148,8 @@ def warnings(config: ClusterConfig) -> tuple[str, ...]:
 
 def _about_addresses(config: ClusterConfig) -> Iterator[str]:
     """What keeps nodes apart comes first."""
-    is_local = {node: ip_address(each).is_loopback for node, each in config.nodes.items()}
-    local = [node for node, is_loopback in is_local.items() if is_loopback]
+    is_local = {node: is_loopback(each) for node, each in config.nodes.items()}
+    local = [node for node, is_here in is_local.items() if is_here]
     apart = [node for node in config.python_nodes if not is_local[node]]
     if config.api_port is None and len(apart) > 1:
         closed = [

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from ipaddress import ip_address
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
@@ -88,14 +87,16 @@ class ClusterConfig:
             DefaultCluster.
         data_dir: absolute; each node's data is in `DATA_DIR/NODE/`. In the file it is relative to
             the file.
-        nodes: name -> IP address, the one it listens on and connects from. Upstream: brokerIP1,
+        nodes: name -> IP address, the one it listens on and connects from; of a Java master it may
+            be a host name, which each attempt to connect resolves anew. Upstream: brokerIP1,
             brokerIP2.
         groups: name -> group.
         name_servers: node -> port of a RocketMQ name server that the node has beside its groups, at
             its own address. Upstream: listenPort of namesrv.properties, 9876.
-        namesrv_addr: further name servers, "IP:PORT" each. The members of groups with a
-            `broker_port` register with these and with those of `name_servers`, and a slave follows
-            the Java master that they name. Upstream: namesrvAddr.
+        namesrv_addr: further name servers, "HOST:PORT" each; host names are resolved as those of
+            `nodes`. The members of groups with a `broker_port` register with these and with those
+            of `name_servers`, and a slave follows the Java master that they name. Upstream:
+            namesrvAddr.
         advertised: node -> IP address under which others reach it, where that is another one than
             in `nodes`; registrations name it. Upstream: brokerIP1 and brokerIP2, guessed from the
             machine's first network card where they are not set (T13).
@@ -206,7 +207,7 @@ class ClusterConfig:
     @property
     def on_one_machine(self) -> bool:
         """Whether the file says so: all our nodes have loopback addresses."""
-        return all(ip_address(self.nodes[node]).is_loopback for node in self.python_nodes)
+        return all(bounds.is_loopback(self.nodes[node]) for node in self.python_nodes)
 
     @property
     def python_nodes(self) -> tuple[str, ...]:

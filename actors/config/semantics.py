@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from ipaddress import ip_address
 from itertools import combinations
 
-from actors.config.bounds import GROUPS_MAX, NODES_MAX
+from actors.config.bounds import ADDRESS_EXPECTED, GROUPS_MAX, NODES_MAX, is_address, is_loopback
 from actors.config.group import Group
 from actors.config.kinds import broker_ports, kind_of
 from actors.config.model import NAME_SERVER, ClusterConfig
@@ -103,9 +103,25 @@ def _api_addresses(config: ClusterConfig) -> Iterator[Problem]:
             )
 
 
+def _names(config: ClusterConfig) -> Iterator[Problem]:
+    """Whoever connects to nodes of ours is told apart by an address, which no name says."""
+    masters = {
+        (group.name, group.master)
+        for group in config.classic_groups.values()
+        if group.master_node.kind == "java"
+    }
+    for node, host in config.nodes.items():
+        places = {(group.name, node) for group in config.groups_of(node)}
+        if not is_address(host) and not (places and places <= masters):
+            expected = f"{ADDRESS_EXPECTED} (a host name is for a Java master)"
+            yield Problem(("nodes", node), expected, describe(host))
+
+
 def _families(config: ClusterConfig) -> Iterator[Problem]:
     """A node listens on its own address alone, and connects from it."""
-    versions = {node: ip_address(address).version for node, address in config.nodes.items()}
+    versions = {
+        node: ip_address(host).version for node, host in config.nodes.items() if is_address(host)
+    }
     first = next(iter(versions), "")
     for node, version in versions.items():
         if version != versions[first]:
@@ -154,10 +170,10 @@ def _registering(config: ClusterConfig) -> Iterator[Problem]:
             yield Problem(("advertised", node), expected, node)
     if not set(config.name_servers) <= set(config.nodes):
         return
-    remote = [host for host, _ in config.registers_with if not ip_address(host).is_loopback]
+    remote = [host for host, _ in config.registers_with if not is_loopback(host)]
     for node in brokers if remote else ():
         address = config.advertised_of(node)
-        if ip_address(address).is_loopback:
+        if is_loopback(address):
             yield Problem(
                 ("advertised", node),
                 f"an address that {remote[0]}, a name server, and its clients reach {node} at",
@@ -168,7 +184,7 @@ def _registering(config: ClusterConfig) -> Iterator[Problem]:
 
 def _advertised(config: ClusterConfig) -> Iterator[Problem]:
     """A name server knows a broker by its address."""
-    found = {node: ip_address(config.advertised_of(node)) for node in config.nodes}
+    found = {node: config.advertised_of(node) for node in config.nodes}
     for group in config.groups.values():
         members = [node for node in group.members if node in found]
         for one, other in combinations(members if broker_ports(group) else (), 2):
@@ -204,6 +220,7 @@ def _groups(config: ClusterConfig) -> Iterator[Problem]:
 _RULES: tuple[Callable[[ClusterConfig], Iterator[Problem]], ...] = (
     _sizes,
     _reserved,
+    _names,
     _families,
     _groups,
     _ports,

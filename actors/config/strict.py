@@ -23,7 +23,7 @@ from cattrs import (
 )
 from cattrs.gen import make_dict_structure_fn, override
 
-from actors.config.bounds import BROKER_ID, NAME, PORT, Mismatch, Rule, address_of
+from actors.config.bounds import BROKER_ID, NAME, PORT, Mismatch, Rule, address_of, host_of
 from actors.config.group import Group
 from actors.config.kinds import KINDS
 from actors.config.members import MasterNode, MemberNode, SlaveNode
@@ -89,10 +89,10 @@ class _Strict:
             ClusterConfig,
             self._table(
                 ClusterConfig,
-                nodes=self._nodes,
+                nodes=self._hosts(host_of),
                 groups=self._groups,
                 name_servers=self._numbers(PORT),
-                advertised=self._nodes,
+                advertised=self._hosts(address_of),
                 broker_ids=self._numbers(BROKER_ID),
             ),
         )
@@ -137,12 +137,14 @@ class _Strict:
         item = get_args(kind)[0]
         return tuple(_each(enumerate(value), item, lambda _, one: self._member(one, item)))
 
-    def _nodes(self, value: Any, _: Any) -> dict[str, str]:
-        def node(name: str, address: Any) -> tuple[str, str]:
-            NAME(None, None, name)
-            return name, address_of(address)
+    def _hosts(self, rule: Callable[[object], str]) -> Callable[[Any, Any], dict[str, str]]:
+        """A table of one host for each node that it names."""
 
-        return dict(_each(_require_table(value).items(), str, node))
+        def host(name: str, value: Any) -> tuple[str, str]:
+            NAME(None, None, name)
+            return name, rule(value)
+
+        return lambda value, _: dict(_each(_require_table(value).items(), str, host))
 
     def _numbers(self, rule: Rule) -> Callable[[Any, Any], dict[str, int]]:
         """A table of one number for each node that it names."""

@@ -21,13 +21,31 @@ T = TypeVar("T")
 
 @attrs.frozen
 class Address:
-    """An IP address and a port; for Unix sockets `host` is the path and `port` 0."""
+    """A host's IP address, or its name where it is connected to, and a port; for Unix sockets
+    `host` is the path and `port` 0.
+    """
 
     host: str
     port: int
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}" if self.port else self.host
+
+
+class HostUnknown(OSError):
+    """A host's name cannot be resolved, now at least.
+
+    Args:
+        reason: the resolver's words.
+        code: its number, below 0.
+    """
+
+    def __init__(self, host: str, reason: str, code: int) -> None:
+        super().__init__(code, f"host name {host} cannot be resolved ({reason})")
+
+    def __str__(self) -> str:
+        """One line for people, without the number."""
+        return str(self.strerror)
 
 
 class Held(Protocol):
@@ -304,9 +322,13 @@ class Network(Protocol):
         """SO_REUSEADDR is on. OSError EADDRINUSE or EADDRNOTAVAIL names the address."""
 
     async def connect(self, host: str, port: int, *, local_host: str | None = None) -> Stream:
-        """`local_host`: the own address to come from.
+        """Connect to a host; a name is resolved at each call.
 
-        So the peer can distinguish nodes of one machine.
+        Args:
+            local_host: the own address to come from, so that the peer can distinguish nodes of one
+                machine; only addresses of its family are tried.
+
+        Raises: HostUnknown.
         """
 
     async def listen_unix(self, path: str) -> Listener:

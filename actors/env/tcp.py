@@ -15,6 +15,7 @@ import socket as stdlib_socket
 import stat
 import struct
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import attrs
 import trio
@@ -22,7 +23,7 @@ import trio
 from actors.env.file_kinds import open_folder
 from actors.env.local_disk import LocalFile
 from actors.env.pipes import PipedBytes, PipePool
-from actors.env.protocols import Address, File, Held
+from actors.env.protocols import Address, File, Held, HostUnknown
 from actors.owners import only_theirs
 
 SEND_FILE_CHUNK_BYTES = 1 << 20
@@ -52,11 +53,13 @@ class ForeignServer(PermissionError):
 def _named(error: OSError, where: str) -> OSError:
     """The same error (and subclass of OSError), saying at which address."""
     code = error.errno
+    if isinstance(error, HostUnknown):
+        return error
     if isinstance(error, ForeignServer):
         return ForeignServer(code, f"{where}: {error.strerror}")
-    if code is None:  # a name that cannot be resolved, or a path that is too long
+    if code is None:  # a path that is too long
         return OSError(errno.EINVAL, f"{error}: {where}")
-    # Trio's words repeat the address as a tuple; negative codes are the resolver's, with its words.
+    # Trio's words repeat the address as a tuple.
     text = os.strerror(code) if code in errno.errorcode else error.strerror or str(error)
     return OSError(code, f"{text}: {where}")
 
@@ -270,7 +273,7 @@ class TcpNetwork:
     async def connect(self, host: str, port: int, *, local_host: str | None = None) -> TcpStream:
         where = str(Address(host, port))
         try:
-            candidates = await _resolve(host, port)
+            candidates = await _resolve(host, port, local_host)
         except OSError as error:
             raise _named(error, where) from error
         for candidate in candidates[:-1]:
@@ -340,9 +343,44 @@ def _check_server(connection: trio.socket.SocketType, path: str) -> None:
 _Target = tuple[stdlib_socket.AddressFamily, object]
 
 
-async def _resolve(host: str, port: int) -> list[_Target]:
-    """Families and socket addresses of `host`, at least one. Numeric ones take no thread."""
-    found = await trio.socket.getaddrinfo(host, port, type=stdlib_socket.SOCK_STREAM)
+LOOKUPS_MAX = 32
+"""Names that are looked up at a time. A lookup that nobody waits for any more goes on, some ten
+seconds where no DNS server answers, and may take no thread from others.
+"""
+_LOOKUPS: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("triolog.lookups")
+
+
+def _lookup_limiter() -> trio.CapacityLimiter:
+    try:
+        return _LOOKUPS.get()
+    except LookupError:
+        limiter = trio.CapacityLimiter(LOOKUPS_MAX)
+        _LOOKUPS.set(limiter)
+        return limiter
+
+
+async def _resolve(host: str, port: int, local_host: str | None = None) -> list[_Target]:
+    """Families and socket addresses of `host`, at least one. Numeric ones take no thread.
+
+    Args:
+        local_host: only what can be reached from this address.
+
+    Raises: HostUnknown.
+    """
+    own = stdlib_socket.AF_UNSPEC
+    if local_host is not None:
+        own = stdlib_socket.AF_INET6 if ":" in local_host else stdlib_socket.AF_INET
+    look = partial(stdlib_socket.getaddrinfo, host, port, own, stdlib_socket.SOCK_STREAM)
+    try:
+        found = look(flags=stdlib_socket.AI_NUMERICHOST)
+    except (stdlib_socket.gaierror, UnicodeError):
+        try:
+            found = await trio.to_thread.run_sync(
+                look, abandon_on_cancel=True, limiter=_lookup_limiter()
+            )
+        except (stdlib_socket.gaierror, UnicodeError) as error:
+            code = getattr(error, "errno", None) or stdlib_socket.EAI_NONAME
+            raise HostUnknown(host, getattr(error, "strerror", None) or str(error), code) from error
     return [(family, address) for family, _, _, _, address in found]
 
 

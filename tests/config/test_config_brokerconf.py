@@ -103,6 +103,24 @@ def test_a_slave_that_names_its_masters_address_beside_its_file() -> None:
     )
 
 
+def test_masters_and_name_servers_may_have_host_names() -> None:
+    """The usual form in containers; what a name stands for is not known before it is used."""
+    servers = {"namesrvAddr": "rocketmq-namesrv:9876; NS-1.mq:9877"}
+    alone = {**SLAVE, **servers, "haMasterAddress": "broker_a.mq:20912", "brokerIP1": "192.0.2.2"}
+    conf = conf_of(alone)
+    assert conf.config.nodes["broker-a-0"] == "broker_a.mq"
+    assert conf.config.namesrv_addr == ("rocketmq-namesrv:9876", "NS-1.mq:9877")
+    assert conf.config.registers_with[1] == ("ns-1.mq", 9877)
+    beside = {**SLAVE, "haMasterAddress": "broker_a.mq:10912"}
+    assert flat(conf_of(MASTER, beside))["nodes.broker-a-0"] == "127.0.0.1"
+    (line,) = problems_of(MASTER, {**SLAVE, "haMasterAddress": "broker_a.mq:1"})
+    assert "expected 127.0.0.1:10912, where 0.properties has it" in line
+    (line,) = problems_of({**alone, "haMasterAddress": "192.0.2.300:10912"})
+    assert "expected the host and port of a master, such as 192.0.2.10:10912" in line
+    (line,) = problems_of({**MASTER, "brokerIP1": "broker_a.mq"})
+    assert "expected an IP address of one host" in line
+
+
 def test_all_of_a_group_answer_at_its_masters_port() -> None:
     conf = conf_of({**MASTER, "listenPort": "20911"}, {**SLAVE, "listenPort": "30911"})
     assert (flat(conf)["broker_port"], flat(conf)["port"]) == (20911, 20912)
@@ -157,7 +175,7 @@ def test_no_slave_is_waited_for_only_where_the_file_says_so() -> None:
         ),
         (
             [{**SLAVE}],
-            "0.properties: key haMasterAddress: expected the address and port of a master, such as"
+            "0.properties: key haMasterAddress: expected the host and port of a master, such as"
             " 192.0.2.10:10912, or the master's file beside this one (--broker-conf), found"
             " nothing",
         ),

@@ -18,11 +18,40 @@ def config(text: str) -> ClusterConfig:
 
 
 @pytest.mark.parametrize(
-    "found", ['["a"]', '["0.0.0.0:1"]', '["127.0.0.1:0"]', '["127.0.0.1:65536"]', '["h:1"]']
-)
-def test_a_name_server_has_an_address_and_a_port(found: str) -> None:
-    (line,) = lines(f"namesrv_addr = {found}\n" + BASE + PORT)
-    assert line.startswith("f.toml: key namesrv_addr: expected an IP address and a port, such as")
+    "found",
+    ["a", "0.0.0.0:1", "127.0.0.1:0", "127.0.0.1:65536", "h:", ":1", "a..b:1", "-a:1", "a b:1",
+     "127.0.0.300:1", "1:1", "a.1:1", f"{'a' * 64}:1", f"{'a.' * 127}b:1", "ä:1"],
+)  # fmt: skip
+def test_a_name_server_has_a_host_and_a_port(found: str) -> None:
+    (line,) = lines(f'namesrv_addr = ["{found}"]\n' + BASE + PORT)
+    assert line.startswith(
+        "f.toml: key namesrv_addr: expected an IP address or a host name, and a port, such as"
+    )
+
+
+def test_name_servers_may_have_host_names() -> None:
+    """As containers have it; a name may be anywhere, so nothing that only this machine reaches."""
+    names = 'namesrv_addr = ["Rocketmq_Namesrv:9876", "ns-1.mq.svc.:9876"]\n'
+    found = config(names + HEAD + APART + GROUP + PORT)
+    assert found.registers_with == (("rocketmq_namesrv", 9876), ("ns-1.mq.svc.", 9876))
+    assert "with rocketmq_namesrv:9876, ns-1.mq.svc.:9876" in next(check.advertised(found))
+    (line, *_) = lines(names + BASE + PORT)
+    assert "expected an address that rocketmq_namesrv, a name server, and its clients" in line
+    assert config('namesrv_addr = ["localhost:9876"]\n' + BASE + PORT)
+
+
+def test_a_java_master_may_have_a_host_name_and_nobody_else() -> None:
+    java = GROUP.replace('"n0"', '{ node = "n0", kind = "java" }')
+    named = HEAD + NODES.replace("127.0.0.1", "broker-a.mq")
+    found = config(named + java)
+    assert found.nodes["n0"] == "broker-a.mq"
+    assert "broker-a.mq" in check.render(found, {})
+    expected = "an IP address of one host, such as 127.0.0.1 (a host name is for a Java master)"
+    refused = [f'f.toml: key nodes.n0: expected {expected}, found "broker-a.mq"']
+    assert lines(named + GROUP) == refused
+    slave = GROUP.replace('"n0"', '"n1"').replace('["n1"', '[{ node = "n0", kind = "java" }')
+    other = slave.replace("orders", "more") + "port = 10922\n"
+    assert lines(named + java + other) == refused
 
 
 def test_none_is_named_twice() -> None:

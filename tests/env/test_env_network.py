@@ -6,6 +6,7 @@ import errno
 import logging
 import os
 import socket
+import threading
 from pathlib import Path
 
 import network_cases
@@ -13,6 +14,7 @@ import network_contract
 import pytest
 import trio
 
+from actors.env import HostUnknown
 from actors.env.local_disk import LocalDisk
 from actors.env.tcp import TcpNetwork
 
@@ -48,14 +50,66 @@ async def test_every_address_of_a_name_is_tried(monkeypatch: pytest.MonkeyPatch)
     listener = await network.listen("127.0.0.1", 0)
     port = listener.address.port
 
-    async def two_addresses(host: str, _port: int, **_: object) -> list[object]:
-        await trio.lowlevel.checkpoint()
+    def two_addresses(host: str, *_: object, **__: object) -> list[object]:
         return [(socket.AF_INET, 0, 0, "", (address, port)) for address in ("127.0.0.9", host)]
 
-    monkeypatch.setattr("trio.socket.getaddrinfo", two_addresses)
+    monkeypatch.setattr("socket.getaddrinfo", two_addresses)
     client = await network.connect("127.0.0.1", port)
     assert client.remote == listener.address
     await network_contract.end(listener, client)
+
+
+async def test_a_name_is_resolved_at_each_connect_and_for_the_own_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also one with `_`, as container names have it."""
+    network, now, asked = TcpNetwork(), ["127.0.0.7"], []
+    real = socket.getaddrinfo
+
+    def resolver(host: str, port: int, family: int, *rest: int, **more: int) -> list[object]:
+        if host != "rocketmq_namesrv" or more:
+            return [*real(host, port, family, *rest, **more)]
+        asked.append(family)
+        return [(socket.AF_INET, 0, 0, "", (address, port)) for address in now]
+
+    monkeypatch.setattr("socket.getaddrinfo", resolver)
+    for address in ("127.0.0.7", "127.0.0.8"):
+        now[:] = [address]
+        listener = await network.listen(address, 0)
+        port = listener.address.port
+        client = await network.connect("rocketmq_namesrv", port, local_host="127.0.0.3")
+        assert (client.remote, client.local.host) == (listener.address, "127.0.0.3")
+        await network_contract.end(listener, client)
+    assert asked == [socket.AF_INET] * 2, "none that cannot be reached from the own address"
+
+
+@pytest.mark.parametrize("name", ["no-such.invalid", "a" * 70, "0.0.0.0.0"])
+async def test_a_name_that_cannot_be_resolved_is_one_line(name: str) -> None:
+    with trio.fail_after(60), pytest.raises(HostUnknown) as caught:
+        await TcpNetwork().connect(name, 1)
+    assert str(caught.value).startswith(f"host name {name} cannot be resolved (")
+    assert "\n" not in str(caught.value)
+
+
+async def test_lookups_without_an_answer_take_no_other_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Those that synced files need, for example."""
+    answered = threading.Event()
+    real = socket.getaddrinfo
+
+    def hangs(host: str, *rest: int, **more: int) -> list[object]:
+        if not more:
+            answered.wait(60)
+        return [*real(host, *rest, **more)]
+
+    monkeypatch.setattr("socket.getaddrinfo", hangs)
+    for _ in range(50):
+        with trio.move_on_after(0.001):
+            await TcpNetwork().connect("no-such.invalid", 1)
+    free = trio.to_thread.current_default_thread_limiter().available_tokens
+    answered.set()
+    assert free == trio.to_thread.current_default_thread_limiter().total_tokens
 
 
 async def test_ipv6(tmp_path: Path) -> None:

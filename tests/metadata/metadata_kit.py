@@ -54,11 +54,15 @@ FOLDER = "/data/{}/groups/orders/config"
 PATHS = {name: GroupPaths(f"/{name}/orders") for name in NODES}
 
 
-def config_of(master: str, more: str = "") -> ClusterConfig:
-    """The other nodes are its slaves. Args: more: keys of the whole cluster."""
+def config_of(master: str, more: str = "", n0: str = NODES["n0"]) -> ClusterConfig:
+    """The other nodes are its slaves. Args: more: keys of the whole cluster; n0: its host."""
     slaves = ", ".join(f'"{name}"' for name in NODES if name not in master)
     return loads(
-        more + CONFIG.replace("MASTER", master).replace("SLAVES", f"[{slaves}]"), "kit.toml"
+        more
+        + CONFIG.replace("MASTER", master)
+        .replace("SLAVES", f"[{slaves}]")
+        .replace(NODES["n0"], n0),
+        "kit.toml",
     )
 
 
@@ -68,16 +72,19 @@ class MetadataCluster:
     Args:
         java: whether the master is a Java broker, which the test runs or plays.
         more: further keys of the cluster file.
+        n0: the host of n0 there.
     """
 
-    def __init__(self, world: World, *, java: bool = False, more: str = "") -> None:
+    def __init__(
+        self, world: World, *, java: bool = False, more: str = "", n0: str = NODES["n0"]
+    ) -> None:
         self.world = world
         self.systems: dict[str, System] = {}
         self.views: dict[str, MetadataView] = {}
         self.master = "n0"
         self.registrations: dict[str, RegistrationView] = {}
         self.setups: dict[str, GroupSetup] = {}
-        self._java, self._more = java, more
+        self._java, self._more, self._n0 = java, more, n0
         for name, address in NODES.items():
             world.add_node(name, address)
 
@@ -85,7 +92,7 @@ class MetadataCluster:
         master = (
             f'{{ node = "{self.master}", kind = "java" }}' if self._java else f'"{self.master}"'
         )
-        config = config_of(master, self._more)
+        config = config_of(master, self._more, self._n0)
         for name in names or tuple(NODES):
             run = partial(self._run_node, config, name)
             self.systems[name] = await self.world.start_node(name, run)

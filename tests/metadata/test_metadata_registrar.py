@@ -254,6 +254,59 @@ async def test_a_name_server_that_names_no_master_any_more_keeps_nobody_from_a_n
         await until(lambda: nodes.registrations["n1"].master == N2, within_s=2 * PERIOD_S)
 
 
+async def test_a_name_servers_name_is_resolved_at_each_attempt(
+    autojump_clock: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_world(15) as world:
+        await start_name_servers(world)
+        outside = {name: f"192.0.2.{number}" for number, name in enumerate(NODES, 1)}
+        more = "".join(f'advertised.{name} = "{each}"\n' for name, each in outside.items())
+        more += 'namesrv_addr = ["rocketmq-namesrv:9876"]\n'
+        nodes = MetadataCluster(world, more=more)
+        await nodes.start("n0")
+        await trio.sleep(60.0)
+        (line,) = caplog.messages
+        reason = "host name rocketmq-namesrv cannot be resolved (Name or service not known)"
+        where = "not registered at name server rocketmq-namesrv:9876"
+        assert line.startswith(f"n0/orders: {where}: ")
+        assert line.endswith(f"{reason}; tried again")
+        _, (bad,) = nodes.registrations["n0"].texts()
+        assert bad.startswith(f"{where}: ")
+        assert bad.endswith(reason)
+        registered = (("registered at rocketmq-namesrv:9876",), ())
+        for server, address in NAME_SERVERS.items():
+            world.network.names["rocketmq-namesrv"] = address
+            await nodes.change(topic("a"))
+            route = {0: f"{outside['n0']}:{BROKER_PORT}"}
+            await until_route(world, server, "a", route, within_s=PERIOD_S + RETRY_MAX_S)
+            await until(lambda: nodes.registrations["n0"].texts() == registered, within_s=5.0)
+            await world.kill_node(server)
+
+
+async def test_a_java_master_with_a_host_name_is_found_where_the_name_says(
+    autojump_clock: object,
+) -> None:
+    """By the cluster file, and by a name server: its ports for metadata and for its log."""
+    async with open_world(16) as world:
+        await start_name_servers(world)
+        world.network.names |= dict.fromkeys(("broker-a", "broker-b"), NODES["n0"])
+        nodes = MetadataCluster(world, java=True, more=MORE, n0="broker-a")
+        master = FakeMaster()
+        await master.start(world)
+        ha = await world.network.open("n0").listen(NODES["n0"], 10912)
+        await nodes.start("n1")
+        with trio.fail_after(10.0):
+            await ha.accept()
+            await until(lambda: bool(master.asked))
+        broker = f"broker-b:{BROKER_PORT}"
+        await register_java(world, "ns0", broker=broker, ha="broker-b:10912")
+        await until(lambda: nodes.registrations["n1"].master == broker, within_s=2 * PERIOD_S)
+        asked = len(master.asked)
+        with trio.fail_after(10.0):
+            await ha.accept()
+            await until(lambda: len(master.asked) > asked)
+
+
 async def test_each_member_has_one_id_as_a_slave_whoever_is_master(autojump_clock: object) -> None:
     """And a promoted master registers under a later state, so that its predecessor is ignored."""
     async with open_world(8) as world:

@@ -12,7 +12,7 @@ from ipaddress import ip_address
 
 import attrs
 
-from actors.config.bounds import NAME
+from actors.config.bounds import NAME, is_loopback
 from actors.config.brokerconf.files import BrokerFile
 from actors.config.brokerconf.keys import HA_PORT_OFFSET, LISTEN_PORT
 from actors.config.brokerconf.values import ROLES
@@ -146,7 +146,7 @@ def _same_store(one: Broker, other: Broker) -> bool:
 def _on_two_machines(one: Broker, other: Broker) -> bool:
     """Whether their addresses say so: then equal paths are two folders, as in a stock pair."""
     found = [_address_of(each) for each in (one, other)]
-    return found[0] != found[1] and not any(not each or _is_loopback(each) for each in found)
+    return found[0] != found[1] and not any(not each or is_loopback(each) for each in found)
 
 
 @attrs.define
@@ -168,7 +168,7 @@ class Addresses:
         named = [_address_of(each) for each in brokers]
         others = [address for each in brokers for address in _others_of(each, brokers)]
         self.given = [*others]
-        far = [each for each in (*named, *others) if each and not _is_loopback(each)]
+        far = [each for each in (*named, *others) if each and not is_loopback(each)]
         return tuple(
             attrs.evolve(each, address=self._one(each, address, far))
             for each, address in zip(brokers, named, strict=True)
@@ -180,7 +180,7 @@ class Addresses:
         if given is not None and named and given.value != named:
             text = "not done yet: nobody is told of it; the node is where brokerIP2 says"
             self.notes.append(given.note(text))
-        if named and not (_is_loopback(named) and named in self.given):
+        if named and not (is_loopback(named) and named in self.given):
             self.given.append(named)
             return named
         if not named and far:
@@ -226,7 +226,3 @@ def _others_of(broker: Broker, brokers: Sequence[Broker]) -> tuple[str, ...]:
 def master_of(group: str, brokers: Sequence[Broker]) -> Broker | None:
     """The master of a group, if its file is among these."""
     return next((each for each in brokers if each.group == group and each.is_master), None)
-
-
-def _is_loopback(address: str) -> bool:
-    return ip_address(address).is_loopback

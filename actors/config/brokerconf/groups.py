@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import attrs
 
+from actors.config.bounds import is_address
 from actors.config.brokerconf.brokers import Broker, master_of, node_name
 from actors.config.brokerconf.keys import HA_PORT_OFFSET, KEYS, VIP_PORT_OFFSET
 
@@ -134,7 +135,8 @@ class GroupTable:
         self.set("broker_port", master.listen_port, "listenPort")
         for slave in slaves:
             wanted, found = (master.address, master.ha_port), slave.file.value("haMasterAddress")
-            if found not in (None, wanted):
+            is_named = found is not None and not is_address(found[0])
+            if found not in (None, wanted) and not (is_named and found[1] == wanted[1]):
                 expected = f"{wanted[0]}:{wanted[1]}, where {file.path} has it"
                 self.problems.append(slave.file.problem("haMasterAddress", expected))
             if slave.listen_port != master.listen_port and "listenPort" in slave.file.given:

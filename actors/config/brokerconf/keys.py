@@ -158,8 +158,8 @@ _OF_BROKER: Final = (
     Key(
         name="namesrvAddr",
         kind=Servers(),
-        does="namesrv_addr: all of the cluster register there; a slave follows the Java master that"
-        " they name, from haMasterAddress on",
+        does="namesrv_addr: all of the cluster register there, names resolved at each attempt; a"
+        " slave follows the Java master that they name, from haMasterAddress on",
         of_node=True,
     ),
     Key(
@@ -182,7 +182,8 @@ _OF_BROKER: Final = (
     Key(
         name="haMasterAddress",
         kind=HostAndPort(),
-        does="a slave's master, where the master's file is not given too",
+        does="a slave's master, where the master's file is not given too; a host name is resolved"
+        " at each attempt to connect",
         of_node=True,
     ),
     Key(

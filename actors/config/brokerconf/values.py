@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
 import attrs
@@ -23,11 +23,12 @@ from actors.config.bounds import (
     Mismatch,
     Text,
     address_of,
+    host_of,
 )
 from actors.config.problems import suggestion
 
 LONG_MAX: Final = (1 << 63) - 1
-ADDRESS_AND_PORT: Final = "the address and port of a master, such as 192.0.2.10:10912"
+ADDRESS_AND_PORT: Final = "the host and port of a master, such as 192.0.2.10:10912"
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 _LOCALHOST: Final = "127.0.0.1"
 
@@ -162,7 +163,7 @@ class HostAddress:
     expected: str = "an IP address of one host, such as 192.0.2.10"
 
     def read(self, text: str) -> str:
-        return _address(text, text.strip(), self.expected)
+        return _host(text, text.strip(), self.expected)
 
 
 @attrs.frozen
@@ -173,7 +174,7 @@ class HostAddresses:
 
     def read(self, text: str) -> tuple[str, ...]:
         found = tuple(
-            _address(text, one.strip(), self.expected) for one in text.strip(" ;\t").split(";")
+            _host(text, one.strip(), self.expected) for one in text.strip(" ;\t").split(";")
         )
         if len(set(found)) < len(found):
             raise Mismatch(self.expected, text)
@@ -182,7 +183,7 @@ class HostAddresses:
 
 @attrs.frozen
 class HostAndPort:
-    """`address:port`, or nothing."""
+    """`host:port`, or nothing."""
 
     expected: str = ADDRESS_AND_PORT
 
@@ -190,18 +191,20 @@ class HostAndPort:
         if not text.strip():
             return None
         host, _, port = text.strip().rpartition(":")
-        address = _address(text, host.removeprefix("[").removesuffix("]"), self.expected)
+        found = _host(text, host.removeprefix("[").removesuffix("]"), self.expected, host_of)
         number = int(port) if re.fullmatch(r"[0-9]{1,5}", port) else 0
         if not 1 <= number <= PORT_MAX:
             raise Mismatch(self.expected, text)
-        return address, number
+        return found, number
 
 
 @attrs.frozen
 class Servers:
-    """Addresses and ports of name servers, with ";" between them."""
+    """Hosts and ports of name servers, with ";" between them."""
 
-    expected: str = 'IP addresses and ports of name servers, each once, with ";" between them'
+    expected: str = (
+        'IP addresses or host names, and ports, of name servers, each once, with ";" between them'
+    )
 
     def read(self, text: str) -> tuple[str, ...]:
         named = [one.strip() for one in text.strip(" ;\t").split(";")]
@@ -232,10 +235,10 @@ class HoursOfDay:
         return found
 
 
-def _address(text: str, host: str, expected: str) -> str:
-    """Raises: Mismatch: not an address of one host. Only `localhost` of all names is one."""
+def _host(text: str, host: str, expected: str, rule: Callable[[object], str] = address_of) -> str:
+    """Raises: Mismatch: it does not fit. `localhost` is an address for each rule."""
     try:
-        return address_of(_LOCALHOST if host == "localhost" else host)
+        return rule(_LOCALHOST if host == "localhost" else host)
     except Mismatch:
         raise Mismatch(expected, text) from None
 

@@ -4,7 +4,8 @@
 network of one process on one host, and implements `Network`. `connection` has the behaviour of one
 connection.
 
-Not simulated: names (addresses only), the wildcard address, and socket files on the disk.
+Names have the addresses that a test gives them, everywhere at once. Not simulated: the wildcard
+address, and socket files on the disk.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ import errno
 import os
 import random
 from collections import deque
+from ipaddress import ip_address
 
 import attrs
 import trio
 
-from actors.env.protocols import Address
+from actors.env.protocols import Address, HostUnknown
 from actors.sim.network.connection import Pipe, Side, SimStream
 from actors.sim.network.links import Machine, Medium, NetworkOptions, NetworkPath
 
@@ -46,10 +48,14 @@ class Host(Machine):
 class SimNetwork(Medium):
     """All hosts and links, and the faults. `run` must be running in a nursery. The arguments and
     counts are those of `Medium`.
+
+    Attributes:
+        names: name -> IP address, as the resolver has it now.
     """
 
     def __init__(self, rng: random.Random, options: NetworkOptions | None = None) -> None:
         super().__init__(rng, options)
+        self.names: dict[str, str] = {}
         self._hosts: dict[str, Host] = {}
         self._by_address: dict[str, Host] = {}
         self._links: dict[tuple[str, str], NetworkPath] = {}
@@ -181,6 +187,16 @@ class SimNetwork(Medium):
             self._links[key] = NetworkPath(self, self._hosts[source], self._hosts[target])
         return self._links[key]
 
+    def resolve(self, host: str) -> str:
+        """The address of a host. Raises: HostUnknown."""
+        if host in self.names:
+            return self.names[host]
+        try:
+            ip_address(host)
+        except ValueError:
+            raise HostUnknown(host, "Name or service not known", -2) from None
+        return host
+
     def find(self, address: str) -> Host | None:
         return self._by_address.get(address)
 
@@ -305,10 +321,10 @@ class HostNetwork:
 
     async def connect(self, host: str, port: int, *, local_host: str | None = None) -> SimStream:
         await trio.lowlevel.checkpoint()
-        target = Address(host, port)
+        target = Address(self.net.resolve(host), port)
         near_host = local_host or self.host.addresses[0]
         self._check(near_host, target)
-        remote = self.net.find(host)
+        remote = self.net.find(target.host)
         if remote is None:
             raise address_error(errno.EHOSTUNREACH, target)
         local = Address(near_host, self.host.free_port(near_host))
