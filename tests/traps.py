@@ -66,7 +66,7 @@ _CLASSIC: dict[int, str] = {
 NO_METADATA = "topics, groups and consumer offsets are not synchronised here: no such subject"
 _WITHOUT: dict[int, str] = {
     15: "the client is built with its master's address: there is no moment without one",
-    17: "nothing is advertised: each node's one address stands in the cluster file",
+    17: "no address is guessed, and a port that is given is the one that is used",
     21: NO_METADATA,
     23: NO_METADATA,
     24: NO_METADATA,

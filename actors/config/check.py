@@ -107,10 +107,10 @@ def advertised(config: ClusterConfig) -> Iterator[str]:
         ports = broker_ports(group)
         for node in config.python_nodes if ports else ():
             if node in group.members:
-                address = config.advertised_of(node)
+                broker, ha = config.advertised_of(node), config.advertised_ha_of(node)
                 yield (
-                    f"group {group.name}: {node} registers as {address}:{ports[0]}, for slaves"
-                    f" {address}:{group.port}, with {servers}"
+                    f"group {group.name}: {node} registers as {broker}:{ports[0]}, for slaves"
+                    f" {ha}:{group.port}, with {servers}"
                 )
 
 

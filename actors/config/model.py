@@ -100,6 +100,10 @@ class ClusterConfig:
         advertised: node -> IP address under which others reach it, where that is another one than
             in `nodes`; registrations name it. Upstream: brokerIP1 and brokerIP2, guessed from the
             machine's first network card where they are not set (T13).
+        advertised_ha: node -> IP address under which slaves reach its group's `port`, where that is
+            another one than `advertised`, which is then for clients alone: the node's
+            `broker_port` listens there, too, if its machine has that address. Upstream: brokerIP2
+            beside brokerIP1.
         broker_ids: node -> the id under which it registers as a slave, where that is not its place
             among the group's slaves. Upstream: brokerId.
         api_port: where every node serves its API to the members' addresses; None = only on its Unix
@@ -132,6 +136,7 @@ class ClusterConfig:
     name_servers: Mapping[str, int] = attrs.field(factory=dict, converter=_mapping)
     namesrv_addr: tuple[str, ...] = attrs.field(default=(), validator=bounds.EACH_ENDPOINT)
     advertised: Mapping[str, str] = attrs.field(factory=dict, converter=_mapping)
+    advertised_ha: Mapping[str, str] = attrs.field(factory=dict, converter=_mapping)
     broker_ids: Mapping[str, int] = attrs.field(factory=dict, converter=_mapping)
     api_port: int | None = attrs.field(default=None, validator=attrs.validators.optional(PORT))
     api_clients: int = attrs.field(default=bounds.API_CLIENTS, validator=bounds.CLIENTS)
@@ -166,8 +171,17 @@ class ClusterConfig:
         return tuple(dict.fromkeys((*own, *others)))
 
     def advertised_of(self, node: str) -> str:
-        """The address under which others reach a node."""
+        """The address under which clients, and slaves for its metadata, reach a node."""
         return self.advertised.get(node, self.nodes[node])
+
+    def advertised_ha_of(self, node: str) -> str:
+        """The address under which slaves reach a node for its log."""
+        return self.advertised_ha.get(node, self.advertised_of(node))
+
+    def second_host_of(self, node: str) -> str | None:
+        """Where its broker port listens, too, if its machine has that address."""
+        told = self.advertised_of(node)
+        return told if node in self.advertised_ha and told != self.nodes[node] else None
 
     def slave_ids_of(self, group: Group) -> dict[str, int]:
         """The id of each member while it is a slave: so it has one, whoever is master. The file's

@@ -7,7 +7,7 @@ key.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from ipaddress import ip_address
 from itertools import combinations
 
@@ -164,36 +164,46 @@ def _registering(config: ClusterConfig) -> Iterator[Problem]:
     if config.namesrv_addr and not brokers:
         found = describe(list(config.namesrv_addr))
         yield Problem(("namesrv_addr",), "nothing without a group's broker_port", found)
-    for node in config.advertised:
-        if node not in brokers:
-            expected = one_of(node, brokers) if brokers else "nothing without a broker_port"
-            yield Problem(("advertised", node), expected, node)
+    for key, table in _told(config):
+        for node in table:
+            if node not in brokers:
+                expected = one_of(node, brokers) if brokers else "nothing without a broker_port"
+                yield Problem((key, node), expected, node)
     if not set(config.name_servers) <= set(config.nodes):
         return
     remote = [host for host, _ in config.registers_with if not is_loopback(host)]
     for node in brokers if remote else ():
-        address = config.advertised_of(node)
-        if is_loopback(address):
-            yield Problem(
-                ("advertised", node),
-                f"an address that {remote[0]}, a name server, and its clients reach {node} at",
-                describe(address),
-                (("nodes", node), ("namesrv_addr",), ("name_servers",)),
-            )
+        told = {"advertised": config.advertised_of(node)}
+        if node in config.advertised_ha:
+            told["advertised_ha"] = config.advertised_ha[node]
+        for key, address in told.items():
+            if is_loopback(address):
+                yield Problem(
+                    (key, node),
+                    f"an address that {remote[0]}, a name server, and its clients reach {node} at",
+                    describe(address),
+                    (("nodes", node), ("namesrv_addr",), ("name_servers",)),
+                )
+
+
+def _told(config: ClusterConfig) -> tuple[tuple[str, Mapping[str, str]], ...]:
+    return ("advertised", config.advertised), ("advertised_ha", config.advertised_ha)
 
 
 def _advertised(config: ClusterConfig) -> Iterator[Problem]:
     """A name server knows a broker by its address."""
-    found = {node: config.advertised_of(node) for node in config.nodes}
-    for group in config.groups.values():
-        members = [node for node in group.members if node in found]
-        for one, other in combinations(members if broker_ports(group) else (), 2):
-            named = other if other in config.advertised else one
-            if found[one] == found[other] and named in config.advertised:
-                expected = f"an address of its own, not that of {one if named == other else other}"
-                text = describe(config.advertised[named])
-                depends = (("nodes", one), ("nodes", other))
-                yield Problem(("advertised", named), expected, text, depends)
+    for key, table in _told(config):
+        of = config.advertised_of if key == "advertised" else config.advertised_ha_of
+        found = {node: of(node) for node in config.nodes}
+        for group in config.groups.values():
+            members = [node for node in group.members if node in found]
+            for one, other in combinations(members if broker_ports(group) else (), 2):
+                named = other if other in table else one
+                if found[one] == found[other] and named in table:
+                    another = one if named == other else other
+                    expected = f"an address of its own, not that of {another}"
+                    depends = (("nodes", one), ("nodes", other))
+                    yield Problem((key, named), expected, describe(table[named]), depends)
 
 
 def _broker_ids(config: ClusterConfig) -> Iterator[Problem]:

@@ -93,6 +93,7 @@ class _Strict:
                 groups=self._groups,
                 name_servers=self._numbers(PORT),
                 advertised=self._hosts(address_of),
+                advertised_ha=self._hosts(address_of),
                 broker_ids=self._numbers(BROKER_ID),
             ),
         )

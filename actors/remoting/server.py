@@ -13,6 +13,7 @@ something before they are served (`lobby`).
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 from collections.abc import Callable, Collection
 from functools import partial
@@ -64,6 +65,7 @@ class ServerSettings:
         next_connection: gives the next connection's number. It outlives restarts, so that numbers
             never repeat.
         connections_max: the most open connections; above SLOTS_KEPT.
+        may_be_elsewhere: listen nowhere where this machine does not have the host's address.
         turned_away: called with each address that may not connect and did.
     """
 
@@ -75,6 +77,7 @@ class ServerSettings:
     session: Callable[[Channel], Session]
     next_connection: Callable[[], int]
     connections_max: int
+    may_be_elsewhere: bool = False
     turned_away: Callable[[str], None] = _nothing
 
 
@@ -90,12 +93,14 @@ class RPCServer(Accepting):
     budget: RPCBudget
     _lobby: Lobby = attrs.field(init=False)
 
-    async def listen(self) -> Listener:
+    async def listen(self) -> Listener | None:
         settings = self.settings
         self._lobby = Lobby(self.room, self.take, self._turned_back)
         try:
             listener = await settings.network.listen(settings.host, settings.port)
         except OSError as error:
+            if settings.may_be_elsewhere and error.errno == errno.EADDRNOTAVAIL:
+                return None
             raise ConfigError(
                 f"{settings.where}: cannot listen on {settings.host}:{settings.port}: "
                 f"{error.strerror}"
@@ -146,9 +151,14 @@ class RPCServer(Accepting):
         )
 
 
-def rpc_server(settings: ServerSettings) -> SupervisorSpec:
-    """The specification of all actors that serve one port."""
-    server = partial(RPCServer, settings=settings, budget=RPCBudget())
+def rpc_server(settings: ServerSettings, budget: RPCBudget | None = None) -> SupervisorSpec:
+    """The specification of all actors that serve one port.
+
+    Args:
+        budget: what its connections share, with those of other servers if they have it too; None:
+            one of its own.
+    """
+    server = partial(RPCServer, settings=settings, budget=budget or RPCBudget())
     return SupervisorSpec(
         strategy=Strategy.REST_FOR_ONE,
         children=(

@@ -82,8 +82,8 @@ class Accepting(Actor[Inbox]):
     _refused: dict[str, int] = attrs.field(factory=dict, init=False)  # reason -> count
 
     @abstractmethod
-    async def listen(self) -> Listener:
-        """Listen. Raises: ConfigError if it cannot."""
+    async def listen(self) -> Listener | None:
+        """Listen; None: there is nothing to listen on. Raises: ConfigError if it cannot."""
 
     @abstractmethod
     async def admit(self, stream: Stream) -> Admitted | None:
@@ -108,7 +108,8 @@ class Accepting(Actor[Inbox]):
         if self.connections is None:
             self.connections = self.ctx.ref(f"{self.ctx.path.rpartition('/')[0]}/connections")
         listener = self._listener = await self.listen()
-        self.ctx.spawn(self._feed, listener)
+        if listener is not None:
+            self.ctx.spawn(self._feed, listener)
 
     async def handle(self, message: Inbox) -> None:
         match message:

@@ -6,7 +6,7 @@ port where slaves and operators ask for it.
   all of it again and again, one of ours tells what changes; a copy asks only while it follows
 - metadata_watches: tells slaves of ours
 - port, vip_port: the servers at listenPort and at listenPort - 2, each with `connections` and
-  `accept`
+  `accept`; with a `second_host` second_port and second_vip_port, too
 - with name servers announcer, for the registrar
 
 They have a supervisor of their own, `broker`, last in the group's tree. If they crash too often it
@@ -32,6 +32,7 @@ from actors.metadata.keeper import MetadataKeeper
 from actors.metadata.master_watch import MasterWatch
 from actors.metadata.slave_sync import VIP_BELOW, SlaveSync
 from actors.metadata.watches import MetadataWatches
+from actors.remoting.budget import RPCBudget
 from actors.remoting.client import RemotingClient
 from actors.remoting.requests import Processors, Request, plain, posted_to
 from actors.remoting.server import SLOTS_KEPT, ServerSettings, listed, rpc_server
@@ -184,7 +185,7 @@ def _settings(setup: GroupSetup, port: int) -> dict[str, str]:
     address = setup.address_of(setup.node)
     found = {
         "brokerIP1": address if registering is None else registering.advertised,
-        "brokerIP2": address if registering is None else registering.advertised,
+        "brokerIP2": address if registering is None else registering.advertised_ha,
         "brokerName": group.name,
         "brokerPermission": 6,
         "brokerRole": role if is_master else "SLAVE",
@@ -212,7 +213,7 @@ def _settings(setup: GroupSetup, port: int) -> dict[str, str]:
     return {key: str(value) for key, value in found.items()}
 
 
-def _servers(setup: GroupSetup, port: int) -> tuple[ChildSpec, ChildSpec]:
+def _servers(setup: GroupSetup, port: int) -> tuple[ChildSpec, ...]:
     group = setup.group
     hosts = frozenset((*map(setup.address_of, group.members), *group.broker_peers))
     watches = posted_to(setup.registry.ref(setup.paths.metadata_watches))
@@ -237,21 +238,28 @@ def _servers(setup: GroupSetup, port: int) -> tuple[ChildSpec, ChildSpec]:
 
     session = plain(serve)
 
-    def server(at: int) -> SupervisorSpec:
+    def server(at: int, host: str) -> SupervisorSpec:
         return rpc_server(
             ServerSettings(
                 network=setup.env.network,
-                host=setup.address_of(setup.node),
+                host=host,
                 port=at,
                 where=f"groups.{group.name}.broker_port",
                 may_connect=listed(hosts),
                 session=session,
                 next_connection=setup.connections.__next__,
                 connections_max=CONNECTIONS_MAX,
-            )
+                may_be_elsewhere=host == setup.second_host,
+            ),
+            budgets[at],
         )
 
-    return (
-        ChildSpec(name="port", start=server(port), backoff=BROKER_BACKOFF),
-        ChildSpec(name="vip_port", start=server(port - VIP_BELOW), backoff=BROKER_BACKOFF),
+    budgets = {port: RPCBudget(), port - VIP_BELOW: RPCBudget()}
+    hosts_by_prefix = {"": setup.address_of(setup.node)}
+    if setup.second_host is not None:
+        hosts_by_prefix["second_"] = setup.second_host
+    return tuple(
+        ChildSpec(name=f"{prefix}{name}", start=server(at, host), backoff=BROKER_BACKOFF)
+        for prefix, host in hosts_by_prefix.items()
+        for name, at in (("port", port), ("vip_port", port - VIP_BELOW))
     )

@@ -81,13 +81,14 @@ class Registering:
     Attributes:
         cluster: brokerClusterName.
         servers: where they listen.
-        advertised: the address under which others reach this node.
+        advertised, advertised_ha: the addresses under which clients and slaves reach this node.
         slave_ids: each member's id while it is a slave.
     """
 
     cluster: str
     servers: tuple[Address, ...]
     advertised: str
+    advertised_ha: str
     slave_ids: Mapping[str, int]
 
     def broker_id(self, node: str, master: str) -> int:
@@ -110,6 +111,7 @@ class GroupSetup:
         acknowledged: up to where readers see the log; of one tree, for the log may be cut, and
             another master have acknowledged less, when the next one is built.
         metadata: what the keeper of the group's metadata publishes.
+        second_host: where `broker_port` listens, too, if this machine has that address.
         registering: None: with no name server.
         registrations: what the registrar publishes.
         stored: how many messages were appended here since the node's start.
@@ -127,6 +129,7 @@ class GroupSetup:
     role_status: RoleStatus | None = None
     acknowledged: AcknowledgedMark = attrs.field(factory=AcknowledgedMark)
     metadata: MetadataView = attrs.field(factory=MetadataView)
+    second_host: str | None = None
     registering: Registering | None = None
     registrations: RegistrationView = attrs.field(factory=RegistrationView)
     stored: Callable[[], int] = lambda: 0
@@ -145,6 +148,7 @@ class GroupSetup:
             group=group,
             env=env,
             registry=registry,
+            second_host=config.second_host_of(node),
             registering=_registering(config, node, group),
         )
 
@@ -160,7 +164,7 @@ class GroupSetup:
             broker_id=registering.broker_id(self.node, group.master),
             number=self.guard.promotion.number if self.guard is not None else 0,
             broker=Address(registering.advertised, group.broker_port),
-            ha=Address(registering.advertised, group.port),
+            ha=Address(registering.advertised_ha, group.port),
         )
 
     @property
@@ -209,5 +213,6 @@ def _registering(config: ClusterConfig, node: str, group: ClassicGroup) -> Regis
         cluster=config.name,
         servers=servers,
         advertised=config.advertised_of(node),
+        advertised_ha=config.advertised_ha_of(node),
         slave_ids=config.slave_ids_of(group),
     )

@@ -38,6 +38,8 @@ def conf_of(*files: dict[str, str]) -> BrokerConf:
         conf.config.name,
     )
     assert (same.data_dir, same.api_port) == (conf.config.data_dir, conf.config.api_port)
+    for key in ("namesrv_addr", "advertised", "advertised_ha", "broker_ids"):
+        assert getattr(same, key) == getattr(conf.config, key)
     return conf
 
 

@@ -130,13 +130,37 @@ def test_all_of_a_group_answer_at_its_masters_port() -> None:
     )
 
 
-def test_an_address_that_only_clients_are_to_know_is_not_yet_told() -> None:
-    conf = conf_of({**MASTER, "brokerIP1": "192.0.2.1", "brokerIP2": "192.0.2.2"})
-    assert list(conf.config.nodes.values()) == ["192.0.2.2"]
+def test_clients_and_slaves_have_an_address_each() -> None:
+    """brokerIP1 for clients, brokerIP2 for slaves; a name server, so that both are told."""
+    servers = {"namesrvAddr": "192.0.2.9:9876"}
+    found = flat(conf_of({**MASTER, **servers, "brokerIP1": "192.0.2.1", "brokerIP2": "10.0.0.1"}))
+    assert found["nodes.broker-a-0"] == "10.0.0.1"
+    assert found["advertised.broker-a-0"] == "192.0.2.1"
+    assert found["advertised_ha.broker-a-0"] == "10.0.0.1"
+    for one in ({"brokerIP1": "192.0.2.1"}, {"brokerIP2": "192.0.2.1"}):
+        found = flat(conf_of({**MASTER, **servers, **one, "brokerIP1": "192.0.2.1"}))
+        assert not any(key.startswith("advertised") for key in found)
+
+
+def test_one_address_for_the_clients_of_a_whole_pair_is_the_masters() -> None:
+    """Their listenPorts tell a stock pair apart; here all of a group have one."""
+    both = {"brokerIP1": "192.0.2.1"}
+    conf = conf_of(
+        {**MASTER, **both, "brokerIP2": "127.0.0.1"}, {**SLAVE, **both, "brokerIP2": "127.0.0.2"}
+    )
+    assert dict(conf.config.advertised) == {"broker-a-0": "192.0.2.1"}
     assert (
-        "0.properties:6: key brokerIP1: not done yet: nobody is told of it; the node is where"
+        "1.properties:6: key brokerIP1: told to nobody, as broker-a-0 has it; this node is where"
         " brokerIP2 says"
     ) in conf.notes
+
+
+@pytest.mark.parametrize(("key", "value"), [("brokerIP1", "127.0.0.1"), ("brokerIP2", "127.0.0.1")])
+def test_the_address_that_does_not_fit_is_named(key: str, value: str) -> None:
+    apart = {"brokerIP1": "192.0.2.1", "brokerIP2": "10.0.0.1", key: value}
+    (line,) = problems_of({**MASTER, "namesrvAddr": "192.0.2.9:9876", **apart})
+    number = 7 + [*apart].index(key)
+    assert line.startswith(f"0.properties:{number}: key {key}: expected an address that 192.0.2.9")
 
 
 def test_no_slave_is_waited_for_only_where_the_file_says_so() -> None:

@@ -34,7 +34,16 @@ SAMPLES: list[tuple[str, dict[str, str], str, dict[str, Any]]] = [
     ("brokerId", ALONE, "7", {"slaves": ["broker-a-7"], "nodes.broker-a-7": "127.0.0.2"}),
     ("brokerRole", {"triolog.slaves": "127.0.0.9"}, "SYNC_MASTER", {"copies": 2}),
     ("brokerIP1", {}, "127.0.0.4", {"nodes.broker-a-0": "127.0.0.4"}),
-    ("brokerIP2", {"brokerIP1": "127.0.0.4"}, "127.0.0.5", {"nodes.broker-a-0": "127.0.0.5"}),
+    (
+        "brokerIP2",
+        {"brokerIP1": "127.0.0.4"},
+        "127.0.0.5",
+        {
+            "nodes.broker-a-0": "127.0.0.5",
+            "advertised.broker-a-0": "127.0.0.4",
+            "advertised_ha.broker-a-0": "127.0.0.5",
+        },
+    ),
     (
         "namesrvAddr",
         {"brokerIP1": "192.0.2.9"},

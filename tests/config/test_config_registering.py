@@ -116,6 +116,37 @@ def test_slaves_have_different_ids() -> None:
     assert line.startswith("f.toml: key broker_ids.n9: expected a member of a group that registers")
 
 
+def test_slaves_may_be_told_another_address_than_clients() -> None:
+    text = REMOTE + HEAD + APART + GROUP + PORT + '[advertised]\nn0 = "203.0.113.7"\n'
+    found = config(text + '[advertised_ha]\nn0 = "10.0.0.7"\nn1 = "10.0.0.8"\n')
+    first, second, *_ = check.advertised(found)
+    assert first.startswith(
+        "group orders: n0 registers as 203.0.113.7:10911, for slaves 10.0.0.7:10912, with"
+    )
+    assert second.startswith(
+        "group orders: n1 registers as 192.0.2.12:10911, for slaves 10.0.0.8:10912, with"
+    )
+    hosts = [found.second_host_of(node) for node in ("n0", "n1", "n2")]
+    assert hosts == ["203.0.113.7", None, None]
+    assert config(text).second_host_of("n0") is None, "something forwards it, as ever"
+
+
+@pytest.mark.parametrize(
+    ("address", "line"),
+    [
+        ("127.0.0.9", "expected an address that 192.0.2.1, a name server, and its clients reach"),
+        ("192.0.2.13", "expected an address of its own, not that of n2, found"),
+        ("broker-a", "expected an IP address of one host, such as"),
+    ],
+)
+def test_an_address_for_slaves_is_like_one_for_clients(address: str, line: str) -> None:
+    text = REMOTE + HEAD + APART + GROUP + PORT + f'[advertised_ha]\nn0 = "{address}"\n'
+    (found,) = lines(text)
+    assert found.startswith(f"f.toml: key advertised_ha.n0: {line}")
+    (found,) = lines(BASE + '[advertised_ha]\nn0 = "127.0.0.4"\n')
+    assert found.startswith("f.toml: key advertised_ha.n0: expected nothing without a broker_port")
+
+
 @pytest.mark.parametrize("other", ["203.0.113.7", "192.0.2.11"])
 def test_two_members_of_a_group_advertise_two_addresses(other: str) -> None:
     """The second one is n0's in [nodes]."""

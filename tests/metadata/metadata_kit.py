@@ -5,7 +5,7 @@ test wants.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import attrs
@@ -73,10 +73,17 @@ class MetadataCluster:
         java: whether the master is a Java broker, which the test runs or plays.
         more: further keys of the cluster file.
         n0: the host of n0 there.
+        also: further addresses of machines.
     """
 
     def __init__(
-        self, world: World, *, java: bool = False, more: str = "", n0: str = NODES["n0"]
+        self,
+        world: World,
+        *,
+        java: bool = False,
+        more: str = "",
+        n0: str = NODES["n0"],
+        also: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self.world = world
         self.systems: dict[str, System] = {}
@@ -86,7 +93,7 @@ class MetadataCluster:
         self.setups: dict[str, GroupSetup] = {}
         self._java, self._more, self._n0 = java, more, n0
         for name, address in NODES.items():
-            world.add_node(name, address)
+            world.add_node(name, address, *(also or {}).get(name, ()))
 
     async def start(self, *names: str) -> None:
         master = (

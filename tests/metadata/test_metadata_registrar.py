@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 
 import attrs
@@ -13,6 +13,7 @@ from name_server_kit import (
     MORE,
     NAME_SERVERS,
     addresses,
+    ask,
     register_java,
     start_name_server,
     start_name_servers,
@@ -28,7 +29,10 @@ from actors.metadata.core.tables import Tables
 from actors.runtime import ActorError
 from actors.runtime.requests import RestartChild, Restarted
 from actors.sim.world import World, open_world
-from wire.broker.topics import TopicConfig
+from wire.broker.codes import RequestCode
+from wire.broker.registration import encode_registration
+from wire.broker.topics import TopicConfig, TopicTable
+from wire.remoting.header import VERSION
 
 N0, N1, N2 = (f"{NODES[name]}:{BROKER_PORT}" for name in ("n0", "n1", "n2"))
 WHOLE = {0: N0, 1: N1, 2: N2}
@@ -70,6 +74,38 @@ async def test_an_ipv6_address_is_registered_in_brackets(autojump_clock: object)
         await until_route(world, "ns0", "a", {0: f"[2001:db8::1]:{BROKER_PORT}"}, within_s=5.0)
         await nodes.systems["n0"].stop()
         assert await addresses(world, "ns0", "a") == {}
+
+
+@pytest.mark.parametrize("is_here", [True, False])
+async def test_slaves_and_clients_are_told_an_address_each(
+    autojump_clock: object, is_here: bool
+) -> None:
+    """The broker's port is open at the clients' address, too, if that is this machine's."""
+    more = 'advertised = { n0 = "192.0.2.1" }\nadvertised_ha = { n0 = "192.0.2.2" }\n'
+    async with open_world(17) as world:
+        await start_name_servers(world)
+        nodes = MetadataCluster(world, more=MORE + more, also={"n0": ["192.0.2.1"] * is_here})
+        await nodes.start("n0")
+        await nodes.change(topic("a"))
+        broker = f"192.0.2.1:{BROKER_PORT}"
+        await until_route(world, "ns0", "a", {0: broker}, within_s=5.0)
+        fields = {
+            "brokerName": "orders",
+            "brokerAddr": "192.0.2.3:10911",
+            "brokerId": "7",
+            "clusterName": "kit",
+            "haServerAddr": "192.0.2.3:10912",
+        }
+        body = encode_registration(TopicTable(), version=VERSION)
+        frame = await ask(world, "ns0", RequestCode.REGISTER_BROKER, fields, body)
+        assert frame.header.ext_fields is not None
+        assert frame.header.ext_fields["haServerAddr"] == "192.0.2.2:10912"
+        assert frame.header.ext_fields["masterAddr"] == broker
+        network = world.network.open("client")
+        for port in (BROKER_PORT, BROKER_PORT - 2):
+            await network.connect(NODES["n0"], port)
+            with nullcontext() if is_here else pytest.raises(OSError, match="No route"):
+                await network.connect("192.0.2.1", port)
 
 
 async def test_a_node_that_stops_in_order_leaves_at_once(autojump_clock: object) -> None:

@@ -35,6 +35,7 @@ class Broker:
         number: brokerId.
         role: brokerRole.
         address: where it listens and what it connects from; "" until `with_addresses`.
+        for_clients: brokerIP1 beside another brokerIP2; "": `address`.
     """
 
     file: BrokerFile
@@ -43,6 +44,7 @@ class Broker:
     number: int
     role: str
     address: str = ""
+    for_clients: str = ""
 
     @property
     def node(self) -> str:
@@ -170,16 +172,31 @@ class Addresses:
         self.given = [*others]
         far = [each for each in (*named, *others) if each and not is_loopback(each)]
         return tuple(
-            attrs.evolve(each, address=self._one(each, address, far))
+            attrs.evolve(
+                each,
+                address=self._one(each, address, far),
+                for_clients=self._for_clients(each, brokers),
+            )
             for each, address in zip(brokers, named, strict=True)
         )
 
+    def _for_clients(self, broker: Broker, brokers: Sequence[Broker]) -> str:
+        """brokerIP1 beside another brokerIP2, of the first in a group to have it: a name server
+        tells brokers apart by it, as all of a group have one port.
+        """
+        given = broker.file.given.get("brokerIP1")
+        if given is None or given.value == _address_of(broker):
+            return ""
+        for other in brokers[: brokers.index(broker)]:
+            if other.group == broker.group and other.file.value("brokerIP1") == given.value:
+                text = f"told to nobody, as {other.node} has it; this node is where brokerIP2 says"
+                self.notes.append(given.note(text))
+                return ""
+        found: str = given.value
+        return found
+
     def _one(self, broker: Broker, named: str, far: Sequence[str]) -> str:
         file = broker.file
-        given = file.given.get("brokerIP1")
-        if given is not None and named and given.value != named:
-            text = "not done yet: nobody is told of it; the node is where brokerIP2 says"
-            self.notes.append(given.note(text))
         if named and not (is_loopback(named) and named in self.given):
             self.given.append(named)
             return named

@@ -180,6 +180,7 @@ class _Made:
         )
         made._set_api_port()
         made._set_name_servers()
+        made._set_advertised()
         return made
 
     def _set_api_port(self) -> None:
@@ -208,6 +209,12 @@ class _Made:
         ids = {each.node: each.number for each in self.brokers if each.number}
         if others := {node: number for node, number in ids.items() if number != places[node]}:
             self.table["broker_ids"] = others
+
+    def _set_advertised(self) -> None:
+        """Where clients reach nodes that slaves reach elsewhere."""
+        if apart := [each for each in self.brokers if each.for_clients]:
+            self.table["advertised"] = {each.node: each.for_clients for each in apart}
+            self.table["advertised_ha"] = {each.node: each.address for each in apart}
 
     def result(self) -> BrokerConf:
         """Raises: ConfigError."""
@@ -261,9 +268,12 @@ class _Made:
         match problem.key:
             case ("groups", str() as name, str() as key, *_):
                 return next(group for group in self.groups if group.name == name).where(key)
-            case ("nodes" | "advertised", str() as node):
+            case ("nodes" | "advertised" | "advertised_ha", str() as node):
                 file = next((each.file for each in self.brokers if each.node == node), first)
-                key = "brokerIP2" if "brokerIP2" in file.given else "brokerIP1"
+                is_told = problem.key[0] == "advertised" and node in self.table.get(
+                    "advertised", {}
+                )
+                key = "brokerIP1" if is_told or "brokerIP2" not in file.given else "brokerIP2"
                 return _where(file, key)
             case ("broker_ids", str() as node):
                 file = next((each.file for each in self.brokers if each.node == node), first)
@@ -333,8 +343,9 @@ def toml_text(table: Mapping[str, Any]) -> str:
     """A cluster file with this content."""
     plain = [f"{key} = {_toml(value)}" for key, value in table.items() if not _is_table(value)]
     blocks = ["\n".join(plain), _table_text(("nodes",), table["nodes"])]
-    if ids := table.get("broker_ids"):
-        blocks.append(_table_text(("broker_ids",), ids))
+    for key in ("advertised", "advertised_ha", "broker_ids"):
+        if key in table:
+            blocks.append(_table_text((key,), table[key]))
     for name, group in table["groups"].items():
         blocks.append(_table_text(("groups", name), group))
     return "\n\n".join(blocks) + "\n"

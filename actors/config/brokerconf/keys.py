@@ -144,7 +144,8 @@ _OF_BROKER: Final = (
         kind=HostAddress(),
         old="a local address",
         new="a local address",
-        does="the node's address, unless brokerIP2 says another",
+        does="the node's address; where brokerIP2 says another, clients are told this one, and"
+        " listenPort is open there, too, if its machine has it",
         of_node=True,
     ),
     Key(
@@ -152,7 +153,7 @@ _OF_BROKER: Final = (
         kind=HostAddress(),
         old="a local address",
         new="a local address",
-        does="the node's address: it listens there and connects from there",
+        does="the node's address: it listens there, connects from there, and slaves are told it",
         of_node=True,
     ),
     Key(
