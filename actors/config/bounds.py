@@ -129,6 +129,10 @@ NAME = Text(
 STORE_VERSION = Text(
     r"[1-9][0-9]?\.[0-9]{1,2}\.[0-9]{1,2}", "a RocketMQ version of three numbers, such as 5.5.0"
 )
+DELAY_LEVELS = Text(
+    r"[0-9]{1,7}[smhd](?: [0-9]{1,7}[smhd]){0,63}",
+    "1 to 64 delays of s, m, h or d, with a blank between, such as 1s 5s 10m 2h",
+)
 PATH = Text(rf"[^\x00-\x1f\x7f]{{1,{PATH_CHARS_MAX}}}", "a path without control characters")
 PORT = Within(1, PORT_MAX)
 BROKER_PORT = Within(3, PORT_MAX)

@@ -16,6 +16,7 @@ from actors.config.bounds import INTERVAL, PORT, EachWithin
 from actors.config.group import ConfiguredRole, Durability, LargestFile, StoreType
 from actors.config.members import MasterNode, SlaveNode, master_node, slave_nodes
 from wire.files.message_record import RECORD_BYTES_MAX, RECORD_OVERHEAD_MAX
+from wire.files.properties import DELAY_LEVELS, delay_levels_ms
 
 AckPolicyName: TypeAlias = Literal["copies", "4.x", "5.x"]
 
@@ -115,6 +116,10 @@ class ClassicGroup:
             `checkpoint` says up to where the queues reach (logicsPhysicalOffset), without which a
             broker with enableAcceleratedRecovery refuses a store that was not stopped in order. By
             default as the store that is found, and the newest for one that says nothing.
+        message_delay_level: the delay of each level, the first one's first. By it the queues of
+            SCHEDULE_TOPIC_XXXX say when a delayed message is due, and a slave makes them itself, so
+            it has to be its master's. Upstream: messageDelayLevel, 1s 5s 10s 30s 1m .. 10m 20m 30m
+            1h 2h.
         max_message_bytes: largest body of a record. Upstream: maxMessageSize, 4 MiB. Default: that,
             or half a segment.
         flush_interval_s: how often a `written` group syncs behind the answers. Upstream:
@@ -184,6 +189,7 @@ class ClassicGroup:
     store_version: str | None = attrs.field(
         default=None, validator=attrs.validators.optional(bounds.STORE_VERSION)
     )
+    message_delay_level: str = attrs.field(default=DELAY_LEVELS, validator=bounds.DELAY_LEVELS)
     max_message_bytes: int = attrs.field(
         default=attrs.Factory(_default_message_bytes, takes_self=True),
         validator=bounds.MESSAGE,
@@ -225,6 +231,11 @@ class ClassicGroup:
     def body_bytes_max(self) -> int:
         """The largest record."""
         return self.max_message_bytes
+
+    @property
+    def delay_levels_ms(self) -> tuple[int, ...]:
+        """The delays of the levels in ms."""
+        return delay_levels_ms(self.message_delay_level)
 
     @property
     def sure_copies(self) -> int:

@@ -98,7 +98,11 @@ def parse(argv: Sequence[str]) -> Follow:
         ("--max-message-bytes", bounds.MESSAGE, "maxMessageSize"),
     ):
         shape.add_argument(option, type=_of(rule), metavar="N", help=f"its {upstream}")
-    shape.add_argument("--store-version", type=_version, metavar="V", help="its version, as 5.3.3")
+    for option, text, name, what in (
+        ("--message-delay-level", bounds.DELAY_LEVELS, "DELAYS", "its messageDelayLevel"),
+        ("--store-version", bounds.STORE_VERSION, "V", "its version, as 5.3.3"),
+    ):
+        shape.add_argument(option, type=_text_of(text), metavar=name, help=what)
     found = vars(parser.parse_intermixed_args(list(argv)))
     return Follow(
         copies=_copies(found["masters"], found["into"]),
@@ -110,6 +114,7 @@ def parse(argv: Sequence[str]) -> Follow:
             index_units_count=found["index_units"],
             store_version=found["store_version"],
             max_message_bytes=found["max_message_bytes"],
+            message_delay_level=found["message_delay_level"],
         ),
         passive=found["passive"],
         once=found["once"],
@@ -179,12 +184,15 @@ def _of(rule: Rule) -> Callable[[str], int]:
     return read
 
 
-def _version(text: str) -> str:
-    try:
-        bounds.STORE_VERSION(None, None, text)
-    except Mismatch as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    return text
+def _text_of(rule: Rule) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        try:
+            rule(None, None, text)
+        except Mismatch as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+        return text
+
+    return read
 
 
 def _seconds(text: str) -> float:

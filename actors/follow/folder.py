@@ -4,7 +4,7 @@
 |---|---|
 | `commitlog/`, `consumequeue/`, `index/`, `checkpoint`, `abort`, `lock` | as a broker's |
 | `synced`, `dispatched`, `digests/` and others | as of any store of ours, see `storage.layout` |
-| `follow/identity.json` | how often the copy was started, and with which sizes of files |
+| `follow/identity.json` | how often the copy was started, and what its files are like |
 | `follow/events/` | its event log, as a node's |
 
 A folder becomes a copy if nothing is in it, or a broker's store alone: a copy of the master's that
@@ -58,6 +58,7 @@ class Shape:
     index_units_count: int | None = None
     store_version: str | None = None
     max_message_bytes: int | None = None
+    message_delay_level: str | None = None
 
 
 @attrs.frozen

@@ -201,6 +201,7 @@ def _settings(setup: GroupSetup, port: int) -> dict[str, str]:
         "mappedFileSizeCommitLog": group.segment_bytes,
         "mappedFileSizeConsumeQueue": group.consume_queue_bytes,
         "maxMessageSize": group.max_message_bytes,
+        "messageDelayLevel": group.message_delay_level,
         "slaveTimeout": round(1000 * group.slave_timeout_s),
         "storePathRootDir": setup.root,
     }

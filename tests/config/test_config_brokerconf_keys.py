@@ -161,6 +161,7 @@ SAMPLES: list[tuple[str, dict[str, str], str, dict[str, Any]]] = [
     ("maxIndexNum", {}, "4000", {"index_units_count": 4000}),
     ("cleanResourceInterval", {}, "5000", {"clean_resource_interval_s": 5.0}),
     ("maxMessageSize", {}, "65536", {"max_message_bytes": 65536}),
+    ("messageDelayLevel", {}, "1s 10m", {"message_delay_level": "1s 10m"}),
     ("flushIntervalCommitLog", {}, "250", {"flush_interval_s": 0.25}),
     ("flushCommitLogLeastPages", {}, "4", {"flush_least_pages": 4}),
     ("flushCommitLogThoroughInterval", {}, "8000", {"flush_thorough_interval_s": 8.0}),
@@ -270,6 +271,7 @@ WORDS_THAT_NONE_TAKES = {
     "storePathRootDir": ("", "/a,/b", "${user.home}/store"),
     "storePathCommitLog": ("", "/a;/b"),
     "deleteWhen": ("", "24", "04;04", "4.5", "-1"),
+    "messageDelayLevel": ("", "1", "1s  2s", "1s,2s", "-1s", "1 s", "1w", " ".join(["1s"] * 65)),
     "triolog.storeVersion": ("", "5.3", "five"),
 }
 

@@ -93,6 +93,12 @@ def test_the_path_is_no_key() -> None:
             "a RocketMQ version of three numbers, such as 5.5.0",
             '"5.5"',
         ),
+        (
+            'message_delay_level = "1s 2"',
+            "message_delay_level",
+            "1 to 64 delays of s, m, h or d, with a blank between, such as 1s 5s 10m 2h",
+            '"1s 2"',
+        ),
         ('delete_when_hours = "04"', "delete_when_hours", HOURS, '"04"'),
         ("delete_when_hours = []", "delete_when_hours", HOURS, "[]"),
         ("delete_when_hours = [4, 4]", "delete_when_hours", HOURS, "[4, 4]"),

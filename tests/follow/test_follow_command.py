@@ -38,14 +38,14 @@ def test_all_that_may_be_said() -> None:
         " --segment-bytes 65536 --consume-queue-bytes 2000 --index-slots 10 --index-units 40"
         " --max-message-bytes 99 --store-version 5.3.3"
     )
-    found = parse(words.split())
+    found = parse([*words.split(), "--message-delay-level", "2s 3d"])
     assert [str(master) for master, _ in found.copies] == ["a:1", "::1:2"]
     assert found.copies[0][1].endswith("/x")
     assert found.copies[1] == (Address("::1", 2), "/y")
     assert found.metadata == (Address("a", 3), Address("b", 4))
     assert (found.once, found.wait_s, found.passive, found.json) == (True, 5.0, True, True)
     assert found.bytes_per_s == 1_000_000
-    assert attrs.astuple(found.shape) == (65536, 2000, 10, 40, "5.3.3", 99)
+    assert attrs.astuple(found.shape) == (65536, 2000, 10, 40, "5.3.3", 99, "2s 3d")
 
 
 def test_each_folder_may_follow_its_master() -> None:
@@ -71,6 +71,7 @@ def test_each_folder_may_follow_its_master() -> None:
         ("a:1 --into x --bytes-per-s 10", "expected an integer from 262144 to"),
         ("a:1 --into x --segment-bytes 5000", "a multiple of 4096, found '5000'"),
         ("a:1 --into x --store-version 5", "expected a RocketMQ version of three numbers"),
+        ("a:1 --into x --message-delay-level 1w", "expected 1 to 64 delays of s, m, h or d"),
         ("a:1 --into x --nothing", "unrecognized arguments: --nothing"),
     ],
 )

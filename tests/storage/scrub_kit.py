@@ -78,7 +78,11 @@ def walk_of(kit: Kit, held: dispatcher_messages.ScrubRange, **changes: Any) -> D
     )
     fields = {"index": index, "at": held.min_bytes, **changes}
     return DerivedWalk(
-        reader=reader, record_bytes_max=group.record_bytes_max, queues=queues, **fields
+        reader=reader,
+        record_bytes_max=group.record_bytes_max,
+        delay_levels_ms=group.delay_levels_ms,
+        queues=queues,
+        **fields,
     )
 
 

@@ -84,3 +84,13 @@ def golden_copy(version: str, node: str, folder: pathlib.Path) -> pathlib.Path:
     for path in [target, *target.rglob("*")]:
         path.chmod(0o755 if path.is_dir() else 0o644)
     return target
+
+
+def derived(root: pathlib.Path, folder: str) -> dict[str, bytes]:
+    """Relative name -> content of consume queue files."""
+    top = root / folder
+    return {str(p.relative_to(top)): p.read_bytes() for p in top.rglob("*") if p.is_file()}
+
+
+def index_contents(root: pathlib.Path) -> list[bytes]:
+    return [path.read_bytes() for path in sorted((root / "index").iterdir())]

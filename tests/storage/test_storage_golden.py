@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import trio
-from storage_kit import GOLDEN, GOLDEN_SEGMENT, golden_copy, log_bytes
+from storage_kit import GOLDEN, GOLDEN_SEGMENT, derived, golden_copy, index_contents, log_bytes
 from store_kit import Kit, running, small_group
 
 from actors.config import ClassicGroup
@@ -39,16 +39,6 @@ def records_of(version: str, node: str) -> list[dict[str, Any]]:
     least = min(int(path.name) for path in (GOLDEN / version / node / "commitlog").iterdir())
     found = manifest(version)["records"]
     return [each for each in found if "topic" in each and each["physicalOffset"] >= least]
-
-
-def derived(root: pathlib.Path, folder: str) -> dict[str, bytes]:
-    """Relative name -> content of consume queue files."""
-    top = root / folder
-    return {str(p.relative_to(top)): p.read_bytes() for p in top.rglob("*") if p.is_file()}
-
-
-def index_contents(root: pathlib.Path) -> list[bytes]:
-    return [path.read_bytes() for path in sorted((root / "index").iterdir())]
 
 
 async def read_all(kit: Kit, version: str, node: str) -> None:

@@ -44,11 +44,9 @@ PROPERTIES_BYTES_MAX: Final = 2**15 - 1
 # `__CRC32#` 0x01, 10 digits, 0x02: always the last bytes of a record that has it.
 PROPERTY_CRC_BYTES: Final = 20
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
-# messageDelayLevel's default: 1s 5s 10s 30s 1m .. 10m 20m 30m 1h 2h; level n is item n - 1.
-DELAY_LEVELS_MS: Final = tuple(
-    1000 * s
-    for s in (1, 5, 10, 30, *(60 * m for m in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 30, 60, 120)))
-)
+DELAY_LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+"""messageDelayLevel's default; level n is the n-th."""
+_DELAY_UNITS_MS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 LIGHT_QUEUE_PREFIX: Final = "%LMQ%"
 # Their records are led to by no other queue.
@@ -141,6 +139,19 @@ def tags_code(tags: str | None) -> int:
 def tags_code_of_bytes(tags: bytes) -> int:
     """`tags_code` of tags as a record stores them."""
     return tags_code(tags.decode("utf-8", "replace"))
+
+
+@lru_cache(maxsize=64)  # each group has its own, and asks with every slice of its log
+def delay_levels_ms(text: str) -> tuple[int, ...]:
+    """The delays of the levels in ms.
+
+    Args:
+        text: as messageDelayLevel has it: decimal numbers with s, m, h or d, and a blank between.
+    """
+    return tuple(int(each[:-1]) * _DELAY_UNITS_MS[each[-1]] for each in text.split(" "))
+
+
+DELAY_LEVELS_MS: Final = delay_levels_ms(DELAY_LEVELS)
 
 
 def delivery_time(

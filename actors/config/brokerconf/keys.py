@@ -18,6 +18,7 @@ import attrs
 from actors.config import bounds
 from actors.config.bounds import Mismatch
 from actors.config.brokerconf.values import (
+    DELAYS,
     MILLISECONDS,
     ROLES,
     SWITCH,
@@ -34,6 +35,7 @@ from actors.config.brokerconf.values import (
     Only,
     Servers,
 )
+from wire.files.properties import DELAY_LEVELS
 
 NO_DEFAULT: Final = "-"
 HA_PORT_OFFSET: Final = 1
@@ -409,6 +411,13 @@ _OF_STORE: Final = (
         old="4194304",
         new="4194304",
         sets="max_message_bytes",
+    ),
+    Key(
+        name="messageDelayLevel",
+        kind=DELAYS,
+        old=DELAY_LEVELS,
+        new=DELAY_LEVELS,
+        sets="message_delay_level",
     ),
     Key(
         name="flushIntervalCommitLog",

@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 import attrs
 
 from actors.config.bounds import (
+    DELAY_LEVELS,
     EACH_ENDPOINT,
     NAME,
     PORT_MAX,
@@ -248,5 +249,6 @@ MILLISECONDS: Final = Integer(1, 86_400_000, "ms")
 SWITCH: Final = Switch()
 WORD: Final = Words(NAME)
 VERSION: Final = Words(STORE_VERSION)
+DELAYS: Final = Words(DELAY_LEVELS)
 ROLES: Final[Mapping[str, bool]] = {"ASYNC_MASTER": True, "SYNC_MASTER": True, "SLAVE": False}
 """Upstream's BrokerRole, and whether it is a master."""

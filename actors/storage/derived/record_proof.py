@@ -20,6 +20,13 @@ EXTENDED_BELOW = -(1 << 31)
 ConsumeQueueExt.isExtAddr)."""
 
 
+def may_have_code(head: RecordHead, code: int) -> bool:
+    """Whether a unit that leads to this record may have this tags code: it is the record's own, or
+    an address, or a delivery time, which the delay levels of another time may have given.
+    """
+    return code == head.tags_code or code < EXTENDED_BELOW or head.topic == SCHEDULE_TOPIC
+
+
 @attrs.define(kw_only=True)
 class RecordProof:
     """Reads single records at the offsets that consume queues and index give.
@@ -55,7 +62,7 @@ class RecordProof:
         head = self.head_at(unit[0]) if unit[1] > 0 else None
         if head is None or head.size != unit[1]:
             return False
-        if unit[2] != head.tags_code and unit[2] >= EXTENDED_BELOW and key[0] != SCHEDULE_TOPIC:
+        if not may_have_code(head, unit[2]):
             return False
         if (head.topic, head.queue_id, head.queue_offset) == (*key, number):
             return True

@@ -16,7 +16,7 @@ entries.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Final, TypeAlias, assert_never
 
 import attrs
@@ -57,6 +57,7 @@ class DerivedWalk:
 
     Attributes:
         reader, record_bytes_max: the log's reader, and the size of its largest possible record.
+        delay_levels_ms: by which lost units of delayed messages are made again.
         queues: compares units.
         index: compares entries; None: entries are not compared.
         at: the offset of the next record.
@@ -67,6 +68,7 @@ class DerivedWalk:
 
     reader: LogReader
     record_bytes_max: int
+    delay_levels_ms: Sequence[int]
     queues: QueueScrub
     index: IndexScrub | None
     at: int
@@ -120,7 +122,12 @@ class DerivedWalk:
             self.skip()
             return []
         self.read_bytes += len(data)
-        heads, stopped = scan_heads(data, physical_offset=self.at, size_max=self.record_bytes_max)
+        heads, stopped = scan_heads(
+            data,
+            physical_offset=self.at,
+            size_max=self.record_bytes_max,
+            delay_levels_ms=self.delay_levels_ms,
+        )
         self.at += stopped.end
         rest, file_end = len(data) - stopped.end, self.at - self.at % size + size
         self._wanted = 0
@@ -339,6 +346,7 @@ class DerivedScrubber(Actor[_Inbox]):
         return DerivedWalk(
             reader=self._reader,
             record_bytes_max=group.record_bytes_max,
+            delay_levels_ms=group.delay_levels_ms,
             queues=queues,
             index=index if with_index else None,
             at=held.min_bytes,

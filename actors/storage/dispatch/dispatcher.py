@@ -439,7 +439,12 @@ class Dispatcher(Actor[_Inbox]):
             data = self._reader.read(at, size, limit)
         except OffsetGone:
             return False  # the bytes have just expired; the next LogGrew says where the log begins
-        heads, stopped = scan_heads(data, physical_offset=at, size_max=self.group.record_bytes_max)
+        heads, stopped = scan_heads(
+            data,
+            physical_offset=at,
+            size_max=self.group.record_bytes_max,
+            delay_levels_ms=self.group.delay_levels_ms,
+        )
         if heads and not await self._put(heads):
             return not self.ctx.timers.active("room")
         self._at_bytes = at + stopped.end

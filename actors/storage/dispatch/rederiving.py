@@ -15,6 +15,7 @@ import attrs
 
 from actors.storage.derived.derived_files import DerivedFiles
 from actors.storage.derived.queue_files import has_unit
+from actors.storage.derived.record_proof import may_have_code
 from actors.storage.dispatch.dispatcher_messages import Rederive
 from actors.storage.log.log_reader import LogReader, OffsetGone
 from wire.files.commit_log import RecordHead, Stop, scan_heads
@@ -79,8 +80,10 @@ class MendedRanges:
         queues, key = self.files.queues, (head.topic, head.queue_id)
         if head.queue_offset < queues.min_offset(*key, self.min_bytes):
             return False
-        units = queues.units(*key, head.queue_offset, 1)
-        return units == ((head.physical_offset, head.size, head.tags_code),)
+        return any(
+            unit[:2] == (head.physical_offset, head.size) and may_have_code(head, unit[2])
+            for unit in queues.units(*key, head.queue_offset, 1)
+        )
 
     def _has_keys(self, head: RecordHead) -> bool:
         if head.sys_flag & SYS_FLAG_TRANSACTION == TRANSACTION_ROLLBACK:

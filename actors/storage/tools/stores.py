@@ -20,6 +20,7 @@ from actors.storage.layout import LedgerLayout, StoreLayout
 from actors.storage.log.commit_log import segment_bases, segment_path
 from actors.storage.node.identity import Identity
 from wire.files.message_record import RECORD_BYTES_MAX, RECORD_OVERHEAD_MAX
+from wire.files.properties import DELAY_LEVELS_MS, delay_levels_ms
 
 
 @attrs.frozen(kw_only=True)
@@ -63,6 +64,14 @@ class GroupStore(FoundStore):
         """The size of the largest possible record."""
         body = self.setting("max_message_bytes") or 0
         return max(RECORD_BYTES_MAX, body + RECORD_OVERHEAD_MAX)
+
+    @property
+    def delay_levels_ms(self) -> tuple[int, ...]:
+        """The delays of the levels in ms; of another program's store they are unknown, and these
+        are the usual ones.
+        """
+        text = json.loads(self.settings.get("message_delay_level", "null"))
+        return delay_levels_ms(text) if isinstance(text, str) else DELAY_LEVELS_MS
 
 
 @attrs.frozen(kw_only=True)

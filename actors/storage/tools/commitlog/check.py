@@ -366,7 +366,12 @@ class _Check:
         if self._stops:
             self._records_after += len(piece.found)
         heads, stopped = scan_heads(
-            piece.data, 0, at + size, physical_offset=piece.offset, size_max=self._record_bytes_max
+            piece.data,
+            0,
+            at + size,
+            physical_offset=piece.offset,
+            size_max=self._record_bytes_max,
+            delay_levels_ms=self._store.delay_levels_ms,
         )
         assert stopped.end == at + size, stopped  # ScansAgree
         self._last_ts = max(self._last_ts, heads[-1].store_ts)

@@ -205,7 +205,7 @@ class QueueCheck:
             self._unbuilt.add(f"{_name(key)}, unit {head.queue_offset}")
             return
         if same and key[0] == SCHEDULE_TOPIC:
-            self._findings.note(f"{what}: another delivery time than by the usual delay levels")
+            self._findings.note(f"{what}: another delivery time than by the delay levels")
             return
         expected = (head.physical_offset, head.size, head.tags_code)
         self._differ(
