@@ -29,7 +29,7 @@ CLUSTER: Final = (
 ROOMS: Final = (
     ("namesrv", "", "run a RocketMQ name server"),
     ("client", "TARGET COMMAND", "append, read, tail, status, bench"),
-    ("storage", "COMMAND DIR", "check, dump, truncate, backup, seed"),
+    ("storage", "COMMAND DIR", "check, dump, pending, truncate, backup, seed"),
     ("follow", "HOST:HA_PORT --into DIR", "copy a stock broker's log as it grows"),
     ("pipeline", "STEP DATA_DIR -o OUT", "tables, audits, report, alarms, with Spark"),
     ("sim", "COMMAND", "in simulation: run, replay, sweep, shrink"),

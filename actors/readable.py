@@ -87,3 +87,10 @@ def size(count_bytes: int) -> str:
         if count_bytes >= unit:
             return f"{count_bytes / unit:.4g} {name}"
     return f"{count_bytes} bytes"
+
+
+def duration(count_ms: int) -> str:
+    """A time for people, in whole seconds: `0:00:07`, `12:00:00`, `3 d 0:15:00`."""
+    days, rest = divmod(max(0, count_ms) // 1000, 86_400)
+    clock = f"{rest // 3600}:{rest % 3600 // 60:02}:{rest % 60:02}"
+    return f"{days} d {clock}" if days else clock

@@ -8,7 +8,7 @@ from typing import Any, Final
 from actors.env.protocols import Address
 from actors.follow.copy import CopyStatus
 from actors.ha.core.states import Lost
-from actors.readable import size
+from actors.readable import duration, size
 
 AWAY: Final = "not connected"
 """The state of `state_of` once there is a reason for it."""
@@ -92,15 +92,8 @@ def _log_line(status: CopyStatus, now_ms: int) -> str:
     if status.follows:
         parts.append(f"lag {status.lag}")
     elif status.last_store_ms:
-        parts.append(f"{_duration(now_ms - status.last_store_ms)} behind")
+        parts.append(f"{duration(now_ms - status.last_store_ms)} behind")
     return ", ".join(parts)
-
-
-def _duration(ms: int) -> str:
-    seconds = max(0, ms) // 1000
-    days, rest = divmod(seconds, 86_400)
-    clock = f"{rest // 3600}:{rest % 3600 // 60:02}:{rest % 60:02}"
-    return f"{days} d {clock}" if days else clock
 
 
 def json_of(status: CopyStatus | None, master: Address, folder: str, now_ms: int) -> str:

@@ -145,6 +145,7 @@ TOOLS = StoreTools(
     find=_find,
     check=_check,
     dump=_dump,
+    pending="a mirror has no consume queues",
     stays_up_to=_end,
     stopped_limit=_stopped,
     running_limit=_running,

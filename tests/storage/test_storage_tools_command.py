@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from storage_kit import golden_copy
+from storage_kit import GOLDEN, golden_copy
 from tools_command_kit import MASTER, run_apart
 
 from actors.env.local_disk import LocalDisk
@@ -28,6 +28,7 @@ def said(capfd: pytest.CaptureFixture[str], *words: object, code: int = 0) -> tu
     return output, errors
 
 
+LEDGER = str(GOLDEN.parent / "dledger" / "store-n0")
 MISTAKES = [
     ((), "the following arguments are required: COMMAND"),
     (("chek", "x"), "invalid choice: 'chek'"),
@@ -43,6 +44,8 @@ MISTAKES = [
     (("dump", MASTER, "--from", "9" * 30), "expected a number from 0 on"),
     (("dump", MASTER, "--from", "999999999"), "--from: expected an offset from 0 to 262144"),
     (("dump", MASTER, "--limit", "x"), "expected a number from 0 on, found 'x'"),
+    (("pending", "/nowhere"), "/nowhere: expected a node's data directory"),
+    (("pending", LEDGER), "a dledger group has no consume queues"),
     (("truncate", MASTER), "the following arguments are required: OFFSET"),
     (("backup", MASTER), "the following arguments are required: DEST"),
     (("backup", MASTER, MASTER), "expected a folder outside of"),
@@ -74,7 +77,7 @@ def test_a_folder_of_data_is_no_members_store(
 
 
 @pytest.mark.parametrize("words", [["--help"], *([c, "--help"] for c in (
-    "check", "dump", "truncate", "backup", "seed"))])  # fmt: skip
+    "check", "dump", "pending", "truncate", "backup", "seed"))])  # fmt: skip
 def test_help(words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         parse(words)

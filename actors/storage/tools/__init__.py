@@ -1,5 +1,5 @@
-"""What `python -m actors.storage` does with the files of a store: check, dump, truncate, backup,
-seed.
+"""What `python -m actors.storage` does with the files of a store: check, dump, pending, truncate,
+backup, seed.
 
 Open `command_line` first. `target` finds out what a folder is. Each mode has its `StoreTools`
 (`kind`), made in `commitlog/` and `ledger/`. The tools are plain generators over the `Disk`

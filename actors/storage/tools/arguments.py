@@ -22,16 +22,18 @@ store root of a RocketMQ broker or of a Java DLedger member, or a backup.
   check     is every record whole and in its place, and does what derives from
             the log agree?
   dump      records, or a DLedger group's entries, as JSON lines
+  pending   what a broker on the store has yet to do: delayed messages to
+            deliver, half messages that are undecided
   truncate  cut the log's end off; what is cut is kept beside it
   backup    copy the logs of a node, which may run, as far as nothing changes
             any more
   seed      make a node's data directory from a backup; it starts as a slave and
             catches up
 
-Check, dump and backup take classic and DLedger groups, truncate and seed
-classic ones. A backup of a DLedger member is to be read, or to begin the whole
-group anew on every member. It never brings one member back: that one would
-have forgotten votes, and entries that it acknowledged."""
+Check, dump and backup take classic and DLedger groups, pending, truncate and
+seed classic ones. A backup of a DLedger member is to be read, or to begin the
+whole group anew on every member. It never brings one member back: that one
+would have forgotten votes, and entries that it acknowledged."""
 EPILOG = """\
 `%(prog)s COMMAND --help` lists a command's options.
 Exit codes: 0 done, 1 ran and failed (check: damage, also where a start goes on
@@ -62,6 +64,15 @@ class Dump:
     queue_id: int | None
     key: str | None
     count: int | None
+
+
+@attrs.frozen(kw_only=True)
+class Pending:
+    """The arguments of `pending`; see `DESCRIPTION`."""
+
+    folder: str
+    group: str | None
+    json: bool
 
 
 @attrs.frozen(kw_only=True)
@@ -113,7 +124,7 @@ class Seed:
     json: bool
 
 
-Command: TypeAlias = Check | Dump | Truncate | Backup | Seed
+Command: TypeAlias = Check | Dump | Pending | Truncate | Backup | Seed
 
 
 def parse(argv: Sequence[str]) -> Command:
@@ -123,7 +134,7 @@ def parse(argv: Sequence[str]) -> Command:
     """
     parser = Parser.of("storage", DESCRIPTION, EPILOG)
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
-    for add in (_add_check, _add_dump, _add_truncate, _add_backup, _add_seed):
+    for add in (_add_check, _add_dump, _add_pending, _add_truncate, _add_backup, _add_seed):
         add(commands)
     found = vars(parser.parse_args(list(argv)))
     make: Callable[..., Command] = found.pop("make")
@@ -186,6 +197,12 @@ def _add_dump(commands: _Commands) -> None:
     add("--queue", dest="queue_id", type=_offset, metavar="N", help="only records of this queue")
     add("--key", help="only records that have this key")
     add("--limit", dest="count", type=_positive, metavar="N", help="at most N of them")
+
+
+def _add_pending(commands: _Commands) -> None:
+    parser = _add(commands, Pending, "list delayed messages and undecided half messages")
+    parser.add_argument("folder", metavar="DIR", help="a node's directory or a store root")
+    _add_group(parser)
 
 
 def _add_truncate(commands: _Commands) -> None:

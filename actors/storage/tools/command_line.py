@@ -1,13 +1,13 @@
-"""Runs `python -m actors.storage check|dump|truncate|backup|seed`.
+"""Runs `python -m actors.storage check|dump|pending|truncate|backup|seed`.
 
 A user's mistake is one line on stderr and exit code 2. A command that ran and failed has exit code
 1, also a check that found damage; a check has 3 if a node mends all that it found. Every command
 may be interrupted at any time and run again.
 
-Of a running node, check and dump read what lies below its synced mark, which does not change while
-it runs; of a DLedger member, what its checkpoint calls committed, which is never cut. Backup asks
-the node, over its API socket, how far its log is acknowledged and synced. Truncate refuses. If a
-node is stopped, its locks are held, so that it does not start meanwhile.
+Of a running node, check, dump and pending read what lies below its synced mark, which does not
+change while it runs; of a DLedger member, what its checkpoint calls committed, which is never cut.
+Backup asks the node, over its API socket, how far its log is acknowledged and synced. Truncate
+refuses. If a node is stopped, its locks are held, so that it does not start meanwhile.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ from actors.env.protocols import Disk, Env
 from actors.env.real import real_env
 from actors.errors import ConfigError, StorageError, TriologError
 from actors.group_status import GroupStatus, group_status
+from actors.metadata.config_folder import ConfigFolder
 from actors.own_process import INTERRUPTED, as_typed, naming
-from actors.readable import readable, readable_lines
+from actors.readable import counted, duration, readable, readable_lines
 from actors.storage.files.stepping import Running, Step, Work
 from actors.storage.kinds import KINDS, by_key, tools_of
 from actors.storage.tools import arguments
@@ -53,6 +54,7 @@ from actors.storage.tools import seed as seeding
 from actors.storage.tools.backup import copy_stores, held_backup, make_manifest
 from actors.storage.tools.commitlog.check import CheckOptions
 from actors.storage.tools.commitlog.dump import Wanted
+from actors.storage.tools.commitlog.pending import Cursors, DelayLevel, HalfQueue, Pending
 from actors.storage.tools.commitlog.truncate import TruncationPlan
 from actors.storage.tools.copying import BackedUp, Limit
 from actors.storage.tools.findings import Report
@@ -92,7 +94,8 @@ def _main(argv: Sequence[str]) -> int:
         command = arguments.parse(argv)
         return trio.run(_run, command)
     except KeyboardInterrupt:
-        reads = command is None or isinstance(command, arguments.Check | arguments.Dump)
+        read_only = arguments.Check | arguments.Dump | arguments.Pending
+        reads = command is None or isinstance(command, read_only)
         hint = "" if reads else "; run the same command again to finish it"
         complain(f"triolog: interrupted{hint}")
         return INTERRUPTED
@@ -114,6 +117,8 @@ async def _run(command: arguments.Command) -> int:
             return await _check(env, command)
         case arguments.Dump():
             return await _dump(env, command)
+        case arguments.Pending():
+            return await _pending(env, command)
         case arguments.Truncate():
             return await _truncate(env, command)
         case arguments.Backup():
@@ -124,7 +129,7 @@ async def _run(command: arguments.Command) -> int:
             assert_never(command)
 
 
-# ---- check, dump ----
+# ---- check, dump, pending ----
 
 
 async def _check(env: Env, command: arguments.Check) -> int:
@@ -175,6 +180,32 @@ async def _dump(env: Env, command: arguments.Dump) -> int:
     for problem in done.problems:
         complain(f"triolog: {problem}")
     return EXIT_FAILED if done.problems else EXIT_OK
+
+
+async def _pending(env: Env, command: arguments.Pending) -> int:
+    disk = env.disk
+    target = find_target(disk, absolute(command.folder), command.group)
+    if target.kind is Kind.BACKUP:
+        raise ConfigError(f"{target.path}: expected a node or a store, found a backup: logs alone")
+    able = [
+        (store, find)
+        for store in target.stores
+        if not isinstance(find := tools_of(store).pending, str)
+    ]
+    if not able and target.stores:
+        raise ConfigError(f"{target.path}: {tools_of(target.stores[0]).pending}")
+    locks, is_running = held(disk, target)
+    found: list[Pending] = []
+    with locks:
+        for store, find in able:
+            tables = ConfigFolder(disk, f"{store.layout.root}/config", store.name).read()
+            cursors = Cursors.of(tables.delay_offsets, tables.consumer_offsets)
+            limit = tools_of(store).stays_up_to(disk, store) if is_running else None
+            found.append(await drive(find(disk, store, cursors, limit)))
+    lines = [line for each in found for line in pending_lines(each, env.wall_clock_ms())]
+    result = {"path": target.path, "groups": [attrs.asdict(each) for each in found]}
+    await answer(result, lines, json=command.json)
+    return EXIT_FAILED if any(each.problems for each in found) else EXIT_OK
 
 
 # ---- truncate ----
@@ -425,6 +456,53 @@ def check_lines(reports: Sequence[Report]) -> list[str]:
             if count > len(found):
                 lines.append(f"{report.group}: {kind}: {count} in all")
     return lines
+
+
+def pending_lines(found: Pending, now_ms: int) -> list[str]:
+    """Describe what a broker has to do, for people."""
+    reach = "as far as its queues reach"
+    if found.derived_bytes is not None:
+        reach = f"of what its log has below {found.derived_bytes}"
+    messages = sum(level.messages for level in found.delayed)
+    undecided = sum(queue.undecided for queue in found.half)
+    lines = [
+        f"{found.group}: {counted(messages, 'delayed message')}, "
+        f"{counted(undecided, 'undecided half message')}, {reach}"
+    ]
+    rows = [
+        (f"level {level.level}", *_cursor_cells(level), str(level.messages), *_due(level, now_ms))
+        for level in found.delayed
+    ]
+    rows += [
+        (f"half messages {queue.queue_id}", *_cursor_cells(queue), str(queue.undecided), "", "")
+        for queue in found.half
+    ]
+    if rows:
+        head = ("", "cursor", "next", "end", "pending", "next due", "last due")
+        lines += columns([head, *rows])
+    for queue in found.half:
+        lines += [
+            f"{queue.queue_id}/{each.queue_offset} at {each.offset}: for {each.topic}, "
+            f"{duration(now_ms - each.born_ms)} old, asked {counted(each.checks, 'time')}, "
+            f"{each.transaction_id}"
+            for each in queue.messages
+        ]
+        if queue.undecided > len(queue.messages):
+            lines.append(f"{queue.queue_id}: the first {len(queue.messages)} of {queue.undecided}")
+    return [*lines, *(f"{found.group}: {problem}" for problem in found.problems)]
+
+
+def _cursor_cells(queue: DelayLevel | HalfQueue) -> tuple[str, str, str]:
+    cursor = "none" if queue.cursor is None else str(queue.cursor)
+    return cursor, str(queue.next_offset), str(queue.end_offset)
+
+
+def _due(level: DelayLevel, now_ms: int) -> tuple[str, str]:
+    if level.due_ms is None or level.last_due_ms is None:
+        return "", ""
+    times = [level.due_ms - now_ms, level.last_due_ms - now_ms]
+    first, last = (f"in {duration(ms)}" if ms > 0 else f"{duration(-ms)} ago" for ms in times)
+    return first, last
 
 
 def plan_lines(plan: TruncationPlan, root: str) -> list[str]:

@@ -14,6 +14,7 @@ from actors.storage.files.stepping import Work
 from actors.storage.node.identity import Identity
 from actors.storage.tools.commitlog.check import CheckOptions
 from actors.storage.tools.commitlog.dump import Dumped, Wanted
+from actors.storage.tools.commitlog.pending import Cursors, Pending
 from actors.storage.tools.commitlog.truncate import Truncation
 from actors.storage.tools.copying import BackedUp, Copied, Limit
 from actors.storage.tools.findings import Report
@@ -49,8 +50,10 @@ class StoreTools(Generic[S]):
         check: checks the store, also against `options.copied`.
         dump: calls the function with the wanted records or entries as JSON lines, none from the
             limit on.
-        stays_up_to: returns the limit for `dump` up to which a running node's log does not change
-            any more, unless it expires.
+        pending: finds what a broker that is started on the store has to deliver and to ask about;
+            records from the limit on do not count. A text instead: why the mode has none of it.
+        stays_up_to: returns the limit for `dump` and `pending` up to which a running node's log
+            does not change any more, unless it expires.
         stopped_limit: finds the log's end, as the next start would.
         running_limit: returns the end of a running node's copy; called with the group's status,
             None if the node does not answer, and the node's name.
@@ -65,6 +68,7 @@ class StoreTools(Generic[S]):
     find: Callable[[Disk, str, Identity | None], S]
     check: Callable[[Disk, S, CheckOptions], Work[Report]]
     dump: Callable[[Disk, S, Wanted, Callable[[bytes], object], int | None], Work[Dumped]]
+    pending: Callable[[Disk, S, Cursors, int | None], Work[Pending]] | str
     stays_up_to: Callable[[Disk, S], int]
     stopped_limit: Callable[[Disk, S], Work[Limit]]
     running_limit: Callable[[Disk, S, GroupStatus | None, str], Limit]

@@ -17,6 +17,7 @@ from actors.storage.tools.commitlog.backup import (
 )
 from actors.storage.tools.commitlog.check import check_classic
 from actors.storage.tools.commitlog.dump import dump_store
+from actors.storage.tools.commitlog.pending import find_pending
 from actors.storage.tools.commitlog.truncate import prepare_truncation
 from actors.storage.tools.copying import BackedUpGroup
 from actors.storage.tools.kind import Seeding, StoreTools
@@ -37,6 +38,7 @@ TOOLS: Final = StoreTools(
     find=_find,
     check=check_classic,
     dump=dump_store,
+    pending=find_pending,
     stays_up_to=synced_mark,
     stopped_limit=stopped_limit,
     running_limit=running_limit,

@@ -49,6 +49,7 @@ TOOLS: Final = StoreTools(
     find=_find,
     check=check_ledger,
     dump=dump_ledger,
+    pending="a dledger group has no consume queues",
     stays_up_to=committed_index,
     stopped_limit=stopped_ledger_limit,
     running_limit=running_ledger_limit,
