@@ -6,6 +6,7 @@ import json
 import random
 import zlib
 from collections.abc import Generator
+from contextlib import suppress
 from typing import Any
 
 import attrs
@@ -32,7 +33,14 @@ from actors.events.codec import EventFormatError, LineEncoder
 from actors.events.node import EventsDropped, NodeStarted
 from actors.sim.disk import SimDisk
 from actors.storage.commitlog import opening, recovery
-from actors.storage.derived import adopting, consume_queue, dispatch_state, index_files, small_files
+from actors.storage.derived import (
+    adopting,
+    consume_queue,
+    dispatch_state,
+    index_files,
+    record_proof,
+    small_files,
+)
 from actors.storage.derived.derived_files import DerivedFiles
 from actors.storage.derived.dispatch_state import DispatchState
 from actors.storage.derived.queue_files import QUEUE_OFFSET_LAST, QueueGap
@@ -41,6 +49,8 @@ from actors.storage.layout import StoreLayout
 from actors.storage.log.commit_log import segment_path
 from actors.storage.node import event_files, event_reader, identity
 from actors.storage.tools import manifest
+from actors.storage.tools.commitlog import pending
+from actors.storage.tools.stores import GroupStore
 from wire.files import index_file
 from wire.files.commit_log import RecordHead, scan_heads, segment_name
 from wire.files.consume_queue import encode_unit
@@ -278,6 +288,39 @@ def dispatching(data: bytes) -> object:
     return len(heads) > 1
 
 
+def waiting(data: bytes) -> object:
+    """Delayed and half messages of a log, whose queues are made from it, or from another one."""
+    disk = disk_with(segment_path(LAYOUT.commit_log, 0), data.ljust(SEGMENT, b"\0")[:SEGMENT])
+    derived = _derived(disk)
+    heads, _ = scan_heads(_WAITING if len(data) % 2 else data, physical_offset=0)
+    with suppress(QueueGap):
+        run(derived.put(heads))
+    derived.close()
+    store = GroupStore(name="orders", layout=LAYOUT, segment_bytes=SEGMENT, settings={})
+    found = run(pending.find_pending(disk, store, pending.Cursors(delay={3: 0}, half={0: 1})))
+    return found.problems != (), [each.undecided for each in found.half], len(found.delayed)
+
+
+def _waiting() -> bytes:
+    out = b""
+    for topic, body, number in (
+        ("SCHEDULE_TOPIC_XXXX", b"later", 0),
+        (pending.HALF_TOPIC, b"half", 0),
+        (pending.HALF_TOPIC, b"half", 1),
+        (pending.OP_TOPIC, b"0,1,", 0),
+    ):
+        tags = b"d" if topic == pending.OP_TOPIC else b"a"
+        props = (
+            PROPS.replace(b"TAGS\x01a", b"TAGS\x01" + tags) + b"TRANSACTION_CHECK_TIMES\x012\x02"
+        )
+        queue_id = 2 if topic == "SCHEDULE_TOPIC_XXXX" else 0
+        out += record(len(out), body, props, topic, queue_id=queue_id, queue_offset=number)
+    return out
+
+
+_WAITING = _waiting()
+
+
 def _derived(disk: SimDisk, limit_bytes: int = 0) -> DerivedFiles:
     disk.mkdir(LAYOUT.root)
     derived = DerivedFiles(env=env_on(disk), layout=LAYOUT, group=GROUP)
@@ -417,6 +460,8 @@ def targets() -> tuple[Target, ...]:
                repair=repair_records, raises=(CorruptLog,), **index),
         Target(name="dispatched records", run=dispatching, seeds=log, repair=repair_records,
                **index),
+        Target(name="pending messages", run=waiting, seeds=(_WAITING, _WAITING + b"\0"),
+               repair=repair_records, files=files_of(pending, record_proof), tokens=_TOKENS),
         Target(name="consume queue file", run=queue_file, seeds=(encode_unit(0, 91, 7) * 5,),
                size_max=400, **index),
         Target(name="index file", run=index_in_use, seeds=(_INDEX,), **index),

@@ -41,10 +41,16 @@ def golden_segment(version: str = "5.3.3", node: str = "master") -> bytes:
     return min((GOLDEN / version / node / "commitlog").iterdir()).read_bytes()
 
 
-def record(offset: int = 0, body: bytes = b"body", props: bytes = b"", **fields: int) -> bytes:
+def record(
+    offset: int = 0,
+    body: bytes = b"body",
+    props: bytes = b"",
+    topic: str = "orders",
+    **fields: int,
+) -> bytes:
     """One record as it lies at `offset`."""
     out = bytearray()
-    RecordEncoder("orders", HOST, HOST).encode_into(
+    RecordEncoder(topic, HOST, HOST).encode_into(
         out,
         body,
         queue_id=fields.get("queue_id", 0),
