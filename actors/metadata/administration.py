@@ -7,9 +7,11 @@ A change is answered once it is on the disk. The same configuration again is ans
 nothing.
 
 Differs: a slave refuses changes with NO_PERMISSION; upstream takes them, and loses them at its next
-sync. The queues of a topic that is deleted stay, and expire with the log. A disk without room is
-SYSTEM_ERROR, where upstream only logs it. Numbers of queues beyond 0 to QUEUES_MAX, and a `perm`
-beyond 0 to PERM_MAX, are INVALID_PARAMETER; upstream takes any.
+sync. To delete a group's own topics it says yes, and leaves that to its master: `mqadmin
+deleteSubGroup` asks every broker of a cluster, and ends at the first that refuses. The queues of a
+topic that is deleted stay, and expire with the log. A disk without room is SYSTEM_ERROR, where
+upstream only logs it. Numbers of queues beyond 0 to QUEUES_MAX, and a `perm` beyond 0 to PERM_MAX,
+are INVALID_PARAMETER; upstream takes any.
 """
 
 from __future__ import annotations
@@ -48,6 +50,8 @@ SYSTEM_TOPICS: Final = frozenset(
     }
 )  # fmt: skip
 SYSTEM_PREFIX: Final = "rmq_sys_"
+OF_GROUPS: Final = ("%RETRY%", "%DLQ%")
+"""How a group's own topics begin."""
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
 
 
@@ -148,10 +152,13 @@ class Administration:
             changes.append(_TopicChange(config, _changes(text)))
         self._change(request, partial(_put_topics, changes=changes))
 
-    def _delete_topic(self, request: Request) -> None:
+    def _delete_topic(self, request: Request) -> Answer | None:
         topic = request.fields(TopicNamed).topic
         _check_topic(topic)
+        if topic.startswith(OF_GROUPS) and not self.is_master():
+            return Answer()
         self._change(request, partial(remove_topic, topic=topic))
+        return None
 
     def _topic(self, request: Request) -> Answer:
         topic = request.fields(TopicNamed).topic

@@ -106,7 +106,7 @@ def test_our_slave_finds_a_java_master(
     assert set(name_server.addresses(GROUP)) == {"0", "1"}
 
 
-@pytest.mark.checklist(66, of="broker")
+@pytest.mark.checklist(66, 70, 71, of="broker")
 @beside("rocketmq", "5.3.3", version=["5.3.3", "4.9.7"])
 def test_mqadmin_at_our_cluster(
     peer: Peer, version: str, tmp_path: Path, processes: Processes
@@ -129,7 +129,8 @@ def test_mqadmin_at_our_cluster(
     receipt = master.append([message("t", number, 500) for number in range(100)])
     wait_for(lambda: len(ours.addresses(GROUP)) == 2, "both brokers", timeout_s=PEER_S)
     address, other = f"{OUR_ADDRESS}:{port}", f"{OTHER_ADDRESS}:{port}"
-    run = Admin.start(Peer(version), processes, tmp_path / "admin", ours).run
+    admin = Admin.start(Peer(version), processes, tmp_path / "admin", ours)
+    run = admin.run
 
     rows = [line.split() for line in run("clusterList").splitlines()]
     assert [row[:5] for row in rows if row and row[0] == "interop"] == [
@@ -147,15 +148,34 @@ def test_mqadmin_at_our_cluster(
     status = dict(LINE.findall(run("brokerStatus", "-b", address)))
     assert status["commitLogMaxOffset"].strip() == str(receipt.next)
     assert status["msgPutTotalTodayNow"].strip() == "100"
-    shown = dict(LINE.findall(run("getBrokerConfig", "-b", address)))
-    assert shown["listenPort"] == str(port)
-    assert (shown["brokerRole"], shown["brokerId"]) == ("SYNC_MASTER", "0")
+    for at, role, number in ((address, "SYNC_MASTER", "0"), (other, "SLAVE", "1")):
+        shown = dict(LINE.findall(run("getBrokerConfig", "-b", at)))
+        assert shown["listenPort"] == str(port)
+        assert (shown["brokerRole"], shown["brokerId"]) == (role, number)
+    assert run("topicClusterList", "-t", "Made").split() == ["interop"]
     if version != "4.9.7":  # it has no such command
         ha = run("haStatus", "-b", address)
         assert f"#MasterCommitLogMaxOffset\t{receipt.next}" in ha
         assert "#SlaveNum\t1" in ha
         assert OTHER_ADDRESS in ha
+    assert "success" in run("updateSubGroup", "-g", "Gx", "-c", "interop", "-r", "3")
+    groups = master.store / "config" / "subscriptionGroup.json"
+    assert '"Gx"' in groups.read_text()
+    refuse_what_we_have_not(admin, address, other)
+    assert run("deleteSubGroup", "-g", "Gx", "-c", "interop").count("success") >= 1
+    assert '"Gx"' not in groups.read_text()
     assert run("deleteTopic", "-t", "Made", "-c", "interop").count("success") == 2
     assert "Made" not in run("topicList").split()
     assert master.stop() == 0
     assert slave.stop() == 0
+
+
+def refuse_what_we_have_not(admin: Admin, address: str, other: str) -> None:
+    """Each is answered, so that a tool does not wait for its time-out."""
+    for command in ("brokerConsumeStats", "cleanUnusedTopic", "cleanExpiredCQ"):
+        assert admin.refused(command, "-b", address) == 3, command
+    assert admin.refused("updateTopic", "-t", "Made", "-b", other) == 16
+    assert (
+        admin.refused("updateBrokerConfig", "-b", address, "-k", "brokerPermission", "-v", "4")
+        == 29
+    )

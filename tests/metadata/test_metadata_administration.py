@@ -123,6 +123,25 @@ async def test_a_slave_refuses(autojump_clock: object) -> None:
         assert not nodes.topics("n1")
 
 
+@pytest.mark.parametrize("prefix", ["%RETRY%", "%DLQ%"])
+async def test_a_slave_leaves_a_groups_own_topics_to_its_master(
+    autojump_clock: object, prefix: str
+) -> None:
+    """As mqadmin deleteSubGroup has every broker of a cluster delete them."""
+    async with operated("n0", "n1") as (_, nodes, operator):
+        topic = f"{prefix}g"
+        assert (await operator.ask(UPDATE, **{**TOPIC, "topic": topic})).header.code == 0
+        await trio.sleep(5.0)
+        assert set(nodes.topics("n1")) == {topic}
+        deleted = await operator.ask(DELETE, at="n1", topic=topic)
+        assert deleted.header.code == 0
+        assert set(nodes.topics("n1")) == set(nodes.topics("n0")) == {topic}
+        assert (await operator.ask(DELETE, topic=topic)).header.code == 0
+        await trio.sleep(5.0)
+        assert not nodes.topics("n1")
+        assert (await operator.ask(DELETE, at="n1", topic="Ta")).header.code == 16
+
+
 async def test_a_full_disk_is_said(autojump_clock: object) -> None:
     async with operated() as (world, nodes, operator):
         world.node("n0").disk.faults.use_up_inodes(60.0)
