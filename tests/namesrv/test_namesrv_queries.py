@@ -53,7 +53,8 @@ def test_a_recorded_session_is_answered_as_java_answered_it() -> None:
             row["body"].encode(),
         )  # fmt: skip
         assert answer.code == reply["code"], row
-        assert dict(answer.fields or {}) == reply.get("extFields", {}), row
+        # Empty ones as well: a broker of 3.2.6 fails at the answer to its registration without.
+        assert answer.fields == reply.get("extFields"), row
         remark = reply.get("remark", "").partition("\n")[0]
         assert (answer.remark or "") == remark, row
         assert _comparable(asked["code"], answer.body.decode()) == _comparable(

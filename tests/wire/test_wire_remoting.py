@@ -449,4 +449,11 @@ def test_no_ext_fields_are_none() -> None:
         read_fields(Header(), Fields)
     request = Header(opaque=3, serialize_type=SerializeType.ROCKETMQ)
     answer = reply_header(request, code=0, ext_fields={}, version=VERSION)
-    assert (answer.ext_fields, answer.opaque, answer.version) == (None, 3, 479)
+    assert (answer.ext_fields, answer.opaque, answer.version) == ({}, 3, 479)
+
+
+def test_empty_ext_fields_are_written() -> None:
+    """RocketMQ 3.2.6 takes an answer without any as one that is not there."""
+    answer = reply_header(Header(), code=0, ext_fields={})
+    assert b'"extFields":{}' in encode_frame(answer, b"")
+    assert b"extFields" not in encode_frame(reply_header(Header(), code=0), b"")

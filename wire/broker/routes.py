@@ -70,9 +70,9 @@ class KVValue(Fields, frozen=True, kw_only=True):
 
 
 class KVFound(Fields, frozen=True, kw_only=True):
-    """Fields of the answer to GET_KV_CONFIG."""
+    """Fields of the answer to GET_KV_CONFIG; no value: there is none."""
 
-    value: str
+    value: str | None
 
 
 class RouteAsked(Fields, frozen=True, kw_only=True):

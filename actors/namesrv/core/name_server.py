@@ -435,7 +435,8 @@ class NameServer:
         value = self.kv.get(said.namespace, {}).get(said.key)
         if value is None:
             remark = f"No config item, Namespace: {said.namespace} Key: {said.key}"
-            return _answer(code=ResponseCode.QUERY_NOT_FOUND, remark=remark)
+            none = KVFound(value=None)
+            return _answer(code=ResponseCode.QUERY_NOT_FOUND, remark=remark, fields=none)
         return _answer(fields=KVFound(value=value))
 
     def _kv_list(self, asked: Asked, now_s: float) -> Effects:
