@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import shutil
 
 import pytest
 from scrub_kit import found_by_a_round
-from storage_kit import GOLDEN, GOLDEN_SEGMENT, derived, golden_copy, index_contents, log_bytes
+from storage_kit import (
+    GOLDEN,
+    GOLDEN_SEGMENT,
+    derived,
+    finish,
+    golden_copy,
+    index_contents,
+    log_bytes,
+)
 from store_kit import Kit, running, small_group
 
 from actors.config import ClassicGroup
 from actors.env.local_disk import LocalDisk
 from actors.storage.derived.derived_mends import UnitMend
 from actors.storage.dispatch.dispatcher_messages import Rederive, Rederived
+from actors.storage.layout import StoreLayout
+from actors.storage.tools.commitlog.check import CheckOptions, check_store
+from actors.storage.tools.stores import GroupStore
 from wire.files.consume_queue import UNIT_BYTES, decode_unit
 from wire.files.properties import DELAY_LEVELS
 
@@ -115,3 +127,30 @@ async def test_delivery_times_by_earlier_levels_stay(tmp_path: pathlib.Path) -> 
         )
         assert not answer.anew
     assert delay_queues(root) == delay_queues(MASTER)
+
+
+async def test_times_by_the_wrong_levels_are_noted_and_made_anew(tmp_path: pathlib.Path) -> None:
+    """As for whoever had a slave of a broker with levels of its own before ours knew of them."""
+    root = tmp_path / "store"
+    async with running(LocalDisk(), group(DELAY_LEVELS), root=str(root), is_master=False) as kit:
+        await receive(kit)
+    assert notes_on(root, LEVELS) == 28
+    assert notes_on(root, DELAY_LEVELS) == 0
+    shutil.rmtree(root / "consumequeue" / SCHEDULE)
+    async with running(LocalDisk(), group(), root=str(root), is_master=False) as kit:
+        await kit.dispatched(END)
+    assert derived(root, "consumequeue") == derived(MASTER, "consumequeue")
+    assert notes_on(root, LEVELS) == 0
+
+
+def notes_on(root: pathlib.Path, levels: str) -> int:
+    """Of how many units `check` says that they have another time, on a node with these levels."""
+    settings = {"message_delay_level": json.dumps(levels)}
+    store = GroupStore(
+        name="g", layout=StoreLayout(str(root)), segment_bytes=GOLDEN_SEGMENT, settings=settings
+    )
+    report = finish(check_store(LocalDisk(), store, CheckOptions()))
+    assert report.is_good
+    text = "another delivery time than by the delay levels"
+    others = [line for line in report.findings.notes if text not in line]
+    return report.findings.note_count - len(others)
