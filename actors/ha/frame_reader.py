@@ -9,7 +9,7 @@ import attrs
 import trio
 
 from actors.env.protocols import Held, ReceiveHalf
-from wire.ha.classic import FrameMeter
+from wire.ha.frames import FrameMeter
 
 RECEIVE_BYTES = 256 << 10
 """The size of one read into memory. The bytes go on to the store as they came."""

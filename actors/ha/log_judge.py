@@ -27,7 +27,7 @@ from actors.runtime import Actor
 from actors.storage.log.log_reader import LogReader, OffsetGone
 from wire.buffer import NEED_DATA
 from wire.errors import RemoteProtocolError
-from wire.ha.classic import FrameData, FrameStarted
+from wire.ha.frames import FrameData, FrameStarted
 
 COMPARE_BYTES = 1 << 20
 """So much of the log's end is compared, or all of it: some thousand records."""

@@ -26,6 +26,7 @@ from wire.files import (
 from wire.files.record_encoder import RecordEncoder, encode_blank
 from wire.files.scanned import Stop
 from wire.ha import classic
+from wire.ha import frames as frames_of
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden" / "classic"
 HOST = ("127.0.0.1", 10911)
@@ -114,14 +115,14 @@ def frames(data: bytes) -> object:
 
 
 def _frames(chunks: list[bytes]) -> tuple[list[object], str]:
-    decoder = classic.FrameDecoder()
+    decoder = frames_of.FrameDecoder(classic.FRAME_HEADER)
     found: list[object] = []
     body = bytearray()
     try:
         for chunk in chunks:
             decoder.receive_data(chunk)
             while (event := decoder.next_event()) is not buffer.NEED_DATA:
-                if isinstance(event, classic.FrameData):
+                if isinstance(event, frames_of.FrameData):
                     body += event.data
                 else:
                     found.append((event, bytes(body)))

@@ -11,7 +11,8 @@ from actors.ha.client_messages import raw_append
 from actors.ha.core.slave_progress import Append
 from actors.ha.frame_reader import TURN_BYTES, FrameReader
 from actors.sim.disk.disk import SimHeld
-from wire.ha.classic import FrameMeter, encode_frame_header
+from wire.ha.classic import FRAME_HEADER, encode_frame_header
+from wire.ha.frames import FrameMeter
 
 LARGE = 100
 
@@ -57,7 +58,7 @@ def shapes(pieces: tuple[bytes | Held, ...]) -> list[tuple[bool, int]]:
 
 async def test_all_that_is_there_comes_at_once() -> None:
     stream = Stream(frame(0, 200) + frame(200, 300) + frame(500, 7), ends=b"")
-    reader = FrameReader(stream, FrameMeter())  # type: ignore[arg-type]
+    reader = FrameReader(stream, FrameMeter(FRAME_HEADER))  # type: ignore[arg-type]
     # The first read knows nothing of a large frame; behind one just the next header is read.
     assert shapes(await reader.receive()) == [(True, len(frame(0, 200) + frame(200, 300)) + 19)]
     stream.data = frame(507, 200)
@@ -71,7 +72,7 @@ async def test_all_that_is_there_comes_at_once() -> None:
 
 async def test_a_turn_is_bounded() -> None:
     stream = Stream(frame(0, LARGE))
-    reader = FrameReader(stream, FrameMeter())  # type: ignore[arg-type]
+    reader = FrameReader(stream, FrameMeter(FRAME_HEADER))  # type: ignore[arg-type]
     await reader.receive()
     half = TURN_BYTES // 2
     stream.data = frame(0, half) + frame(half, half) + frame(TURN_BYTES, LARGE)
@@ -82,7 +83,7 @@ async def test_a_turn_is_bounded() -> None:
 async def test_what_came_before_an_error_is_handed_over_first() -> None:
     broken = trio.BrokenResourceError("reset")
     stream = Stream(frame(0, 5), ends=broken)
-    reader = FrameReader(stream, FrameMeter())  # type: ignore[arg-type]
+    reader = FrameReader(stream, FrameMeter(FRAME_HEADER))  # type: ignore[arg-type]
     assert shapes(await reader.receive()) == [(True, 17)]
     with pytest.raises(trio.BrokenResourceError, match="reset"):
         await reader.receive()
@@ -99,7 +100,7 @@ def test_pieces_of_small_frames_become_one_append() -> None:
 
 async def test_a_turn_may_be_shorter() -> None:
     stream = Stream(frame(0, 150) * 20, ends=b"")
-    reader = FrameReader(stream, FrameMeter(), turn_bytes=200)  # type: ignore[arg-type]
+    reader = FrameReader(stream, FrameMeter(FRAME_HEADER), turn_bytes=200)  # type: ignore[arg-type]
     await reader.receive()  # all that was there at first is one read
     stream.data = frame(0, 150) * 20
     assert 200 <= sum(map(len, await reader.receive())) < 400

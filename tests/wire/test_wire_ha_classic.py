@@ -9,26 +9,30 @@ from wire.buffer import NEED_DATA, NeedData
 from wire.errors import LocalProtocolError, RemoteProtocolError
 from wire.ha.classic import (
     FRAME_BODY_MAX,
+    FRAME_HEADER,
     FRAME_HEADER_BYTES,
+    REPORT_BYTES,
+    ReportDecoder,
+    encode_frame_header,
+    encode_report,
+)
+from wire.ha.frames import (
     OFFSET_MAX,
     RECEIVE_LIMIT_BYTES,
-    REPORT_BYTES,
     FrameData,
     FrameDecoder,
     FrameEnded,
     FrameMeter,
     FrameStarted,
-    ReportDecoder,
-    encode_frame_header,
-    encode_report,
 )
 
 Frame = tuple[int, bytes]
+Decoder = FrameDecoder[FrameStarted]
 
 
-def read_frames(chunks: list[bytes], decoder: FrameDecoder | None = None) -> list[Frame]:
+def read_frames(chunks: list[bytes], decoder: Decoder | None = None) -> list[Frame]:
     """The complete frames in `chunks`, with every promise of the decoder's events checked."""
-    decoder = decoder or FrameDecoder()
+    decoder = decoder or FrameDecoder(FRAME_HEADER)
     frames: list[Frame] = []
     start, body, announced = 0, b"", -1
     for chunk in chunks:
@@ -162,14 +166,14 @@ def test_a_frame_split_at_every_byte_comes_once() -> None:
 
 def test_trailing_bytes_belong_to_the_next_frame() -> None:
     data = encode_frames([(0, b"abc")])
-    decoder = FrameDecoder()
+    decoder = FrameDecoder(FRAME_HEADER)
     assert read_frames([data + data[:5]], decoder) == [(0, b"abc")]
     assert read_frames([data[5:]], decoder) == [(0, b"abc")]
 
 
 def test_a_body_chunk_is_handed_out_without_a_copy() -> None:
     body = bytes(1000)
-    decoder = FrameDecoder()
+    decoder = FrameDecoder(FRAME_HEADER)
     decoder.receive_data(encode_frame_header(7, 2000))
     assert decoder.next_event() == FrameStarted(7, 2000)
     decoder.receive_data(body)
@@ -190,7 +194,7 @@ def test_sizes_up_to_the_limit_are_accepted(size: int) -> None:
 @pytest.mark.checklist(19)
 @pytest.mark.parametrize("size", [-1, -(2**31), FRAME_BODY_MAX + 1, 2**31 - 1])
 def test_other_sizes_are_refused_for_ever(size: int) -> None:
-    decoder = FrameDecoder()
+    decoder = FrameDecoder(FRAME_HEADER)
     decoder.receive_data(encode_frames([(0, b"x")]) + struct.pack(">qi", 1, size) + b"body")
     assert decoder.next_event() == FrameStarted(0, 1)
     assert decoder.next_event() == FrameData(0, b"x")
@@ -204,7 +208,7 @@ def test_other_sizes_are_refused_for_ever(size: int) -> None:
 
 @pytest.mark.parametrize(("offset", "size"), [(-1, 0), (-(2**63), 5), (OFFSET_MAX, 1)])
 def test_offsets_out_of_range_are_refused(offset: int, size: int) -> None:
-    decoder = FrameDecoder()
+    decoder = FrameDecoder(FRAME_HEADER)
     decoder.receive_data(struct.pack(">qi", offset, size))
     with pytest.raises(RemoteProtocolError, match="frame offset"):
         decoder.next_event()
@@ -220,8 +224,10 @@ def test_the_highest_offsets_pass() -> None:
     assert decoder.last_report() == OFFSET_MAX
 
 
-@pytest.mark.parametrize("decoder", [FrameDecoder(), ReportDecoder()])
-def test_an_undrained_decoder_is_our_error(decoder: FrameDecoder | ReportDecoder) -> None:
+@pytest.mark.parametrize("decoder", [FrameDecoder(FRAME_HEADER), ReportDecoder()])
+def test_an_undrained_decoder_is_our_error(
+    decoder: Decoder | ReportDecoder,
+) -> None:
     decoder.receive_data(bytes(RECEIVE_LIMIT_BYTES))
     with pytest.raises(LocalProtocolError, match="exceed"):
         decoder.receive_data(b"x")
@@ -269,7 +275,7 @@ def test_any_bytes_give_reports_or_a_remote_error(data: bytes) -> None:
 
 
 def test_a_decoder_can_be_given_that_body_bytes_passed_by_it() -> None:
-    decoder = FrameDecoder()
+    decoder = FrameDecoder(FRAME_HEADER)
     decoder.receive_data(encode_frame_header(100, 10) + b"ab")
     assert decoder.next_event() == FrameStarted(100, 10)
     with pytest.raises(LocalProtocolError, match="not the running frame's next"):
@@ -298,7 +304,7 @@ def test_a_meter_knows_what_is_still_to_come(
 ) -> None:
     """After any cutting, and with bodies taken past it, it says where in which frame one is."""
     stream = encode_frames([(0, body) for body in bodies])
-    meter, at, ends = FrameMeter(), 0, [0]
+    meter, at, ends = FrameMeter(FRAME_HEADER), 0, [0]
     for body in bodies:
         ends.append(ends[-1] + FRAME_HEADER_BYTES + len(body))
     for cut in cuts * len(stream):
@@ -321,7 +327,7 @@ def test_a_meter_knows_what_is_still_to_come(
 
 
 def test_a_meter_expects_nothing_behind_a_bad_header() -> None:
-    meter = FrameMeter()
+    meter = FrameMeter(FRAME_HEADER)
     meter.passed(encode_frame_header(5, 1) + b"x" + struct.pack(">qi", 6, FRAME_BODY_MAX + 1))
     assert (meter.body_bytes, meter.rest_bytes, meter.header_bytes) == (0, 0, 0)
     meter.passed(encode_frame_header(0, 1000))

@@ -13,6 +13,7 @@ import attrs
 
 from actors.ha.core.start_rule import FirstByte, LastFile, StartRule
 from wire.ha import classic
+from wire.ha.frames import FrameDecoder, FrameMeter, FrameStarted
 
 
 class Dialect(Protocol):
@@ -37,10 +38,10 @@ class Dialect(Protocol):
     def report_decoder(self) -> classic.ReportDecoder:
         """A new decoder for one connection, master side."""
 
-    def frame_decoder(self) -> classic.FrameDecoder:
+    def frame_decoder(self) -> FrameDecoder[FrameStarted]:
         """A new decoder for one connection, slave side."""
 
-    def frame_meter(self) -> classic.FrameMeter:
+    def frame_meter(self) -> FrameMeter:
         """A new meter for one connection, used beside the decoder by the task that reads the
         stream.
         """
@@ -65,11 +66,11 @@ class ClassicDialect:
     def report_decoder(self) -> classic.ReportDecoder:
         return classic.ReportDecoder()
 
-    def frame_decoder(self) -> classic.FrameDecoder:
-        return classic.FrameDecoder()
+    def frame_decoder(self) -> FrameDecoder[FrameStarted]:
+        return FrameDecoder(classic.FRAME_HEADER)
 
-    def frame_meter(self) -> classic.FrameMeter:
-        return classic.FrameMeter()
+    def frame_meter(self) -> FrameMeter:
+        return FrameMeter(classic.FRAME_HEADER)
 
 
 def classic_dialect(compat: str | None) -> ClassicDialect:

@@ -37,7 +37,14 @@ from actors.ha.core.extent import LogExtent
 from actors.ha.core.states import Lost
 from wire.buffer import NEED_DATA
 from wire.errors import RemoteProtocolError
-from wire.ha.classic import FrameData, FrameDecoder, FrameEnded, FrameEvent, FrameStarted
+from wire.ha.frames import (
+    FrameData,
+    FrameDecoder,
+    FrameEnded,
+    FrameEvent,
+    FrameStarted,
+    FrameTooLarge,
+)
 
 UPSTREAM_FRAME_BYTES = 32 << 10
 """The body of upstream's largest frame by default (haTransferBatchSize). Whoever sets another size
@@ -118,7 +125,7 @@ class SlaveProgress:
     passive: bool = False
     frames_accepted: int = attrs.field(default=0, init=False)
     master_end_bytes: int | None = attrs.field(default=None, init=False)
-    _decoder: FrameDecoder = attrs.field(init=False)
+    _decoder: FrameDecoder[FrameStarted] = attrs.field(init=False)
     _next_bytes: int | None = attrs.field(init=False)  # None: an empty log, any file start will do
     _frame_end_bytes: int = attrs.field(default=0, init=False)
     _frame_counts: bool = attrs.field(
@@ -176,8 +183,8 @@ class SlaveProgress:
                 appends.append(self._piece(self._decoder.body_passed(came), came, None))
             while refused is NOTHING and (event := self._decoder.next_event()) is not NEED_DATA:
                 refused = self._take(event, appends)
-        except RemoteProtocolError:
-            self._hangs = self.dialect.upstream and self._decoder.too_large
+        except RemoteProtocolError as error:
+            self._hangs = self.dialect.upstream and isinstance(error, FrameTooLarge)
             refused = NOTHING if self._hangs else self._end(Lost.BAD_FRAME)
         if refused is NOTHING and self.dialect.upstream and self._reported_bytes is not None:
             refused = self._report_if_new()

@@ -1,0 +1,249 @@
+"""Frames of commit log, whatever their headers are: the decoder and the meter of every HA dialect.
+
+A master sends a slave messages that begin with a header, and the header of a frame announces a body
+of commit log. A dialect's `HeaderLayout` says how long a header is and what is in it; cutting the
+stream, handing bodies out as they come and refusing what is out of range are done here once.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Generic, Literal, Protocol, TypeAlias, TypeVar
+
+import attrs
+
+from wire.buffer import NEED_DATA, NeedData, ReceiveBuffer
+from wire.errors import LocalProtocolError, RemoteProtocolError
+
+OFFSET_MAX: Final = 2**63 - 1  # a signed long
+JAVA_BUFFER_BYTES: Final = 4 * 1024 * 1024
+"""A Java slave gathers a whole frame, header included, in a buffer of this size: one byte more is
+never applied."""
+RECEIVE_LIMIT_BYTES: Final = 8 * 1024 * 1024
+"""What may wait in a decoder between two drains: far more than one recv, and upstream's own two
+buffers."""
+
+
+@attrs.frozen
+class FrameStarted:
+    """A header is complete. A dialect whose headers say more has a subclass.
+
+    Attributes:
+        offset: physical offset of the first body byte.
+        size: body bytes that follow; 0 for a heartbeat, which is ended at once.
+    """
+
+    offset: int
+    size: int
+
+
+@attrs.frozen
+class FrameData:
+    """A piece of the current frame's body, never empty.
+
+    Attributes:
+        offset: physical offset of its first byte.
+        data: the bytes; the very object given to `receive_data` where it held nothing else.
+    """
+
+    offset: int
+    data: bytes
+
+
+@attrs.frozen
+class FrameEnded:
+    """All body bytes of the current frame were handed out.
+
+    Attributes:
+        offset_end: physical offset behind the last body byte.
+    """
+
+    offset_end: int
+
+
+FrameEvent: TypeAlias = FrameStarted | FrameData | FrameEnded
+H_co = TypeVar("H_co", covariant=True)
+H = TypeVar("H")
+
+
+class FrameTooLarge(RemoteProtocolError):
+    """A frame announces a larger body than any peer of the dialect takes."""
+
+
+class HeaderLayout(Protocol[H_co]):
+    """How the messages of one dialect begin.
+
+    Attributes:
+        first_bytes: how many bytes of a message have to be there before anything is known of it.
+    """
+
+    @property
+    def first_bytes(self) -> int: ...
+    def header_bytes(self, head: bytes) -> int:
+        """Return how long the header is, or how much of it must be there to know more.
+
+        Args:
+            head: its beginning, at least `first_bytes`. The answer for a whole header is its
+                length.
+
+        Raises:
+            RemoteProtocolError: no header begins like that.
+        """
+
+    def read(self, header: bytes) -> H_co:
+        """Return what a whole header says: a `FrameStarted`, or a message without a body.
+
+        Raises:
+            RemoteProtocolError: a field is out of range.
+        """
+
+
+def frame_problem(offset: int, size: int, size_max: int) -> RemoteProtocolError | None:
+    """Return what is wrong with a frame's offset or size, or None."""
+    if not 0 <= size <= size_max:
+        kind = FrameTooLarge if size > size_max else RemoteProtocolError
+        return kind(f"frame size {size} is not in 0..{size_max}")
+    if not 0 <= offset <= OFFSET_MAX - size:
+        return RemoteProtocolError(f"frame offset {offset} is not in 0..{OFFSET_MAX - size}")
+    return None
+
+
+class FrameMeter:
+    """Finds out for a reader of the stream how many bytes belong together; it decides nothing.
+
+    Attributes:
+        body_bytes: size of the body of the last frame that began.
+        rest_bytes: how many bytes of that body are still to be read.
+        header_bytes: how many bytes of the next message's header are still to be read, as far as
+            that is known.
+
+    A header that no decoder accepts is the last one: from then on all stays 0.
+    """
+
+    __slots__ = ("_head", "_layout", "body_bytes", "header_bytes", "rest_bytes")
+
+    def __init__(self, layout: HeaderLayout[object]) -> None:
+        self._layout = layout
+        self.body_bytes = self.rest_bytes = 0
+        self.header_bytes = layout.first_bytes
+        self._head = b""
+
+    def passed(self, data: bytes) -> None:
+        """Note that these bytes were read."""
+        at = 0
+        while at < len(data) and self.header_bytes:
+            if self.rest_bytes:
+                size = min(self.rest_bytes, len(data) - at)
+                self.rest_bytes -= size
+            else:
+                size = min(self.header_bytes, len(data) - at)
+                self._head += data[at : at + size]
+                self.header_bytes -= size
+                if not self.header_bytes:
+                    self._read_header()
+            at += size
+
+    def body_passed(self, size: int) -> None:
+        """Note that so many bytes of the present body were read."""
+        assert 0 < size <= self.rest_bytes
+        self.rest_bytes -= size
+
+    def _read_header(self) -> None:
+        head, layout = self._head, self._layout
+        try:
+            self.header_bytes = layout.header_bytes(head) - len(head)
+            if self.header_bytes:
+                return
+            found = layout.read(head)
+        except RemoteProtocolError:
+            self.body_bytes = self.header_bytes = 0
+            return
+        self._head, self.header_bytes = b"", layout.first_bytes
+        self.body_bytes = self.rest_bytes = found.size if isinstance(found, FrameStarted) else 0
+
+
+class FrameDecoder(Generic[H]):
+    """Slave's side: bytes of the master in; FrameStarted, FrameData..., FrameEnded per frame out.
+
+    After `receive_data` call `next_event` until it returns NEED_DATA. A message that is no frame is
+    one event. That frames follow each other without a gap is not checked here, because only the
+    log knows where it ends.
+    """
+
+    __slots__ = ("_buffer", "_failed", "_head", "_in_frame", "_layout", "_offset", "_rest_bytes")
+
+    def __init__(self, layout: HeaderLayout[H]) -> None:
+        self._layout = layout
+        self._buffer = ReceiveBuffer(RECEIVE_LIMIT_BYTES)
+        self._failed: RemoteProtocolError | None = None
+        self._head = b""  # of the next message
+        self._in_frame = False
+        self._offset = 0  # of the next body byte, while _in_frame
+        self._rest_bytes = 0  # body bytes of the frame not handed out yet, while _in_frame
+
+    def receive_data(self, data: bytes) -> None:
+        """Add what the socket gave.
+
+        Raises:
+            LocalProtocolError: `next_event` was not called until NEED_DATA for RECEIVE_LIMIT_BYTES.
+        """
+        self._buffer.append(data)
+
+    def next_event(self) -> H | FrameData | FrameEnded | Literal[NeedData.NEED_DATA]:
+        """The next event, or NEED_DATA.
+
+        Raises:
+            RemoteProtocolError: a header is out of range. Every later call raises the same.
+            FrameTooLarge: the same, because of its size, for which upstream waits.
+        """
+        if self._failed is not None:
+            raise self._failed
+        if not self._in_frame:
+            return self._start()
+        if not self._rest_bytes:
+            self._in_frame = False
+            return FrameEnded(self._offset)
+        data = self._buffer.take_some(self._rest_bytes)
+        if not data:
+            return NEED_DATA
+        event = FrameData(self._offset, data)
+        self._offset += len(data)
+        self._rest_bytes -= len(data)
+        return event
+
+    def body_passed(self, size: int) -> int:
+        """The next `size` bytes of the stream, body of the running frame, are kept elsewhere.
+
+        Returns the physical offset of the first. Call `next_event` then, for the frame's end.
+
+        Raises:
+            LocalProtocolError: there is no frame with so much still to come.
+        """
+        if len(self._buffer) or not 0 < size <= self._rest_bytes:
+            raise LocalProtocolError(f"{size} bytes are not the running frame's next ones")
+        offset = self._offset
+        self._offset += size
+        self._rest_bytes -= size
+        return offset
+
+    def _start(self) -> H | Literal[NeedData.NEED_DATA]:
+        layout, head = self._layout, self._head
+        wanted = layout.first_bytes
+        try:
+            while True:
+                if len(head) < wanted:
+                    more = self._buffer.take_exactly(wanted - len(head))
+                    if more is None:
+                        self._head = head
+                        return NEED_DATA
+                    head += more
+                wanted = layout.header_bytes(head)
+                if wanted == len(head):
+                    break
+            found = layout.read(head)
+        except RemoteProtocolError as error:
+            self._failed = error
+            raise
+        self._head = b""
+        if isinstance(found, FrameStarted):
+            self._in_frame, self._offset, self._rest_bytes = True, found.offset, found.size
+        return found
