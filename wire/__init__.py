@@ -3,7 +3,7 @@
 | Room       | Protocol or format                            | Open first       |
 |------------|-----------------------------------------------|------------------|
 | `remoting` | RocketMQ's remoting: the frame around requests | `frame`          |
-| `ha`       | classic HA's headers and reports              | `classic`        |
+| `ha`       | frames and reports, classic and with epochs   | `frames`         |
 | `dledger`  | DLedger's requests, entries and files         | `rpc`, `entry`   |
 | `files`    | RocketMQ's store: log, queues, index          | `commit_log`     |
 | `broker`   | what brokers and name servers tell each other | `topics`         |

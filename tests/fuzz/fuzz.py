@@ -15,6 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+import fuzz_autoswitch
 import fuzz_broker
 import fuzz_dledger
 import fuzz_namesrv
@@ -37,6 +38,7 @@ def main() -> int:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     targets = (
         *fuzz_wire.targets(),
+        *fuzz_autoswitch.targets(),
         *fuzz_broker.targets(),
         *fuzz_namesrv.targets(),
         *fuzz_dledger.targets(),

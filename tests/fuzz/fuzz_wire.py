@@ -281,7 +281,7 @@ def index_parts(data: bytes) -> object:
 
 
 REMOTE = (RemoteProtocolError,)
-_HA = files_of(classic, buffer)
+_HA = files_of(classic, frames_of, buffer)
 _API = files_of(api, gather)
 _LOG = files_of(message_record, record_scan, shown_record, properties, hosts)
 _INDEX_SEED = index_file.encode_index_header(index_file.IndexHeader()) + b"\0\0\0\1" + b"\0" * 20

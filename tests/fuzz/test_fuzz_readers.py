@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import sys
 
+import fuzz_autoswitch
 import fuzz_broker
 import fuzz_dledger
 import fuzz_namesrv
@@ -21,6 +22,7 @@ from hypothesis import strategies as st
 EXECUTIONS = 400
 TARGETS = (
     *fuzz_wire.targets(),
+    *fuzz_autoswitch.targets(),
     *fuzz_broker.targets(),
     *fuzz_namesrv.targets(),
     *fuzz_dledger.targets(),

@@ -25,12 +25,16 @@ def file(name: str) -> bytes:
 
 @functools.cache
 def frames() -> tuple[dict[str, Any], ...]:
-    """The remoting frames of the session and of the probes, each with `body`."""
+    """The remoting frames of the session and of the probes.
+
+    Each has `body`, and `handmade`: whether it is a request that Java did not write.
+    """
     found = []
     for name in ("session", "probes"):
         for line in gzip.decompress((ROOT / f"{name}.jsonl.gz").read_bytes()).splitlines():
             row = json.loads(line)
             whole = bytes.fromhex(row["hex"])
             row["body"] = whole[len(whole) - row["body_bytes"] :]
+            row["handmade"] = name == "probes" and row["kind"] != "answer"
             found.append(row)
     return tuple(found)
