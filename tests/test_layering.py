@@ -36,6 +36,8 @@ LEVELS = {
     "actors.remoting": 3,
     "actors.storage": 3,
     "actors.broker.core": 3,
+    "actors.controller": 4,
+    "actors.controller.core": 3,
     "actors.metadata.core": 3,
     "actors.metadata": 4,
     "actors.namesrv": 4,
@@ -83,6 +85,7 @@ NOT_FOR_WIRE = frozenset(
 )
 PURE = (
     "actors.broker.core",
+    "actors.controller.core",
     "actors.epochs",
     "actors.dledger.core",
     "actors.ha.core",

@@ -313,7 +313,7 @@ def test_what_is_out_of_range_is_not_written() -> None:
 
 
 def test_more_than_1000_epochs_are_written_and_read() -> None:
-    """T24: upstream's master closes the connection for ever."""
+    """autoswitch-ha.md T24: upstream's master closes the connection for ever."""
     epochs = tuple(EpochStart(epoch, epoch * 10) for epoch in range(1, 5001))
     whole = HandshakeAnswer(60_000, 5000, epochs)
     assert len(encode_answer(whole)) == ANSWER_BYTES + 5000 * EPOCH_BYTES

@@ -47,9 +47,9 @@ long.
 
 Differs:
 - A Java master reads a request when 12 of its 16 bytes are there, and takes the id from what comes
-  next (T47); here it is read when it is whole.
+  next (autoswitch-ha.md T47); here it is read when it is whole.
 - An answer may list ANSWER_EPOCHS_MAX epochs. Upstream's master closes the connection for ever when
-  it has more than 1,000 (T24).
+  it has more than 1,000 (autoswitch-ha.md T24).
 - What `wire.ha.classic` refuses of its frames is refused here, too.
 """
 

@@ -1,4 +1,4 @@
-"""Access to the golden bytes of auto-switch HA, for the tests of this folder."""
+"""Access to the golden bytes of auto-switch HA."""
 
 import functools
 import gzip
@@ -6,7 +6,7 @@ import json
 import pathlib
 from typing import Any, Literal
 
-ROOT = pathlib.Path(__file__).parent.parent / "golden" / "autoswitch"
+ROOT = pathlib.Path(__file__).parent / "golden" / "autoswitch"
 CONNECTIONS = tuple(path.stem for path in sorted((ROOT / "ha").glob("*.jsonl")))
 End = Literal["slave", "master"]
 

@@ -1,0 +1,4 @@
+"""The controller: who is master of which broker set, and which replicas hold all of its log.
+
+`core` decides; open `broker_sets` first.
+"""
