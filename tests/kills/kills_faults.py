@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import random
+import shutil
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import attrs
@@ -132,33 +134,34 @@ async def full_for_a_while(stretch: Stretch, nodes: list[Node]) -> None:
 
 
 def fill_up(file: Path) -> None:
-    """Until the file system has nothing left."""
+    """Until the file system has nothing left; another fault may have taken all names already."""
     block = bytes(CHUNK_BYTES)
-    with file.open("wb", buffering=0) as out:
+    with until_full(), file.open("wb", buffering=0) as out:
         for size in (CHUNK_BYTES, 4096, 1):
-            try:
+            with until_full():
                 while out.write(block[:size]):
                     pass
-            except OSError as error:
-                if error.errno != errno.ENOSPC:
-                    raise
 
 
 def take_names(folder: Path) -> None:
-    folder.mkdir(exist_ok=True)
-    for number in range(DISK_INODES):
-        try:
+    with until_full():
+        folder.mkdir(exist_ok=True)
+        for number in range(DISK_INODES):
             os.close(os.open(folder / str(number), os.O_CREAT | os.O_WRONLY))
-        except OSError as error:
-            if error.errno != errno.ENOSPC:
-                raise
-            return
+
+
+@contextlib.contextmanager
+def until_full() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
 
 
 def give_names_back(folder: Path) -> None:
-    for each in folder.iterdir():
-        each.unlink()
-    folder.rmdir()
+    if folder.exists():
+        shutil.rmtree(folder)
 
 
 async def promote(stretch: Stretch) -> None:
