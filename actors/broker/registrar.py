@@ -291,7 +291,7 @@ class Registrar(Actor[_Inbox]):
             return _EMPTY
         topics = as_master(self.view.tables).topics
         version = msgspec.structs.replace(topics.data_version, state_version=self._member.number)
-        return msgspec.structs.replace(topics, data_version=version)
+        return msgspec.structs.replace(topics, data_version=version, more=None)
 
     def _look(self, server: Address) -> None:
         registration, now_s = self._by_server[server], self.ctx.now_s()

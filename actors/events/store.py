@@ -283,6 +283,20 @@ class QueuesBegunAnew:
 
 
 @attrs.frozen(kw_only=True)
+class QueuesDeleted:
+    """Consume queues were removed, for their topics were deleted. Emitted by dispatcher.
+
+    Attributes:
+        topic: the first of these topics, by name.
+        topic_count, queue_count: how many topics and queues.
+    """
+
+    topic: str
+    topic_count: int
+    queue_count: int
+
+
+@attrs.frozen(kw_only=True)
 class QueueOffsetsRepeated:
     """Records without a unit, for an older record of the queue has their queue offset, as a
     RocketMQ master gives it that was started before its queues were complete. Emitted by

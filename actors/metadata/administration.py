@@ -6,12 +6,15 @@ TopicValidator.java and common/attribute/AttributeUtil.java, 5.3.3; broker.md 6.
 A change is answered once it is on the disk. The same configuration again is answered, and changes
 nothing.
 
+The queues of a topic that is deleted are gone when that is answered, if the disk is not too busy,
+and if the topic is made again they begin at 0.
+
 Differs: a slave refuses changes with NO_PERMISSION; upstream takes them, and loses them at its next
 sync. To delete a group's own topics it says yes, and leaves that to its master: `mqadmin
 deleteSubGroup` asks every broker of a cluster, and ends at the first that refuses. The queues of a
-topic that is deleted stay, and expire with the log. A disk without room is SYSTEM_ERROR, where
-upstream only logs it. Numbers of queues beyond 0 to QUEUES_MAX, and a `perm` beyond 0 to PERM_MAX,
-are INVALID_PARAMETER; upstream takes any.
+deleted topic go on slaves, too (T24), and do not come back when queues are derived again from the
+log. A disk without room is SYSTEM_ERROR, where upstream only logs it. Numbers of queues beyond 0 to
+QUEUES_MAX, and a `perm` beyond 0 to PERM_MAX, are INVALID_PARAMETER; upstream takes any.
 """
 
 from __future__ import annotations

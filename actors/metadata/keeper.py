@@ -4,9 +4,9 @@ Upstream: apache/rocketmq, common/.../ConfigManager.java and the managers that e
 
 Messages: Change from whoever serves clients and operators, on a master; Adopt and AnotherMaster
 from slave_sync, on a slave; GetUnwritten from anybody. What it has it publishes in a
-`MetadataView`. A restart forgets what was adopted and not yet written, which the master says again,
-unless the keeper was stopped in order and found no room; a change is on the disk before it is
-answered.
+`MetadataView`, and the dispatcher it tells DeleteTopics, at its start, too. A restart forgets what
+was adopted and not yet written, which the master says again, unless the keeper was stopped in order
+and found no room; a change is on the disk before it is answered.
 
 Differs: a change is in its file before anybody sees it; what a slave adopts, and what nobody waits
 for, as the offsets of consumers, within WRITE_WITHIN_S. Upstream writes offsets every 5 s.
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, TypeAlias, assert_never
 
 import attrs
@@ -27,11 +28,16 @@ from actors.metadata.core import tables as core
 from actors.metadata.core.kinds import Kind
 from actors.metadata.core.tables import Tables
 from actors.metadata.view import MetadataView
-from actors.runtime import Actor, MailboxSpec, ReplyTo, StopReason
+from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo, StopReason
+from actors.storage.dispatch.dispatcher_messages import DeleteTopics, TopicsDeleted
 from actors.storage.files.room import ROOM_PAUSE_S, why_failed
+from wire.broker.topics import deleted_topics
 
 WRITE_WITHIN_S: Final = 0.5
 """How long what nobody waits for may be unwritten, in seconds: so much a kill can lose."""
+DELETE_S: Final = 2.0
+"""How long an answer waits for the queues of deleted topics, which go anyway: less than tools wait
+for their answer, 5 s."""
 _LOGGER = logging.getLogger("triolog.metadata")
 
 
@@ -47,7 +53,8 @@ class Change:
     Attributes:
         make: makes the next tables of the present ones and of `now_ms`: a function of
             `core.changes` with the other arguments.
-        reply_to: answered when the change is on the disk; fails with OSError, and nothing is
+        reply_to: answered when the change is on the disk, and the queues of a topic that was
+            deleted are gone, or DELETE_S have passed; fails with OSError, and nothing is
             changed. None: the change is in effect at once, and written soon.
     """
 
@@ -91,8 +98,16 @@ class _Write:
     """Time to write what is due."""
 
 
+@attrs.frozen
+class _Deleted:
+    """The dispatcher has removed the queues of deleted topics, or has not answered in time."""
+
+    reply_to: ReplyTo[Done] | None
+    outcome: TopicsDeleted | Exception
+
+
 Message: TypeAlias = Change | Adopt | AnotherMaster | GetUnwritten
-_Inbox: TypeAlias = Message | _Write
+_Inbox: TypeAlias = Message | _Write | _Deleted
 
 
 @attrs.define(kw_only=True)
@@ -103,6 +118,7 @@ class MetadataKeeper(Actor[_Inbox]):
         folder: of the files, absolute.
         owner: node and group, for people.
         is_master: whether this node is the group's master.
+        dispatcher: who removes the queues of deleted topics; None: nobody.
     """
 
     mailbox = MailboxSpec(capacity=256)
@@ -111,6 +127,7 @@ class MetadataKeeper(Actor[_Inbox]):
     owner: str
     view: MetadataView
     is_master: bool
+    dispatcher: ActorRef[DeleteTopics] | None = None
     _files: ConfigFolder = attrs.field(init=False)
     _due: dict[Kind, None] = attrs.field(init=False, factory=dict)  # to be written, in order
     _refused: dict[Kind, str] = attrs.field(init=False, factory=dict)  # why; it was said
@@ -135,6 +152,7 @@ class MetadataKeeper(Actor[_Inbox]):
         if self.is_master:
             own = core.with_lineage(core.promoted(tables, self.view.boot_ms), lineage)
         self._publish(read, own)
+        self._delete_queues(Tables())
         self._plan_write()
 
     async def handle(self, message: _Inbox) -> None:
@@ -148,6 +166,9 @@ class MetadataKeeper(Actor[_Inbox]):
             case GetUnwritten(reply_to=reply_to):
                 reasons = {kind.file: self._refused.get(kind, "") for kind in self._due}
                 reply_to.send(Unwritten(reasons=reasons))
+            case _Deleted(reply_to=waiting):
+                if waiting is not None:
+                    waiting.send(Done())
             case _Write():
                 self._is_planned = False
                 await self._write_due()
@@ -182,7 +203,7 @@ class MetadataKeeper(Actor[_Inbox]):
         if change.reply_to is not None:
             for kind in changed:
                 self._due.pop(kind, None)
-            change.reply_to.send(Done())
+        self._delete_queues(old, change.reply_to)
         self._plan_write()
 
     def _adopt(self, message: Adopt) -> None:
@@ -201,7 +222,22 @@ class MetadataKeeper(Actor[_Inbox]):
                 )
             )
         self._publish(old, new)
+        self._delete_queues(old)
         self._plan_write()
+
+    def _delete_queues(self, old: Tables, reply_to: ReplyTo[Done] | None = None) -> None:
+        """Have the queues of topics removed that were deleted since `old`, then answer."""
+        deleted = deleted_topics(self.view.tables.topics)
+        if self.dispatcher is not None and deleted and deleted != deleted_topics(old.topics):
+            self.ctx.ask_later(
+                self.dispatcher,
+                TopicsDeleted,
+                lambda done: DeleteTopics(topics=deleted, reply_to=done),
+                timeout_s=DELETE_S,
+                on_reply=partial(_Deleted, reply_to),
+            )
+        elif reply_to is not None:
+            reply_to.send(Done())
 
     def _publish(self, old: Tables, new: Tables) -> None:
         changed = core.changed_kinds(old, new)

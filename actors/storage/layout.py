@@ -81,6 +81,11 @@ class StoreLayout(LogLayout):
         return f"{self.root}/config"
 
     @property
+    def topics(self) -> str:
+        """In it the table of topics."""
+        return f"{self.config}/topics.json"
+
+    @property
     def abort(self) -> str:
         """While a store runs. Between its runs it is `abort.spare`, which is ours."""
         return f"{self.root}/abort"

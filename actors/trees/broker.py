@@ -84,6 +84,7 @@ def _keeper(setup: GroupSetup) -> ChildSpec:
         owner=f"{setup.node}/{setup.group.name}",
         view=setup.metadata,
         is_master=setup.group.master == setup.node,
+        dispatcher=setup.registry.ref(setup.paths.dispatcher),
     )
     return ChildSpec(name="metadata", start=keeper, backoff=BROKER_BACKOFF)
 

@@ -19,6 +19,7 @@ from actors.metadata.core.changes import (
     set_offsets,
 )
 from actors.metadata.core.tables import (
+    DELETED_MAX,
     KEPT_KEY,
     Tables,
     adopt,
@@ -26,6 +27,7 @@ from actors.metadata.core.tables import (
     as_master,
     changed_kinds,
     promoted,
+    with_deleted,
     with_lineage,
 )
 from wire.broker.java_json import encode
@@ -40,7 +42,14 @@ from wire.broker.metadata import (
     TimerMetric,
     TimerMetrics,
 )
-from wire.broker.topics import DataVersion, TopicConfig, TopicTable
+from wire.broker.topics import (
+    DELETED_KEY,
+    TOPIC_TABLE,
+    DataVersion,
+    TopicConfig,
+    TopicTable,
+    deleted_topics,
+)
 
 
 def topics(counter: int, *names: str, timestamp: int = 1000) -> TopicTable:
@@ -83,7 +92,7 @@ def test_an_equal_version_changes_nothing() -> None:
 
 def test_a_later_version_replaces_the_table_and_is_kept_as_it_is() -> None:
     tables = slave((kinds.TOPICS, topics(3, "a", "b")), (kinds.TOPICS, topics(4, "b", "c")))
-    assert tables.topics == topics(4, "b", "c")
+    assert tables.topics == with_deleted(topics(4, "b", "c"), {"a": 1000})
     assert tables.gone_topics == {"a"}
     again = adopt(tables, kinds.TOPICS, topics(6, "a"))
     assert again.gone_topics == {"b", "c"}, "the topic was made again"
@@ -337,7 +346,7 @@ def test_offsets_are_set_by_queue_and_go_with_topic_or_group() -> None:
     without = remove_topic(tables, "a", 5)
     assert without.consumer_offsets.offset_table == {"b@g": {0: 3}}
     assert not names(without)
-    assert remove_topic(without, "a", 6) is without
+    assert remove_topic(without, "a", 6).consumer_offsets is without.consumer_offsets
     assert remove_group(tables, "g", 5, clean_offsets=False).consumer_offsets is (
         tables.consumer_offsets
     )
@@ -370,3 +379,60 @@ def _copied(copy: Tables, master: Tables) -> Tables:
 def changed_values(one: Tables, other: Tables) -> list[str]:
     fields = attrs.asdict(one, recurse=False)
     return [kind.name for kind in kinds.KINDS if fields[kind.name] != getattr(other, kind.name)]
+
+
+# ---- deleted topics ----
+
+
+def test_a_table_says_when_topics_were_deleted() -> None:
+    tables = Tables(topics=topics(1, "a", "b"))
+    tables = remove_topic(tables, topic="a", now_ms=5)
+    assert tables.topics.data_version == DataVersion(counter=2, timestamp=5)
+    tables = remove_topic(tables, topic="never there", now_ms=6)
+    assert deleted_topics(tables.topics) == {"a": 5, "never there": 6}
+    assert deleted_topics(TOPIC_TABLE.decode(encode(tables.topics))) == {"a": 5, "never there": 6}
+    tables = put_topic(tables, config=TopicConfig(topic_name="a"), now_ms=7)
+    assert deleted_topics(tables.topics) == {"never there": 6}
+    tables = put_topic(tables, config=TopicConfig(topic_name="never there"), now_ms=8)
+    assert tables.topics.more is None
+
+
+def test_a_table_names_those_that_were_deleted_last() -> None:
+    tables = Tables()
+    for number in range(DELETED_MAX + 2):
+        tables = remove_topic(tables, topic=f"t{number}", now_ms=number)
+    assert sorted(deleted_topics(tables.topics).values()) == list(range(2, DELETED_MAX + 2))
+
+
+def test_a_slave_has_what_its_master_says() -> None:
+    master = with_lineage(Tables(topics=topics(1, "a", "b")), "m")
+    slave = adopt(Tables(), kinds.TOPICS, master.topics)
+    master = remove_topic(master, topic="a", now_ms=5)
+    slave = adopt(slave, kinds.TOPICS, master.topics)
+    assert slave.topics == master.topics
+    assert deleted_topics(slave.topics) == {"a": 5}
+    master = put_topic(master, config=TopicConfig(topic_name="a"), now_ms=6)
+    assert adopt(slave, kinds.TOPICS, master.topics).topics == master.topics
+
+
+def test_a_slave_finds_out_what_a_java_master_has_deleted() -> None:
+    slave = adopt(Tables(), kinds.TOPICS, topics(1, "a", "b", "c"))
+    slave = adopt(slave, kinds.TOPICS, topics(2, "b", "c", timestamp=2000))
+    slave = adopt(slave, kinds.TOPICS, topics(3, "c", timestamp=3000))
+    assert deleted_topics(slave.topics) == {"a": 2000, "b": 3000}
+    slave = adopt(slave, kinds.TOPICS, topics(4, "a", "c", timestamp=4000))
+    assert deleted_topics(slave.topics) == {"b": 3000}
+    anew = adopt(slave, kinds.TOPICS, topics(1, "d", timestamp=9000))
+    assert deleted_topics(anew.topics) == {"b": 3000}, "what is kept was not deleted"
+
+
+def test_a_new_master_has_deleted_nothing_in_the_future() -> None:
+    """Its clock is behind, and a topic that is made again is to be found."""
+    tables = promoted(remove_topic(Tables(), topic="a", now_ms=5000), now_ms=4000)
+    assert deleted_topics(tables.topics) == {"a": 4000}
+
+
+@pytest.mark.parametrize("said", ['"a"', '{"a":"b"}', "[1]"])
+def test_an_edited_file_has_deleted_nothing(said: str) -> None:
+    table = TopicTable(more={DELETED_KEY: msgspec.Raw(said.encode())})
+    assert deleted_topics(table) == {}

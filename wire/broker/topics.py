@@ -23,6 +23,10 @@ PERM_WRITE: Final = 2
 """Bits of a topic's `perm`, which has others, too."""
 QUEUES_DEFAULT: Final = 16
 """Of a topic whose document does not say."""
+DELETED_KEY: Final = "triologDeleted"
+"""In a table of topics of a broker of ours: the topics that were deleted, by name, and when each
+was, in ms since 1970. No queue leads to what was stored until then. Java ignores the key."""
+_deleted = msgspec.json.Decoder(dict[str, int])
 
 
 class DataVersion(JavaObject, frozen=True, eq=False):
@@ -96,6 +100,17 @@ class TopicTable(JavaObject, frozen=True):
     topic_config_table: dict[str, TopicConfig] = table()
     topic_queue_mapping_detail_map: dict[str, Raw] | None = None
     topic_queue_mapping_info_map: dict[str, Raw] | None = None
+
+
+def deleted_topics(table: TopicTable) -> dict[str, int]:
+    """What a table has under DELETED_KEY; nothing if that is no such thing, for somebody may have
+    edited the file.
+    """
+    raw = (table.more or {}).get(DELETED_KEY)
+    try:
+        return {} if raw is None else _deleted.decode(raw)
+    except msgspec.MsgspecError:
+        return {}
 
 
 class TopicQueueMappings(JavaObject, frozen=True):

@@ -16,9 +16,9 @@ from typing import Any
 import attrs
 import msgspec
 
-from actors.metadata.core.tables import Tables
+from actors.metadata.core.tables import Tables, with_deleted
 from wire.broker.metadata import ConsumerOffsets, SubscriptionGroupConfig
-from wire.broker.topics import DataVersion, TopicConfig
+from wire.broker.topics import DataVersion, TopicConfig, deleted_topics
 
 
 def put_topic(tables: Tables, config: TopicConfig, now_ms: int) -> Tables:
@@ -30,13 +30,14 @@ def put_topic(tables: Tables, config: TopicConfig, now_ms: int) -> Tables:
 
 
 def remove_topic(tables: Tables, topic: str, now_ms: int) -> Tables:
-    """A topic, and what groups have read of it."""
-    if topic not in tables.topics.topic_config_table:
-        return tables
+    """A topic, and what groups have read of it. One that the table does not have may have
+    queues.
+    """
     rows = {name: row for name, row in tables.topics.topic_config_table.items() if name != topic}
+    deleted = {**deleted_topics(tables.topics), topic: now_ms}
     offsets = tables.consumer_offsets.offset_table
     left = {key: queues for key, queues in offsets.items() if key.partition("@")[0] != topic}
-    return _with_offsets(_with_topics(tables, rows, now_ms), left, now_ms)
+    return _with_offsets(_with_topics(tables, rows, now_ms, deleted), left, now_ms)
 
 
 def put_group(tables: Tables, config: SubscriptionGroupConfig, now_ms: int) -> Tables:
@@ -69,12 +70,18 @@ def set_offsets(tables: Tables, offsets: Mapping[str, Mapping[int, int]], now_ms
     return _with_offsets(tables, rows, now_ms)
 
 
-def _with_topics(tables: Tables, rows: dict[str, TopicConfig], now_ms: int) -> Tables:
+def _with_topics(
+    tables: Tables,
+    rows: dict[str, TopicConfig],
+    now_ms: int,
+    deleted: Mapping[str, int] | None = None,
+) -> Tables:
     old = tables.topics
     new = msgspec.structs.replace(
         old, data_version=old.data_version.next(now_ms), topic_config_table=rows
     )
-    return attrs.evolve(tables, topics=new)
+    deleted = deleted_topics(old) if deleted is None else deleted
+    return attrs.evolve(tables, topics=with_deleted(new, deleted))
 
 
 def _with_groups(tables: Tables, rows: dict[str, SubscriptionGroupConfig], now_ms: int) -> Tables:

@@ -17,6 +17,10 @@ The rules, for each kind by itself:
 - **Delay offsets and timer checkpoints**: the larger ones count.
 - **Request modes** have no version and are replaced.
 
+A master's table of topics also says which topics were **deleted**, and when: their queues go, on
+every node. A slave of a Java master, which does not say it, finds it out: a topic that is gone was
+deleted at the latest when the table got its version.
+
 Differs:
 - 5.3.3 deletes every row before it adds the new ones, and counts its own version up (T23); 4.9
   clears the table first. There is a moment in which a reader finds no topic.
@@ -45,7 +49,13 @@ from wire.broker.metadata import (
     TimerCheckpoint,
     TimerMetrics,
 )
-from wire.broker.topics import DataVersion, TopicQueueMappings, TopicTable
+from wire.broker.topics import (
+    DELETED_KEY,
+    DataVersion,
+    TopicQueueMappings,
+    TopicTable,
+    deleted_topics,
+)
 
 V = TypeVar("V")
 K = TypeVar("K")
@@ -56,6 +66,9 @@ VERSIONED: Final = (kinds.TOPICS, kinds.QUEUE_MAPPINGS, kinds.GROUPS, kinds.TIME
 """The kinds whose tables have a version that says which rows they have."""
 LINEAGE_KEY: Final = "triologLineage"
 """In a table's file, and in what a master of ours answers: the name of a table that began once."""
+DELETED_MAX: Final = 1000
+"""How many deleted topics a table names, those of the last deletions: each takes some 40 bytes of
+every change that slaves hear of."""
 _NEVER: Final = DataVersion(state_version=0)
 _names = msgspec.json.Decoder(list[str])
 
@@ -118,8 +131,11 @@ def another_master(tables: Tables) -> Tables:
 
 def promoted(tables: Tables, now_ms: int) -> Tables:
     """This node is master now. A table with rows that were kept is another one than its version
-    says, for whoever has that of the master before: it is the next one.
+    says, for whoever has that of the master before: it is the next one. By this node's clock no
+    topic was deleted later than now, so what is stored from now on is found.
     """
+    deleted = {topic: min(at_ms, now_ms) for topic, at_ms in deleted_topics(tables.topics).items()}
+    tables = attrs.evolve(tables, topics=with_deleted(tables.topics, deleted))
     fields: dict[str, Any] = {}
     for kind in VERSIONED:
         table = _table(kind, tables)
@@ -183,6 +199,9 @@ def _adopt_topics(tables: Tables, answer: TopicTable) -> Tables:
     new, gone = _next_version(kinds.TOPICS, tables.topics, topics)
     if new is tables.topics:
         return tables
+    own = {} if _lineage(answer) is not None else deleted_topics(tables.topics)
+    found = {**own, **dict.fromkeys(gone, answer.data_version.timestamp), **deleted_topics(answer)}
+    new = with_deleted(new, found)
     gone_topics = (tables.gone_topics | gone) - set(new.topic_config_table)
     return attrs.evolve(tables, topics=new, gone_topics=gone_topics)
 
@@ -242,9 +261,20 @@ def _kept(table: JavaObject) -> frozenset[str]:
 
 
 def _with_kept(table: J, kept: Set[str]) -> J:
-    more = {key: raw for key, raw in (table.more or {}).items() if key != KEPT_KEY}
-    if kept:
-        more[KEPT_KEY] = Raw(msgspec.json.encode(sorted(kept)))
+    return _with_more(table, KEPT_KEY, sorted(kept))
+
+
+def with_deleted(table: TopicTable, deleted: Mapping[str, int]) -> TopicTable:
+    """The table with these deleted topics; those that there are, and too old ones, are left out."""
+    gone = [(at, name) for name, at in deleted.items() if name not in table.topic_config_table]
+    return _with_more(table, DELETED_KEY, {name: at for at, name in sorted(gone)[-DELETED_MAX:]})
+
+
+def _with_more(table: J, key: str, value: Any) -> J:
+    """The table with a key of ours; without it if there is nothing to say."""
+    more = {other: raw for other, raw in (table.more or {}).items() if other != key}
+    if value:
+        more[key] = Raw(msgspec.json.encode(value))
     if more == (table.more or {}):
         return table
     return msgspec.structs.replace(table, more=more or None)

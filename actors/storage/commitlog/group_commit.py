@@ -9,7 +9,7 @@ limit is taken out again as if it had never come.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 
 import attrs
 
@@ -123,6 +123,12 @@ class GroupCommit:
         return (
             self._write(batch, placed, taken) if placed else WrittenGroup(taken=taken, written=[])
         )
+
+    def forget(self, topics: Set[str], until_ms: int) -> None:
+        """Let the queues of these topics begin anew; later records are stored after `until_ms`."""
+        for key in [key for key in self.encoder.next_offsets if key[0] in topics]:
+            del self.encoder.next_offsets[key]
+        self.last_ts = max(self.last_ts, until_ms + 1)
 
     def _write(self, batch: AppendBatch, placed: list[Placed], taken: int) -> WrittenGroup:
         log = self.log

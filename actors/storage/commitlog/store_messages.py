@@ -96,6 +96,19 @@ class SetFloor:
 
 
 @attrs.frozen(kw_only=True)
+class ForgetTopics:
+    """By the dispatcher: the queues of these topics are gone, for they were deleted. On a master
+    they begin anew, and later records have a later store timestamp than any deletion.
+
+    Attributes:
+        until_ms: when a topic was deleted last, in ms since 1970.
+    """
+
+    topics: frozenset[str]
+    until_ms: int
+
+
+@attrs.frozen(kw_only=True)
 class LogGrew:
     """To subscribers (`growth.Subscribe`): the log's range now. Conflate it; only the newest
     matters.
@@ -254,6 +267,7 @@ Message: TypeAlias = (
     | SyncDone
     | SetAdmission
     | SetFloor
+    | ForgetTopics
     | Subscribe[LogGrew]
     | Unsubscribe
     | GetRange

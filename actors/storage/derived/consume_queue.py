@@ -153,6 +153,13 @@ class ConsumeQueues:
         self._remove(queue.folder)
         return (queue.next_bytes - queue.bases[0]) // UNIT_BYTES if queue.bases else 0
 
+    def remove_topic(self, topic: str) -> None:
+        """Delete the folder of a topic without queues, if it is there and nothing else is in it."""
+        folder = f"{self.folder}/{topic}"
+        if self._disk.exists(folder) and not self._disk.listdir(folder):
+            self._forget(folder)
+            self._remove(folder)
+
     def put(
         self, topic: str, queue_id: int, heads: Sequence[RecordHead]
     ) -> tuple[int, list[RecordHead]]:

@@ -7,7 +7,7 @@ damaged, they are all derived from the whole log.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack
 
 import attrs
@@ -31,14 +31,17 @@ from actors.storage.derived.queue_files import (
     QUEUE_OFFSET_MAX,
     QUEUES_PER_STEP,
     QueueGap,
+    QueueKey,
     is_safe_topic,
     light_heads,
     walk_names,
     walk_queues,
 )
+from actors.storage.derived.record_proof import RecordProof
 from actors.storage.derived.small_files import (
     lower_logics_offset,
     read_checkpoint,
+    read_deleted,
     write_checkpoint,
 )
 from actors.storage.derived.store_version import (
@@ -52,6 +55,7 @@ from actors.storage.derived.store_version import (
 from actors.storage.files.side_file import SideFile
 from actors.storage.layout import StoreLayout
 from wire.files.commit_log import Checkpoint, RecordHead
+from wire.files.consume_queue import is_filler
 from wire.files.message_record import has_queue_unit
 
 
@@ -102,6 +106,8 @@ class DerivedFiles:
         anew: why the start derives everything anew, for people; "" if it does not, or if it is the
             first start.
         version: the RocketMQ version whose files these are; see `store_version`.
+        deleted: the topics that were deleted, by name, and when each was, in ms since 1970: no
+            queue leads to what was stored until then.
         durable_bytes: the value of `flushed_bytes` that surely outlasts a crash. Units behind it
             may be cut after a crash, so the log has to keep the records behind it.
     """
@@ -113,6 +119,7 @@ class DerivedFiles:
     durable_bytes: int = attrs.field(default=0, init=False)
     anew: str = attrs.field(default="", init=False)
     version: int = attrs.field(default=NEWEST, init=False)
+    deleted: Mapping[str, int] = attrs.field(factory=dict, init=False)
     queues: ConsumeQueues = attrs.field(init=False)
     index: IndexFiles = attrs.field(init=False)
     _side: SideFile = attrs.field(init=False)
@@ -147,6 +154,7 @@ class DerivedFiles:
 
         Raises: ConfigError, OSError. Yields at least every 4 MiB.
         """
+        self.deleted = read_deleted(self.env.disk, self.layout.topics)
         self._side, state = DispatchState.open(self.env.disk, self.layout.dispatched)
         with ExitStack() as files:
             files.callback(self._close_files)
@@ -331,8 +339,11 @@ class DerivedFiles:
                     for light in light_heads(head):
                         by_queue.setdefault((light.topic, 0), []).append(light)
         for number, key in enumerate(sorted(by_queue), 1):
-            if by_queue[key]:
-                self._put_queue(key, by_queue[key], heads[-1].physical_offset, put)
+            found = by_queue[key]
+            if key[0] in self.deleted:
+                found = [head for head in found if not self.is_deleted(key[0], head)]
+            if found:
+                self._put_queue(key, found, heads[-1].physical_offset, put)
             if number % QUEUES_PER_STEP == 0:
                 yield
         self.index.put(heads)
@@ -358,6 +369,60 @@ class DerivedFiles:
                 self._begun_anew_bytes = last_bytes
             put.units_count += self.queues.remove(*key)
             put.begun.append(heads[0])
+
+    def is_deleted(self, topic: str, head: RecordHead) -> bool:
+        """Whether a record was stored before its topic, or that of its light queue, was deleted."""
+        return head.store_ts <= self.deleted.get(topic, NEVER)
+
+    def delete_topics(
+        self, topics: Mapping[str, int], proof: RecordProof
+    ) -> Generator[None, None, list[QueueKey]]:
+        """Remove the queues of deleted topics in which nothing was stored later, and their folders.
+
+        No flush may be under way, whose end would count them.
+
+        Args:
+            topics: as `deleted` is from now on.
+            proof: reads the newest records of the queues.
+
+        Returns: the queues that were removed. Raises: OSError; it may be repeated. Yields after
+            every few queues.
+        """
+        self.deleted = topics
+        named = [key for key in self.queues.by_key if key[0] in topics]
+        gone: list[QueueKey] = []
+        for number, key in enumerate(named, 1):
+            if self._ends_deleted(key, proof):
+                gone.append(key)
+            if number % QUEUES_PER_STEP == 0:
+                yield
+        if gone and self._state is not None:  # a start must not look for what is being removed
+            count = max(0, self._state.queue_count - len(gone))
+            state = attrs.evolve(self._state, queue_count=count, units_count=UNKNOWN_COUNT)
+            self._note(state)
+        for number, key in enumerate(gone, 1):
+            self.queues.remove(*key)
+            if number % QUEUES_PER_STEP == 0:
+                yield
+        for number, topic in enumerate(filter(is_safe_topic, topics), 1):
+            self.queues.remove_topic(topic)
+            if number % QUEUES_PER_STEP == 0:
+                yield
+        return gone
+
+    def _ends_deleted(self, key: QueueKey, proof: RecordProof) -> bool:
+        """Whether all records of a queue were stored before its topic was deleted, as its newest
+        one was; that has left the log, or is not there, if nothing can be read.
+        """
+        number = self.queues.next_offset(*key) - 1
+        try:
+            ((offset, size, code),) = self.queues.units(*key, number, 1)
+        except QueueGap:
+            return False  # it is built anew
+        if is_filler(offset, size, code) or offset < proof.min_bytes:
+            return True
+        head = proof.head_at(offset)
+        return head is not None and self.is_deleted(key[0], head)
 
     def begin_flush(self, at_bytes: int, seen_bytes: int, synced_bytes: int) -> Flush | None:
         """Begin a flush: return what has to be synced; None if nothing has changed.

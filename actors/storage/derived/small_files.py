@@ -1,4 +1,5 @@
-"""The two small files that Java reads: `checkpoint` and `abort`.
+"""The two small files that Java reads, `checkpoint` and `abort`, and what a third one says of
+deleted topics.
 
 Upstream: apache/rocketmq store/.../StoreCheckpoint.java, DefaultMessageStore.createTempFile and
 deleteFile (5.3.3). The abort file exists while a store is in use; if a start finds it, the last
@@ -8,6 +9,7 @@ stop was not ordered. Its content is the process id in 5.x, and the node's name 
 from __future__ import annotations
 
 from contextlib import closing
+from typing import Final
 
 import attrs
 
@@ -15,9 +17,13 @@ from actors.env.protocols import Disk
 from actors.errors import NO_ROOM_CODES
 from actors.storage.files.replacing import spare_path
 from actors.storage.files.whole_files import read_bytes, sync_file, sync_folder_of, write_new
+from wire.broker.topics import DELETED_KEY, TOPIC_TABLE, deleted_topics
 from wire.errors import RemoteProtocolError
 from wire.files.checkpoint import CHECKPOINT_BYTES
 from wire.files.commit_log import Checkpoint, decode_checkpoint, encode_checkpoint
+
+TOPICS_BYTES_MAX: Final = 256 << 20
+"""As `config_folder` reads of it."""
 
 
 def read_checkpoint(disk: Disk, path: str) -> Checkpoint:
@@ -50,6 +56,17 @@ def lower_logics_offset(disk: Disk, path: str, offset_bytes: int) -> None:
     if checkpoint.logics_offset >= offset_bytes and disk.exists(path):
         write_checkpoint(disk, path, attrs.evolve(checkpoint, logics_offset=offset_bytes))
         sync_file(disk, path)
+
+
+def read_deleted(disk: Disk, path: str) -> dict[str, int]:
+    """Read from the file of topics, which `actors.metadata` writes, which of them were deleted, and
+    when each was, in ms since 1970; nothing if it cannot be read.
+    """
+    try:
+        data = read_bytes(disk, path, TOPICS_BYTES_MAX) if disk.exists(path) else b""
+        return deleted_topics(TOPIC_TABLE.decode(data)) if DELETED_KEY.encode() in data else {}
+    except RemoteProtocolError:
+        return {}
 
 
 def create_abort(disk: Disk, path: str, content: str) -> None:

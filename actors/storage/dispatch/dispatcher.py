@@ -14,9 +14,9 @@ Differs:
   (`dispatch_checks`).
 
 Messages: see `dispatcher_messages`. The store tells it LogGrew; any actor may send the others. It
-asks the store for its range when it starts, asks the scrubber Check, and tells the store SetFloor.
-A restart loads the files anew. A disk error is final, as for the store, and the supervisor has to
-end the group; but if the disk is full, it waits for room.
+asks the store for its range when it starts, asks the scrubber Check, and tells the store SetFloor
+and ForgetTopics. A restart loads the files anew. A disk error is final, as for the store, and the
+supervisor has to end the group; but if the disk is full, it waits for room.
 
 A lookup trusts no derived file: it reads every record to which a unit or an entry leads.
 """
@@ -37,7 +37,13 @@ from actors.env.protocols import SYNC_PATHS_MAX, Disk, Syncer
 from actors.errors import NO_ROOM_CODES, CorruptLog, StorageError
 from actors.events import store as events
 from actors.runtime import Actor, ActorDown, ActorRef, AskTimeout, MailboxSpec, StopReason
-from actors.storage.commitlog.store_messages import GetRange, LogGrew, LogRange, SetFloor
+from actors.storage.commitlog.store_messages import (
+    ForgetTopics,
+    GetRange,
+    LogGrew,
+    LogRange,
+    SetFloor,
+)
 from actors.storage.commitlog.store_messages import Message as StoreMessage
 from actors.storage.derived.derived_files import DerivedFiles, Flush, Put
 from actors.storage.derived.derived_mends import mend_in_room
@@ -45,6 +51,7 @@ from actors.storage.derived.queue_files import QueueGap, QueueKey
 from actors.storage.derived.record_proof import RecordProof, shown
 from actors.storage.dispatch.dispatch_checks import CHECK_TIMEOUT_S, DispatchChecks, compared_alone
 from actors.storage.dispatch.dispatcher_messages import (
+    DeleteTopics,
     Dispatched,
     GetDispatched,
     GetScrubRange,
@@ -58,6 +65,7 @@ from actors.storage.dispatch.dispatcher_messages import (
     Rederive,
     Rederived,
     ScrubRange,
+    TopicsDeleted,
 )
 from actors.storage.dispatch.rederiving import WHY, MendedRanges
 from actors.storage.files.room import ROOM_PAUSE_S, OpeningWaits, Room
@@ -236,6 +244,7 @@ class Dispatcher(Actor[_Inbox]):
     _in_flight: Flush | None = attrs.field(default=None, init=False)
     _floor_bytes: int = attrs.field(default=0, init=False)
     _mended: list[Rederive] = attrs.field(factory=list, init=False)
+    _deleting: list[DeleteTopics] = attrs.field(factory=list, init=False)
     _lookups: Lookups = attrs.field(init=False)
 
     async def on_start(self) -> None:
@@ -349,10 +358,12 @@ class Dispatcher(Actor[_Inbox]):
             case GoOn():
                 await self._go_on()
             case FlushDue():
+                await self._delete_topics()
                 self._start_flush()
             case Flushed():
                 self._in_flight = None
                 self._files.end_flush(message.flush)
+                await self._delete_topics()
                 await self._look_at_mended()
                 await self._send_floor()
                 await self._go_on()
@@ -377,6 +388,9 @@ class Dispatcher(Actor[_Inbox]):
                 message.reply_to.send(self._looking().scrub_range(self._at_bytes))
             case MendDerived():
                 message.reply_to.send(self._mend(message))
+            case DeleteTopics():
+                self._deleting.append(message)
+                await self._delete_topics()
             case _:
                 assert_never(message)
 
@@ -547,6 +561,31 @@ class Dispatcher(Actor[_Inbox]):
         self.ctx.emit(events.DerivedAnew(reason=WHY))
         await self._send_floor()
         return True
+
+    async def _delete_topics(self) -> None:
+        """Remove what is to be deleted, unless a flush is under way, or there is no room to record
+        that.
+        """
+        while self._deleting and self._in_flight is None:
+            message = self._deleting[0]
+            steps = self._files.delete_topics(message.topics, self._looking().proof)
+            try:
+                gone = await stepped(steps)
+            except OSError as error:
+                if error.errno not in NO_ROOM_CODES:
+                    raise
+                return
+            self._deleting.pop(0)
+            self._syncer.forget(self._files.take_gone())
+            topics, until_ms = frozenset(topic for topic, _ in gone), max(message.topics.values())
+            await self.store.tell(ForgetTopics(topics=topics, until_ms=until_ms))
+            if gone:
+                self.ctx.emit(
+                    events.QueuesDeleted(
+                        topic=min(topics), topic_count=len(topics), queue_count=len(gone)
+                    )
+                )
+            message.reply_to.send(TopicsDeleted(queue_count=len(gone)))
 
     # ---- flushing ----
 

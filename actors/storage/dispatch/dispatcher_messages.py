@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeAlias
 
 import attrs
@@ -152,6 +153,33 @@ class MendDerived:
     reply_to: ReplyTo[Mended]
 
 
+@attrs.frozen(kw_only=True)
+class TopicsDeleted:
+    """The answer to DeleteTopics. Attributes: queue_count: how many queues were removed for it."""
+
+    queue_count: int
+
+
+@attrs.frozen(kw_only=True)
+class DeleteTopics:
+    """Remove the queues of topics that were deleted, unless records were stored in them later.
+
+    Attributes:
+        topics: all of which that is known, at least one, by name, with the time of the deletion in
+            ms since 1970.
+    """
+
+    topics: Mapping[str, int]
+    reply_to: ReplyTo[TopicsDeleted]
+
+
 Message: TypeAlias = (
-    LogGrew | LookupQueue | LookupKey | GetDispatched | Rederive | GetScrubRange | MendDerived
+    LogGrew
+    | LookupQueue
+    | LookupKey
+    | GetDispatched
+    | Rederive
+    | GetScrubRange
+    | MendDerived
+    | DeleteTopics
 )

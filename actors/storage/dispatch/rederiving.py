@@ -75,7 +75,7 @@ class MendedRanges:
         return self._has_unit(head) and self._has_keys(head)
 
     def _has_unit(self, head: RecordHead) -> bool:
-        if not has_unit(head):
+        if not has_unit(head) or self.files.is_deleted(head.topic, head):
             return True
         queues, key = self.files.queues, (head.topic, head.queue_id)
         if head.queue_offset < queues.min_offset(*key, self.min_bytes):

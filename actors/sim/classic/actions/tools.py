@@ -1,8 +1,9 @@
 """What an operator does with running nodes: checks their files with `python -m actors.storage`, and
 makes a topic anew.
 
-Our nodes cannot delete a topic, but a RocketMQ master can, and a group may go on with its log. So
-this changes the next queue offsets inside the running master.
+Our slaves follow RocketMQ masters, too, of which they hear late that a topic was deleted, or,
+without a `broker_port`, never, as in the simulated groups. So this changes the next queue offsets
+inside the running master.
 """
 
 from __future__ import annotations

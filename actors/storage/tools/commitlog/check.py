@@ -24,7 +24,7 @@ from actors.storage.commitlog.recovery import Ending, FileEnd
 from actors.storage.derived.adopting import adopted
 from actors.storage.derived.dispatch_state import DispatchState, read_begun_anew
 from actors.storage.derived.index_files import is_index_name
-from actors.storage.derived.small_files import read_checkpoint
+from actors.storage.derived.small_files import read_checkpoint, read_deleted
 from actors.storage.derived.store_version import WITH_TAG_KEYS, number_of
 from actors.storage.files.side_file import SideFileDamaged, read_side_file
 from actors.storage.files.stepping import Running, Step, Work, labelled
@@ -257,6 +257,7 @@ class _Check:
         queues = QueueCheck(
             self._disk, layout.consume_queue, file_bytes, trusted, self._is_gone, found,
             is_scrubbed=self._store.setting("scrub_bytes_per_s") != 0,
+            deleted=read_deleted(self._disk, layout.topics),
         )  # fmt: skip
         given = options.index_slots or self._store.setting("index_slots_count")
         if given and slots != 0:

@@ -12,7 +12,7 @@ given twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from itertools import groupby
 
 import attrs
@@ -103,6 +103,7 @@ class QueueCheck:
             check began.
         is_scrubbed: whether a node on this store compares its queues with the log
             (`scrub_bytes_per_s`).
+        deleted: as of `DerivedFiles`; records that were stored until then need no units.
         units: how many units were compared so far.
     """
 
@@ -113,6 +114,7 @@ class QueueCheck:
     is_gone: Callable[[int], bool]
     _findings: Findings
     is_scrubbed: bool = True
+    deleted: Mapping[str, int] = attrs.field(factory=dict)
     units: int = attrs.field(default=0, init=False)
     _log_end: int = attrs.field(default=0, init=False)
     _behind: int = attrs.field(default=0, init=False)
@@ -131,7 +133,13 @@ class QueueCheck:
 
     def take(self, heads: Sequence[RecordHead]) -> None:
         """Compare the units of the next records of the log."""
-        fitting = [each for head in heads if has_unit(head) for each in queue_heads(head)]
+        fitting = [
+            each
+            for head in heads
+            if has_unit(head)
+            for each in queue_heads(head)
+            if each.topic not in self.deleted or each.store_ts > self.deleted[each.topic]
+        ]
         by_queue = sorted(fitting, key=key_of)  # stable: log order within a queue
         for key, group in groupby(by_queue, key=key_of):
             run: list[RecordHead] = []

@@ -1,0 +1,130 @@
+"""What is left of a topic that an operator has deleted: on its master, and on slaves."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import trio
+from metadata_kit import PATHS, MetadataCluster, until
+from operator_kit import operated
+
+from actors.log_types import Message
+from actors.metadata.core.changes import put_topic, remove_topic
+from actors.metadata.keeper import MetadataKeeper
+from actors.sim.disk import SimDisk
+from actors.storage.commitlog.store_messages import Append, Appended
+from actors.storage.dispatch.dispatcher_messages import LookupQueue, QueueUnits
+from actors.storage.files.stepping import finish
+from actors.storage.tools.commitlog.check import CheckOptions, check_store
+from actors.storage.tools.stores import GroupStore
+from actors.storage.tools.target import find_target, one_store
+from wire.broker.codes import RequestCode
+from wire.broker.topics import TopicConfig
+
+DELETE = RequestCode.DELETE_TOPIC_IN_BROKER
+QUEUES = "/data/{}/groups/orders/consumequeue"
+
+
+async def append(nodes: MetadataCluster, *topics: str) -> None:
+    store = nodes.systems["n0"].ref(PATHS["n0"].store, Append)
+    records = tuple(
+        Message(topic, b"body", queue_id=number) for topic in topics for number in (0, 1)
+    )
+    await store.ask(
+        Appended,
+        lambda reply_to: Append(
+            records=records, deadline_s=trio.current_time() + 9, reply_to=reply_to
+        ),
+        timeout_s=10.0,
+    )
+
+
+async def units(nodes: MetadataCluster, topic: str, at: str = "n0") -> QueueUnits:
+    dispatcher = nodes.systems[at].ref(PATHS[at].dispatcher, LookupQueue)
+    return await dispatcher.ask(
+        QueueUnits,
+        lambda reply_to: LookupQueue(
+            topic=topic, queue_id=1, position=0, count=100, reply_to=reply_to
+        ),
+        timeout_s=10.0,
+    )
+
+
+def topics_with_queues(nodes: MetadataCluster, name: str = "n0") -> list[str]:
+    """The names of folders, empty ones too."""
+    return nodes.world.node(name).disk.listdir(QUEUES.format(name))
+
+
+async def until_there(nodes: MetadataCluster, name: str, *topics: str) -> None:
+    disk = nodes.world.node(name).disk
+    await until(
+        lambda: disk.exists(QUEUES.format(name)) and topics_with_queues(nodes, name) == [*topics],
+        within_s=30.0,
+    )
+
+
+def damage(disk: SimDisk, name: str) -> list[str]:
+    """What a check of a node's store finds."""
+    store = one_store(find_target(disk, f"/data/{name}/groups/orders"))
+    assert isinstance(store, GroupStore)
+    return list(finish(check_store(disk, store, CheckOptions())).findings.damage)
+
+
+@pytest.mark.checklist(69, of="broker")
+async def test_its_queues_go_with_it_on_every_node(autojump_clock: object) -> None:
+    async with operated("n0", "n1") as (_, nodes, operator):
+        for topic in ("Ta", "Tb"):
+            await nodes.change(partial(put_topic, config=TopicConfig(topic_name=topic)))
+        for _ in range(3):
+            await append(nodes, "Ta", "Tb")
+        for name in ("n0", "n1"):
+            await until_there(nodes, name, "Ta", "Tb")
+        assert (await operator.ask(DELETE, topic="Ta")).header.code == 0
+        assert topics_with_queues(nodes) == ["Tb"], "they are gone when it is answered"
+        assert (await units(nodes, "Tb")).next_offset == 3
+        await until_there(nodes, "n1", "Tb")
+        await append(nodes, "Ta")  # in the same millisecond, or a later one
+        for name in ("n0", "n1"):
+            await until_there(nodes, name, "Ta", "Tb")
+            found = await units(nodes, "Ta", name)
+            assert (found.min_offset, found.next_offset) == (0, 1), "as a topic that is new"
+        for name in ("n0", "n1"):
+            await nodes.systems[name].stop()
+            assert damage(nodes.world.node(name).disk, name) == []
+
+
+async def test_a_slave_that_comes_later_makes_no_queues_of_it(autojump_clock: object) -> None:
+    names = "n0", "n1", "n2"
+    async with operated("n0", "n1") as (world, nodes, operator):
+        await append(nodes, "Ta", "Tb")  # topics that no table has
+        assert (await operator.ask(DELETE, topic="Ta")).header.code == 0
+        await world.power_loss("n0")
+        await nodes.start("n0", "n2")
+        for name in names:
+            await until_there(nodes, name, "Tb")
+        await trio.sleep(5.0)
+        for name in names:
+            await nodes.systems[name].stop()
+            disk = world.node(name).disk
+            assert disk.listdir(QUEUES.format(name)) == ["Tb"]
+            assert damage(disk, name) == []
+
+
+async def test_the_queues_go_although_the_dispatcher_was_not_told(autojump_clock: object) -> None:
+    """The process ends between the two: a start finds what is left, and removes it."""
+    async with operated("n0", "n1") as (world, nodes, _):
+        await append(nodes, "Ta", "Tb")
+        await until_there(nodes, "n0", "Ta", "Tb")
+        await trio.sleep(3.0)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(MetadataKeeper, "_delete_queues", lambda *_: None)
+            await nodes.note(partial(remove_topic, topic="Ta"))
+            await trio.sleep(3.0)
+        await world.kill_node("n0")
+        assert topics_with_queues(nodes) == ["Ta", "Tb"]
+        await nodes.start("n0")
+        await until_there(nodes, "n0", "Tb")
+        await append(nodes, "Ta")
+        await until_there(nodes, "n0", "Ta", "Tb")
+        assert (await units(nodes, "Ta")).next_offset == 1
