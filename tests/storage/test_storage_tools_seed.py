@@ -6,16 +6,30 @@ import json
 from typing import Any
 
 import pytest
-from backup_kit import NEW, backup, seeded, seeding
+from backup_kit import DEST, NEW, backup, seeded, seeding
 from storage_kit import record
 from store_kit import running, sim_disk
-from tools_kit import GROUP, NODE_DIR, checked, deaths, node_disk, read_all, starts, write_at
+from tools_kit import (
+    GROUP,
+    NODE_DIR,
+    checked,
+    deaths,
+    node_disk,
+    read_all,
+    starts,
+    store_of,
+    write_at,
+)
 
 from actors.config import ClusterConfig
-from actors.errors import ConfigError
+from actors.errors import ConfigError, CorruptLog
+from actors.sim.disk import SimDisk
 from actors.storage.files.stepping import finish
+from actors.storage.files.whole_files import write_synced
 from actors.storage.node.identity import open_directory, read_identity, seeding_path
 from actors.storage.tools import seed
+from actors.storage.tools.commitlog.check import CheckOptions, check_classic
+from actors.storage.tools.manifest import read_manifest
 
 
 async def test_a_node_starts_from_it_and_goes_on(autojump_clock: Any) -> None:
@@ -151,3 +165,102 @@ async def test_an_empty_log(autojump_clock: Any) -> None:
     assert group.files == ()
     seeded(disk)
     assert starts(disk, f"{NEW}/groups/orders", GROUP) == 0
+
+
+# ---- a broker's metadata ----
+
+CONFIG = f"{NODE_DIR}/groups/orders/config"
+METADATA = {
+    "consumerOffset.json": b'{"offsetTable":{"t@g":{"0":3}}}',
+    "topics.json": b'{"dataVersion":{"counter":2}}',
+    "topics.json.bak": b'{"dataVersion":{"counter":1}}',
+}
+UNFINISHED = {"topics.json.tmp": b"{", "delayOffset.json.damaged": b"\0"}
+
+
+def found_in_backup(disk: SimDisk) -> list[str]:
+    """What is damaged in it."""
+    store, manifest = store_of(disk, DEST), read_manifest(disk, DEST)
+    assert manifest is not None
+    options = CheckOptions(is_backup=True, copied=manifest.copy_of(store))
+    return list(finish(check_classic(disk, store, options)).findings.damage)
+
+
+async def with_metadata(count: int = 60) -> SimDisk:
+    disk = await node_disk(count)
+    disk.mkdir(f"{CONFIG}/rocksdb")
+    for name, data in (METADATA | UNFINISHED).items():
+        write_synced(disk, f"{CONFIG}/{name}", data)
+    return disk
+
+
+async def test_metadata_comes_back(autojump_clock: Any) -> None:
+    disk = await with_metadata()
+    backup(disk)
+    assert found_in_backup(disk) == []
+    seeded(disk)
+    folder = f"{NEW}/groups/orders/config"
+    assert {name: read_all(disk, f"{folder}/{name}") for name in disk.listdir(folder)} == METADATA
+
+
+@pytest.mark.parametrize("power_loss", [False, True])
+async def test_metadata_is_there_or_nothing_is(power_loss: bool, autojump_clock: Any) -> None:
+    template = await with_metadata(10)
+    backup(template)
+    folder, whole = f"{NEW}/groups/orders/config", 0
+    for number, disk in deaths(template, seeded, power_loss=power_loss):
+        if not disk.exists(f"{NEW}/identity.json"):
+            seeded(disk)
+        assert disk.listdir(folder) == sorted(METADATA), number
+        whole += 1
+    assert whole > 10
+
+
+async def test_an_interrupted_backup_goes_on_with_newer_metadata(autojump_clock: Any) -> None:
+    template = await with_metadata(10)
+    for number, disk in deaths(template, backup, power_loss=True):
+        write_synced(disk, f"{CONFIG}/topics.json", b'{"dataVersion":{"counter":3}}')
+        disk.unlink(f"{CONFIG}/topics.json.bak")
+        if not disk.exists(f"{DEST}/backup.json"):
+            backup(disk)
+            assert found_in_backup(disk) == [], number
+            assert disk.listdir(f"{DEST}/groups/orders/config") == [
+                "consumerOffset.json", "topics.json",
+            ]  # fmt: skip
+
+
+async def test_damaged_metadata_in_a_backup_is_found(autojump_clock: Any) -> None:
+    disk = await with_metadata(10)
+    backup(disk)
+    path = f"{DEST}/groups/orders/config/topics.json"
+    write_at(disk, path, 3, b"?")
+    (line,) = found_in_backup(disk)
+    assert line.startswith(f"{path}: expected CRC-32")
+    with pytest.raises(CorruptLog, match=r"topics\.json: expected CRC-32"):
+        seeded(disk)
+    disk.unlink(path)
+    (line,) = found_in_backup(disk)
+    assert line == f"{path}: the file is missing"
+    with pytest.raises(CorruptLog, match="the file is missing"):
+        seeded(disk)
+
+
+async def test_a_backup_of_an_earlier_version_has_no_metadata(autojump_clock: Any) -> None:
+    disk = await node_disk(10)
+    backup(disk)
+    manifest = json.loads(read_all(disk, f"{DEST}/backup.json"))
+    for group in manifest["groups"]:
+        del group["config"]
+    write_synced(disk, f"{DEST}/backup.json", json.dumps(manifest).encode())
+    assert found_in_backup(disk) == []
+    seeded(disk)
+    assert not disk.exists(f"{NEW}/groups/orders/config")
+
+
+async def test_a_manifest_leads_out_of_no_folder(autojump_clock: Any) -> None:
+    disk = await with_metadata(10)
+    backup(disk)
+    path = f"{DEST}/backup.json"
+    write_synced(disk, path, read_all(disk, path).replace(b'"topics.json"', b'"../topics.json"'))
+    with pytest.raises(CorruptLog, match="names a file outside"):
+        seeded(disk)

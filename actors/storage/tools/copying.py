@@ -36,6 +36,15 @@ class BackedUpFile:
 
 
 @attrs.frozen(kw_only=True)
+class BackedUpConfig:
+    """One file of a broker's metadata; the text of `manifest` describes the fields."""
+
+    name: str
+    size_bytes: int
+    crc32: int
+
+
+@attrs.frozen(kw_only=True)
 class BackedUpGroup:
     """The copy of one group's log, from `first_bytes` to `end_bytes`; see the table of
     `manifest`.
@@ -48,6 +57,7 @@ class BackedUpGroup:
     end_bytes: int
     limit: str
     files: tuple[BackedUpFile, ...]
+    config: tuple[BackedUpConfig, ...] = ()
 
     @property
     def log(self) -> BackedUpGroup:
@@ -60,6 +70,7 @@ class BackedUpGroup:
         return (
             f"{self.name}: {self.first_bytes} to {self.end_bytes} ({self.limit}),"
             f" {len(self.files)} files"
+            + (f", {len(self.config)} of metadata" if self.config else "")
         )
 
     @staticmethod

@@ -10,12 +10,13 @@ files are synced, by a rename. A backup without it is incomplete, whatever else 
 | boot | int | how often the node had been started; 0 if unknown |
 | made_ms | int | when the manifest was written, ms since 1970 |
 | identity | object | the node's identity.json as it was; {} if it has none |
-| groups | list | for each group: name, segment_bytes, first_bytes, end_bytes, limit, files |
+| groups | list | for each: name, segment_bytes, first_bytes, end_bytes, limit, files, config |
 | ledgers | list | for each DLedger group: see `ledger.backup.BackedUpLedger` |
 
 `limit` says how the end was found. A file has `base_bytes` (its name), `size_bytes` (its bytes up
 to `end_bytes`; the file itself is as large as all others, with zeros after these bytes) and their
-`crc32`.
+`crc32`. A file of `config`, a broker's metadata, has `name`, `size_bytes` and `crc32`; manifests of
+earlier versions have none.
 """
 
 from __future__ import annotations

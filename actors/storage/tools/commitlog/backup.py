@@ -1,4 +1,6 @@
-"""Copies a classic group's log, of a running or a stopped node, and makes a store of a copy."""
+"""Copies a classic group's log and metadata, of a running or a stopped node, and makes a store of a
+copy.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +20,7 @@ from actors.storage.files.stepping import Running, Step, Work, labelled
 from actors.storage.layout import StoreLayout
 from actors.storage.log.commit_log import CommitLog, segment_bases, segment_path
 from actors.storage.tools.commitlog.check_digests import DigestCheck
+from actors.storage.tools.commitlog.config_files import copy_config, restore_config
 from actors.storage.tools.commitlog.walk import READ_BYTES, read_file
 from actors.storage.tools.copying import (
     BackedUp,
@@ -91,7 +94,8 @@ def running_limit(disk: Disk, store: GroupStore, status: GroupStatus | None, nod
 def copy_group(
     disk: Disk, store: GroupStore, root: str, limit: Limit, done: BackedUp
 ) -> Work[BackedUpGroup]:
-    """Copy a classic group's log into a store root of a backup.
+    """Copy a classic group's log, and before it what is known of its broker, into a store root of a
+    backup.
 
     Raises: StorageError: the log is damaged, or was cut while it was copied. OSError.
     """
@@ -109,6 +113,8 @@ class _Copying:
     _done: BackedUp
 
     def run(self) -> Work[BackedUpGroup]:
+        source, target = self._store.layout.config, StoreLayout(self._root).config
+        config = yield from copy_config(self._disk, self._store.name, source, target)
         end = yield from self._record_end()
         copy = LogCopy(
             disk=self._disk,
@@ -123,7 +129,7 @@ class _Copying:
         bases = list(log_bases(self._disk, self._store))
         copied = yield from copy.run(bases)
         yield from self._compare(bases, end)
-        return copied
+        return attrs.evolve(copied, config=config)
 
     def _compare(self, bases: Sequence[int], end: int) -> Work[None]:
         """Compare what was copied with the log's digests. Raises: CorruptLog: they differ."""
@@ -198,6 +204,7 @@ def seed_group(disk: Disk, group: BackedUpGroup, source_root: str, root: str) ->
         yield from _file(disk, source, layout.commit_log, group, each, done, total)
         done += each.size_bytes
     disk.sync_dir(layout.commit_log)
+    yield from restore_config(disk, group, StoreLayout(source_root).config, layout.config)
     if group.files:
         write_side_file(disk, layout.synced, (group.end_bytes,))
     return done

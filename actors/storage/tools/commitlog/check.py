@@ -34,6 +34,7 @@ from actors.storage.node.identity import high_water, read_raw_identity
 from actors.storage.tools.commitlog.check_digests import DigestCheck
 from actors.storage.tools.commitlog.check_index import IndexCheck, slots_of
 from actors.storage.tools.commitlog.check_queues import QueueCheck, usual_file_bytes
+from actors.storage.tools.commitlog.config_files import verify_config
 from actors.storage.tools.commitlog.walk import Piece, read_file, used_behind
 from actors.storage.tools.copying import Copied, verify_group
 from actors.storage.tools.findings import Findings, StoreReport, cut_text
@@ -86,8 +87,9 @@ def check_classic(disk: Disk, store: GroupStore, options: CheckOptions) -> Work[
     """
     report = yield from check_store(disk, store, options)
     if options.copied is not None:
-        lines = yield from verify_group(disk, store.layout.commit_log, options.copied.log)
-        for line in lines:
+        copied = options.copied.log
+        lines = yield from verify_group(disk, store.layout.commit_log, copied)
+        for line in (*lines, *verify_config(disk, store.layout.config, copied)):
             report.findings.hurt(line)
     if options.node_dir is not None:
         _compare_with_identity(disk, options.node_dir, report)
