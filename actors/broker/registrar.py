@@ -43,6 +43,7 @@ from actors.remoting import client
 from actors.remoting.requests import CallFailed
 from actors.runtime import Actor, ActorError, ActorRef, MailboxSpec, StopReason
 from wire.broker.codes import RequestCode, ResponseCode
+from wire.broker.java_json import encode
 from wire.broker.registration import (
     MASTER_ID,
     BrokerAddress,
@@ -240,6 +241,16 @@ class Registrar(Actor[_Inbox]):
         assert self._presence is not None  # nobody is told anything before
         return self._presence.member
 
+    @property
+    def _address(self) -> BrokerAddress:
+        member = self._member
+        return BrokerAddress(
+            broker_addr=_text(member.broker),
+            broker_id=member.broker_id,
+            broker_name=member.group,
+            cluster_name=member.cluster,
+        )
+
     async def on_stop(self, reason: StopReason) -> None:
         """Say so to whoever may know this broker; a crash is followed by a registration."""
         self.published.standings = {}
@@ -251,17 +262,11 @@ class Registrar(Actor[_Inbox]):
                     nursery.start_soon(self._leave, server)
 
     async def _leave(self, server: Address) -> None:
-        fields = BrokerAddress(
-            broker_addr=_text(self._member.broker),
-            broker_id=self._member.broker_id,
-            broker_name=self._member.group,
-            cluster_name=self._member.cluster,
-        )
         call = partial(
             client.Call,
             address=server,
             code=RequestCode.UNREGISTER_BROKER,
-            ext_fields=write_fields(fields),
+            ext_fields=write_fields(self._address),
             timeout_s=LEAVE_S,
         )
         with suppress(ActorError, CallFailed):  # the end of the connection says the same
@@ -302,6 +307,10 @@ class Registrar(Actor[_Inbox]):
             self.ctx.timers.start_at(server, due_s, _Look(server))
 
     def _tell(self, server: Address, told: Told) -> None:
+        if told.compares:
+            code, body = RequestCode.QUERY_DATA_VERSION, encode(told.table.data_version)
+            self._call(server, code, write_fields(self._address), body, told.timeout_s)
+            return
         body = encode_registration(told.table, version=VERSION)
         fields = RegisterBroker(
             body_crc32=registration_crc(body),
@@ -312,19 +321,29 @@ class Registrar(Actor[_Inbox]):
             enable_acting_master=False,
             ha_server_addr=_text(self._member.ha),
         )
-        call = partial(
-            client.Call,
-            address=server,
-            code=RequestCode.REGISTER_BROKER,
-            ext_fields=write_fields(fields),
-            body=body,
-            timeout_s=told.timeout_s,
-        )
+        code = RequestCode.REGISTER_BROKER
+        self._call(server, code, write_fields(fields), body, told.timeout_s)
+
+    def _call(
+        self,
+        server: Address,
+        code: RequestCode,
+        fields: Mapping[str, str],
+        body: bytes,
+        timeout_s: float,
+    ) -> None:
         self.ctx.ask_later(
             self.client,
             Frame,
-            lambda reply_to: call(reply_to=reply_to),
-            timeout_s=2 * told.timeout_s,
+            lambda reply_to: client.Call(
+                address=server,
+                code=code,
+                ext_fields=fields,
+                body=body,
+                timeout_s=timeout_s,
+                reply_to=reply_to,
+            ),
+            timeout_s=2 * timeout_s,
             on_reply=partial(_Heard, server, self._by_server[server]),
         )
 
@@ -332,7 +351,7 @@ class Registrar(Actor[_Inbox]):
         registration, now_s = self._by_server[server], self.ctx.now_s()
         was_registered = registration.is_registered
         if isinstance(outcome, Frame) and outcome.header.code == ResponseCode.SUCCESS:
-            registration.answered(now_s)
+            registration.answered(now_s, changed=_has_changed(outcome))
             await self._follow(server, outcome)
         else:
             registration.failed(_why(outcome), now_s)
@@ -384,6 +403,11 @@ class Registrar(Actor[_Inbox]):
             str(server): Standing(is_registered=each.is_registered, reason=each.reason)
             for server, each in self._by_server.items()
         }
+
+
+def _has_changed(answer: Frame) -> bool:
+    """Whether an answer says that the version is another one, which a registration's never does."""
+    return (answer.header.ext_fields or {}).get("changed", "false") != "false"
 
 
 def _why(outcome: Frame | Exception) -> str:

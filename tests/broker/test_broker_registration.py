@@ -18,10 +18,11 @@ from actors.broker.core.registration import (
 )
 from actors.namesrv.core.name_server import Asked, NameServer, Place
 from wire.broker.codes import RequestCode
-from wire.broker.registration import encode_registration
+from wire.broker.java_json import encode
+from wire.broker.registration import VersionChanged, encode_registration
 from wire.broker.routes import decode_route
 from wire.broker.topics import DataVersion, TopicConfig, TopicTable
-from wire.remoting.header import Header
+from wire.remoting.header import Header, read_fields
 
 FIELDS = {
     "brokerName": "b",
@@ -46,6 +47,7 @@ class Told:
         self.registration = Registration()
         self.server = NameServer(Place(host="127.0.0.1", port=9876, folder="/data"))
         self.sent: list[list[str]] = []
+        self.compared = 0
         self.now_s = 0.0
 
     def send(self, have: TopicTable) -> bool:
@@ -53,6 +55,14 @@ class Told:
         told = self.registration.next(have, self.now_s)
         if told is None:
             return False
+        if told.compares:
+            self.compared += 1
+            fields = {key: FIELDS[key] for key in ("brokerName", "brokerAddr", "clusterName")}
+            body = encode(told.table.data_version)
+            answer = self._answer(RequestCode.QUERY_DATA_VERSION, fields, body)
+            changed = read_fields(answer, VersionChanged).changed
+            self.registration.answered(self.now_s, changed=changed)
+            return True
         self.sent.append(list(told.table.topic_config_table))
         code = self._ask(
             RequestCode.REGISTER_BROKER,
@@ -70,10 +80,23 @@ class Told:
             pass
 
     def _ask(self, code: int, fields: dict[str, str], body: bytes = b"") -> int:
+        return self._answer(code, fields, body).code
+
+    def _answer(self, code: int, fields: dict[str, str], body: bytes) -> Header:
         header = Header(code=code, version=479, ext_fields=fields)
         effects = self.server.serve(Asked(header=header, connection=1, body=body), self.now_s)
         assert effects.answer is not None
-        return effects.answer.code
+        found = effects.answer.fields
+        return Header(code=effects.answer.code, ext_fields=dict(found or {}))
+
+    def wipe(self) -> None:
+        assert self._ask(RequestCode.WIPE_WRITE_PERM_OF_BROKER, {"brokerName": "b"}) == 0
+
+    def perm(self, topic: str) -> int:
+        return self.server.tables.topics[topic]["b"].perm
+
+    def restart_server(self) -> None:
+        self.server = NameServer(Place(host="127.0.0.1", port=9876, folder="/data"))
 
     def queues(self, topic: str) -> int:
         """As clients are told; 0: the topic is unknown."""
@@ -213,3 +236,55 @@ def test_a_4x_name_server_takes_each_part_and_all_behind_a_lone_topic() -> None:
         assert sent is not None
         assert takes(seen, sent.table.data_version)
         told.answered(now_s)
+
+
+@pytest.mark.parametrize("count", [1, 2, PART_TOPICS + 1])
+def test_what_was_wiped_stays_so_until_a_topic_changes(count: int) -> None:
+    """As upstream, whose name servers take no table under a version that they have."""
+    told, have = Told(), table(*(f"t{number}" for number in range(count)))
+    told.send_all(have)
+    told.wipe()
+    for _ in range(5):
+        told.now_s += PERIOD_S
+        told.send_all(have)
+        assert {told.perm("t0"), told.perm(f"t{count - 1}")} == {4}
+    told.now_s += 4 * PERIOD_S
+    assert not told.server.tick(told.now_s).events, "each period renews the registration"
+    told.restart_server()
+    for _ in range(2):
+        told.now_s = max(told.now_s, told.registration.due_s or 0.0)
+        told.send_all(have)
+    assert {told.perm("t0"), told.perm(f"t{count - 1}")} == {6}
+    assert told.registration.is_registered
+
+
+def test_a_large_table_is_told_once_while_a_name_server_has_it() -> None:
+    told, have = Told(), table(*(f"t{number}" for number in range(PART_TOPICS + 1)))
+    told.send_all(have)
+    del told.sent[:]
+    told.now_s += PERIOD_S
+    told.send_all(have)
+    assert (told.compared, told.sent) == (1, [])
+    assert told.registration.due_s == told.now_s + PERIOD_S
+    told.restart_server()
+    told.now_s += PERIOD_S
+    told.send_all(have)
+    assert (told.compared, len(told.sent)) == (2, 2)
+
+
+def test_a_name_server_that_compares_nothing_is_told_all() -> None:
+    """3.2.6 does not know the question, and leaves it unanswered."""
+    told, have = Told(), table(*(f"t{number}" for number in range(PART_TOPICS + 1)))
+    told.send_all(have)
+    now_s = PERIOD_S
+    asked = told.registration.next(have, now_s)
+    assert asked is not None
+    assert asked.compares
+    assert asked.timeout_s == TOPIC_CALL_S
+    told.registration.failed("code 3", now_s)
+    assert told.registration.is_registered, "nobody said that it is not"
+    sent = told.registration.next(have, now_s)
+    assert sent is not None
+    assert not sent.compares
+    told.registration.failed("no", now_s)
+    assert not told.registration.is_registered

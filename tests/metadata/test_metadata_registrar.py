@@ -20,6 +20,7 @@ from name_server_kit import (
     until_route,
 )
 
+from actors.broker.core import registration
 from actors.broker.core.registration import PERIOD_S, RETRY_MAX_S
 from actors.broker.registrar import Presence, Standing
 from actors.events.runtime import ActorStarted
@@ -31,6 +32,7 @@ from actors.runtime.requests import RestartChild, Restarted
 from actors.sim.world import World, open_world
 from wire.broker.codes import RequestCode
 from wire.broker.registration import encode_registration
+from wire.broker.routes import decode_route
 from wire.broker.topics import TopicConfig, TopicTable
 from wire.remoting.header import VERSION
 
@@ -361,3 +363,39 @@ async def test_each_member_has_one_id_as_a_slave_whoever_is_master(autojump_cloc
             ("n1", "n0"): 3, ("n1", "n1"): 0, ("n1", "n2"): 2,
             ("n2", "n0"): 3, ("n2", "n1"): 1, ("n2", "n2"): 0,
         }  # fmt: skip
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+async def test_what_an_operator_has_wiped_at_a_name_server_stays_so(
+    autojump_clock: object, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a lone topic, of one part, and of several, which are compared; as with upstream's."""
+    monkeypatch.setattr(registration, "PART_TOPICS", 2)
+    names = [f"t{number}" for number in range(count)]
+
+    async def perms(world: World) -> set[int]:
+        found = set()
+        for name in names:
+            frame = await ask(world, "ns0", RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": name})
+            found |= {each.perm for each in decode_route(frame.body).queue_datas}
+        return found
+
+    async with open_world(15) as world:
+        await start_name_servers(world)
+        nodes = MetadataCluster(world, more=MORE)
+        await nodes.start("n0")
+        for name in names:
+            await nodes.change(topic(name))
+        await trio.sleep(2 * PERIOD_S)
+        wiped = await ask(
+            world, "ns0", RequestCode.WIPE_WRITE_PERM_OF_BROKER, {"brokerName": "orders"}
+        )
+        assert wiped.header.code == 0
+        for _ in range(6):
+            assert await perms(world) == {4}
+            await trio.sleep(PERIOD_S)
+        await world.kill_node("ns0")
+        await start_name_server(world, "ns0")
+        for name in names:
+            await until_route(world, "ns0", name, {0: N0}, within_s=PERIOD_S + RETRY_MAX_S)
+        assert await perms(world) == {6}

@@ -15,8 +15,11 @@ by itself has a version of its own, earlier than the table's by some millisecond
 takes a topic that it knows under a version that it knows, and a 4.x one that was started meanwhile
 takes the one topic for all there are, and the others later only under another version.
 
-Each part is new to a name server for that, so what `wipeWritePerm` took from such a table is back
-with the next registration in full.
+A name server that has all is not told again what is new to it, or what `wipeWritePerm` took from
+topics would be back: the table of one part is its renewal, for its version is known, and instead of
+a table of several the version alone is compared (QUERY_DATA_VERSION, which renews, too). Who does
+not compare, or has another version, is told all. Until a topic changes, that is: upstream's then
+gives back only what it took from that topic.
 
 The version has the number of the promotion as its state version: a name server then ignores a
 master that was replaced and does not know it yet (broker.md 2.2, no. 2).
@@ -55,10 +58,15 @@ PART_TOPICS: Final = 20_000
 
 @attrs.frozen(kw_only=True)
 class Told:
-    """One request: the topics in it, and how long its answer may take."""
+    """One request: the topics in it, and how long its answer may take.
+
+    Attributes:
+        compares: whether it only asks if the name server has the table's version.
+    """
 
     table: TopicTable
     timeout_s: float
+    compares: bool = False
 
 
 def in_parts(table: TopicTable) -> tuple[TopicTable, ...]:
@@ -109,6 +117,7 @@ class Registration:
     _parts: tuple[TopicTable, ...] = ()  # of it, not sent yet
     _single: TopicTable | None = None  # what it has once the single topic under way is answered
     _is_asked: bool = False
+    _compares: bool = False  # that is under way
     _due_s: float = 0.0
 
     def next(self, table: TopicTable, now_s: float) -> Told | None:
@@ -124,10 +133,21 @@ class Registration:
         if not self._parts:
             if now_s < self._due_s:
                 return self._next_topic(table, now_s)
+            if self._told is not None and self._told.data_version == table.data_version:
+                return self._renewal(table)
             self._full, self._parts = table, in_parts(table)
         part, *rest = self._parts
         self._parts, self._is_asked = tuple(rest), True
         return Told(table=part, timeout_s=CALL_S)
+
+    def _renewal(self, table: TopicTable) -> Told:
+        """What does not change a table that the name server has."""
+        self._is_asked = True
+        if len(table.topic_config_table) <= PART_TOPICS:
+            self._full = table
+            return Told(table=table, timeout_s=CALL_S)
+        self._compares = True
+        return Told(table=table, timeout_s=TOPIC_CALL_S, compares=True)
 
     def _next_topic(self, table: TopicTable, now_s: float) -> Told | None:
         told = self._told
@@ -146,10 +166,18 @@ class Registration:
         version = _earlier(table.data_version, len(changed))
         return Told(table=_only(table, {name: row}, version), timeout_s=TOPIC_CALL_S)
 
-    def answered(self, now_s: float) -> None:
-        """The request under way was answered with code 0."""
+    def answered(self, now_s: float, *, changed: bool = False) -> None:
+        """The request under way was answered with code 0.
+
+        Args:
+            changed: the name server has another version than one that was to be compared.
+        """
         self._is_asked = False
-        if self._single is not None:
+        if self._compares:
+            self._compares = False
+            self._told = None if changed else self._told
+            self._due_s = now_s if changed else now_s + PERIOD_S
+        elif self._single is not None:
             self._told, self._single = self._single, None
         elif not self._parts:
             self._told, self._full = self._full, None
@@ -158,6 +186,9 @@ class Registration:
 
     def failed(self, reason: str, now_s: float) -> None:
         """It was answered otherwise, or not."""
+        if self._compares:
+            self.answered(now_s, changed=True)
+            return
         self._is_asked, self.is_registered, self.reason = False, False, reason
         self._told = self._full = self._single = None
         self._parts = ()
