@@ -1,4 +1,4 @@
 """The controller: who is master of which broker set, and which replicas hold all of its log.
 
-`core` decides; open `broker_sets` first.
+`core` decides; open `broker_sets` first. `machine` is what a DLedger group of controllers runs.
 """

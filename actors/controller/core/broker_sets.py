@@ -348,6 +348,10 @@ class BrokerSets:
             else:
                 self._sets[event.broker_name] = after
 
+    def restore(self, found: BrokerSet) -> None:
+        """Take a set as it was saved."""
+        self._sets[found.name] = found
+
     def _best(self, found: BrokerSet, alive: Alive, preferred: int | None) -> int | None:
         """Who is to be master: of the sync state set, else of all if that is allowed."""
         for candidates in (found.in_sync, tuple(found.replicas) if self.unclean else ()):

@@ -1,0 +1,103 @@
+"""The controllers' state machine: a DLedger group's entries are events about broker sets.
+
+Source: apache/rocketmq, controller/.../impl/statemachine/DLedgerControllerStateMachine.java and
+impl/event/EventSerializer.java, 5.3.3; autoswitch-ha.md 7.2.
+
+Differs from upstream:
+- It has snapshots: upstream's log grows for ever (autoswitch-ha.md T44).
+- An entry that is no event changes nothing, and whoever appended it is told; upstream's log says so
+  alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import attrs
+import msgspec
+
+from actors.controller.core.broker_sets import BrokerSet, BrokerSets
+from actors.errors import StorageError
+from actors.state_machine import LogEntry
+from wire.broker.controller_events import decode_event
+from wire.errors import RemoteProtocolError
+
+FORMAT: Final = b"triolog controller 1\n"
+"""The first line of a snapshot. A line of JSON for each broker set follows."""
+STEP_SETS: Final = 200
+"""Sets between two points at which others may run: a millisecond."""
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(BrokerSet).decode
+
+
+@attrs.define
+class ControllerMachine:
+    """A `StateMachine` of `BrokerSets`.
+
+    Attributes:
+        sets: what the applied entries come to; only this object changes them.
+        term: the term in which this member leads, and has applied all that came before; None: it
+            does not.
+    """
+
+    sets: BrokerSets = attrs.field(factory=BrokerSets)
+    term: int | None = None
+
+    def apply(self, entries: Sequence[LogEntry]) -> Sequence[object]:
+        """Take events. The result of each is None, or what is wrong with it, a
+        `RemoteProtocolError`.
+        """
+        return [self._apply(entry.body) for entry in entries]
+
+    def _apply(self, body: bytes) -> RemoteProtocolError | None:
+        try:
+            event = decode_event(body)
+        except RemoteProtocolError as error:
+            return error
+        if event is not None:
+            self.sets.apply(event)
+        return None
+
+    def save(self) -> Iterable[bytes]:
+        """The sets as they are now."""
+        return (FORMAT, *(_encode(each) + b"\n" for each in self.sets))
+
+    def load(self, chunks: Iterator[bytes]) -> Iterator[None]:
+        """Replace the sets.
+
+        Raises:
+            StorageError: it is no snapshot of a controller.
+        """
+        sets, rest, is_first, count = BrokerSets(self.sets.unclean), b"", True, 0
+        for chunk in chunks:
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                if is_first and line + b"\n" != FORMAT:
+                    raise StorageError(f"a controller's snapshot begins with {line[:40]!r}")
+                if not is_first:
+                    sets.restore(_read(line))
+                is_first = False
+                count += 1
+                if count % STEP_SETS == 0:
+                    yield
+        if is_first or rest:
+            raise StorageError("a controller's snapshot ends within a line")
+        self.sets = sets
+
+    def leader_started(self, term: int) -> None:
+        """Note that this member leads."""
+        self.term = term
+
+    def leader_stopped(self, term: int) -> None:
+        """Note that it does not lead that term any more."""
+        if self.term == term:
+            self.term = None
+
+
+def _read(line: bytes) -> BrokerSet:
+    try:
+        return _decode(line)
+    except msgspec.MsgspecError as error:
+        raise StorageError(f"a broker set of a controller's snapshot: {error}") from None
