@@ -18,7 +18,9 @@ with a round, as after the start.
 Differs: the first round is at once, and the next ones every ROUND_S, whatever the master's version;
 4.x waits 3 s and then has the same pace, 5.x has 60 s. A kind that a master does not know is not
 asked for again while that master runs. If there is no answer at the port for topics, which is
-listenPort - 2, the next question for them goes to listenPort.
+listenPort - 2, the next question for them goes to listenPort. Each run of the master is asked for
+its configuration once (GET_BROKER_CONFIG), because with other delay levels than the group's the
+slave's queues of delayed messages would have other delivery times; that is said.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from actors.metadata import keeper
 from actors.metadata.core import kinds
 from actors.metadata.core.kinds import Kind
 from actors.metadata.view import BOOT_KEY, MetadataView
+from actors.readable import readable
 from actors.remoting import client
 from actors.runtime import Actor, ActorError, ActorRef, MailboxSpec
 from wire.broker.codes import RequestCode, ResponseCode
@@ -52,6 +55,9 @@ MAY_ASK_S: Final = 0.5
 """Until it is found out again whether a round may begin."""
 ROUND_QUESTION: Final = "runtime_info"
 """The name of the question with which a round begins and ends."""
+DELAY_LEVELS_KEY: Final = "messageDelayLevel"
+SHOWN_MAX: Final = 200
+"""So much is shown of what a master says of its delay levels."""
 VIP_BELOW: Final = 2
 """Upstream: MixAll.brokerVIPChannel; by how much its port is below listenPort."""
 _OFTEN_MISSING: Final = (kinds.REQUEST_MODES, kinds.TIMER_METRICS, kinds.TIMER_CHECKPOINT)
@@ -108,7 +114,16 @@ class _Boot:
     is_vip = False
 
 
-_Question: TypeAlias = Kind | _Boot
+@attrs.frozen
+class _Levels:
+    """The question for the master's delay levels."""
+
+    name = "delay_levels"
+    code = RequestCode.GET_BROKER_CONFIG
+    is_vip = False
+
+
+_Question: TypeAlias = Kind | _Boot | _Levels
 
 
 @attrs.define(kw_only=True)
@@ -118,12 +133,14 @@ class SlaveSync(Actor[_Inbox]):
     Attributes:
         owner: node and group, for people.
         master: where the master's broker listens.
+        delay_levels: the group's, as messageDelayLevel has them.
         may_ask: whether a round may begin; None: at any time.
     """
 
     mailbox = MailboxSpec(capacity=16)
     owner: str
     master: Address
+    delay_levels: str
     client: ActorRef[client.Call]
     keeper: ActorRef[keeper.Message]
     view: MetadataView
@@ -138,6 +155,7 @@ class SlaveSync(Actor[_Inbox]):
     _first_boot: str = attrs.field(init=False, default="")  # at the beginning of this round
     _offsets: Any = attrs.field(init=False, default=None)  # answered in this round
     _bodies: dict[Kind, bytes] = attrs.field(init=False, factory=dict)  # that were taken
+    _other_levels: str = attrs.field(init=False, default="")  # of which that was said
     _is_of_old: bool = attrs.field(init=False, default=False)  # whom the question under way is to
 
     async def on_start(self) -> None:
@@ -230,6 +248,9 @@ class SlaveSync(Actor[_Inbox]):
         )
 
     async def _take(self, question: _Question, outcome: Frame | Exception) -> None:
+        if isinstance(question, _Levels):
+            self._compare_levels(outcome)
+            return
         reason, boot = self._why_not(question, outcome), ""
         try:
             if not reason and isinstance(question, Kind):
@@ -265,6 +286,7 @@ class SlaveSync(Actor[_Inbox]):
             if boot != self._boot:
                 self._bodies.clear()
                 self._unknown.clear()
+                self._waiting.append(_Levels())
             return
         if not boot or boot != self._boot:
             self._boot = boot if boot == self._first_boot else ""
@@ -272,6 +294,19 @@ class SlaveSync(Actor[_Inbox]):
         if self._offsets is not None:
             await self.keeper.tell(keeper.Adopt(kind=kinds.CONSUMER_OFFSETS, answer=self._offsets))
             self._offsets = None
+
+    def _compare_levels(self, outcome: Frame | Exception) -> None:
+        """Warn of delay levels that are not the group's. A master that does not tell them may."""
+        if isinstance(outcome, Exception) or outcome.header.code != ResponseCode.SUCCESS:
+            return
+        theirs = _setting(outcome.body, DELAY_LEVELS_KEY)
+        if theirs not in ("", self.delay_levels, self._other_levels):
+            self._other_levels = theirs
+            text = "%s: master %s has %s=%s, this group message_delay_level=%s: delayed messages"
+            text += " get other delivery times here"
+            shown = readable(theirs, SHOWN_MAX)
+            mine = self.delay_levels
+            _LOGGER.warning(text, self.owner, self.master, DELAY_LEVELS_KEY, shown, mine)
 
     async def _take_kind(self, kind: Kind, body: bytes) -> None:
         if self._bodies.get(kind) == body:
@@ -287,6 +322,12 @@ class SlaveSync(Actor[_Inbox]):
 def _body(outcome: Frame | Exception) -> bytes:
     assert isinstance(outcome, Frame)
     return outcome.body
+
+
+def _setting(body: bytes, key: str) -> str:
+    """A value of a broker's configuration, `key=value` lines; "": it is not there."""
+    lines = (line.partition("=") for line in body.decode(errors="replace").splitlines())
+    return next((value.strip() for name, _, value in lines if name == key), "")
 
 
 def _boot_of(body: bytes) -> str:

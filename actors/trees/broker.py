@@ -148,7 +148,8 @@ def _copying(setup: GroupSetup, master: Address) -> ChildSpec:
     if group.master_node.kind == "java":
         state = setup.registry.ref(paths.connection_state)
         may_ask = None if setup.copy is None else partial(_follows, state)
-        copying = partial(SlaveSync, may_ask=may_ask)
+        levels = group.message_delay_level
+        copying = partial(SlaveSync, may_ask=may_ask, delay_levels=levels)
     sync = partial(
         copying,
         owner=f"{setup.node}/{group.name}",

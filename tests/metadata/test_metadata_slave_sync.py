@@ -25,6 +25,7 @@ from wire.broker.metadata import (
     encode_timer_checkpoint,
 )
 from wire.broker.topics import DataVersion, TopicConfig, TopicTable
+from wire.files.properties import DELAY_LEVELS
 
 TOPICS = RequestCode.GET_ALL_TOPIC_CONFIG
 OFFSETS = RequestCode.GET_ALL_CONSUMER_OFFSET
@@ -34,6 +35,7 @@ MODES = RequestCode.GET_ALL_MESSAGE_REQUEST_MODE
 METRICS = RequestCode.GET_TIMER_METRICS
 CHECKPOINT = RequestCode.GET_TIMER_CHECK_POINT
 BOOT = RequestCode.GET_BROKER_RUNTIME_INFO
+CONFIG = RequestCode.GET_BROKER_CONFIG
 
 
 def topics(counter: int, *names: str) -> TopicTable:
@@ -85,7 +87,7 @@ async def test_a_slave_asks_for_each_kind_at_its_port(autojump_clock: object) ->
         assert set(nodes.tables("n1").groups.subscription_group_table) == {"g"}
         ports = {code: port for port, code in master.asked}
         assert ports == {
-            **dict.fromkeys((BOOT, OFFSETS, DELAYS, GROUPS, MODES), BROKER_PORT),
+            **dict.fromkeys((BOOT, OFFSETS, DELAYS, GROUPS, MODES, CONFIG), BROKER_PORT),
             **dict.fromkeys((TOPICS, METRICS, CHECKPOINT), VIP_PORT),
         }
         await rounds(3)
@@ -112,6 +114,34 @@ async def test_a_5x_master_has_six_kinds_and_a_checkpoint(autojump_clock: object
         assert (tables.request_modes, tables.timer_metrics) == (modes, metrics)
         assert tables.timer_checkpoint == checkpoint
         assert master.count(CHECKPOINT) == 4, "every 3 s"
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (b"brokerId=0\nmessageDelayLevel=2s 6s 3d\nx=1\n", 1),
+        (b"messageDelayLevel=%b\n" % DELAY_LEVELS.encode(), 0),
+        (b"messageDelayLevels=2s\nbrokerId=0\n", 0),
+        (b"", 0),
+        (1, 0),
+    ],
+)
+async def test_a_master_with_other_delay_levels_is_told_of(
+    autojump_clock: object, config: bytes | int, said: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each run is asked, for it may have been given them at its start; they are named once."""
+    master = of_4x()
+    master.said[CONFIG] = config
+    async with beside(master) as (_, nodes):
+        await rounds(3)
+        assert master.count(CONFIG) == 1
+        master.boot = 2
+        await rounds(3)
+        assert master.count(CONFIG) == 2
+        assert nodes.offsets("n1") == {"a@g": {0: 5}}
+        found = [each.getMessage() for each in caplog.records if "delay" in each.getMessage()]
+        assert len(found) == said
+        assert all("has messageDelayLevel=2s 6s 3d, this group" in each for each in found)
 
 
 @pytest.mark.checklist(50)

@@ -186,7 +186,9 @@ async def _pending(env: Env, command: arguments.Pending) -> int:
     disk = env.disk
     target = find_target(disk, absolute(command.folder), command.group)
     if target.kind is Kind.BACKUP:
-        raise ConfigError(f"{target.path}: expected a node or a store, found a backup: logs alone")
+        raise ConfigError(
+            f"{target.path}: expected a node or a store, found a backup, without queues"
+        )
     able = [
         (store, find)
         for store in target.stores
