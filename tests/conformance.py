@@ -1,9 +1,10 @@
-"""The conformance checklists of classic HA, DLedger and name servers, with the tests of each item.
+"""The conformance checklists of each document of `wire/spec`, with the tests of each item.
 
-`python tests/conformance.py [broker] [classic] [dledger]` prints the tables as Markdown. A test
-claims items with `@pytest.mark.checklist(16, 18)`, of another list than the classic one with
-`@pytest.mark.checklist(4, of="dledger")`; `test_conformance.py` refuses an item that no test claims
-and that is named neither as later nor as coming, and a claim of an item that does not exist.
+`python tests/conformance.py [autoswitch] [broker] [classic] [dledger]` prints the tables as
+Markdown. A test claims items with `@pytest.mark.checklist(16, 18)`, of another list than the
+classic one with `@pytest.mark.checklist(4, of="dledger")`; `test_conformance.py` refuses an item
+that no test claims and that is named neither as later nor as coming, and a claim of an item that
+does not exist.
 """
 
 from __future__ import annotations
@@ -188,7 +189,70 @@ _BROKER_LATER: dict[int, str] = {
 
 _BROKER_COMING: dict[int, str] = {}
 
+_AUTOSWITCH_ITEMS: dict[int, str] = {
+    1: "a handshake of 16 bytes, split anywhere, is read once and only when it is whole",
+    2: "the answer: 20 + 12n bytes, epochs ascend, max offset, last epoch",
+    3: "a frame's header of 36 bytes; heartbeats have the next offset",
+    4: "a report of 12 bytes after every append",
+    5: "requests of 5.0.0 and 5.1.0 and the answer of 36 bytes are recognised",
+    6: "no frame holds two epochs, two files, or more than haTransferBatchSize",
+    7: "a frame whose epoch begins above its body is taken, and the epoch with its start",
+    8: "heartbeats after 5 s; either side closes after 20 s of silence",
+    9: "an empty slave begins at the last file with syncFromLastFile, else at the first byte",
+    10: "a frame at another offset closes, nothing is appended",
+    11: "no body above 4 MiB - 36 is configured or sent",
+    12: "the epoch file as upstream reads it; the CRCs; a damaged one falls back to .bak",
+    13: "the four examples of a consistent point",
+    14: "a slave ahead is cut to the master's end: log, queues, epochs, confirm offset",
+    15: "what was cut does not come back after a crash",
+    16: "without a consistent point nothing is cut, and that is visible",
+    17: "half a message at the end leaves before connecting, and before serving as master",
+    18: "elections without writes keep histories apart; an epoch without data stays",
+    19: "a master's restart with the same epoch changes no entry",
+    20: "an epoch beyond the log's end is dropped on load",
+    21: "deleting old files prunes epochs, never the last one",
+    22: "a role change with no greater epoch is ignored",
+    23: "the order of becoming master",
+    24: "the first message's queue offset after a switch",
+    25: "until then appends are refused with 14, reads go on",
+    26: "to slave: the role first, pending appends end with 12",
+    27: "a failure within a role change leaves the broker fenced, and is retried",
+    28: "the same master again keeps its connections",
+    29: "a fenced broker neither registers nor takes appends",
+    30: "who joins the sync state set",
+    31: "who leaves it",
+    32: "while a change is pending the union acknowledges; a refusal clears it",
+    33: "minInSyncReplicas refuses before, all-ack waits for all, 12 after the time-out",
+    34: "the confirm offset is the minimum of the set, and survives a restart",
+    35: "nobody reads above the confirm offset",
+    36: "two members that leave at once both leave",
+    37: "AlterSyncStateSet: 2013, 2002, 2000, 2001, 2003, 2006 in this order",
+    38: "the first election takes the asker, later ones epoch, offset, priority",
+    39: "nobody to elect: 2004 and the master cleared, or 2012",
+    40: "a master that lives: 2011 with header and body",
+    41: "silence of 10 s or a closed connection leads to an election and a 1008",
+    42: "ids survive a crash after each step, none is burnt or given twice",
+    43: "a changed address is noted, ids stay",
+    44: "2007 of who does not lead; 1005 everywhere; a new leader goes on from the log",
+    45: "living brokers are cleaned with force alone",
+    46: "integer keys without quotes are read; mqadmin reads ours",
+    47: "an isolated master stops to acknowledge after the announced time",
+    48: "a slave's topics are never away while they are copied",
+}
+_AUTOSWITCH_LATER: dict[int, str] = {
+    4: "when it is sent",
+    7: "what a slave makes of it",
+    12: "the fall back to .bak, which is the reader's",
+    42: "the replica's own steps",
+    46: "mqadmin against ours",
+}
+_AUTOSWITCH_COMING: dict[int, str] = dict.fromkeys(
+    (6, *range(8, 11), *range(14, 37), 41, 44, 47),
+    "the wire and a controller's decisions are there, no actor uses them yet",
+)
+
 CHECKLISTS = {
+    "autoswitch": Checklist(_AUTOSWITCH_ITEMS, _AUTOSWITCH_LATER, _AUTOSWITCH_COMING),
     "broker": Checklist(_BROKER_ITEMS, _BROKER_LATER, _BROKER_COMING),
     "classic": Checklist(_CLASSIC_ITEMS, _CLASSIC_LATER, {}),
     "dledger": Checklist(_DLEDGER_ITEMS, _DLEDGER_LATER, _DLEDGER_COMING),

@@ -99,6 +99,7 @@ def entries(text: str) -> History:
     )
 
 
+@pytest.mark.checklist(13, of="autoswitch")
 @pytest.mark.parametrize(
     ("own", "own_end", "other", "other_end", "expected"),
     [

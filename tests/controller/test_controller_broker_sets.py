@@ -117,6 +117,7 @@ ASK: dict[int, Ask] = {
 }
 
 
+@pytest.mark.checklist(37, 40, 45, of="autoswitch")
 def test_probes_get_javas_answers() -> None:
     asked = [(row, reply) for row, reply in probes() if row["code"] in ASK]
     assert {row["code"] for row, _ in asked} >= ASK.keys() - {1004}
@@ -186,6 +187,7 @@ def only(sets: BrokerSets) -> BrokerSet:
     return found
 
 
+@pytest.mark.checklist(38, of="autoswitch")
 def test_the_first_master_is_who_asks_first() -> None:
     sets = BrokerSets()
     for broker_id in (1, 2):
@@ -199,6 +201,7 @@ def test_the_first_master_is_who_asks_first() -> None:
     assert (only(sets).master_epoch, only(sets).in_sync, only(sets).in_sync_epoch) == (1, (2,), 1)
 
 
+@pytest.mark.checklist(39, of="autoswitch")
 def test_only_members_of_the_set_are_elected() -> None:
     sets = pair()
     assert elect(sets, living(2, 3)) == 2
@@ -219,6 +222,7 @@ def test_an_unclean_election_takes_anybody_after_the_members() -> None:
     assert elect(sets, living(3)) == 3
 
 
+@pytest.mark.checklist(38, of="autoswitch")
 @pytest.mark.parametrize(
     ("one", "two", "best"),
     [
@@ -267,6 +271,7 @@ def test_a_set_wants_an_election_until_somebody_may_be_elected() -> None:
 # ---- ids, addresses, cleaning ----
 
 
+@pytest.mark.checklist(42, of="autoswitch")
 def test_an_id_is_given_once_and_to_its_owner_again() -> None:
     sets = pair()
     assert sets.apply_id(apply(2)) == Decision(
@@ -308,6 +313,7 @@ def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sets.register(long, {}).code == ResponseCode.CONTROLLER_INVALID_REQUEST
 
 
+@pytest.mark.checklist(43, of="autoswitch")
 def test_a_changed_address_is_noted_and_the_master_told_if_it_lives() -> None:
     sets = pair()
     moved = said.RegisterToController(
@@ -335,6 +341,7 @@ def clean(sets: BrokerSets, ids: str | None, alive: dict[int, Living], *, force:
     return decision.code
 
 
+@pytest.mark.checklist(45, of="autoswitch")
 def test_cleaning_takes_the_dead_and_with_force_the_named() -> None:
     sets = pair()
     refused = ResponseCode.CONTROLLER_INVALID_CLEAN_BROKER_METADATA
@@ -390,6 +397,7 @@ def test_a_master_is_altered_by_nobody_else_after_it_was_cleared() -> None:
     assert "{null}" in decision.remark
 
 
+@pytest.mark.checklist(37, of="autoswitch")
 def test_a_dead_member_cannot_join() -> None:
     sets = pair()
     asked = said.AlterSyncStateSet(broker_name=NAME, master_broker_id=1, master_epoch=1)

@@ -19,6 +19,7 @@ SEEDS = range(12)
 MUTATION_SEEDS = range(40)
 
 
+@pytest.mark.checklist(48, of="autoswitch")
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_no_topic_vanishes_and_no_offset_goes_back(autojump_clock: object, seed: int) -> None:
     judge = await run(seed)

@@ -56,6 +56,7 @@ def recorded(*, answers: bool) -> list[tuple[int, dict[str, Any]]]:
     return [(code, row) for code, row in found if code in (ANSWERED if answers else ASKED)]
 
 
+@pytest.mark.checklist(46, of="autoswitch")
 @pytest.mark.parametrize("answers", [False, True])
 def test_what_was_recorded_is_read_and_written_alike(answers: bool) -> None:
     found = recorded(answers=answers)

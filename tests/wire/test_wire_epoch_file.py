@@ -37,6 +37,7 @@ def file_of(*lines: str, end: str = "\n") -> bytes:
     return f"{len(lines)}{end}{crc32(text) & 0x7FFFFFFF}{end}".encode() + text
 
 
+@pytest.mark.checklist(12, of="autoswitch")
 @pytest.mark.parametrize("name", JAVA)
 def test_files_of_java_are_read_and_written_alike(name: str) -> None:
     data = golden.file(name)
@@ -44,6 +45,7 @@ def test_files_of_java_are_read_and_written_alike(name: str) -> None:
     assert encode_epoch_file(starts(*JAVA[name])) == data
 
 
+@pytest.mark.checklist(12, of="autoswitch")
 @pytest.mark.parametrize(
     ("epochs", "crc"),
     [

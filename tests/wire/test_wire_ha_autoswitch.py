@@ -139,6 +139,7 @@ def test_a_recorded_master_that_comes_back_learns_where_it_parts() -> None:
     ]
 
 
+@pytest.mark.checklist(7, of="autoswitch")
 def test_java_names_the_next_epoch_in_the_frame_that_ends_one() -> None:
     sent = read_master(golden.segments("5-c-from-b", "master"))
     frames = [each[0] for each in sent if not isinstance(each, HandshakeAnswer)]
@@ -153,6 +154,7 @@ def test_java_names_the_next_epoch_in_the_frame_that_ends_one() -> None:
 # ---- examples ----
 
 
+@pytest.mark.checklist(1, of="autoswitch")
 @pytest.mark.parametrize(
     ("request_", "data"),
     [
@@ -176,6 +178,7 @@ def test_requests(request_: HandshakeRequest, data: str) -> None:
         assert read_slave([encoded[cut:]], decoder) == ([] if cut == len(encoded) else [request_])
 
 
+@pytest.mark.checklist(2, of="autoswitch")
 def test_an_answer() -> None:
     expected = (
         "00000001 00000018 0000000000000c44 00000002"
@@ -186,6 +189,7 @@ def test_an_answer() -> None:
     assert read_master([bytes.fromhex(expected)]) == [given_]
 
 
+@pytest.mark.checklist(3, 4, of="autoswitch")
 def test_a_frame_and_a_report() -> None:
     header = "00000002 00000003 0000000000000622 00000002 0000000000000622 0000000000000622"
     data = bytes.fromhex(header) + b"abc"
@@ -208,6 +212,7 @@ def test_a_blank_master_has_no_epochs() -> None:
 # ---- 5.0.0 and 5.1.0 ----
 
 
+@pytest.mark.checklist(5, of="autoswitch")
 @pytest.mark.parametrize("address", ["127.0.0.1:10911", "b", "é" * (ADDRESS_BYTES_MAX // 2)])
 def test_requests_with_an_address_are_read(address: str) -> None:
     text = address.encode()
@@ -217,6 +222,7 @@ def test_requests_with_an_address_are_read(address: str) -> None:
         assert read_slave(chunks) == [expected, Report(5)]
 
 
+@pytest.mark.checklist(5, of="autoswitch")
 def test_an_answer_of_36_bytes_is_read() -> None:
     new = encode_answer(answer(1784, (1, 0), (2, 1338)))
     old = new[:ANSWER_BYTES] + bytes(16) + new[ANSWER_BYTES:]
@@ -256,6 +262,7 @@ def header(state: int, size: int, *rest: int, layout: str) -> bytes:
     return struct.pack(">ii" + layout, state, size, *rest)
 
 
+@pytest.mark.checklist(11, of="autoswitch")
 @pytest.mark.parametrize(
     ("data", "what"),
     [
@@ -298,6 +305,7 @@ def test_such_ids_are_not_written(broker_id: int | None) -> None:
         encode_request(HandshakeRequest(broker_id=broker_id))
 
 
+@pytest.mark.checklist(11, of="autoswitch")
 def test_what_is_out_of_range_is_not_written() -> None:
     with pytest.raises(LocalProtocolError, match="report"):
         encode_report(-1)
