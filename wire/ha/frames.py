@@ -169,10 +169,21 @@ class FrameDecoder(Generic[H]):
     log knows where it ends.
     """
 
-    __slots__ = ("_buffer", "_failed", "_head", "_in_frame", "_layout", "_offset", "_rest_bytes")
+    __slots__ = (
+        "_buffer",
+        "_failed",
+        "_first_bytes",
+        "_head",
+        "_header_bytes",
+        "_in_frame",
+        "_offset",
+        "_read",
+        "_rest_bytes",
+    )
 
     def __init__(self, layout: HeaderLayout[H]) -> None:
-        self._layout = layout
+        self._first_bytes = layout.first_bytes
+        self._header_bytes, self._read = layout.header_bytes, layout.read
         self._buffer = ReceiveBuffer(RECEIVE_LIMIT_BYTES)
         self._failed: RemoteProtocolError | None = None
         self._head = b""  # of the next message
@@ -226,20 +237,17 @@ class FrameDecoder(Generic[H]):
         return offset
 
     def _start(self) -> H | Literal[NeedData.NEED_DATA]:
-        layout, head = self._layout, self._head
-        wanted = layout.first_bytes
+        head = self._head
         try:
-            while True:
-                if len(head) < wanted:
-                    more = self._buffer.take_exactly(wanted - len(head))
-                    if more is None:
-                        self._head = head
-                        return NEED_DATA
-                    head += more
-                wanted = layout.header_bytes(head)
-                if wanted == len(head):
-                    break
-            found = layout.read(head)
+            wanted = self._header_bytes(head) if head else self._first_bytes
+            while len(head) < wanted:
+                more = self._buffer.take_exactly(wanted - len(head))
+                if more is None:
+                    self._head = head
+                    return NEED_DATA
+                head = head + more if head else more
+                wanted = self._header_bytes(head)
+            found = self._read(head)
         except RemoteProtocolError as error:
             self._failed = error
             raise
