@@ -30,7 +30,7 @@ broker the copy is a slave, and its reports can satisfy a SYNC_MASTER; with
 --passive they say no more than keeps the connection. The same command again
 goes on where it ended, whatever ended it; no byte of DIR's log is ever
 overwritten. With --metadata, DIR/config has the tables of the broker that is
-named there, which nothing compares: name the one whose log it is."""
+named there, once its log was found to be the one that is copied."""
 EPILOG = """\
 A stock master sends an empty slave its last file only. To have all, put a copy
 of its store into DIR first. Several masters at once:

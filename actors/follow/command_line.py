@@ -195,6 +195,9 @@ class Run:
             if status is not None and status.final is not None:
                 self.screen.note(f"{self.folder}: {final_text(status)}")
                 return EXIT_FAILED
+            if status is not None and status.another:
+                self.screen.note(f"{self.folder}: {status.another}")
+                return EXIT_FAILED
             has_log = self.follow.once and self._has_all(status)
             lacks = "" if status is None else status.metadata or ""
             if has_log and status is not None and status.unwritten:

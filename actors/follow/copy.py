@@ -21,7 +21,7 @@ from actors.env import Env
 from actors.env.protocols import Address
 from actors.events.node import NodeStarted
 from actors.events.sink import EventSink
-from actors.follow.folder import GROUP, MASTER, NODE, CopyFolder
+from actors.follow.folder import GROUP, KNOWN_BROKER, MASTER, NODE, CopyFolder
 from actors.ha import connection_state
 from actors.ha.connection_state import HaStatus
 from actors.ha.core.states import HAConnectionState, Lost
@@ -46,6 +46,7 @@ FOLLOWS_WITHIN_BYTES: Final = 8 << 20
 """A copy follows while the master's end was seen within so many bytes: before it catches up."""
 NEEDED: Final = (kinds.TOPICS, kinds.CONSUMER_OFFSETS, kinds.GROUPS)
 """The metadata that every broker has."""
+BROKER_QUESTION: Final = slave_sync.BROKER_QUESTION
 ROUND_END: Final = slave_sync.ROUND_QUESTION
 """A round of questions for the metadata begins and ends with this one."""
 FINAL: Final = (Lost.FOREIGN_LOG, Lost.UNALIGNED, Lost.BAD_RECORD)
@@ -73,6 +74,8 @@ class CopyStatus:
         dispatched: up to here queues and index are derived.
         metadata: why the broker's metadata is not copied as it should be, for people; "": it is;
             None: it was not asked for.
+        another: why the broker that is asked for it is another one than the master, and what to do,
+            for people; "": it is not known to be.
         unwritten: whether some of the metadata is not in its files yet.
     """
 
@@ -90,6 +93,7 @@ class CopyStatus:
     no_room: str
     dispatched: int = 0
     metadata: str | None = None
+    another: str = ""
     unwritten: bool = False
     received: int = 0
 
@@ -159,6 +163,7 @@ class Copy:
         return attrs.evolve(
             _status(ha, held, derived),
             metadata=next(filter(None, unwritten.values()), lacks),
+            another="" if self.metadata is None else self.metadata.another,
             unwritten=bool(unwritten),
         )
 
@@ -180,7 +185,7 @@ class Copy:
         if self.metadata is None:
             return None
         asked = self.metadata.asked
-        for name in (*(kind.name for kind in NEEDED), ROUND_END):
+        for name in (BROKER_QUESTION, *(kind.name for kind in NEEDED), ROUND_END):
             _, reason = asked.get(name, (0.0, "not asked yet"))
             if reason:
                 return f"{name}: {reason}"
@@ -238,6 +243,7 @@ async def open_copy(
         emit = emitting(sink, env.events, frozenset({f"/{NODE}/{GROUP}"}))
         emit(f"/{NODE}/{GROUP}", 0, configured(folder.group))
         view = MetadataView()
+        rules = attrs.evolve(rules, known_broker=f"{folder.own.path}/{KNOWN_BROKER}")
         build = partial(_tree, attrs.evolve(env, events=emit), folder, master, rules, view, sink)
         async with _opened(env, build, emit) as system:
             yield Copy(system, None if rules.metadata is None else view)

@@ -5,6 +5,7 @@
 | `commitlog/`, `consumequeue/`, `index/`, `checkpoint`, `abort`, `lock` | as a broker's |
 | `synced`, `dispatched`, `digests/` and others | as of any store of ours, see `storage.layout` |
 | `follow/identity.json` | how often the copy was started, and what its files are like |
+| `follow/broker.json` | the brokerName of whose metadata is in `config/` |
 | `follow/events/` | its event log, as a node's |
 
 A folder becomes a copy if nothing is in it, or a broker's store alone: a copy of the master's that
@@ -36,6 +37,7 @@ NODE: Final = "follow"
 GROUP: Final = "copy"
 MASTER: Final = "master"
 OWN_FOLDER: Final = "follow"
+KNOWN_BROKER: Final = "broker.json"
 SIZES: Final = {
     "segment_bytes": "mappedFileSizeCommitLog",
     "consume_queue_bytes": "mappedFileSizeConsumeQueue",

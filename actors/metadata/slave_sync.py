@@ -9,8 +9,9 @@ from being taken. A round begins and ends with the question when the master was 
 (GET_BROKER_RUNTIME_INFO): the offsets of consumers are taken at its end, and only if it was the
 same run at both ends of this round and of the one before may they have gone back.
 
-With `may_ask`, each round waits until that holds: a copy knows its master by an address alone, and
-takes nothing of a broker before its log was found to be that broker's.
+With `may_ask`, each round waits until that holds: a copy knows its master by addresses alone, and
+takes nothing of a broker before its log was found to be that broker's. One that was found to be
+another is asked for nothing more.
 
 Messages: SetMaster from registrar. It sends Adopt and AnotherMaster to the keeper. A restart begins
 with a round, as after the start.
@@ -33,6 +34,7 @@ from typing import Any, Final, TypeAlias, assert_never
 import attrs
 
 from actors.env.protocols import Address
+from actors.errors import TriologError
 from actors.metadata import keeper
 from actors.metadata.core import kinds
 from actors.metadata.core.kinds import Kind
@@ -58,12 +60,18 @@ ROUND_QUESTION: Final = "runtime_info"
 DELAY_LEVELS_KEY: Final = "messageDelayLevel"
 SHOWN_MAX: Final = 200
 """So much is shown of what a master says of its delay levels."""
+BROKER_QUESTION: Final = "broker"
+"""Under this name it is said whether the broker may be asked."""
 VIP_BELOW: Final = 2
 """Upstream: MixAll.brokerVIPChannel; by how much its port is below listenPort."""
 _OFTEN_MISSING: Final = (kinds.REQUEST_MODES, kinds.TIMER_METRICS, kinds.TIMER_CHECKPOINT)
 """A 4.x master does not know them, and one without a timer wheel has no answer for the last two."""
 _ASKED: Final = tuple(kind for kind in kinds.KINDS if kind.code is not None)
 _LOGGER = logging.getLogger("triolog.metadata")
+
+
+class AnotherBroker(TriologError):
+    """A broker is not the one whose log a copy has: one line for people."""
 
 
 @attrs.frozen
@@ -80,9 +88,10 @@ class _Round:
 
 @attrs.frozen
 class _MayAsk:
-    """Whether the round may begin."""
+    """Whether the round may begin. Attributes: reason: why not, "" if it may."""
 
-    may: bool
+    reason: str
+    is_another: bool = False
 
 
 @attrs.frozen
@@ -134,7 +143,8 @@ class SlaveSync(Actor[_Inbox]):
         owner: node and group, for people.
         master: where the master's broker listens.
         delay_levels: the group's, as messageDelayLevel has them.
-        may_ask: whether a round may begin; None: at any time.
+        may_ask: why a round may not begin yet, "" if it may; None: at any time. It raises
+            AnotherBroker if none may.
     """
 
     mailbox = MailboxSpec(capacity=16)
@@ -144,7 +154,7 @@ class SlaveSync(Actor[_Inbox]):
     client: ActorRef[client.Call]
     keeper: ActorRef[keeper.Message]
     view: MetadataView
-    may_ask: Callable[[], Awaitable[bool]] | None = None
+    may_ask: Callable[[], Awaitable[str]] | None = None
     _may: bool = attrs.field(init=False, default=False)  # the last round might begin
     _waiting: deque[_Question] = attrs.field(init=False, factory=deque)
     _asked: _Question | None = attrs.field(init=False, default=None)
@@ -168,12 +178,15 @@ class SlaveSync(Actor[_Inbox]):
                 await self._set_master(address)
             case _Round():
                 self._begin()
-            case _MayAsk(may=may):
-                self._may = may
-                if may:
-                    self._begin_round()
-                else:
+            case _MayAsk(reason=reason):
+                self._may = not reason
+                self.view.heard(BROKER_QUESTION, self.ctx.now_s(), reason)
+                if message.is_another:
+                    self.view.another = reason
+                elif reason:
                     self.ctx.timers.start("round", MAY_ASK_S, _Round())
+                else:
+                    self._begin_round()
             case _Checkpoint():
                 self.ctx.timers.start("checkpoint", CHECKPOINT_S, message)
                 if self._may and kinds.TIMER_CHECKPOINT not in self._waiting:
@@ -209,8 +222,12 @@ class SlaveSync(Actor[_Inbox]):
         else:
             self.ctx.spawn(self._find_out, self.may_ask)
 
-    async def _find_out(self, may_ask: Callable[[], Awaitable[bool]]) -> None:
-        await self.ctx.self_ref.tell(_MayAsk(await may_ask()))
+    async def _find_out(self, may_ask: Callable[[], Awaitable[str]]) -> None:
+        try:
+            found = _MayAsk(await may_ask())
+        except AnotherBroker as error:
+            found = _MayAsk(str(error), is_another=True)
+        await self.ctx.self_ref.tell(found)
 
     def _begin_round(self) -> None:
         """A round that is still under way goes on, and is this one, too."""

@@ -27,6 +27,8 @@ class MetadataView:
         left: what a keeper that was stopped in order could not write, for the next one.
         asked: on a slave, by kind, when its master last answered or did not, in Trio time, and why
             not; "": it did.
+        another: of a copy, why the broker that is asked is another one than its master; "": it is
+            not known to be.
     """
 
     tables: Tables = attrs.field(factory=Tables)
@@ -34,6 +36,7 @@ class MetadataView:
     boot_ms: int = 0
     left: tuple[Kind, ...] = ()
     asked: dict[str, tuple[float, str]] = attrs.field(factory=dict)
+    another: str = ""
     _changed: trio.Event = attrs.field(init=False, factory=trio.Event)
 
     def publish(self, tables: Tables) -> None:

@@ -20,11 +20,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
+from actors.broker.followed import FollowedBroker, KnownBroker
 from actors.broker.introspection import Introspection
 from actors.broker.registrar import Announcer, Followers, Presence, Registrar
 from actors.env import Address
-from actors.ha import connection_state
-from actors.ha.connection_state import HaStatus
 from actors.metadata import keeper as keeper_messages
 from actors.metadata.administration import Administration
 from actors.metadata.answers import MetadataAnswers
@@ -36,13 +35,13 @@ from actors.remoting.budget import RPCBudget
 from actors.remoting.client import RemotingClient
 from actors.remoting.requests import Processors, Request, plain, posted_to
 from actors.remoting.server import SLOTS_KEPT, ServerSettings, listed, rpc_server
-from actors.runtime import ActorError, ActorRef, Backoff, ChildSpec, Strategy, SupervisorSpec
-from actors.trees.group_setup import GroupSetup, Registering
+from actors.runtime import Backoff, ChildSpec, Strategy, SupervisorSpec
+from actors.storage.log.log_reader import LogReader
+from actors.trees.group_setup import CopyRules, GroupSetup, Registering
 from wire.broker.increments import WATCH_METADATA
 
 CONNECTIONS_MAX: Final = SLOTS_KEPT + 64
 """At each of the two ports: a dozen of slaves, name servers' probes, and operators' tools."""
-STATUS_TIMEOUT_S: Final = 5.0
 BROKER_BACKOFF: Final = Backoff(first_s=1.0, max_s=30.0)
 _APART_BACKOFF: Final = Backoff(first_s=30.0, max_s=30.0)
 """As long as a supervisor's period, within which these then take one of its restarts at most."""
@@ -146,9 +145,8 @@ def _copying(setup: GroupSetup, master: Address) -> ChildSpec:
     group, paths = setup.group, setup.paths
     copying: Callable[..., SlaveSync | MasterWatch] = MasterWatch
     if group.master_node.kind == "java":
-        state = setup.registry.ref(paths.connection_state)
-        may_ask = None if setup.copy is None else partial(_follows, state)
-        levels = group.message_delay_level
+        copy, levels = setup.copy, group.message_delay_level
+        may_ask = None if copy is None else _followed(setup, copy, master).may_ask
         copying = partial(SlaveSync, may_ask=may_ask, delay_levels=levels)
     sync = partial(
         copying,
@@ -161,17 +159,17 @@ def _copying(setup: GroupSetup, master: Address) -> ChildSpec:
     return ChildSpec(name="metadata_sync", start=sync, backoff=BROKER_BACKOFF)
 
 
-async def _follows(state: ActorRef[connection_state.GetStatus]) -> bool:
-    """Whether a slave has reported to its master, before which its log is compared."""
-    try:
-        found = await state.ask(
-            HaStatus,
-            lambda reply_to: connection_state.GetStatus(reply_to=reply_to),
-            timeout_s=STATUS_TIMEOUT_S,
-        )
-    except ActorError:
-        return False
-    return found.client is not None and found.client.reported_bytes is not None
+def _followed(setup: GroupSetup, copy: CopyRules, broker: Address) -> FollowedBroker:
+    group, paths, disk = setup.group, setup.paths, setup.env.disk
+    return FollowedBroker(
+        master=Address(setup.address_of(group.master), group.port),
+        broker=broker,
+        client=setup.registry.ref(paths.remoting_client),
+        state=setup.registry.ref(paths.connection_state),
+        known=KnownBroker(disk, copy.known_broker),
+        make_reader=partial(LogReader, disk, setup.layout.commit_log, group.segment_bytes),
+        record_bytes_max=group.record_bytes_max,
+    )
 
 
 def _is_open_master(setup: GroupSetup) -> bool:

@@ -67,11 +67,13 @@ class CopyRules:
             after it counts at the master.
         bytes_per_s: how much it receives in a second at most; None = no limit.
         metadata: where the broker listens, to copy its metadata too; None: that is not copied.
+        known_broker: the file that remembers which broker that is.
     """
 
     passive: bool = False
     bytes_per_s: int | None = None
     metadata: Address | None = None
+    known_broker: str = ""
 
 
 @attrs.frozen(kw_only=True)

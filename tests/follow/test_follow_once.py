@@ -10,6 +10,7 @@ import trio
 from follow_kit import ROOT, Stage, stage
 from stock_master import ADDRESS, FILE, PORT
 from test_follow_copy import started
+from test_follow_metadata import broker_of, log_of
 
 from actors.env import Env
 from actors.env.protocols import Address
@@ -19,7 +20,6 @@ from actors.metadata.config_folder import ConfigFolder
 
 sys.path.append(str(Path(__file__).parents[1] / "metadata"))
 from metadata_kit import BROKER_PORT, NODES
-from test_metadata_slave_sync import of_4x
 
 SIZES = f"--segment-bytes {FILE} --consume-queue-bytes 2000 --index-slots 100 --index-units 400"
 
@@ -77,7 +77,7 @@ async def test_it_ends_once_the_metadata_is_in_its_files(
     words = ("--metadata", f"{NODES['n0']}:{BROKER_PORT}", "--wait", "40")
     async with stage() as on:
         on.world.add_node("n0", NODES["n0"])
-        await of_4x().start(on.world)
+        await broker_of(on.master).start(on.world)
         await on.start_master()
         on.master.append(50)
         disk = on.world.node("copy").disk
@@ -90,6 +90,22 @@ async def test_it_ends_once_the_metadata_is_in_its_files(
         found = ConfigFolder(disk, f"{ROOT}/config", "copy").read()
         assert set(found.topics.topic_config_table) == {"a", "b"}
         assert found.consumer_offsets.offset_table
+
+
+async def test_another_broker_at_the_metadata_port_ends_it(
+    autojump_clock: object, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--metadata", f"{NODES['n0']}:{BROKER_PORT}", "--wait", "40")
+    async with stage() as on:
+        on.world.add_node("n0", NODES["n0"])
+        await broker_of(log_of(10)).start(on.world)
+        await on.start_master()
+        on.master.append(50)
+        assert (await once(on, *words, within_s=60.0)).code == EXIT_FAILED
+        line = capfd.readouterr().err.splitlines()[-1]
+        expected = f"{ROOT}: --metadata: expected the broker of {ADDRESS}:{PORT}, which has sent"
+        assert line.startswith(f"triolog: {expected}")
+        assert line.endswith("name that one's listenPort, or begin another copy")
 
 
 async def disk_full_of_names(on: Stage) -> None:

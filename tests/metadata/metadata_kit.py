@@ -167,12 +167,14 @@ class FakeMaster:
         asked: the ports and codes of all requests so far.
         boot: when it was started, as it says.
         then: by request code, what happens once right behind the answer.
+        serve: answers before all that; None: not this request.
     """
 
     said: dict[int, JavaObject | bytes | int] = attrs.field(factory=dict)
     asked: list[tuple[int, int]] = attrs.field(factory=list)
     boot: int = 1
     then: dict[int, Callable[[], None]] = attrs.field(factory=dict)
+    serve: Callable[[Request], Answer | None] = lambda _: None
 
     def count(self, code: int) -> int:
         return sum(code == asked for _, asked in self.asked)
@@ -180,7 +182,7 @@ class FakeMaster:
     def _answer(self, port: int, request: Request) -> Answer:
         code = request.header.code
         self.asked.append((port, code))
-        answer = self._said(code)
+        answer = self.serve(request) or self._said(code)
         self.then.pop(code, lambda: None)()
         return answer
 
