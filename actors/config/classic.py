@@ -58,6 +58,8 @@ class ClassicGroup:
             consumer groups, which its slaves copy. They ask for topics at this port less 2, where
             it listens, too. Java members listen there themselves. None: the group has no such
             metadata. Upstream: listenPort, 10911.
+        master_broker_port: where a Java master listens, if not at `broker_port`: it is asked for
+            its metadata there. Upstream: the master's listenPort.
         broker_peers: addresses that may connect there, beside the members' and this machine's own,
             because there are no access rules yet. Upstream lets everybody.
         compat: "upstream" turns on RocketMQ 5.3.3's looser rules, for comparison and to see its
@@ -162,6 +164,9 @@ class ClassicGroup:
     broker_port: int | None = attrs.field(
         default=None, validator=attrs.validators.optional(bounds.BROKER_PORT)
     )
+    master_broker_port: int | None = attrs.field(
+        default=None, validator=attrs.validators.optional(bounds.BROKER_PORT)
+    )
     broker_peers: tuple[str, ...] = attrs.field(default=(), converter=bounds.as_connecting)
     compat: Literal["upstream"] | None = None
 
@@ -221,6 +226,12 @@ class ClassicGroup:
     def broker_ports(self) -> tuple[int, ...]:
         """Listen port and, 2 below, what clients call its VIP channel."""
         return () if self.broker_port is None else (self.broker_port, self.broker_port - 2)
+
+    @property
+    def asked_port(self) -> int | None:
+        """Where the present master is asked for metadata; None: nowhere."""
+        is_java = self.master_node.kind == "java"
+        return (self.master_broker_port if is_java else None) or self.broker_port
 
     @property
     def append_timeout_s(self) -> float:

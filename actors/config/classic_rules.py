@@ -187,6 +187,15 @@ def _broker(group: ClassicGroup) -> Iterator[Problem]:
             describe(list(group.broker_peers)),
             depends,
         )
+    if group.master_broker_port is not None:
+        is_java = group.master_node.kind == "java"
+        if group.broker_port is None or not is_java:
+            yield Problem(
+                (*base, "master_broker_port"),
+                "nothing without broker_port" if is_java else "nothing without a Java master",
+                str(group.master_broker_port),
+                ((*base, "broker_port"), (*base, "master")),
+            )
     for i, address in enumerate(group.broker_peers):
         try:
             ip_address(address)

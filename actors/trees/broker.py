@@ -56,9 +56,9 @@ def broker_children(setup: GroupSetup) -> tuple[ChildSpec, ...]:
         if copy.metadata is None:
             return ()
         return _apart(_keeper(setup), _client(setup), _copying(setup, copy.metadata))
-    if group.broker_port is None:
+    if group.broker_port is None or group.asked_port is None:
         return ()
-    master = Address(setup.address_of(group.master), group.broker_port)
+    master = Address(setup.address_of(group.master), group.asked_port)
     is_master = group.master == setup.node
     return _apart(
         _keeper(setup),

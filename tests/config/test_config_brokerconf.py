@@ -65,13 +65,26 @@ def test_a_slave_alone_follows_the_master_that_it_names() -> None:
     assert conf.config.data_dir == "/data/a-s/triolog"
 
 
-def test_a_slave_alone_is_told_which_port_it_gets_instead_of_its_own() -> None:
+def test_a_slave_alone_has_its_own_listen_port_and_its_masters() -> None:
     named = {**SLAVE, "haMasterAddress": "192.0.2.1:20912", "brokerIP1": "192.0.2.2"}
-    text = "key listenPort: 20911, which its master has if its haListenPort is the default"
-    conf = conf_of({**named, "listenPort": "30911"})
+    for more, own, masters in (
+        ({}, 20911, None),
+        ({"listenPort": "20911"}, 20911, None),
+        ({"listenPort": "30911"}, 30911, 20911),
+        ({"triolog.masterPort": "40911"}, 40911, None),
+        ({"triolog.masterPort": "40911", "listenPort": "20911"}, 20911, 40911),
+    ):
+        conf = conf_of({**named, **more})
+        group = conf.config.classic_groups["broker-a"]
+        assert (group.broker_port, group.master_broker_port) == (own, masters)
+        assert group.asked_port == masters or own
+        assert group.led_by("broker-a-1").asked_port == own, "once it is the master"
+        assert not [note for note in conf.notes if "Port" in note]
+    second = {**named, "brokerId": "2", "storePathRootDir": "/s", "brokerIP1": "192.0.2.3"}
+    api = {"triolog.apiPort": "999"}
+    conf = conf_of({**named, **api, "listenPort": "1911"}, {**second, "listenPort": "2911"})
+    text = "key listenPort: 1911, as all of the group have 0.properties's"
     assert [note.partition(": ")[2] for note in conf.notes if "listenPort" in note] == [text]
-    for fits in (named, {**named, "listenPort": "20911"}):
-        assert not [note for note in conf_of(fits).notes if "key listenPort" in note]
 
 
 def test_a_master_alone_takes_the_slaves_that_it_names() -> None:

@@ -51,6 +51,13 @@ SAMPLES: list[tuple[str, dict[str, str], str, dict[str, Any]]] = [
         {"namesrv_addr": ["127.0.0.1:9876", "192.0.2.1:9876"]},
     ),
     ("listenPort", {}, "20911", {"port": 20912, "broker_port": 20911}),
+    ("listenPort", ALONE, "20911", {"broker_port": 20911, "master_broker_port": 10911}),
+    (
+        "triolog.masterPort",
+        {**ALONE, "listenPort": "20911"},
+        "30911",
+        {"master_broker_port": 30911},
+    ),
     ("triolog.peers", {}, "192.0.2.7", {"broker_peers": ["192.0.2.7"]}),
     ("haListenPort", {"listenPort": "20911"}, "30000", {"port": 30000}),
     (

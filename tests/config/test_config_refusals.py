@@ -303,6 +303,20 @@ def test_broker_port(text: str, line: str) -> None:
     assert lines(text) == [f"f.toml: key groups.orders.{line}"]
 
 
+@pytest.mark.parametrize(
+    ("more", "java", "expected"),
+    [
+        ("", True, "nothing without broker_port"),
+        ("broker_port = 10911\n", False, "nothing without a Java master"),
+    ],
+)
+def test_a_port_of_the_master_alone(more: str, java: bool, expected: str) -> None:
+    text = BASE.replace('"n0"\nslaves', '{ node = "n0", kind = "java" }\nslaves') if java else BASE
+    assert lines(text + more + "master_broker_port = 20911\n") == [
+        f"f.toml: key groups.orders.master_broker_port: expected {expected}, found 20911"
+    ]
+
+
 def test_a_broker_port_of_its_own() -> None:
     found = loads(BASE + 'broker_port = 10911\nbroker_peers = ["192.0.2.1"]', "f.toml")
     assert found.classic_groups["orders"].broker_ports == (10911, 10909)

@@ -31,6 +31,7 @@ SET_ALONE: Final = {key.sets: key.name for key in KEYS.values() if key.sets} | {
 PROPERTIES: Final = SET_ALONE | {
     "port": "haListenPort",
     "broker_port": "listenPort",
+    "master_broker_port": "triolog.masterPort",
     "master": "haMasterAddress",
 }
 """The same of keys that several say: the nearest."""
@@ -40,6 +41,7 @@ _WAITS: Final = {"syncFlushTimeout": 5000, "slaveTimeout": 3000}
 _PUT_TIMEOUT: Final = "putMessageTimeout"
 _GAP, _FALLBEHIND = "haMaxGapNotInSync", "haSlaveFallbehindMax"
 FILE_SIZE: Final = "mappedFileSizeCommitLog"
+MASTER_PORT: Final = "triolog.masterPort"
 SEGMENT_BYTES: Final = 1 << 30
 """Its default."""
 
@@ -112,12 +114,15 @@ class GroupTable:
         self.set("master", {"node": master, "kind": "java"}, key)
         self.set("slaves", [each.node for each in slaves], "brokerId")
         self.set("port", port, key)
-        broker_port = max(port - HA_PORT_OFFSET, VIP_PORT_OFFSET + 1)
-        self.set("broker_port", broker_port, key)
-        for slave in slaves:
-            if slave.listen_port != broker_port and "listenPort" in slave.file.given:
-                text = f"{broker_port}, which its master has if its haListenPort is the default"
-                self.notes.append(slave.file.given["listenPort"].note(text))
+        derived = max(port - HA_PORT_OFFSET, VIP_PORT_OFFSET + 1)
+        asked = self.decides.file.value(MASTER_PORT, derived)
+        own = self.decides.file.value("listenPort", asked)
+        self.set(
+            "broker_port", own, "listenPort" if "listenPort" in self.decides.file.given else key
+        )
+        if own != asked:
+            self.set("master_broker_port", asked, MASTER_PORT)
+        self.same_listen_port(slaves, own)
         self.set("copies", 1, "brokerRole")  # its master decides
 
     def members(self, master: Broker, slaves: Sequence[Broker]) -> None:
@@ -139,10 +144,15 @@ class GroupTable:
             if found not in (None, wanted) and not (is_named and found[1] == wanted[1]):
                 expected = f"{wanted[0]}:{wanted[1]}, where {file.path} has it"
                 self.problems.append(slave.file.problem("haMasterAddress", expected))
-            if slave.listen_port != master.listen_port and "listenPort" in slave.file.given:
-                text = f"{master.listen_port}, as all of the group have {file.path}'s"
-                self.notes.append(slave.file.given["listenPort"].note(text))
+        self.same_listen_port(slaves, master.listen_port)
         self.acknowledgement(master, slaves, counts_elsewhere=bool(elsewhere))
+
+    def same_listen_port(self, slaves: Sequence[Broker], port: int) -> None:
+        """All of a group have one."""
+        for slave in slaves:
+            if slave.file.value("listenPort", port) != port:
+                text = f"{port}, as all of the group have {self.decides.file.path}'s"
+                self.notes.append(slave.file.given["listenPort"].note(text))
 
     # ---- what an append waits for ----
 

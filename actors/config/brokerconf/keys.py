@@ -171,7 +171,7 @@ _OF_BROKER: Final = (
         old="10911",
         new="10911",
         does="where all of the group answer for topics, offsets and consumer groups, as the"
-        " master's file says; haListenPort is one more, unless it is given",
+        " master's file says, or a lone slave's; haListenPort is one more, unless it is given",
         of_node=True,
     ),
     Key(
@@ -188,6 +188,11 @@ _OF_BROKER: Final = (
         does="a slave's master, where the master's file is not given too; a host name is resolved"
         " at each attempt to connect",
         of_node=True,
+    ),
+    Key(
+        name="triolog.masterPort",
+        kind=Integer(VIP_PORT_OFFSET + 1, bounds.PORT_MAX),
+        does="a lone slave's master has this listenPort; not given: haMasterAddress's port less 1",
     ),
     Key(
         name="triolog.slaves",
