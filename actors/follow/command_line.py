@@ -40,6 +40,7 @@ from actors.follow.lines import (
     json_of,
     late_text,
     line_of,
+    nothing_text,
     start_text,
     state_of,
 )
@@ -203,6 +204,8 @@ class Run:
             if has_log and status is not None and status.unwritten:
                 lacks = lacks or "the metadata is not in its files yet"
             if has_log and not lacks:
+                if status is not None and status.good < (self.target or 0):
+                    self.screen.note(f"{self.folder}: {nothing_text(status)}")
                 await self._derive(copy, status)
                 self.screen.show(self, status, self.env.wall_clock_ms(), ends=True)
                 return EXIT_OK
@@ -235,12 +238,18 @@ class Run:
                 status = await copy.status()
 
     def _has_all(self, status: CopyStatus | None) -> bool:
-        """Whether the copy has what the master had when its end was first seen."""
+        """Whether the copy has what the master had when its end was first seen.
+
+        An empty one may have nothing, see `nothing_text`.
+        """
         if status is None:
             return False
         if self.target is None:
             self.target = status.master_end
-        return self.target is not None and status.good >= self.target
+        if self.target is None:
+            return False
+        is_empty = status.end == status.begin and status.nothing_sent
+        return status.good >= self.target or is_empty
 
     def _stopped(self) -> int:
         if not self.follow.once:

@@ -63,6 +63,7 @@ class CopyStatus:
         reported: the last report to the master, on this connection; None: none yet.
         master_end: where the master's log ended when that showed last; None: not on this
             connection.
+        nothing_sent: the master's log ends where it began to send it on this connection.
         connected: to the master.
         bytes_per_s: received in the last full second.
         received: bytes on this connection, heartbeats included; 0: the master has said nothing.
@@ -96,6 +97,7 @@ class CopyStatus:
     another: str = ""
     unwritten: bool = False
     received: int = 0
+    nothing_sent: bool = False
 
     @property
     def good(self) -> int:
@@ -218,6 +220,9 @@ def _status(ha: HaStatus, held: LogRange, derived: Dispatched) -> CopyStatus:
         no_room=held.no_room,
         dispatched=derived.dispatched_bytes,
         received=0 if client is None else client.received_bytes,
+        nothing_sent=client is not None
+        and client.first_bytes is not None
+        and client.first_bytes == client.master_end_bytes,
     )
 
 

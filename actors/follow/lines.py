@@ -54,6 +54,15 @@ def late_text(status: CopyStatus) -> str:
     )
 
 
+def nothing_text(status: CopyStatus) -> str:
+    """That there is nothing to copy of an idle master whose last file is empty, for people."""
+    return (
+        f"this copy has nothing: the master's log ends at offset {status.master_end}, where a file"
+        " begins, and a stock master sends an empty slave its last file only. To have all: put a"
+        " copy of the master's store there (OPERATING.md, Following a broker), and start again"
+    )
+
+
 def final_text(status: CopyStatus) -> str:
     """Why a copy cannot go on, and what to do, for people."""
     assert status.final is not None

@@ -104,6 +104,7 @@ class ClientChanged:
         last_error: why the previous connection or attempt ended.
         last_lost: the same as one of the known reasons; None: none has ended.
         damage: for people: what is damaged of the own copy, so that it does not follow; "": nothing
+        first_bytes: where the first frame of this connection begins; None: none came yet.
         master_end_bytes: where the master's log ended when a frame showed it last, on this
             connection; None: none has.
         verified_bytes: where the whole records end whose CRCs were checked; None: none are.
@@ -125,6 +126,7 @@ class ClientChanged:
     last_error: str
     last_lost: Lost | None = None
     damage: str = ""
+    first_bytes: int | None = None
     master_end_bytes: int | None = None
     verified_bytes: int | None = None
     last_store_ms: int = 0

@@ -118,6 +118,7 @@ def client_status(
         last_error=reconnect.last_error,
         last_lost=reconnect.last_lost,
         damage=damage,
+        first_bytes=progress.first_bytes if progress is not None else None,
         master_end_bytes=progress.master_end_bytes if progress is not None else None,
         verified_bytes=verifier.at_bytes if verifier is not None else None,
         last_store_ms=verifier.last_store_ms if verifier is not None else 0,

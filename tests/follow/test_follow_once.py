@@ -17,6 +17,7 @@ from actors.env.protocols import Address
 from actors.follow.arguments import parse
 from actors.follow.command_line import EXIT_FAILED, EXIT_OK, Run, Screen
 from actors.metadata.config_folder import ConfigFolder
+from wire.files.record_encoder import encode_blank
 
 sys.path.append(str(Path(__file__).parents[1] / "metadata"))
 from metadata_kit import BROKER_PORT, NODES
@@ -90,6 +91,36 @@ async def test_it_ends_once_the_metadata_is_in_its_files(
         found = ConfigFolder(disk, f"{ROOT}/config", "copy").read()
         assert set(found.topics.topic_config_table) == {"a", "b"}
         assert found.consumer_offsets.offset_table
+
+
+@pytest.mark.parametrize("with_metadata", [False, True])
+async def test_an_idle_master_whose_log_ends_with_a_file_has_nothing_for_an_empty_copy(
+    autojump_clock: object, capfd: pytest.CaptureFixture[str], with_metadata: bool
+) -> None:
+    """It sends what its last file has, which is nothing, and says where its log ends."""
+    words = ("--metadata", f"{NODES['n0']}:{BROKER_PORT}") if with_metadata else ()
+    async with stage() as on:
+        on.world.add_node("n0", NODES["n0"])
+        await broker_of(on.master).start(on.world)
+        await on.start_master()
+        on.master.append(300)
+        rest = FILE - on.master.end % FILE
+        on.master.log += encode_blank(rest).ljust(rest, b"\0")
+        assert on.master.end % FILE == 0
+        assert (await once(on, *words, within_s=60.0)).code == EXIT_OK
+        shown = capfd.readouterr().err
+        assert f"this copy has nothing: the master's log ends at offset {on.master.end}" in shown
+        assert on.held() == (0, b"")
+        on.master.append(20)
+        assert (await once(on, *words, within_s=60.0)).code == EXIT_OK
+        assert "this copy has nothing" not in capfd.readouterr().err
+        begin, _ = on.held()
+        assert begin % FILE == 0 < begin
+        on.assert_equal()
+        rest = FILE - on.master.end % FILE
+        on.master.log += encode_blank(rest).ljust(rest, b"\0")
+        assert (await once(on, *words, within_s=60.0)).code == EXIT_OK
+        on.assert_equal()
 
 
 async def test_another_broker_at_the_metadata_port_ends_it(

@@ -109,6 +109,7 @@ class SlaveProgress:
             None if they need not be.
         passive: whether the first report is repeated, whatever comes after it.
         frames_accepted: how many frames came at the right offset, heartbeats included.
+        first_bytes: where the first frame begins; None before it.
         master_end_bytes: where the master's log ended when it sent the last frame that shows that;
             None before the first. See `shows_end`.
     """
@@ -124,6 +125,7 @@ class SlaveProgress:
     seen_bytes: int | None = None
     passive: bool = False
     frames_accepted: int = attrs.field(default=0, init=False)
+    first_bytes: int | None = attrs.field(default=None, init=False)
     master_end_bytes: int | None = attrs.field(default=None, init=False)
     _decoder: FrameDecoder[FrameStarted] = attrs.field(init=False)
     _next_bytes: int | None = attrs.field(init=False)  # None: an empty log, any file start will do
@@ -258,6 +260,8 @@ class SlaveProgress:
             return self._end(
                 Lost.OFFSET_MISMATCH, expected_bytes=self._next_bytes, got_bytes=offset
             )
+        if self.frames_accepted == 0:
+            self.first_bytes = offset
         self.frames_accepted += 1
         self._frame_end_bytes = offset + size
         # Up to 4.9.8 a heartbeat may come in front of all data, where the first report came late.
