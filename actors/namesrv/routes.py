@@ -5,6 +5,9 @@ restart forgets who has registered, as upstream's does: brokers register every 3
 and the settings are in files, under upstream's names. While one of them is saved, what is about
 them waits, and routes and registrations do not.
 
+However many topics a broker has that comes or goes, the loop is held for SLICE_TOPICS of them at
+most; other requests wait until all are done. Large registrations are read beside the loop.
+
 Source: apache/rocketmq, namesrv/NamesrvController.java, routeinfo/BrokerHousekeepingService.java,
 5.3.3; broker.md 2.
 
@@ -46,6 +49,7 @@ from actors.remoting.requests import BUSY, Answer, Channel, Request
 from actors.runtime import Actor, MailboxFull, MailboxSpec, ReplyTo, StopReason
 from actors.storage.files.replacing import Replaced, keep_spare, replace_file, settle_spares
 from actors.storage.files.room import NoRoom, why_no_room
+from actors.storage.files.stepping import stepped
 from actors.storage.files.whole_files import read_bytes
 from wire.errors import RemoteProtocolError
 
@@ -186,10 +190,10 @@ class Routes(Actor[_Inbox]):
                 await self._serve(message)
             case ConnectionEnded():
                 self._channels.pop(message.connection, None)
-                self._carry_out(self._core.ended(message.connection))
+                self._carry_out(await stepped(self._core.ended(message.connection)))
             case _Scan():
                 self._start_scan()
-                self._carry_out(self._core.tick(message.due_s))
+                self._carry_out(await stepped(self._core.tick(message.due_s)))
             case _Saved():
                 await self._saved(message)
             case Look():
@@ -211,7 +215,7 @@ class Routes(Actor[_Inbox]):
         asked = Asked(header=request.header, connection=connection, body=request.body)
         if asked.is_long_to_read:
             asked = await self.run_beside(asked.read_ahead)
-        effects = self._core.serve(asked, self.ctx.now_s())
+        effects = await stepped(self._core.serve(asked, self.ctx.now_s()))
         if effects.save is None:
             self._settle(request, effects)
         else:

@@ -17,6 +17,7 @@ from actors.broker.core.registration import (
     in_parts,
 )
 from actors.namesrv.core.name_server import Asked, NameServer, Place
+from actors.storage.files.stepping import finish
 from wire.broker.codes import RequestCode
 from wire.broker.java_json import encode
 from wire.broker.registration import VersionChanged, encode_registration
@@ -84,7 +85,8 @@ class Told:
 
     def _answer(self, code: int, fields: dict[str, str], body: bytes) -> Header:
         header = Header(code=code, version=479, ext_fields=fields)
-        effects = self.server.serve(Asked(header=header, connection=1, body=body), self.now_s)
+        asked = Asked(header=header, connection=1, body=body)
+        effects = finish(self.server.serve(asked, self.now_s))
         assert effects.answer is not None
         found = effects.answer.fields
         return Header(code=effects.answer.code, ext_fields=dict(found or {}))
@@ -102,7 +104,8 @@ class Told:
         """As clients are told; 0: the topic is unknown."""
         code = RequestCode.GET_ROUTEINFO_BY_TOPIC
         header = Header(code=code, version=479, ext_fields={"topic": topic})
-        answer = self.server.serve(Asked(header=header, connection=2, body=b""), self.now_s).answer
+        asked = Asked(header=header, connection=2, body=b"")
+        answer = finish(self.server.serve(asked, self.now_s)).answer
         assert answer is not None
         return decode_route(answer.body).queue_datas[0].write_queue_nums if answer.code == 0 else 0
 
@@ -249,7 +252,7 @@ def test_what_was_wiped_stays_so_until_a_topic_changes(count: int) -> None:
         told.send_all(have)
         assert {told.perm("t0"), told.perm(f"t{count - 1}")} == {4}
     told.now_s += 4 * PERIOD_S
-    assert not told.server.tick(told.now_s).events, "each period renews the registration"
+    assert not finish(told.server.tick(told.now_s)).events, "each period renews the registration"
     told.restart_server()
     for _ in range(2):
         told.now_s = max(told.now_s, told.registration.due_s or 0.0)

@@ -11,6 +11,7 @@ from fuzz_engine import Target
 from fuzz_wire import REMOTE, files_of
 
 from actors.namesrv.core import name_server, settings, tables
+from actors.storage.files.stepping import finish
 from wire.broker import dialect, registration, routes
 from wire.broker.codes import RequestCode
 from wire.broker.topics import DataVersion, TopicConfig, TopicTable
@@ -98,13 +99,13 @@ def server(data: bytes) -> object:
         code = int(lines[0]) if lines[0].isascii() and lines[0].isdecimal() else 0
         head_of = Header(code=code, version=479, ext_fields=texts)
         asked = name_server.Asked(header=head_of, connection=number % 3, body=body)
-        effects = core.serve(asked, float(number * 40))
+        effects = finish(core.serve(asked, float(number * 40)))
         assert effects.answer is not None
         if effects.save is not None:
             core.saved(effects.save)
         codes_seen.append(effects.answer.code)
-        core.tick(float(number * 40))
-    core.ended(1)
+        finish(core.tick(float(number * 40)))
+    finish(core.ended(1))
     check(core.tables)
     return tuple(codes_seen[:4])
 

@@ -10,7 +10,7 @@ import pytest
 
 from actors.env.protocols import Env
 from actors.namesrv.core.name_server import NameServer
-from actors.namesrv.core.tables import Event, Key, Live, Registered, Tables
+from actors.namesrv.core.tables import Event, Key, Live, Registered, Steps, T, Tables
 from actors.namesrv.tree import NameServerSettings
 from actors.runtime import Registry, SupervisorSpec
 from wire.broker.registration import BrokerAddress, RegisterBroker
@@ -19,12 +19,17 @@ from wire.broker.topics import TopicTable
 Break = Callable[[pytest.MonkeyPatch], None]
 
 
+def _done(result: T) -> Steps[T]:
+    yield from ()
+    return result
+
+
 def ended_connections_are_ignored(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Tables, "ended", lambda self, connection: [])
+    patch.setattr(Tables, "ended", lambda self, connection: _done([]))
 
 
 def silence_is_ignored(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Tables, "expire", lambda self, now_s: ([], ()))
+    patch.setattr(Tables, "expire", lambda self, now_s: _done(([], ())))
 
 
 def the_wall_clock_decides(patch: pytest.MonkeyPatch) -> None:
@@ -51,14 +56,14 @@ def any_connection_ends_a_registration(patch: pytest.MonkeyPatch) -> None:
 
     def broken_register(
         self: Tables, said: RegisterBroker, table: TopicTable, connection: int, now_s: float
-    ) -> Registered:
+    ) -> Steps[Registered]:
         keys = used.setdefault((id(self), connection), {})
         keys[said.cluster_name, said.broker_addr] = None
         return register(self, said, table, connection, now_s)
 
-    def broken_ended(self: Tables, connection: int) -> list[Event]:
+    def broken_ended(self: Tables, connection: int) -> Steps[list[Event]]:
         keys = used.pop((id(self), connection), {})
-        return [event for key in keys for event in self.remove(key, "connection ended")]
+        return self._remove_all(keys, "connection ended")
 
     patch.setattr(Tables, "register", broken_register)
     patch.setattr(Tables, "ended", broken_ended)
@@ -67,9 +72,9 @@ def any_connection_ends_a_registration(patch: pytest.MonkeyPatch) -> None:
 def a_promoted_address_keeps_its_old_id(patch: pytest.MonkeyPatch) -> None:
     make_way = Tables._make_way
 
-    def broken(self: Tables, said: RegisterBroker, known: Live | None) -> list[Event]:
+    def broken(self: Tables, said: RegisterBroker, known: Live | None) -> Steps[list[Event]]:
         broker, before = self.brokers.get(said.broker_name), known
-        left = make_way(self, said, known)
+        left = yield from make_way(self, said, known)
         if broker is not None and before is not None and before.broker == said.broker_name:
             broker.addresses.setdefault(before.broker_id, said.broker_addr)
         return left
@@ -85,11 +90,11 @@ def an_older_state_takes_the_id(patch: pytest.MonkeyPatch) -> None:
 def whoever_goes_takes_the_topics_along(patch: pytest.MonkeyPatch) -> None:
     remove = Tables.remove
 
-    def broken(self: Tables, key: Key, reason: str) -> list[Event]:
+    def broken(self: Tables, key: Key, reason: str) -> Steps[list[Event]]:
         live = self.live.get(key)
-        left = remove(self, key, reason)
+        left = yield from remove(self, key, reason)
         if live is not None:
-            self._remove_queues(live.broker)
+            yield from self._remove_queues(live.broker)
         return left
 
     patch.setattr(Tables, "remove", broken)
@@ -111,7 +116,7 @@ def a_registration_renews_the_whole_group(patch: pytest.MonkeyPatch) -> None:
 
     def broken(
         self: Tables, said: RegisterBroker, table: TopicTable, connection: int, now_s: float
-    ) -> Registered:
+    ) -> Steps[Registered]:
         for cluster, address in list(self.live):
             if self.live[cluster, address].broker == said.broker_name:
                 self.renew(BrokerAddress(broker_addr=address, cluster_name=cluster), now_s)

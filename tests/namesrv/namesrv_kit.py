@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 
 from actors.namesrv.core.name_server import Answer, Asked, Effects, NameServer, Place
+from actors.storage.files.stepping import finish
 from wire.broker.codes import RequestCode
 from wire.broker.registration import encode_registration
 from wire.broker.routes import TopicRouteData, decode_route
@@ -77,7 +78,7 @@ class Driven:
     ) -> Answer:
         header = Header(code=code, version=version, ext_fields=dict(fields) or None)
         asked = Asked(header=header, connection=connection, body=body)
-        self._take(self.core.serve(asked, self.now_s))
+        self._take(finish(self.core.serve(asked, self.now_s)))
         if self.last.save is not None:
             self.core.saved(self.last.save)
         assert self.last.answer is not None
@@ -88,12 +89,12 @@ class Driven:
         self.told += effects.events
 
     def end(self, connection: int) -> None:
-        self._take(self.core.ended(connection))
+        self._take(finish(self.core.ended(connection)))
 
     def pass_s(self, seconds: float) -> None:
         """Time passes, with a look at who is silent at its end."""
         self.now_s += seconds
-        self._take(self.core.tick(self.now_s))
+        self._take(finish(self.core.tick(self.now_s)))
 
     def register(
         self,

@@ -11,6 +11,7 @@ from namesrv_kit import Driven, golden_session, table
 
 from actors.namesrv.core import settings
 from actors.namesrv.core.name_server import Asked, not_saved
+from actors.storage.files.stepping import finish
 from wire.broker.codes import RequestCode
 from wire.broker.dialect import encode_body
 from wire.broker.java_json import quote_integer_keys
@@ -256,7 +257,7 @@ def test_what_cannot_be_saved_does_not_count(server: Driven) -> None:
     fields = {"namespace": "n", "key": "k", "value": "new"}
     header = Header(code=RequestCode.PUT_KV_CONFIG, ext_fields=fields)
     asked = Asked(header=header, connection=1)
-    effects = server.core.serve(asked, 0.0)
+    effects = finish(server.core.serve(asked, 0.0))
     assert effects.save is not None
     failed = not_saved(effects.save, "no room")
     assert failed.answer is not None

@@ -1,5 +1,8 @@
 """A name server as a state machine: one request, ended connection or tick in, its effects out.
 
+What is about all topics of a broker, which may have 290,000, yields after each SLICE_TOPICS, so
+that whoever runs it can let others have a turn; the next input comes when it has ended.
+
 Source: apache/rocketmq, namesrv/processor/DefaultRequestProcessor.java and
 ClientRequestProcessor.java, 5.3.3; broker.md 1.3 and 2.
 
@@ -19,7 +22,7 @@ import attrs
 
 from actors.events import namesrv as events
 from actors.namesrv.core import settings
-from actors.namesrv.core.tables import NAME_CHARS_MAX, Event, Tables, is_too_long
+from actors.namesrv.core.tables import NAME_CHARS_MAX, Event, Steps, Tables, is_too_long
 from wire.broker.codes import RequestCode, ResponseCode
 from wire.broker.dialect import Fields, encode_body
 from wire.broker.java_json import encode
@@ -188,7 +191,9 @@ class NameServer:
     settings: Mapping[str, bool] = attrs.field(factory=lambda: settings.DEFAULTS, init=False)
     _others: Mapping[str, str] = attrs.field(factory=dict, init=False)  # in the settings' file
     tables: Tables = attrs.field(factory=Tables, init=False)
-    _served: Mapping[int, Callable[[Asked, float], Effects]] = attrs.field(init=False)
+    _served: Mapping[int, Callable[[Asked, float], Effects | Steps[Effects]]] = attrs.field(
+        init=False
+    )
 
     def __attrs_post_init__(self) -> None:
         self._served = {
@@ -235,28 +240,29 @@ class NameServer:
             self.settings = values
             self._others = {key: found[key] for key in found if key not in known}
 
-    def serve(self, asked: Asked, now_s: float) -> Effects:
+    def serve(self, asked: Asked, now_s: float) -> Steps[Effects]:
         """A request came, at a time of a clock that never jumps."""
         serve = self._served.get(asked.header.code)
         if serve is None:
             remark = f" request type {asked.header.code} not supported"
             return _answer(code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark)
         try:
-            return serve(asked, now_s)
+            served = serve(asked, now_s)
+            return served if isinstance(served, Effects) else (yield from served)
         except RemoteProtocolError as error:
             return _answer(code=ResponseCode.SYSTEM_ERROR, remark=str(error))
 
-    def ended(self, connection: int) -> Effects:
+    def ended(self, connection: int) -> Steps[Effects]:
         """A connection has ended."""
-        return Effects(events=tuple(self.tables.ended(connection)))
+        return Effects(events=tuple((yield from self.tables.ended(connection))))
 
-    def tick(self, now_s: float) -> Effects:
+    def tick(self, now_s: float) -> Steps[Effects]:
         """Look for brokers that were silent for too long; every SCAN_S.
 
         Args:
             now_s: when it was due.
         """
-        left, connections = self.tables.expire(now_s)
+        left, connections = yield from self.tables.expire(now_s)
         return Effects(events=tuple(left), close=connections)
 
     def saved(self, change: Change) -> None:
@@ -276,12 +282,12 @@ class NameServer:
 
     # Brokers.
 
-    def _register(self, asked: Asked, now_s: float) -> Effects:
+    def _register(self, asked: Asked, now_s: float) -> Steps[Effects]:
         said = read_fields(asked.header, RegisterBroker)
         table = _topics(asked, said) if asked.topics is None else asked.topics
         if isinstance(table, RemoteProtocolError):
             raise table
-        found = self.tables.register(said, table, asked.connection, now_s)
+        found = yield from self.tables.register(said, table, asked.connection, now_s)
         if found.refused:
             answer = Answer(code=ResponseCode.SYSTEM_ERROR, remark=found.refused)
             return Effects(answer=answer, events=found.events)
@@ -293,8 +299,8 @@ class NameServer:
         )
         return Effects(answer=answer, registered=True, events=found.events)
 
-    def _unregister(self, asked: Asked, now_s: float) -> Effects:
-        left = self.tables.unregister(read_fields(asked.header, BrokerAddress))
+    def _unregister(self, asked: Asked, now_s: float) -> Steps[Effects]:
+        left = yield from self.tables.unregister(read_fields(asked.header, BrokerAddress))
         return Effects(answer=Answer(), events=tuple(left))
 
     def _query_version(self, asked: Asked, now_s: float) -> Effects:
@@ -392,14 +398,14 @@ class NameServer:
             self.tables.put_queues(topic, queues)
         return _answer()
 
-    def _wipe(self, asked: Asked, now_s: float) -> Effects:
+    def _wipe(self, asked: Asked, now_s: float) -> Steps[Effects]:
         name = read_fields(asked.header, BrokerNamed).broker_name
-        count = self.tables.change_permissions(name, lambda perm: perm & ~PERM_WRITE)
+        count = yield from self.tables.change_permissions(name, lambda perm: perm & ~PERM_WRITE)
         return _answer(fields=WipedTopics(wipe_topic_count=count))
 
-    def _add(self, asked: Asked, now_s: float) -> Effects:
+    def _add(self, asked: Asked, now_s: float) -> Steps[Effects]:
         name = read_fields(asked.header, BrokerNamed).broker_name
-        count = self.tables.change_permissions(name, lambda perm: perm | PERM_WRITE)
+        count = yield from self.tables.change_permissions(name, lambda perm: perm | PERM_WRITE)
         return _answer(fields=AddedTopics(add_topic_count=count))
 
     # KV table and settings.
