@@ -8,10 +8,11 @@ QUICK ?= $(addprefix tests/,api client config events ha log runtime storage wire
 FIRST ?= 0
 MODE ?= classic
 SECONDS ?= 60
+ROUNDS ?= 1
 BENCH ?= mailbox api catchup appends async memory
 
 .DEFAULT_GOAL := help
-.PHONY: help run test quick check sim replay shrink mutations fuzz bench compare audit kills interop diagrams dist clean
+.PHONY: help run test quick check sim replay shrink mutations fuzz bench compare audit kills interop long diagrams dist clean
 
 help:
 	@echo "make run       three nodes, a feed of real lines, a live view; Ctrl-C stops in order"
@@ -30,6 +31,7 @@ help:
 	@echo "make dist      sdist and wheel in dist/, each tried in a clean environment"
 	@echo "make diagrams  rooms and states as Mermaid pictures, drawn from the code"
 	@echo "make interop   only the tests beside real brokers and members (Maven, Java 17): PEER_VERSION=5.4.0"
+	@echo "make long      what of that takes minutes for each: every party killed, a copy killed: ROUNDS=3"
 
 # Two stamps: who only runs the cluster needs no test tools.
 $(VENV)/.run: pyproject.toml constraints.txt
@@ -62,6 +64,12 @@ check: $(VENV)/.test
 # PEER_VERSION="5.4.0,dledger-0.3.2": only beside those, RocketMQ's by their numbers alone.
 interop: $(VENV)/.test
 	PEER_VERSION="$(PEER_VERSION)" $(BIN)/python -m pytest tests/interop
+
+# A round takes some 12 minutes: a slave of 5.x asks its master for metadata once a minute.
+long: $(VENV)/.test
+	@for round in $$(seq $(ROUNDS)); do echo "round $$round of $(ROUNDS)"; \
+	  PEER_VERSION="$(PEER_VERSION)" $(BIN)/python -m pytest -n $(WORKERS) --durations=0 \
+	  tests/interop/long_pairings.py tests/interop/long_copy.py $(ARGS) || exit; done
 
 diagrams: $(VENV)/.test
 	@$(BIN)/python tests/diagrams.py

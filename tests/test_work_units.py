@@ -23,6 +23,7 @@ def test_something(number):
 
 def test_units() -> None:
     assert unit_of("tests/interop/test_a.py::test_b") == unit_of("tests/interop/test_c.py::test_d")
+    assert unit_of("tests/interop/long_a.py::test_b") != unit_of("tests/interop/long_a.py::test_c")
     assert unit_of("tests/pipeline/test_a.py::test_b") == unit_of("tests/pipeline/test_c.py::d")
     assert unit_of("tests/pipeline/test_a.py::test_b") != unit_of("tests/interop/test_a.py::test_b")
     assert unit_of("tests/ha/test_a.py::test_b") == unit_of("tests/ha/test_a.py::test_c[x::y]")

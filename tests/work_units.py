@@ -12,6 +12,8 @@ from xdist.scheduler import LoadScopeScheduling
 
 JAVA = "tests/interop/"
 SPARK = "tests/pipeline/"
+LONG = "tests/interop/long_"
+"""Named on the command line alone; these wait most of the time, each with brokers of its own."""
 TOGETHER = (JAVA, SPARK)
 """A room that one worker takes whole: its tests share brokers, or a Spark session."""
 APART = ("tests/cluster/", "tests/sim/", "tests/switching/")
@@ -27,6 +29,8 @@ def unit_of(nodeid: str) -> str:
 
     All beside real brokers are one, for a machine holds few; so are all that share a Spark session.
     """
+    if nodeid.startswith(LONG):
+        return nodeid
     for room in TOGETHER:
         if nodeid.startswith(room):
             return room

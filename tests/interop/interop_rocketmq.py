@@ -73,8 +73,9 @@ class NameServer:
     process: Process
 
     @classmethod
-    def start(cls, processes: Processes, jars: Path, folder: Path) -> NameServer:
-        port = free_ports()
+    def start(cls, processes: Processes, jars: Path, folder: Path, port: int = 0) -> NameServer:
+        """Args: port: where an earlier one listened; 0: anywhere."""
+        port = port or free_ports()
         conf = folder / "conf"
         _write_properties(conf, {"listenPort": port, "kvConfigPath": folder / "kv.json"})
         command = [

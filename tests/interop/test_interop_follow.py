@@ -52,14 +52,17 @@ class Copy:
         return self.folder / "commitlog"
 
     def start(self, *more: str) -> Process:
+        folder = self.folder.with_name("follow")
+        return self.processes.start("follow", self.command(*more), folder, cwd=ROOT)
+
+    def command(self, *more: str, into: Path | None = None) -> list[str]:
+        """Args: into: another folder than its own."""
         words = [sys.executable, "-m", "actors.follow", f"127.0.0.1:{self.master.ha_port}"]
-        words += ["--into", str(self.folder), "--store-version", self.master.peer.version]
+        words += ["--into", str(into or self.folder), "--store-version", self.master.peer.version]
         words += ["--metadata", f"127.0.0.1:{self.master.listen_port}"]
         words += ["--segment-bytes", str(SEGMENT_BYTES)]
         words += ["--consume-queue-bytes", str(CONSUME_QUEUE_BYTES)]
-        words += ["--index-slots", "1000", "--index-units", "4000", *more]
-        folder = self.folder.with_name("follow")
-        return self.processes.start("follow", words, folder, cwd=ROOT)
+        return [*words, "--index-slots", "1000", "--index-units", "4000", *more]
 
     def end_bytes(self) -> int:
         """Where its log ends, as its files say."""

@@ -13,7 +13,7 @@ from interop_logs import LogFiles, common_difference, first_difference
 from interop_nodes import GROUP, Node
 from interop_older_brokers import OlderBroker
 from interop_processes import PEER_S, TEST_S, Processes, free_ports, wait_for
-from interop_rocketmq import Driver, NameServer
+from interop_rocketmq import Broker, Driver, NameServer
 from interop_versions import Peer, beside
 from test_interop_java_slave import MASTER_ADDRESS, master_with, messages
 from test_interop_python_slave import slave_of, start
@@ -25,9 +25,7 @@ BODIES = sizes(40, 120_000)
 MORE = sizes(40, 20_000)
 
 
-def wait_until_equal(
-    java: OlderBroker, ours: Node, least_bytes: int, *, queues: bool = True
-) -> int:
+def wait_until_equal(java: Broker, ours: Node, least_bytes: int, *, queues: bool = True) -> int:
     """Wait until both logs end at one place above `least_bytes`, and all in them is the same.
 
     Returns: where they end.

@@ -13,9 +13,13 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.PullResult;
 import org.apache.rocketmq.client.consumer.PullStatus;
+import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.exception.MQBrokerException;
 import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
@@ -23,6 +27,7 @@ import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.TransactionListener;
 import org.apache.rocketmq.client.producer.TransactionMQProducer;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageDecoder;
 import org.apache.rocketmq.common.message.MessageExt;
@@ -34,12 +39,15 @@ import org.apache.rocketmq.remoting.exception.RemotingException;
  * commands: one per line of standard input, blank-separated; answers are JSON lines, the last one
  * has the key "done" or "failed".
  *
- *   send TOPIC FIRST SIZE,SIZE,...   one message per size, numbered from FIRST; a refused send is
- *                                    said and tried again
+ *   send TOPIC FIRST SIZE,SIZE,...   one message per size, numbered from FIRST, to the topics of the
+ *                                    list TOPIC in turn; a refused send is said and tried again
  *   once TOPIC FIRST SIZE,SIZE,...   the same, but a refused send is only said
  *   varied TOPIC                     one of each odd kind of message
  *   consume TOPIC COUNT SECONDS      reads all queues from the beginning to their ends; waits until
  *                                    COUNT messages came
+ *   push GROUP COUNT SECONDS TOPICS  reads the topics of a list as a consumer group does, from where
+ *                                    the group is, or else from the beginning; waits until COUNT
+ *                                    messages came, and a while longer for more than that
  *   dump FOLDER                      every record of a commit log, as it is stored
  *
  * The body of message i is bytes (i, i + 1, ...) modulo 251, so that a reader can make it again.
@@ -50,6 +58,7 @@ public class Driver {
     static final int RETRY_PAUSE_MS = 200;
     static final int ROUTE_EVERY_MS = 1_000;    // upstream: 30 s, for which it would miss a new master
     static final int PULL_MESSAGES = 32;
+    static final int MORE_MS = 3_000;
     static final long RETRY_FOR_NS = 60_000_000_000L;
 
     final String nameServer;
@@ -78,11 +87,18 @@ public class Driver {
 
     void obey(String[] words) throws Exception {
         switch (words[0]) {
-            case "send": send(words[1], Integer.parseInt(words[2]), words[3], true); break;
-            case "once": send(words[1], Integer.parseInt(words[2]), words[3], false); break;
+            case "send":
+                send(words[1].split(","), Integer.parseInt(words[2]), words[3], true);
+                break;
+            case "once":
+                send(words[1].split(","), Integer.parseInt(words[2]), words[3], false);
+                break;
             case "varied": varied(words[1]); break;
             case "consume":
                 consume(words[1], Integer.parseInt(words[2]), Integer.parseInt(words[3]));
+                break;
+            case "push":
+                push(words[1], Integer.parseInt(words[2]), Integer.parseInt(words[3]), words[4]);
                 break;
             case "dump": dump(Path.of(words[1])); break;
             default: throw new IllegalArgumentException(words[0]);
@@ -111,11 +127,13 @@ public class Driver {
         producer.start();
     }
 
-    void send(String topic, int first, String sizes, boolean again) throws Exception {
-        DefaultMQProducer producer = producer(topic);
+    /** To each topic in turn. */
+    void send(String[] topics, int first, String sizes, boolean again) throws Exception {
+        DefaultMQProducer producer = producer(topics[0]);
         int number = first;
         for (String size : sizes.split(",")) {
             byte[] body = body(Integer.parseInt(size), number);
+            String topic = topics[number % topics.length];
             Message message = new Message(topic, "tag" + number % 3, "key" + number, body);
             message.putUserProperty("number", "" + number);
             message.setFlag(number);
@@ -200,6 +218,38 @@ public class Driver {
             }
         } finally {
             consumer.shutdown();
+        }
+    }
+
+    void push(String group, int count, int seconds, String topics) throws Exception {
+        long end = System.nanoTime() + seconds * 1_000_000_000L;
+        AtomicInteger got = new AtomicInteger();
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
+        consumer.setNamesrvAddr(nameServer);
+        consumer.setInstanceName(group + "_" + end);
+        consumer.setVipChannelEnabled(false);
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        for (String topic : topics.split(",")) consumer.subscribe(topic, "*");
+        consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+            for (MessageExt message : messages) {
+                synchronized (got) {
+                    say(described(message));
+                }
+                got.incrementAndGet();
+            }
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+        });
+        consumer.start();
+        while (got.get() < count && System.nanoTime() < end) Thread.sleep(RETRY_PAUSE_MS);
+        Thread.sleep(MORE_MS);
+        consumer.shutdown();    // tells the broker where it is
+    }
+
+    static String described(MessageExt message) {
+        try {
+            return describe(message);
+        } catch (Exception error) {
+            throw new IllegalStateException(error);
         }
     }
 
