@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 from functools import partial
 from typing import Any
@@ -15,6 +16,7 @@ from store_kit import ROOT, Kit, running, sim_disk, small_group
 from tools_kit import LAYOUT, checked, twin
 
 from actors.events import store as events
+from actors.events.runtime import ActorCrashed
 from actors.log_types import Message
 from actors.sim.disk import SimDisk
 from actors.storage.dispatch.dispatcher_messages import DeleteTopics, TopicsDeleted
@@ -169,3 +171,70 @@ async def test_a_name_that_is_no_folder_of_a_topic_removes_nothing(autojump_cloc
         await delete(kit, **{"../empty": kit.wall_ms, "": kit.wall_ms, "t/0": kit.wall_ms})
         assert disk.exists(f"{ROOT}/empty")
         assert (await kit.units("t")).next_offset == 3
+
+
+@pytest.mark.parametrize("is_derived", [False, True])
+async def test_what_was_stored_before_the_queues_went_is_found(
+    autojump_clock: Any, is_derived: bool
+) -> None:
+    """The dispatcher hears late of the deletion, and may not have derived yet what came after
+    it.
+    """
+    disk = sim_disk()
+    async with running(disk) as kit:
+        await filled(kit, "t", "u")
+        deleted_ms = kit.wall_ms
+        kit.wall_ms += 10
+        newer = [(await kit.append(Message("t", b"x"), Message("u", b"x"))).first_bytes]
+        if is_derived:
+            await kit.dispatched((await kit.range()).written_bytes)
+        await delete(kit, t=deleted_ms)
+        newer.append((await kit.append(Message("t", b"x"), Message("u", b"x"))).first_bytes)
+        await kit.dispatched((await kit.range()).written_bytes)
+        assert [unit[0] for unit in (await kit.units("t")).units][-2:] == newer
+        assert (await kit.units("t", 1)).next_offset == 0
+        await kit.append(Message("t", b"x", queue_id=1))
+        await kit.dispatched((await kit.range()).written_bytes)
+        assert (await kit.units("t", 1)).next_offset == 1
+    assert checked(disk, ROOT).findings.damage == []
+
+
+async def test_what_was_stored_before_a_start_that_removes_queues_is_found(
+    autojump_clock: Any,
+) -> None:
+    disk = sim_disk()
+    async with running(disk) as kit:
+        await filled(kit, "t", "u")
+        deleted_ms = kit.wall_ms
+        write_topics(disk, t=deleted_ms)
+        kit.wall_ms += 10
+        newer = [(await kit.append(Message("t", b"x"))).first_bytes]
+        later = twin(disk)
+    later.kill()
+    async with running(later) as kit:
+        kit.wall_ms += 20
+        await delete(kit, t=deleted_ms)
+        for _ in range(2):
+            newer.append((await kit.append(Message("t", b"x"))).first_bytes)
+        await kit.dispatched((await kit.range()).written_bytes)
+        assert [unit[0] for unit in (await kit.units("t")).units][-3:] == newer
+    assert checked(later, ROOT).findings.damage == []
+
+
+async def test_a_queue_goes_although_there_is_no_room_for_its_first_file(
+    autojump_clock: Any,
+) -> None:
+    disk = sim_disk()
+    async with running(disk) as kit:
+        await filled(kit, "u")
+        disk.faults.fail("create", errno.ENOSPC, path_part="/t/0/", times=1000, name="full")
+        await kit.append(Message("t", b"x"))
+        await trio.sleep(2.0)
+        assert disk.faults.counts
+        await delete(kit, t=kit.wall_ms)
+        assert kit.of(ActorCrashed) == []
+        disk.faults.disarm("full")
+        await kit.append(Message("t", b"x"))
+        await kit.dispatched((await kit.range()).written_bytes)
+        assert (await kit.units("t")).next_offset == 1
+    assert checked(disk, ROOT).findings.damage == []

@@ -9,14 +9,19 @@ limit is taken out again as if it had never come.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 
 import attrs
 
 from actors.errors import LogFull, NodeStopped, NotStored, Overloaded, TooLarge
 from actors.log_types import BEHIND_FAILED, Message, NewRecord
 from actors.runtime import ActorRef
-from actors.storage.commitlog.store_messages import Append, RecordsWritten, Waiting
+from actors.storage.commitlog.store_messages import (
+    Append,
+    ForgetTopics,
+    RecordsWritten,
+    Waiting,
+)
 from actors.storage.derived.queue_files import TOPIC_BYTES_MAX, is_safe_topic
 from actors.storage.files.room import NoRoom
 from actors.storage.log.commit_log import CommitLog
@@ -87,6 +92,10 @@ class GroupCommit:
     wall_clock_ms: Callable[[], int]
     last_ts: int
     no_room: Callable[[NoRoom], str]
+    _opened_bytes: int = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._opened_bytes = self.log.written_bytes
 
     def commit(
         self, appends: Sequence[Append], now_s: float, refusal: Callable[[], NotStored | None]
@@ -124,11 +133,20 @@ class GroupCommit:
             self._write(batch, placed, taken) if placed else WrittenGroup(taken=taken, written=[])
         )
 
-    def forget(self, topics: Set[str], until_ms: int) -> None:
-        """Let the queues of these topics begin anew; later records are stored after `until_ms`."""
-        for key in [key for key in self.encoder.next_offsets if key[0] in topics]:
-            del self.encoder.next_offsets[key]
-        self.last_ts = max(self.last_ts, until_ms + 1)
+    def forget(self, message: ForgetTopics) -> None:
+        """Let the queues of deleted topics begin anew if nothing was stored in them since."""
+        encoder, topics = self.encoder, message.topics
+        is_known = message.at_bytes >= self._opened_bytes
+        for key in [key for key in encoder.next_offsets if key[0] in topics]:
+            stored_ms = encoder.stored_ms.get(key)
+            if stored_ms is None:
+                is_older = is_known and key in message.gone
+            else:
+                is_older = stored_ms <= topics[key[0]]
+            if is_older:
+                del encoder.next_offsets[key]
+                encoder.stored_ms.pop(key, None)
+        self.last_ts = max(self.last_ts, max(topics.values()) + 1)
 
     def _write(self, batch: AppendBatch, placed: list[Placed], taken: int) -> WrittenGroup:
         log = self.log
@@ -204,6 +222,7 @@ class AppendEncoder:
         body_bytes_max: largest body.
         next_offsets: next queue offset by topic and queue id.
         first_offset: that of a queue's first record if it is not among them.
+        stored_ms: by topic and queue id, store timestamp of the newest record encoded here.
     """
 
     default_topic: str
@@ -212,6 +231,7 @@ class AppendEncoder:
     body_bytes_max: int
     next_offsets: dict[QueueKey, int]
     first_offset: int = 0
+    stored_ms: dict[QueueKey, int] = attrs.field(factory=dict, init=False)
     _encoders: dict[str, RecordEncoder] = attrs.field(factory=dict, init=False)
 
     def begin(self, at_bytes: int) -> AppendBatch:
@@ -240,6 +260,7 @@ class AppendEncoder:
             raise TooLarge(str(error)) from None
         for key, offset in undo.items():
             batch._old_offsets.setdefault(key, offset)
+            self.stored_ms[key] = store_ts
         return span
 
     def take_back(self, batch: AppendBatch) -> None:
@@ -324,6 +345,7 @@ class AppendEncoder:
         for key, offset in offsets.items():
             if offset is None:
                 self.next_offsets.pop(key, None)
+                self.stored_ms.pop(key, None)
             else:
                 self.next_offsets[key] = offset
 

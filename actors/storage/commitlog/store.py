@@ -223,7 +223,7 @@ class Store(Actor[_Inbox]):
             case store_messages.SetFloor():
                 self._cleaner.floor_bytes = message.offset_bytes
             case store_messages.ForgetTopics():
-                self._commit.forget(message.topics, message.until_ms)
+                self._commit.forget(message)
             case GetRange():
                 message.reply_to.send(self._range(takes_parsed=message.takes_parsed))
             case Subscribe():

@@ -5,6 +5,7 @@ They are written with the module's name: `store_messages.Append` and so on.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 import attrs
@@ -14,6 +15,7 @@ from actors.env.protocols import Held
 from actors.errors import NotEnoughReplicas, NotMaster, NotStored
 from actors.log_types import Chain, NewRecord, Promotion
 from actors.runtime import ActorRef, ReplyTo
+from actors.storage.derived.queue_files import QueueKey
 from actors.storage.files.room import OpeningWaits
 from actors.storage.log.growth import Subscribe, Unsubscribe
 from actors.storage.log.syncer import SyncDone
@@ -97,15 +99,18 @@ class SetFloor:
 
 @attrs.frozen(kw_only=True)
 class ForgetTopics:
-    """By the dispatcher: the queues of these topics are gone, for they were deleted. On a master
-    they begin anew, and later records have a later store timestamp than any deletion.
+    """By the dispatcher: these topics were deleted. On a master their queues begin anew, but for
+    those with a record that was stored since, to which no unit would lead then. Later records have
+    a later store timestamp than any deletion.
 
     Attributes:
-        until_ms: when a topic was deleted last, in ms since 1970.
+        topics: at least one, by name, with the time of the deletion in ms since 1970.
+        gone: the queues that were removed: all their records before `at_bytes` are older.
     """
 
-    topics: frozenset[str]
-    until_ms: int
+    topics: Mapping[str, int]
+    gone: frozenset[QueueKey]
+    at_bytes: int
 
 
 @attrs.frozen(kw_only=True)

@@ -414,6 +414,8 @@ class DerivedFiles:
         """Whether all records of a queue were stored before its topic was deleted, as its newest
         one was; that has left the log, or is not there, if nothing can be read.
         """
+        if not self.queues.by_key[key].bases:  # there was no room for its first file yet
+            return True
         number = self.queues.next_offset(*key) - 1
         try:
             ((offset, size, code),) = self.queues.units(*key, number, 1)

@@ -577,9 +577,11 @@ class Dispatcher(Actor[_Inbox]):
                 return
             self._deleting.pop(0)
             self._syncer.forget(self._files.take_gone())
-            topics, until_ms = frozenset(topic for topic, _ in gone), max(message.topics.values())
-            await self.store.tell(ForgetTopics(topics=topics, until_ms=until_ms))
+            at = self._at_bytes
+            forget = ForgetTopics(topics=message.topics, gone=frozenset(gone), at_bytes=at)
+            await self.store.tell(forget)
             if gone:
+                topics = {topic for topic, _ in gone}
                 self.ctx.emit(
                     events.QueuesDeleted(
                         topic=min(topics), topic_count=len(topics), queue_count=len(gone)
