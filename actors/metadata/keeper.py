@@ -226,9 +226,11 @@ class MetadataKeeper(Actor[_Inbox]):
         self._plan_write()
 
     def _delete_queues(self, old: Tables, reply_to: ReplyTo[Done] | None = None) -> None:
-        """Have the queues of topics removed that were deleted since `old`, then answer."""
+        """Have the queues of topics removed that were deleted since `old`, then answer. It also
+        has to know which are deleted no more: their records may be older, by a clock set back.
+        """
         deleted = deleted_topics(self.view.tables.topics)
-        if self.dispatcher is not None and deleted and deleted != deleted_topics(old.topics):
+        if self.dispatcher is not None and deleted != deleted_topics(old.topics):
             self.ctx.ask_later(
                 self.dispatcher,
                 TopicsDeleted,

@@ -128,3 +128,32 @@ async def test_the_queues_go_although_the_dispatcher_was_not_told(autojump_clock
         await append(nodes, "Ta")
         await until_there(nodes, "n0", "Ta", "Tb")
         assert (await units(nodes, "Ta")).next_offset == 1
+
+
+@pytest.mark.parametrize("is_made_again", [True, False])
+async def test_a_new_run_with_a_clock_behind_the_deletion(
+    autojump_clock: object, is_made_again: bool
+) -> None:
+    """Its records are older than the deletion by its clock, and are not deleted."""
+    async with operated("n0", "n1") as (world, nodes, operator):
+        await nodes.change(partial(put_topic, config=TopicConfig(topic_name="Ta")))
+        await append(nodes, "Ta", "Tb")
+        await trio.sleep(100.0)
+        assert (await operator.ask(DELETE, topic="Ta")).header.code == 0
+        if is_made_again:
+            await nodes.change(partial(put_topic, config=TopicConfig(topic_name="Ta")))
+        await until_there(nodes, "n1", "Tb")
+        await nodes.until_equal()
+        await world.kill_node("n0")
+        world.node("n0").skew_ms -= 60_000
+        await nodes.start("n0")
+        await trio.sleep(5.0)
+        await nodes.until_equal()
+        for name in ("n0", "n1"):
+            await until_there(nodes, name, "Tb")
+        await append(nodes, "Ta")
+        for name in ("n0", "n1"):
+            await until_there(nodes, name, "Ta", "Tb")
+            assert (await units(nodes, "Ta", name)).next_offset == 1
+            await nodes.systems[name].stop()
+            assert damage(world.node(name).disk, name) == []

@@ -130,16 +130,17 @@ def another_master(tables: Tables) -> Tables:
 
 
 def promoted(tables: Tables, now_ms: int) -> Tables:
-    """This node is master now. A table with rows that were kept is another one than its version
-    says, for whoever has that of the master before: it is the next one. By this node's clock no
-    topic was deleted later than now, so what is stored from now on is found.
+    """This node is master now. By its clock no topic was deleted later than now, so what is stored
+    from now on is found. A table of which this, or that rows were kept, makes another one than its
+    version says, for whoever has that of the master before, is the next one.
     """
-    deleted = {topic: min(at_ms, now_ms) for topic, at_ms in deleted_topics(tables.topics).items()}
+    said = deleted_topics(tables.topics)
+    deleted = {topic: min(at_ms, now_ms) for topic, at_ms in said.items()}
     tables = attrs.evolve(tables, topics=with_deleted(tables.topics, deleted))
     fields: dict[str, Any] = {}
     for kind in VERSIONED:
         table = _table(kind, tables)
-        if _kept(table):
+        if _kept(table) or (kind is kinds.TOPICS and deleted != said):
             version = _version(table).next(now_ms)
             fields[kind.name] = msgspec.structs.replace(table, data_version=version)
     return as_master(attrs.evolve(tables, **fields))

@@ -577,9 +577,10 @@ class Dispatcher(Actor[_Inbox]):
                 return
             self._deleting.pop(0)
             self._syncer.forget(self._files.take_gone())
-            at = self._at_bytes
-            forget = ForgetTopics(topics=message.topics, gone=frozenset(gone), at_bytes=at)
-            await self.store.tell(forget)
+            if message.topics:
+                at = self._at_bytes
+                forget = ForgetTopics(topics=message.topics, gone=frozenset(gone), at_bytes=at)
+                await self.store.tell(forget)
             if gone:
                 topics = {topic for topic, _ in gone}
                 self.ctx.emit(

@@ -165,8 +165,8 @@ class DeleteTopics:
     """Remove the queues of topics that were deleted, unless records were stored in them later.
 
     Attributes:
-        topics: all of which that is known, at least one, by name, with the time of the deletion in
-            ms since 1970.
+        topics: all of which that is known, by name, with the time of the deletion in ms since
+            1970.
     """
 
     topics: Mapping[str, int]
