@@ -16,9 +16,9 @@ import trio
 from actors.dledger.core.election_effects import RoleChanged
 
 LATELY_S: Final = 60.0
-"""How long an address is kept after it connected, in seconds; a member tries again each second."""
+"""How many seconds an address is kept after it connected. A member connects again each second."""
 NON_MEMBERS_MAX: Final = 8
-"""How many addresses are kept: a program that can reach the port may come from many."""
+"""How many addresses are kept, as a program that reaches the port may use many of them."""
 
 
 @attrs.define
@@ -33,7 +33,7 @@ class NonMembers:
     def came(self, address: str, now_s: float) -> bool:
         """Note an address that connected.
 
-        Returns: whether it was not known; False while NON_MEMBERS_MAX others are.
+        Returns: whether it is new. False, too, if NON_MEMBERS_MAX others are kept, so it is not.
         """
         known = self.lately(now_s)
         self._came_s = {each: self._came_s[each] for each in known}
@@ -44,7 +44,7 @@ class NonMembers:
         return is_news
 
     def lately(self, now_s: float) -> tuple[str, ...]:
-        """The addresses that connected within LATELY_S, at most NON_MEMBERS_MAX."""
+        """Return the addresses that connected within LATELY_S, at most NON_MEMBERS_MAX."""
         return tuple(each for each, at_s in self._came_s.items() if now_s - at_s <= LATELY_S)
 
 
@@ -84,5 +84,5 @@ class LeaderStatus:
         changed.set()
 
     async def wait_changed(self) -> None:
-        """Return once something else is published."""
+        """Return once something new is published."""
         await self._changed.wait()

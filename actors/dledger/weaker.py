@@ -15,14 +15,17 @@ _STRICT: Final = {"durability": '"synced"', "store": '"file"', "compat": ""}
 
 
 def weaker_settings(status: Mapping[str, Any], group: str) -> str:
-    """The settings in a node's status by which it acknowledges unsynced entries; "" for none."""
+    """Return the settings in a node's status by which it acknowledges unsynced entries.
+
+    Returns: the settings in one line, such as `store = "memory"`; "" for none.
+    """
     settings = status.get("settings", {}).get(group, {})
     found = {key: settings.get(key, strict) for key, strict in _STRICT.items()}
     return ", ".join(f"{key} = {said}" for key, said in found.items() if said != _STRICT[key])
 
 
 def weaker_text(member: str, settings: str) -> str:
-    """For people: the warning about such a member."""
+    """Describe, for people, a member with such settings."""
     return (
         f"{member} counts, but its cluster file says {settings}: what is answered may be lost with"
         " its power; have all files say the same"

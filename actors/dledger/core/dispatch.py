@@ -53,12 +53,12 @@ from wire.dledger.codes import PushType, ResponseCode
 class Quota:
     """Limits the bytes that a leader sends in each second to a peer that is far behind.
 
-    So the other peers are not affected.
+    The limit keeps bandwidth for the other peers.
 
     Source: openmessaging/dledger, DLedgerEntryPusher.java (EntryDispatcher.checkQuotaAndWait) and
     utils/Quota.java, 0.3.1.2; dledger.md 6.2.
 
-    Differs: no thread sleeps until the next second, and batches count, too.
+    Differs: no thread sleeps until the next second, and the entries of batches are counted, too.
     """
 
     _settings: PushSettings
@@ -66,7 +66,7 @@ class Quota:
     _taken_bytes: int = attrs.field(default=0, init=False)  # in that second
 
     def take(self, now_s: float, size_bytes: int, *, behind: int, behind_bytes: int) -> bool:
-        """Whether so many bytes may be sent in this second; if so, they are counted.
+        """Return whether these bytes may be sent in the present second, and count them if so.
 
         Args:
             behind, behind_bytes: how many entries, and bytes of entries, the peer lacks up to the
@@ -86,7 +86,7 @@ class Quota:
 
     @property
     def again_s(self) -> float:
-        """When to try again after `take` found no room: the Trio time of the next second."""
+        """The Trio time of the next second, when `take` may allow bytes again."""
         return float(self._second + 1)
 
 
@@ -101,7 +101,7 @@ class Dispatch:
         state: what the dispatcher does with the peer; meaningful while `leading`.
         matched: the index up to which the peer holds this log, by its answers in this session; -1
             if nothing is known. It falls only where the peer has lost what it acknowledged.
-        refusal: for people: what the peer refuses, however often they compare; "" for nothing.
+        refusal: what the peer refuses even after repeated comparisons, for people; "" for nothing.
     """
 
     peer: str
@@ -195,7 +195,7 @@ class Dispatch:
         return self._effects(now_s, None)
 
     def answered(self, now_s: float, push: Push, answer: PushAnswer | None) -> DispatchEffects:
-        """Take the answer to a push; None: no answer can come any more."""
+        """Take the answer to a push; None if no answer can come any more."""
         if not self.leading:
             return DispatchEffects()
         if answer is not None and answer.term > self._term:
@@ -344,7 +344,7 @@ class Dispatch:
         self._write = index + 1
 
     def _failed(self, now_s: float, answer: PushAnswer | None) -> None:
-        """Search anew after a pause: a COMPARE or TRUNCATE failed, or its answer is impossible."""
+        """Search anew after a pause: a COMPARE or TRUNCATE failed, or was answered wrongly."""
         search = self._search if self.search_by_one else None
         search = search if self.state is DispatcherState.COMPARE else None
         self._pause_s = now_s + self._patience.failed(answer)
@@ -397,7 +397,7 @@ class Dispatch:
 
     @property
     def _commit_due_s(self) -> float:
-        """When the committed index has to be sent by a COMMIT of its own."""
+        """The time at which the committed index has to be sent by a COMMIT of its own."""
         settings = self.settings
         news = self._committed > self._said
         return self._last_push_s + (settings.commit_news_s if news else settings.commit_push_s)

@@ -88,7 +88,7 @@ class Election(Roles):
         return self.effects()
 
     def grew(self, now_s: float, session: int, end: LedgerEnd) -> Effects:
-        """Note an end of the log in `session`: of what is synced, if the group's entries are."""
+        """Note the log's end in `session`; in a synced group, the end of what is synced."""
         self.now_s = now_s
         state = self.state
         if session == state.session and state.role is not Role.CANDIDATE:
@@ -118,7 +118,9 @@ class Election(Roles):
         return self.effects()
 
     def _leaps(self, peer: str, term: int) -> bool:
-        """Whether a peer's term is higher than elections can have come to, so it is not taken.
+        """Return whether elections cannot have raised a term to this one; if so, emit TermRefused.
+
+        Such a term is not adopted. The event is emitted once for each peer.
 
         Args:
             peer: the name in its request, whether it is a member's or not; "" for a leader whose
@@ -144,7 +146,7 @@ class Election(Roles):
     def vote_answered(
         self, now_s: float, number: int, voter: str, answer: VoteAnswer | None
     ) -> Effects:
-        """Take an answer to `AskVotes`; None: no answer can come any more."""
+        """Take an answer to `AskVotes`; None if no answer can come any more."""
         self.now_s = now_s
         if self.round is not None and self.round.number == number:
             if answer is not None and self._leaps(voter, answer.term):
@@ -185,7 +187,7 @@ class Election(Roles):
         *,
         joins: bool = False,
     ) -> Effects:
-        """Take an answer to `SendHeartbeats`; NETWORK_ERROR: no answer can come any more."""
+        """Take an answer to `SendHeartbeats`; NETWORK_ERROR if no answer can come any more."""
         self.now_s = now_s
         if self._leaps(peer, term):
             code, term = ResponseCode.UNKNOWN, TERM_NONE
@@ -214,7 +216,7 @@ class Election(Roles):
         return self.effects()
 
     def caught_up(self, now_s: float, session: int) -> Effects:
-        """Note that this follower holds all that its leader's log had when they compared."""
+        """Note that this follower holds all that its leader's log had when both were compared."""
         self.now_s = now_s
         if session == self.state.session and self.state.role is Role.FOLLOWER:
             self.whole_session = session
@@ -267,7 +269,7 @@ class Election(Roles):
         return self.effects()
 
     def campaign_due(self, now_s: float) -> bool:
-        """Whether `tick` would take the leader for lost, or begin another round of votes."""
+        """Return whether `tick` would give the leader up for lost, or begin a round of votes."""
         if len(self.state.members) == 1 or self.takes_leadership:
             return False
         match self.state.role:

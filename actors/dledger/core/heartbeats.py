@@ -93,7 +93,7 @@ class HeartbeatRound:
     _answers: dict[str, ResponseCode] = attrs.field(factory=dict, init=False)
 
     def answered(self, peer: str, code: ResponseCode, term: int = -1) -> RoundOutcome:
-        """Count one peer's answer; NETWORK_ERROR: no answer can come any more."""
+        """Count one peer's answer; NETWORK_ERROR if no answer can come any more."""
         self._answers.setdefault(peer, code)
         self.term_max = max(self.term_max, term)
         return self.outcome
@@ -107,7 +107,7 @@ class HeartbeatRound:
 
     @property
     def outcome(self) -> RoundOutcome:
-        """What the counts mean, with this member as one of the successes."""
+        """The result of the counts, in which this member is one of the successes."""
         successes = 1 + self._count(ResponseCode.SUCCESS)
         if successes >= self.quorum:
             return RoundOutcome.QUORUM

@@ -104,7 +104,7 @@ class Intake:
         committed: the highest index known to be committed; -1: none.
         begin, end: the first and the last entry of the own log, as it will be once the store has
             done all that it was asked for.
-        stored: the last entry that is stored: synced, in a synced group.
+        stored: the last entry that is stored; in a synced group, the last that is synced.
         matched: see the module's text; None if nothing was compared in this session.
         machine: refuses a log with which the state machine cannot go on.
     """
@@ -201,8 +201,8 @@ class Intake:
     def stored_to(self, session: int, number: int, stored: int) -> IntakeEffects:
         """Note that the log is stored up to `stored`, with the change `number` and all before it.
 
-        A report from before entries were removed is ignored above them: it is not about those that
-        have their indexes now.
+        A report that is older than the last removal of entries is ignored, because other entries
+        may have their indexes now.
         """
         if session == self._session and number >= self._cut:
             assert stored <= self.end
@@ -214,7 +214,7 @@ class Intake:
         return self._effects()
 
     def refused(self, session: int, begin: int, end: int) -> IntakeEffects:
-        """Note that the store, whose disk may be full, carried out neither a change nor later ones.
+        """Note that the store refused a change and all later ones, perhaps for a full disk.
 
         Args:
             begin, end: the first and the last entry of its log as it is.
@@ -246,7 +246,7 @@ class Intake:
     # ---- kinds ----
 
     def _gate(self, pushed: Pushed) -> ResponseCode | None:
-        """Why a push is refused unread; None if it is not (dledger.md 11.4, item 1)."""
+        """Return why a push is refused unread; None if it is not (dledger.md 11.4, item 1)."""
         if pushed.term < self._term:
             return ResponseCode.EXPIRED_TERM
         if pushed.term > self._term or not self._following:
@@ -256,7 +256,7 @@ class Intake:
         return None if pushed.is_well_formed else ResponseCode.UNEXPECTED_ARGUMENT
 
     def _unknown(self) -> int | None:
-        """The match index before anything was compared; None if it is unknown."""
+        """Return the match index before anything was compared; None if it is unknown."""
         return self.end if self.compat.match_is_end and self.end >= 0 else None
 
     def _append(self, now_s: float, pushed: Pushed) -> None:
@@ -294,12 +294,12 @@ class Intake:
         return self._finds(entry) is True
 
     def _finds(self, entry: Entry) -> bool | None:
-        """Whether the log has this entry at its index; None if it has none there."""
+        """Return whether the log holds this entry at its index; None if it has no entry there."""
         there = 0 <= self.begin <= entry.index <= self.end
         return self.ledger.holds(entry) if there else None
 
     def _write(self, entries: tuple[Entry, ...]) -> bool:
-        """Have entries written from the first one's index on, and remove what is there.
+        """Have the store write entries from the first one's index on, in place of what is there.
 
         Returns: whether that may be done.
         """
@@ -316,9 +316,9 @@ class Intake:
         return True
 
     def _may_leave(self, entry: Entry) -> bool:
-        """Whether the entries from this index on may be removed, because none is committed.
+        """Return whether the entries from this index on may be removed, because none is committed.
 
-        It is an alarm if a committed one is known to differ from the leader's.
+        Raise the alarm if a committed entry is known to differ from the leader's.
         """
         there = min(self.committed, self.end)  # a log that began anew may have less, or none
         if max(entry.index, self.begin) > there or self.compat.cut_committed:
@@ -329,9 +329,7 @@ class Intake:
         return False
 
     def _take_away(self, first: int, *, then: int) -> None:
-        """Have the store remove entries from `first` on, and forget the answers that are about
-        them.
-        """
+        """Have the store remove entries from `first` on, and drop the answers about them."""
         for pushed in self._unsent.leaving(first):
             self._answer(pushed, ResponseCode.INCONSISTENT_STATE)
         self._events.append(
@@ -367,7 +365,7 @@ class Intake:
             self._answer(pushed, ResponseCode.INCONSISTENT_STATE)
 
     def _truncate(self, pushed: Pushed) -> None:
-        """Take a TRUNCATE: make its entry the leader's, and the match end there."""
+        """Take a TRUNCATE: adopt its entry from the leader, and let the match end there."""
         entry = pushed.entries[0]
         self._drop_waiting()
         if self.compat.match_is_end and 0 <= self.begin <= entry.index <= self.end + 1:
@@ -429,12 +427,12 @@ class Intake:
         self._answers.append((pushed.token, pushed.answer(code, term, self.begin, end)))
 
     def _refuse(self, pushed: Pushed) -> None:
-        """Answer so that the leader compares; after an alarm nothing is answered any more."""
+        """Refuse a push, so that its leader compares; after an alarm, answer nothing."""
         if not self._alarm:
             self._answer(pushed, ResponseCode.INCONSISTENT_STATE)
 
     def _drop_waiting(self) -> None:
-        """Answer and forget the pushes that wait: they are from before the comparison."""
+        """Answer and forget the pushes that wait, because they were sent before the comparison."""
         for pushed in self._waiting.clear():
             self._answer(pushed, ResponseCode.INCONSISTENT_STATE)
 

@@ -17,9 +17,9 @@ class LedgerView(Protocol):
     """What `intake` reads of the own log, with all changes that the store was asked for."""
 
     def holds(self, entry: Entry) -> bool | None:
-        """Whether the log has this entry: one of its index, equal in all that upstream compares.
+        """Return whether the log has this entry, equal in all that upstream compares.
 
-        None if the entry of that index has expired.
+        Returns: None if the log's entry of that index has expired.
         """
 
 
@@ -49,7 +49,7 @@ class Pushed:
         return self.entries[-1].index if self.entries else INDEX_NONE
 
     def answer(self, code: ResponseCode, term: int, begin: int, end: int) -> PushAnswer:
-        """The answer to it. Args: as the attributes of PushAnswer."""
+        """Return the answer to this push. Args: as the attributes of PushAnswer."""
         return PushAnswer(
             code=code,
             term=term,
@@ -61,7 +61,7 @@ class Pushed:
 
     @property
     def is_well_formed(self) -> bool:
-        """Whether it has as many entries as its type must have, with indexes in order."""
+        """Whether this push has as many entries as its type requires, with indexes in order."""
         entries = self.entries
         match self.type:
             case PushType.COMMIT:

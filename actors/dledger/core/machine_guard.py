@@ -27,11 +27,11 @@ class MachineGuard:
         self.at = index if self.at is None else max(self.at, index)
 
     def lacks(self, begin: int) -> bool:
-        """Whether the machine lacks an entry before `begin`, where the log has to begin."""
+        """Return whether the machine lacks an entry before `begin`, where the log is to begin."""
         return self.at is not None and begin > self.at + 1
 
     def said(self, session: int, leader: str, begin: int) -> tuple[SnapshotRefused, ...]:
-        """The events about a refused log: one for each session."""
+        """Return the event about a refused log, once in each session; () after that."""
         if session == self._session:
             return ()
         self._session = session

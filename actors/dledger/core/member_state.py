@@ -56,7 +56,7 @@ ROLE_TRANSITIONS: Final[Mapping[Role, Mapping[Role, str]]] = {
         Role.LEADER: _FORGOTTEN,
     },
 }
-"""By role: the role of each session that may follow, and what leads there."""
+"""For each role, the roles that its next session may have, and what leads to each."""
 
 
 @attrs.frozen(kw_only=True)
@@ -116,9 +116,7 @@ class MemberState:
 
     @property
     def is_partial(self) -> bool:
-        """Whether it is a provisional voter: new, or missing its log; its vote counts only if all
-        vote.
-        """
+        """Whether this member is a provisional voter: its vote counts only if all members vote."""
         return self.membership is not Membership.FULL
 
     @property
@@ -131,5 +129,5 @@ class MemberState:
 
     @property
     def quorum(self) -> int:
-        """How many members make a majority, this one counted."""
+        """The number of members that make a majority, with this one counted."""
         return len(self.members) // 2 + 1

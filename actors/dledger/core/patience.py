@@ -17,8 +17,8 @@ from actors.dledger.core.settings import PushSettings
 from wire.dledger.codes import ResponseCode
 
 REFUSALS_REPORTED: Final = 3
-"""Refusals of one entry in a row before they are reported: with fewer the peer may only have begun
-a new session in between.
+"""How many refusals of one entry in a row are reported. After fewer, the peer may only have begun a
+new session in between.
 """
 TAKES_NO_MORE: Final = "refuses entries and does not say why, as a Java member: its own log may"
 SAYS: Final = "takes no entries: {}"
@@ -34,7 +34,7 @@ class Patience:
 
     Attributes:
         refused_at: the match index when the peer last refused an append; None if it did not.
-        still: whether the peer has answered again that it does not follow.
+        still: whether the peer has answered more than once in a row that it does not follow.
     """
 
     _settings: PushSettings
@@ -51,16 +51,18 @@ class Patience:
 
     @property
     def refusal(self) -> str:
-        """For people: what the peer does not take; "" while it may still take it."""
+        """What the peer does not take, for people; "" while it may still take it."""
         if self._why:
             return SAYS.format(self._why)
         return TAKES_NO_MORE if self._refusals >= REFUSALS_REPORTED else ""
 
     def refused(self, matched: int, why: str = "") -> int:
-        """Note that the peer refused what follows on that entry. Returns: how often in a row.
+        """Note that the peer refused the entry after `matched`.
 
         Args:
-            why: as the peer says; "": it does not.
+            why: the reason that the peer gives; "" if it gives none.
+
+        Returns: how many times in a row it has refused that entry.
         """
         self._why = why
         self._refusals = self._refusals + 1 if self.refused_at == matched else 1

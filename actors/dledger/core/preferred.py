@@ -26,12 +26,11 @@ from actors.dledger.core.transfer import (
 
 @attrs.define
 class PreferredPauses:
-    """The preferred leaders that did not take over lately, and are not asked again yet.
+    """Preferred leaders that recently failed to take over, and when each may be asked again.
 
-    The first pause is twice `preferred_check_s`, and each next one twice as long, up to
-    PREFERRED_PAUSE_MAX_S. A pause is forgotten that much time after its end. A shorter time might
-    pass before the member is asked again, because others are asked meanwhile, each for up to
-    TRANSFER_TIMEOUT_S.
+    The first pause is twice `preferred_check_s`, and each next one is twice as long, up to
+    PREFERRED_PAUSE_MAX_S. A pause is forgotten PREFERRED_PAUSE_MAX_S after its end, not sooner:
+    other members are asked meanwhile, each for up to TRANSFER_TIMEOUT_S, before this one's turn.
     """
 
     _pauses: dict[str, tuple[float, float]] = attrs.field(factory=dict)  # (its length, its end)
@@ -53,7 +52,7 @@ class PreferredPauses:
         self._pauses[name] = pause_s, now_s + pause_s
 
     def waiting(self, now_s: float) -> set[str]:
-        """The members that are not to be asked now."""
+        """Return the members that must not be asked now."""
         return {name for name, (_, until_s) in self._pauses.items() if now_s < until_s}
 
 
@@ -64,7 +63,9 @@ def preferred(
     heard: PeersHeard,
     waiting: AbstractSet[str],
 ) -> str | None:
-    """The preferred leader to hand over to: alive, of the smallest lag, and not too far behind.
+    """Return the preferred leader to hand over to; None if no one can take over.
+
+    It is the one of the smallest lag among those that answer, are near enough, and can be elected.
 
     Args:
         waiting: the members that were asked in vain lately.

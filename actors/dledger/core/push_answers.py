@@ -25,7 +25,7 @@ from actors.dledger.core.push_effects import Push, PushAnswer
 from wire.dledger.codes import ResponseCode
 
 _COUNTED: Final = (ResponseCode.SUCCESS, ResponseCode.INCONSISTENT_STATE)
-"""The codes whose answers say something about the peer's log."""
+"""The response codes whose answers tell something about the peer's log."""
 SPEAKS_N: Final = (
     "speaks the dialect of DLedger 0.4.0, which none of ours does; a group needs one: up to 0.3.3.4"
 )
@@ -35,7 +35,7 @@ READS_NOTHING: Final = (
 
 
 def misfit(push: Push, answer: PushAnswer, term: int) -> str:
-    """For people: why this is no answer to that push of a leader of `term`; "" if it is one."""
+    """Describe, for people, why `answer` does not answer `push` of `term`; "" if it does."""
     if answer.foreign:
         return f"{SPEAKS_N}; nothing that it answers counts"
     if answer.code is ResponseCode.UNEXPECTED_ARGUMENT:
@@ -46,14 +46,14 @@ def misfit(push: Push, answer: PushAnswer, term: int) -> str:
 
 
 def _is_about(push: Push, answer: PushAnswer, term: int) -> bool:
-    """Whether an answer with one of `_COUNTED` is about this push."""
+    """Return whether an answer with one of the `_COUNTED` codes fits this push."""
     whole = answer.index == push.first if answer.count else True
     there = answer.code is not ResponseCode.SUCCESS or answer.end >= push.last
     return answer.last == push.last and whole and there and answer.term == term
 
 
 def said(answer: PushAnswer) -> str:
-    """For people: what the answer was."""
+    """Describe an answer for people."""
     return (
         f"code {answer.code.name}, term {answer.term}, index {answer.index}, count {answer.count}, "
         f"log {answer.begin} to {answer.end}"

@@ -39,20 +39,20 @@ DISPATCHER_TRANSITIONS: Final[Mapping[DispatcherState, Mapping[DispatcherState, 
         _S.COMPARE: "it could not be sent, or a new session",
     },
 }
-"""By state: each state that may follow it, and what leads there."""
+"""For each state, the states that may follow it, and what leads to each."""
 
 
 class LedgerSizes(Protocol):
     """The sizes of a log's entries, which bound what is pushed at once."""
 
     def fits(self, first: int, last_max: int, bytes_max: int) -> int:
-        """The last of the entries from `first` on whose sizes together are at most `bytes_max`.
+        """Return the last entry from `first` on up to which the sizes sum to at most `bytes_max`.
 
-        It is at least `first`, and at most `last_max`.
+        Returns: an index from `first` to `last_max`; `first` even if that entry alone is larger.
         """
 
     def bytes_from(self, first: int) -> int:
-        """How many bytes of entries there are from `first` to the log's end."""
+        """Return the size in bytes of the entries from `first` to the log's end."""
 
 
 @attrs.frozen(kw_only=True)

@@ -19,9 +19,9 @@ import attrs
 from actors.dledger.core.settings import PushSettings
 
 HOLD_S: Final = 30.0
-"""After so long without a refusal, twice as much is sent at once, in seconds."""
+"""The time without a refusal, in seconds, after which twice as many bytes are sent at once."""
 EASED: Final = 4
-"""After a refusal that a comparison did not cure, a quarter of the bytes is sent at once."""
+"""The divisor of the bytes sent at once after a refusal that a comparison did not resolve."""
 
 
 @attrs.define(kw_only=True)
@@ -49,21 +49,19 @@ class PushWindow:
 
     @property
     def full(self) -> bool:
-        """Whether a further push has to wait. The push that reaches the bound in bytes may exceed
-        it.
-        """
+        """Whether a further push has to wait. The last push may exceed the bound in bytes."""
         return (
             len(self._pushes) >= self._settings.pending_max or self._size_bytes >= self._bytes_max
         )
 
     @property
     def batch_bytes_max(self) -> int:
-        """The most bytes of one push of several entries."""
+        """The largest size in bytes of a push of several entries."""
         return min(self._settings.batch_bytes_max, self._bytes_max)
 
     @property
     def due_s(self) -> float:
-        """When the oldest push has to be sent again; infinity if there is none."""
+        """The time at which the oldest push has to be sent again; infinity if there is none."""
         if not self._pushes:
             return math.inf
         return self._pushes[0].sent_s + self._settings.push_timeout_s
@@ -74,7 +72,7 @@ class PushWindow:
         self._size_bytes += push.size_bytes
 
     def again(self, now_s: float) -> UnderWay:
-        """The oldest push, noted as sent again now."""
+        """Mark the oldest push as sent again now, and return it."""
         head = self._pushes[0]
         head.sent_s = now_s
         return head

@@ -39,7 +39,7 @@ class Wait(Protocol):
 
     @property
     def appends(self) -> int:
-        """How many appends it stands for."""
+        """The number of requests that this append was made of."""
 
 
 W = TypeVar("W", bound=Wait)
@@ -67,7 +67,7 @@ class QuorumEffects(Generic[W]):
 
 
 def quorum_index(indexes: tuple[int, ...]) -> int:
-    """The highest index that a majority of the members has reached."""
+    """Return the highest index that a majority of the members has reached."""
     return sorted(indexes, reverse=True)[len(indexes) // 2]
 
 
@@ -106,16 +106,16 @@ class Quorum(Generic[W]):
 
     @property
     def open_count(self) -> int:
-        """How many appends wait, or are counted as if they did."""
+        """The number of appends that wait, or are counted as if they did."""
         return self._open_appends + len(self._late)
 
     @property
     def room(self) -> int:
-        """How many more appends may wait; at 0 or below they are refused (LEADER_PENDING_FULL)."""
+        """The number of further appends that may wait; none at 0 or below (LEADER_PENDING_FULL)."""
         return self.settings.waiting_max + 1 - self.open_count
 
     def copies(self, index: int) -> int:
-        """How many members are known to hold all entries up to `index`."""
+        """Return how many members are known to hold all entries up to `index`."""
         return sum(held >= index for held in self._indexes.values())
 
     @property
@@ -135,7 +135,7 @@ class Quorum(Generic[W]):
 
     @property
     def read_index(self) -> int | None:
-        """The read index: all that was ever acknowledged is at or below it. None: not known yet.
+        """The index at or below which all acknowledged entries are; None while it is not known.
 
         What older leaders acknowledged is below this leader's first entry or, where older entries
         are counted, in the log with which it began to lead.
@@ -161,11 +161,14 @@ class Quorum(Generic[W]):
         return QuorumEffects(lost=self._drop_all())
 
     def stored(self, session: int, end: int) -> QuorumEffects[W]:
-        """Note that the leader's own log is stored up to `end`: synced, in a synced group."""
+        """Note up to which entry the leader's own log is stored; in a synced group, is synced."""
         return self._reached(session, self.self_id, end)
 
     def matched(self, session: int, peer: str, index: int) -> QuorumEffects[W]:
-        """Note that a peer acknowledged all up to `index`, or has lost what is above."""
+        """Note that a peer holds the log up to `index` and no further.
+
+        The index may be lower than before, because the peer has lost entries.
+        """
         assert peer in self.peers
         return self._reached(session, peer, index)
 
@@ -193,7 +196,7 @@ class Quorum(Generic[W]):
         self.committed = max(self.committed, index)
 
     def tick(self, now_s: float) -> QuorumEffects[W]:
-        """Time appends out when `QuorumEffects.deadline_s` has passed; answer those committed."""
+        """Answer the committed appends, and time out those whose deadline has passed."""
         if not self.leading:
             return QuorumEffects()
         timed_out = []

@@ -11,10 +11,10 @@ from wire.dledger.rpc import Request, Response, request_code_of, response_class
 
 
 def refusal(request: Request, code: ResponseCode, leader: str) -> Response:
-    """The answer to a request that was not carried out.
+    """Return the answer to a request that was not carried out.
 
-    Other fields have their defaults: a PUSH's range is 0 and 0, as upstream's is where an exception
-    made the answer; a VOTE's result is UNKNOWN.
+    Fields beside the base fields have their defaults: the range in the answer to a PUSH is 0 and 0,
+    as upstream's is after an exception; the result of a VOTE is UNKNOWN.
 
     Args:
         leader: the leader that this member knows; "" for none.

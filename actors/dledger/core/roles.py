@@ -48,7 +48,7 @@ from wire.dledger.codes import ResponseCode, VoteResult
 
 @attrs.define(kw_only=True)
 class Draft:
-    """Mutable builder for `Effects`, whose fields these are."""
+    """Mutable builder for `Effects`, with the same fields."""
 
     persist: SavedVote | None = None
     role: RoleChanged | None = None
@@ -64,7 +64,7 @@ class Draft:
     events: list[object] = attrs.field(factory=list)
 
     def effects(self, deadline_s: float | None) -> Effects:
-        """The finished `Effects`."""
+        """Return the finished `Effects`."""
         return Effects(
             persist=self.persist,
             role=self.role,
@@ -145,7 +145,7 @@ class Roles:
         self.campaign_s = self.now_s + self.pause(Pause.RANDOM)
 
     def enter_again(self) -> None:
-        """Go on as leader or follower in a new session; a transfer of the old one fails."""
+        """Continue as leader or follower in a new session; a transfer of the old one fails."""
         state = self.state
         if state.role is Role.CANDIDATE:
             return
@@ -155,7 +155,7 @@ class Roles:
         state.end_final = False
 
     def to_candidate(self, term: int) -> None:
-        """Become a candidate of that term, the present or a larger one, which is taken at once."""
+        """Become a candidate in `term`, the present term or a larger one, which is saved first."""
         state = self.state
         assert term >= state.term
         changed = term > state.term
@@ -220,7 +220,7 @@ class Roles:
                 self.end_take_over(code)
 
     def larger_term(self, term: int) -> None:
-        """Become a candidate of a term that another member has, if it is larger."""
+        """Become a candidate in the term that another member has, if it is larger."""
         if term > self.state.term:
             self.to_candidate(term)
 
@@ -235,7 +235,7 @@ class Roles:
 
     @property
     def waits_for_log(self) -> bool:
-        """Whether a decision waits for the end that this member's log grows to."""
+        """Whether a decision waits for this member's log to grow."""
         return self.taking is not None or self.state.is_partial
 
     def look_at_membership(self) -> None:
@@ -295,7 +295,7 @@ class Roles:
             self.draft.ask_votes = ask
 
     def settle_round(self) -> None:
-        """If the round of votes has ended, lead, or plan the next campaign."""
+        """Act on the round of votes if it has ended: lead, or plan the next campaign."""
         if self.round is None or not self.round.over(self.now_s):
             return
         result, leaderless = self.round.result(self.now_s), self.round.leaderless(self.now_s)
@@ -316,7 +316,7 @@ class Roles:
         self.campaign_s = self.now_s + self.pause(result.pause)
 
     def pause(self, pause: Pause) -> float:
-        """The seconds until the next campaign."""
+        """Return the seconds until the next campaign, drawn at random for most kinds of pauses."""
         settings = self.settings
         low, high = settings.vote_interval_min_s, settings.vote_interval_max_s
         if self.takes_leadership:
@@ -394,10 +394,11 @@ class Roles:
         self.draft.transfers.append(TransferAnswer(token=token, code=code, term=self.state.term))
 
     def look_at_take_over(self) -> None:
-        """As transferee, campaign in the next term once the log is long enough.
+        """Campaign in the next term, as the transferee, once the log is long enough.
 
-        A provisional voter would end a leadership, and not be elected if one member is down. So it
-        waits until its vote counts by itself, unless there is no entry to hold (of a Java leader).
+        A provisional voter could end the present leadership and then not be elected, if one member
+        is down. So it waits until its vote counts by itself, unless the log of the leader, a Java
+        member, is empty.
         """
         taking = self.taking
         if taking is None or taking.index is None:
@@ -440,6 +441,6 @@ class Roles:
         return min(due, default=None)
 
     def effects(self) -> Effects:
-        """The effects of the present input."""
+        """Return the effects of the present input, and begin with none for the next one."""
         draft, self.draft = self.draft, Draft()
         return draft.effects(self._deadline_s())

@@ -19,11 +19,11 @@ in 1.6 s were seen (dledger.md 4.2).
 LEADER_SEEN_LEAKS: Final = 3
 """Heartbeat intervals that a candidate adds to its pause when somebody reports a leader."""
 LEADER_SEEN_RAFT_LEAKS: Final = 1
-"""The same with `ElectionSettings.raft_votes`: a member that reported a leader which is gone got at
-most one heartbeat more, and misses it by then. To ask again so soon disturbs no leader.
+"""The same with `ElectionSettings.raft_votes`. A member that reported a leader which is gone got at
+most one heartbeat more, and misses the next one by then. Asking again so soon disturbs no leader.
 """
 BEHIND_PAUSE_S: Final = 1.0
-"""What a candidate adds to its pause when too many members have a longer log, in seconds."""
+"""The seconds that a candidate adds to its pause when too many members have a longer log."""
 NUMBERS_PER_INCARNATION: Final = 1 << 40
 """How many numbers each incarnation of a state maintainer has for its requests. An answer may come
 to the next incarnation, where a vote in an older term would otherwise count in a newer one.
@@ -97,13 +97,13 @@ class CompatSettings:
 
     @classmethod
     def upstream(cls, term_entry: Literal["empty", "none"] = "none") -> CompatSettings:
-        """All of upstream's looser rules."""
+        """Return settings with all of upstream's looser rules."""
         flags = {each.name: True for each in attrs.fields(cls) if each.type == "bool"}
         return cls(term_entry=term_entry, **flags)
 
 
 STRICT: Final = CompatSettings()
-"""None of upstream's looser rules."""
+"""The default settings, without any of upstream's looser rules."""
 
 
 @attrs.frozen(kw_only=True)

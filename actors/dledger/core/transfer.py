@@ -61,7 +61,7 @@ class TransferOut:
         beats: the round of heartbeats that has to show that the transferee may be elected.
         end: the log's last entry, once no append is taken.
         number, term: those of the request to the transferee, once it is sent.
-        deadline_s: when it has failed.
+        deadline_s: when the transfer has failed.
         token: names the request for it; None if the leader began it itself, for a preferred leader.
     """
 
@@ -113,13 +113,14 @@ class PeersHeard:
             self._votes[peer] = max(number, last), joins
 
     def alive(self, peers: Iterable[str]) -> frozenset[str]:
-        """The peers that are not known to be silent."""
+        """Return the peers whose last heartbeat did not fail."""
         return frozenset(peers) - self.silent
 
     def voters(self, since: int) -> tuple[frozenset[str], frozenset[str]]:
-        """The followers whose votes count by themselves, and the provisional voters.
+        """Return the followers whose votes count by themselves, and the provisional voters.
 
-        For `since` see `may_be_elected`.
+        Args:
+            since: as in `may_be_elected`.
         """
         known = [(peer, joins) for peer, (number, joins) in self._votes.items() if number >= since]
         full = frozenset(peer for peer, joins in known if not joins)
@@ -135,7 +136,7 @@ def refuse_transfer(
     heard: PeersHeard,
     running: bool,
 ) -> ResponseCode | None:
-    """Why a leader does not hand over; None if it does.
+    """Return the code with which a leader refuses to hand over; None if it does hand over.
 
     Args:
         watermarks: by peer, the highest index that it acknowledged in this term; a peer without
@@ -158,14 +159,14 @@ def refuse_transfer(
 def peers_near(
     state: MemberState, settings: ElectionSettings, watermarks: Mapping[str, int]
 ) -> frozenset[str]:
-    """The peers that are few enough entries behind to take the leadership over."""
+    """Return the peers that lag few enough entries to take the leadership over."""
     last, lag_max = state.end.index, settings.transfer_lag_max
     lags = {name: last - watermarks.get(name, INDEX_NONE) for name in state.peers}
     return frozenset(name for name, lag in lags.items() if lag < lag_max)
 
 
 def may_be_elected(state: MemberState, transferee: str, heard: PeersHeard, since: int = 0) -> bool:
-    """Whether the transferee can be elected, by all that is known of the members' votes.
+    """Return whether the transferee can be elected, by what is known of the members' votes.
 
     Without enough votes that count by themselves no member could be elected, not even the present
     leader again; and a provisional voter can catch up only while there is a leader.
@@ -182,7 +183,7 @@ def may_be_elected(state: MemberState, transferee: str, heard: PeersHeard, since
 
 
 def refuse_take_over(state: MemberState, asked: TransferAsked) -> ResponseCode | None:
-    """Why a transferee refuses the request at once; None if it does not."""
+    """Return the code with which a transferee refuses at once; None if it does not refuse."""
     if asked.transferer != state.leader or state.role is not Role.FOLLOWER:
         return ResponseCode.INCONSISTENT_LEADER
     if asked.term != state.term:
@@ -191,12 +192,14 @@ def refuse_take_over(state: MemberState, asked: TransferAsked) -> ResponseCode |
 
 
 def without_a_next_term(state: MemberState) -> ResponseCode | None:
-    """The refusal if the next term would be above TERM_MAX, where no member follows; or None."""
+    """Return the refusal if the next term would be above TERM_MAX, which no member accepts; or
+    None.
+    """
     return ResponseCode.TAKE_LEADERSHIP_FAILED if state.term >= TERM_MAX else None
 
 
 def take_over_code(state: MemberState, term: int) -> ResponseCode | None:
-    """What became of a transferee that campaigns in `term`; None while it still does."""
+    """Return the result of the transferee's campaign in `term`; None while it goes on."""
     if state.term > term:
         return ResponseCode.EXPIRED_TERM
     if state.role is Role.LEADER and state.term == term:
@@ -207,5 +210,5 @@ def take_over_code(state: MemberState, term: int) -> ResponseCode | None:
 
 
 def reached(end: LedgerEnd, index: int) -> bool:
-    """Whether a log that ends at `end` has the entry `index`."""
+    """Return whether a log that ends at `end` has the entry `index`."""
     return end.index >= index

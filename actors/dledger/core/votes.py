@@ -61,7 +61,7 @@ class VoteAnswer:
     """The answer to a request for a vote.
 
     Attributes:
-        term: the voter's own; in row 9 that of its log's end.
+        term: the voter's own term; in row 9 of the table in dledger.md 4.2, that of its last entry.
         is_partial: whether an ACCEPT is of a provisional voter, and counts only if all vote.
     """
 
@@ -77,7 +77,8 @@ class Judgement:
     Attributes:
         answer: to be sent once `vote` is on the disk.
         vote: to be saved first; None if it does not change.
-        raise_to: in row 8, the term whose candidate this member becomes; else None.
+        raise_to: in row 8 of that table, the term in which this member becomes a candidate; else
+            None.
     """
 
     answer: VoteAnswer
@@ -192,7 +193,7 @@ class VoteRound:
     _answers: dict[str, VoteAnswer | None] = attrs.field(factory=dict, init=False)
 
     def answered(self, voter: str, answer: VoteAnswer | None) -> None:
-        """Count a voter's answer; None: no answer can come any more (upstream: UNKNOWN).
+        """Count a voter's answer; None if no answer can come any more (upstream: UNKNOWN).
 
         A vote in another term does not count: all versions vote in the term of the request.
         """
@@ -205,7 +206,7 @@ class VoteRound:
         return sum(a is not None and a.result in results for a in self._answers.values())
 
     def _enough(self, answers: int) -> bool:
-        """Whether so many answers would elect: the votes, and answers that may become votes."""
+        """Return whether that number of votes, with answers that may become votes, would elect."""
         partial = sum(a is not None and a.is_partial for a in self._answers.values())
         return answers - partial >= self.quorum or answers == len(self.voters)
 
@@ -237,7 +238,7 @@ class VoteRound:
         return self.deadline_s
 
     def over(self, now_s: float) -> bool:
-        """Whether the round has ended: more answers would change nothing, or its time is over."""
+        """Return whether the round has ended: its time is over, or no answer can change it now."""
         return (
             now_s >= self.ends_s
             or len(self._answers) == len(self.voters)
@@ -267,11 +268,11 @@ class VoteRound:
         return self._count(VoteResult.ACCEPT, *denials)
 
     def leaderless(self, now_s: float) -> bool:
-        """Whether a probe has learned in time that a quorum sees no leader.
+        """Return whether a probe has learned in time that a quorum sees no leader.
 
         Votes count, though a voter with bug V9, such as a Java member, may see a leader: without
         them the next term would begin a pause later, and so would every election that needs them.
-        Answers after the probe's time do not count: the candidate may have stood still meanwhile.
+        Answers after the probe's time do not count, because the candidate may have been suspended.
         """
         if self.probe_until_s is None or now_s >= self.probe_until_s:
             return False
@@ -280,17 +281,19 @@ class VoteRound:
         return self._enough(self._denials)
 
     def gives_way(self, state: MemberState, asked: VoteAsked, answer: VoteAnswer) -> bool:
-        """Whether another candidate that probes comes first: by its log, else by its name.
+        """Return whether this candidate's probe yields to that of another candidate.
 
-        Otherwise both would learn that nobody leads, take the next term and split its votes.
+        The one with the longer log comes first or, if they are equal, the one with the smaller
+        name. Otherwise both would learn that nobody leads, take the next term and split its votes.
         """
         if self.probe_until_s is None or answer.result is not VoteResult.REJECT_ALREADY_VOTED:
             return False
         return asked.end != state.end or asked.candidate < state.self_id
 
     def result(self, now_s: float) -> RoundResult:
-        """The result, by the first line that fits of dledger.md 4.3, unless a quorum denies a
-        leader.
+        """Return the result: the first line of dledger.md 4.3 that fits.
+
+        A leader that some voter reports is ignored if a quorum denies it.
         """
         known = [a for a in self._answers.values() if a is not None]
         valid = sum(a.result is not VoteResult.UNKNOWN for a in known)

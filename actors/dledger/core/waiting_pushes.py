@@ -36,7 +36,7 @@ class WaitingPushes:
 
     @property
     def deadline_s(self) -> float | None:
-        """When `late` has pushes to return; None if none waits."""
+        """The time from which on `late` has pushes to return; None if none waits."""
         waiting = (
             since_s for since_s, one in self._by_first.values() if not self._is_answered(one)
         )
@@ -44,7 +44,10 @@ class WaitingPushes:
         return None if since_s is None else since_s + self.gap_s
 
     def keep(self, now_s: float, pushed: Pushed) -> Refused | None:
-        """Have a push wait. Returns: the push that is refused for it, an older one or itself."""
+        """Keep a push until the entries before it have come.
+
+        Returns: the push that is refused for lack of room, an older one or this one; None if none.
+        """
         held = self._by_first
         if self.sticks and pushed.first in held:
             return pushed, ResponseCode.REPEATED_PUSH
@@ -60,8 +63,9 @@ class WaitingPushes:
         return None if first is None or first > last + 1 else self._by_first.pop(first)[1]
 
     def late(self, now_s: float) -> list[Pushed]:
-        """The pushes that have waited too long. The caller answers each and passes it to
-        `answered`.
+        """Return the pushes that have waited too long.
+
+        The caller answers each of them and passes it to `answered`.
         """
         held = self._by_first.values()
         return [
@@ -78,7 +82,7 @@ class WaitingPushes:
             del self._by_first[pushed.first]
 
     def take_answered(self, pushed: Pushed) -> bool:
-        """Whether a push was answered before and must not be again; True once for each push."""
+        """Return whether a push was answered already, and forget it: True once for each push."""
         was = self._is_answered(pushed)
         self._answered.discard(pushed.token)
         return was

@@ -1,4 +1,4 @@
-"""Decides when a member's election looks at the clock: after the messages that wait were read.
+"""Decides when a member's election acts on the clock: after it has read its waiting messages.
 
 Upstream: openmessaging/dledger, DLedgerLeaderElector.java (StateMaintainer), 0.3.1.2, which looks
 every 10 ms. Differs: when a member stood still (a stopped process, a machine that slept), its
@@ -15,9 +15,11 @@ import attrs
 from actors.runtime import Timers
 
 LISTEN_S: Final = 0.05
-"""How long messages are read before a campaign, in seconds."""
+"""The time in seconds for which messages are read before a campaign begins."""
 LAGGED_S: Final = 1.0
-"""A member whose timer is so late has stood still once more, and reads for LISTEN_S again."""
+"""A delay of the timer in seconds that shows that the member was suspended again while it read
+messages; it then reads for LISTEN_S once more.
+"""
 _HELD: Final = -math.inf
 
 
@@ -50,11 +52,12 @@ class ElectionClock:
             self._timers.start_at("tick", deadline_s, TickDue())
 
     def ticks(self, now_s: float, due: TickDue, *, campaigns: bool, saving: bool) -> bool:
-        """Whether the election has to look at the clock now.
+        """Return whether the election has to act on the clock now; if not, set the next timer.
 
         Args:
-            campaigns: whether it would then take the leader for lost, or ask for votes.
-            saving: whether its effects would wait for a vote to be saved; it looks after that.
+            campaigns: whether it would then give the leader up for lost, or ask for votes.
+            saving: whether a vote is being saved, for which its effects would wait; the election
+                acts after that.
         """
         if saving:
             self._set_s, self._owed = _HELD, True

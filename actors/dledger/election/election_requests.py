@@ -67,7 +67,7 @@ class _Transfer:
 
 
 def round_of(token: object) -> int | None:
-    """The number of the round of votes or heartbeats to which a call belongs; None: to neither.
+    """Return the number of the call's round of votes or heartbeats; None if it is of neither.
 
     Numbers rise through all incarnations of a maintainer.
     """
@@ -84,7 +84,7 @@ def calls(
     settings: ElectionSettings,
     answer_to: ActorRef[Any],
 ) -> list[tuple[str, Call]]:
-    """All calls that these effects ask for, each with its peer."""
+    """Return all calls that these effects ask for, each with the peer that it is for."""
     sent: list[tuple[str, Call]] = []
     if effects.ask_votes is not None:
         sent += _votes(sender, peers, effects.ask_votes, settings, answer_to)
@@ -123,7 +123,7 @@ def _beats(
     settings: ElectionSettings,
     answer_to: ActorRef[Any],
 ) -> list[tuple[str, Call]]:
-    """Send each peer a heartbeat; one that has not answered when the next is due counts as dead."""
+    """Send each peer a heartbeat; its time-out is the time at which the next one is due."""
     calls = []
     for peer in peers:
         request = HeartBeatRequest(**sender.base(peer, sender.self_id, send.term))
@@ -149,7 +149,7 @@ def _call(request: Request, timeout_s: float, token: object, answer_to: ActorRef
 
 
 def answered(election: Election, now_s: float, answered: Answered) -> Effects:
-    """Pass a call's answer, or that it has none, to the election."""
+    """Pass a call's answer, or the fact that it has none, to the election."""
     response: Response | None = answered.response
     match answered.token:
         case _Vote(number, peer):
@@ -172,7 +172,7 @@ def answered(election: Election, now_s: float, answered: Answered) -> Effects:
 
 
 def vote_answer(response: VoteResponse) -> VoteAnswer:
-    """A voter's answer as a value."""
+    """Translate a voter's response to a value."""
     result = response.vote_result or VoteResult.UNKNOWN
     if (response_code(response.code), result) == PARTIAL:
         return VoteAnswer(result=VoteResult.ACCEPT, term=response.term, is_partial=True)
@@ -201,7 +201,7 @@ def transfer_asked(request: Request, token: int) -> TransferAsked:
 
 
 def vote_response(request: Request, answer: VoteAnswer) -> VoteResponse:
-    """The response to a request for a vote; it copies the request's base fields."""
+    """Return the response to a request for a vote; it copies the request's base fields."""
     code, result = PARTIAL if answer.is_partial else (ResponseCode.SUCCESS, answer.result)
     return VoteResponse(
         code=code,
@@ -223,5 +223,5 @@ def transfer_response(answer: TransferAnswer) -> LeadershipTransferResponse:
 
 
 def metadata(request: MetadataRequest, leader: str, addresses: dict[str, str]) -> MetadataResponse:
-    """The response to a METADATA request. Clients connect to the addresses in it."""
+    """Return the response to a METADATA request. Clients connect to the addresses in it."""
     return MetadataResponse(group=request.group, leader_id=leader or None, peers=dict(addresses))

@@ -11,14 +11,14 @@ from actors.dledger.core.election_effects import Effects
 from actors.dledger.rpc.rpc_messages import Asked
 
 HELD_MAX: Final = 4096
-"""How many jobs may wait for a vote to be saved. With so many a member takes no requests; its own
-jobs are never more than a few.
+"""How many jobs may wait for a vote to be saved. A member with this many takes no requests; jobs
+without a request are never more than a few.
 """
 
 
 @attrs.frozen(kw_only=True)
 class Job:
-    """Effects to be carried out.
+    """The effects of one input, to be carried out.
 
     Attributes:
         asked: the request that was the input; None if it was another input.
@@ -48,18 +48,20 @@ class HeldEffects:
 
     @property
     def full(self) -> bool:
-        """Whether no request may be taken, because its answer would wait behind too many."""
+        """Whether too many jobs wait, so that no request may be taken."""
         return len(self._jobs) >= HELD_MAX
 
     def add(self, job: Job) -> None:
-        """Add a job behind all others; one that would wait, and asks for nothing, is dropped."""
+        """Add a job behind all others; drop it if it asks for nothing and would have to wait."""
         if (self.saving is not None or self._jobs) and job.asked is None and job.effects.idle:
             return
         self._jobs.append(job)
 
     def next(self) -> Job | Effects | None:
-        """Return what to do now: a job to carry out, or the effects of the next job, whose vote has
-        to be saved first; None: there is nothing to do yet.
+        """Return what has to be done now.
+
+        Returns: a job to carry out, or the effects of the next job if their vote has to be saved
+            first; None if there is nothing to do yet.
         """
         if self.saving is not None or not self._jobs:
             return None

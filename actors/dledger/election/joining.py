@@ -18,7 +18,7 @@ from actors.storage.ledger.member_opening import MemberNote
 
 _LOGGER = logging.getLogger("triolog.dledger")
 IS_NEW: Final = "is new"
-"""How the words about a member of a new group begin, or about one that was added."""
+"""How the text about a member of a new group begins, and that about an added member."""
 _REASONS = {
     Membership.FULL: "",
     Membership.NEW: (
@@ -35,7 +35,7 @@ class Joining:
     """The membership of this member. The state maintainer owns it. See the module's text.
 
     Attributes:
-        reason: for people: why its vote counts only if all members vote; "" if it counts by itself.
+        reason: why its vote counts only if all members vote, for people; "" if it counts by itself.
     """
 
     _sender: Sender
@@ -43,7 +43,7 @@ class Joining:
     reason: str = attrs.field(default="", init=False)
 
     def present(self, found: Membership) -> Membership:
-        """The membership with which an incarnation of the maintainer begins.
+        """Return the membership with which an incarnation of the maintainer begins.
 
         The member may have caught up since the store was opened, in an earlier incarnation.
 
@@ -54,7 +54,7 @@ class Joining:
         return noted or found
 
     def began(self, membership: Membership) -> tuple[MembershipChanged, ...]:
-        """Begin an incarnation of the maintainer as this. Returns: the events to emit."""
+        """Begin an incarnation of the maintainer with `membership`. Returns: the events to emit."""
         self.reason = _REASONS[membership]
         if membership is Membership.FULL:
             return ()
@@ -65,7 +65,7 @@ class Joining:
     def joined(self) -> tuple[MembershipChanged, ...]:
         """Let the member's vote count by itself from now on.
 
-        If that cannot be saved it is so all the same, until a restart.
+        If that cannot be saved, it holds nevertheless until the node's next start.
 
         Returns: the events to emit.
         """

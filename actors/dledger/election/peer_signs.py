@@ -35,8 +35,8 @@ _OF_VOTES: Final = {
 
 
 LEADERLESS_S: Final = 10.0
-"""After so long a candidate first logs that it finds no leader; changes are logged at most so
-often.
+"""The seconds after which a candidate first logs that it finds no leader, and the least time
+between further lines about it.
 """
 
 _LOGGER: Final = logging.getLogger("triolog.dledger")
@@ -105,7 +105,7 @@ def _verb(names: list[str], one: str, several: str) -> str:
 
 
 def leap_text(refused: TermRefused) -> str:
-    """For people: what is wrong with a peer's term, and what to do about it."""
+    """Describe, for people, what is wrong with a peer's term, and what to do about it."""
     return (
         f"says term {refused.term}, which does not follow {refused.known}, the last known here, and"
         " is not believed: whichever of both differs from all other members has lost its vote:"
@@ -114,7 +114,10 @@ def leap_text(refused: TermRefused) -> str:
 
 
 def refusal_of(response: Response) -> str:
-    """For people: why a peer refuses this member; "" if it does not, or refuses this call only."""
+    """Describe, for people, why a peer refuses this member.
+
+    Returns: "" if it does not refuse it, or refuses only this call.
+    """
     code = response_code(response.code)
     if isinstance(response, VoteResponse) and response.vote_result in _OF_VOTES:
         code = _OF_VOTES[response.vote_result]
@@ -161,7 +164,7 @@ class PeerSigns:
         return events
 
     def grew(self, end_index: int) -> None:
-        """Note the log's end: if it has new entries, the store takes some again."""
+        """Note the log's end. New entries show that the store takes entries again."""
         if end_index > self._end_index:
             self.full = ""
         self._end_index = end_index
@@ -204,7 +207,7 @@ class PeerSigns:
             self._log.say(peer, refusal and f"{peer} refuses {self._sender.self_id}: {refusal}")
 
     def _leap_of(self, peer: str, term: int) -> str:
-        """For people: what is still wrong with the term in the peer's answer; "" for nothing."""
+        """Describe, for people, what is still wrong with a peer's term; "" for nothing."""
         refused = self._leapt.get(peer)
         if refused is None:
             return ""
@@ -214,6 +217,6 @@ class PeerSigns:
         return leap_text(refused)
 
     def signs(self, unsaved_vote: str = "", joining: str = "") -> Signs:
-        """The signs of every peer that was asked for something, and of this member itself."""
+        """Return the signs of each peer that was asked for something, and of this member itself."""
         signs = tuple(self._signs[peer] for peer in sorted(self._signs))
         return Signs(signs=signs, unsaved_vote=unsaved_vote, joining=joining, full=self.full)

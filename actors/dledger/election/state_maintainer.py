@@ -71,14 +71,14 @@ STORE_TIMEOUT_S: Final = 60.0
 the question may wait behind a removal of entries, and that behind a sync.
 """
 SAVE_AGAIN_S: Final = 1.0
-"""The pause before a vote is saved again for which the disk had no room; until then this member
+"""The pause in seconds before a vote that could not be saved is saved again; until then this member
 sends nothing that rests on it.
 """
 LEAD_AGAIN_S: Final = 10.0
-"""How often a store that refused an entry for want of room looks at its disk again."""
+"""The seconds after which a store that refused an entry for lack of room checks its disk again."""
 WATERMARKS_TIMEOUT_S: Final = 5.0
 ENDS_MAX: Final = 64
-"""How many ends of the log may wait for their sync; of more, the newest replaces the one before."""
+"""How many ends of the log may wait for their sync; a further one replaces the last of them."""
 
 
 @attrs.define
@@ -89,7 +89,7 @@ class UnsavedVote:
     failure and answers as if the vote were kept.
 
     Attributes:
-        reason: for people: why the vote cannot be saved; "" if it can.
+        reason: why the vote cannot be saved, for people; "" if it can.
     """
 
     _sender: Sender
@@ -100,7 +100,7 @@ class UnsavedVote:
     )
 
     def tried(self, term: int, error: Exception | None) -> tuple[VoteUnsaved, ...]:
-        """Note that a vote was saved, or could not be and will be tried again; log a change.
+        """Note that a vote was saved, or that it was not and will be tried again; log a change.
 
         Returns: the events to emit.
         """
@@ -368,7 +368,10 @@ class StateMaintainer(Actor[_Inbox]):
     # ---- the log ----
 
     def _want_news(self) -> None:
-        """Ask for the log's news now if a decision waits for it; else the next request has it."""
+        """Ask the store for news of the log now if a decision waits for them.
+
+        Otherwise the next request brings them.
+        """
         waits = self._broadcast.waits or self._election.waits_for_log
         self.ctx.limit_delay(NEWS_WITHIN_S if waits else math.inf)
 
@@ -404,7 +407,10 @@ class StateMaintainer(Actor[_Inbox]):
                 await self._do(due)
 
     def _save(self, effects: Effects) -> None:
-        """The session that begins with the vote is opened by the same message."""
+        """Have the store save the vote of these effects.
+
+        If a session begins with the vote, the message that opens the session carries the vote too.
+        """
         saved = effects.persist
         assert saved is not None
         if effects.role is not None and self._held.waits:
@@ -420,7 +426,12 @@ class StateMaintainer(Actor[_Inbox]):
         )
 
     async def _saved(self, vote: SavedVote, outcome: object) -> bool:
-        """What rests on the vote is done now. Whether it was saved, and somebody waited for it."""
+        """Take the store's answer, and do what waited for the vote.
+
+        If it was not saved, set a timer to save it again.
+
+        Returns: whether the vote was saved and effects waited for it.
+        """
         saving = self._held.saving
         if saving is None or saving.persist != vote or isinstance(outcome, ActorDown):
             return False  # a late first answer, or the node ends

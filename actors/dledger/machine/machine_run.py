@@ -1,4 +1,4 @@
-"""A user's state machine as its caller uses it: how far it is, and what it may raise.
+"""A user's state machine as its caller runs it: what it has applied, and what it may raise.
 
 Upstream: openmessaging/dledger, statemachine/StateMachineCaller.java, tag 0.4.0.
 """
@@ -25,11 +25,11 @@ T = TypeVar("T")
 
 
 REASON_CHARS_MAX: Final = 500
-"""Characters of an error of the machine's that are passed on."""
+"""How many characters of an error of the machine are passed on."""
 
 
 def machine_failed(what: str, error: Exception) -> MachineFailed:
-    """The error of a member whose machine raised `error` in a call, in one line."""
+    """Return the error, in one line, of a member whose machine raised `error` in a call."""
     text = " ".join(str(error).split())[:REASON_CHARS_MAX]
     return MachineFailed(f"the state machine's {what} failed: {type(error).__name__}: {text}")
 
@@ -55,9 +55,9 @@ class Given(list[LogEntry]):
 
     @property
     def which(self) -> str:
-        """For people: the entries on which a call failed.
+        """The entries on which a call failed, for people.
 
-        A machine that goes through them one by one failed on the one that it took last.
+        A machine that takes its entries one by one failed on the one that it took last.
         """
         first, last = self[0].index, self[-1].index
         if first == last:
@@ -90,7 +90,7 @@ class MachineRun:
         return cls(_call("making", make), window)
 
     def apply(self, begin: int, committed: int) -> tuple[object, ...]:
-        """Give it the next committed entries, if there are any.
+        """Give the machine the next committed entries, if there are any.
 
         Args:
             begin: the log's first entry.
@@ -133,7 +133,7 @@ class MachineRun:
         return found
 
     def may_apply(self, change: SessionChange | None, committed: int) -> int:
-        """The last entry that the machine may be given now.
+        """Return the last entry that the machine may be given now.
 
         A leader's machine is called as leader before it gets entries of its own term.
         """
@@ -161,7 +161,10 @@ class MachineRun:
         self.applied, self.term = snapshot.index, snapshot.term
 
     def lead(self, change: SessionChange | None) -> None:
-        """Call the machine as leader once all earlier entries are applied, or as leader no more."""
+        """Call the machine's hook for a leader once all entries before its term are applied.
+
+        Call the hook for the end of a leadership if this member leads no more.
+        """
         leads = isinstance(change, Leading)
         term = self._started
         if term is not None and (change is None or not leads or change.term != term):

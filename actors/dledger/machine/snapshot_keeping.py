@@ -51,7 +51,7 @@ class SnapshotKeeping:
 
     @property
     def floor(self) -> int | None:
-        """The first entry that has to stay in the log; None if all have to."""
+        """The first entry that has to stay in the log; None if all entries have to stay."""
         indexes = [one.index for one in (*self.good, *self._held.values())]
         return min(indexes, default=None)
 
@@ -65,7 +65,10 @@ class SnapshotKeeping:
         self._prune()
 
     def hold(self, holder: str) -> Snapshot | None:
-        """Keep the newest snapshot for an actor that sends it. Returns: it; None for none."""
+        """Keep the newest snapshot for an actor that sends it.
+
+        Returns: that snapshot; None if there is none.
+        """
         if self.newest is not None:
             self._held[holder] = self.newest
         return self.newest

@@ -27,7 +27,7 @@ from wire.dledger.rpc import InstallSnapshotRequest
 
 @attrs.define
 class Coming:
-    """A snapshot of which a part has come.
+    """A snapshot of which a part has been received.
 
     Attributes:
         index, term: those of the last entry in its state.
@@ -43,7 +43,7 @@ class Coming:
 
 @attrs.define(kw_only=True)
 class Install:
-    """A snapshot that has come as a whole.
+    """A snapshot that has been received as a whole.
 
     Attributes:
         number: the number of its sync.
@@ -74,7 +74,7 @@ class SnapshotReceiving:
 
         Returns: the code of the answer; None if `coming` is complete.
 
-        Raises: LogFull: there is no room; OSError. What had come of it is removed.
+        Raises: LogFull: there is no room. OSError. What was received of the snapshot is removed.
         """
         piece, at, total, crc = _parts(request)
         if piece is None or not _fits(request, len(piece), at, total):
@@ -98,7 +98,7 @@ class SnapshotReceiving:
         return None
 
     def forget(self) -> None:
-        """Remove what has come. Raises: OSError."""
+        """Remove what has been received. Raises: OSError."""
         coming, self.coming = self.coming, None
         if coming is not None:
             coming.writer.abandon()
@@ -116,7 +116,11 @@ class SnapshotReceiving:
 
 
 def _parts(request: InstallSnapshotRequest) -> tuple[bytes | None, int, int, int | None]:
-    """What a request brings: bytes, their offset, the size of the whole, and its checksum."""
+    """Return what a request brings: bytes, their offset, and the whole's size and checksum.
+
+    Returns: None in place of the bytes if it brings none; None as the checksum of a snapshot that
+        comes in one request.
+    """
     if request.data:
         return request.data, 0, len(request.data), None
     at, total = request.piece_at, request.total_bytes

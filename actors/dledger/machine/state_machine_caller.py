@@ -61,7 +61,7 @@ from wire.dledger.rpc import InstallSnapshotRequest, InstallSnapshotResponse, Re
 
 MAILBOX_CAPACITY: Final = 1024
 MAILBOX_BYTES: Final = 32 << 20
-"""Bytes of pieces of snapshots that may wait; a leader sends one at a time."""
+"""How many bytes of pieces of snapshots may wait; a leader sends one piece at a time."""
 
 
 @attrs.define
@@ -137,7 +137,7 @@ _Inbox: TypeAlias = Message | _GoOn | _Synced
 
 
 def _size_of(message: object) -> int:
-    """The bytes of a message that count against MAILBOX_BYTES."""
+    """Return how many bytes of MAILBOX_BYTES a message takes."""
     if not isinstance(message, Asked) or not isinstance(message.request, InstallSnapshotRequest):
         return 0
     return len(message.request.data or b"") + len(message.request.piece or b"")
@@ -367,7 +367,7 @@ class StateMachineCaller(Actor[_Inbox]):
             install.steps = self._run.load(self.disk, install.snapshot)
 
     async def _saved(self, index: int, *, installed: bool) -> Snapshot:
-        """Publish a synced snapshot; the log before it is removed once the machine has it, too."""
+        """Publish a synced snapshot; remove the log before it once the machine has its state."""
         snapshot = self.keeping.folder.snapshot(index)
         self.keeping.added(snapshot, alone=installed)
         term, size = snapshot.term, snapshot.size_bytes
@@ -399,7 +399,7 @@ class StateMachineCaller(Actor[_Inbox]):
             reply_to.send(self._response(request, code))
 
     def _gate(self, request: InstallSnapshotRequest) -> ResponseCode | None:
-        """Why a request is refused unread, as a push would be; None if it is not."""
+        """Return why a request is refused unread, as a push would be; None if it is not."""
         session = self._session
         if session is None or request.term > session.term:
             return ResponseCode.NOT_FOLLOWER
@@ -412,7 +412,10 @@ class StateMachineCaller(Actor[_Inbox]):
     async def _take(
         self, request: InstallSnapshotRequest, reply_to: ReplyTo[Response]
     ) -> ResponseCode | None:
-        """Take a request. Returns: its answer; None if it is answered once the machine has all."""
+        """Take a request of a leader that sends its snapshot.
+
+        Returns: the code of the answer; None if it is answered once the machine has the snapshot.
+        """
         busy, included = self._install, request.last_included_index
         if busy is not None:
             other = ResponseCode.NEWER_INSTALL_SNAPSHOT_REQUEST_EXIST
@@ -436,7 +439,7 @@ class StateMachineCaller(Actor[_Inbox]):
         return None
 
     async def _has_it(self) -> ResponseCode:
-        """The answer to a leader whose snapshot the machine does not need any more."""
+        """Return the answer to a leader whose snapshot is not needed; tell the handler so."""
         await self.handler.tell(MachineAt(index=self._run.applied))
         return ResponseCode.REPEATED_REQUEST
 

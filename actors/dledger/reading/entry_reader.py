@@ -87,7 +87,7 @@ Message: TypeAlias = (
 
 
 def _only_one(_: object) -> None:
-    """The conflation key of messages of which only the newest matters."""
+    """Return the conflation key of messages of which only the newest matters."""
 
 
 @attrs.define(kw_only=True)
@@ -97,7 +97,7 @@ class EntryReader(Actor[Message]):
     Attributes:
         files: reads the same log for `repair`, which does not report damage to the store; None if
             the log is in memory.
-        uncommitted: whether to show all that is written.
+        uncommitted: whether readers see all that is written, committed or not.
     """
 
     mailbox = MailboxSpec(
@@ -193,12 +193,12 @@ class EntryReader(Actor[Message]):
 
     @property
     def _shown(self) -> int:
-        """The last entry that readers may see, whether it is here or not."""
+        """The last entry that readers may see, whether this member holds it or not."""
         return max(self._committed, self._end) if self.uncommitted else self._committed
 
     @property
     def _readable(self) -> int:
-        """The last entry that can be read here."""
+        """The last entry that can be read on this member."""
         return min(self._shown, self._end)
 
     def _offsets(self) -> Offsets:
@@ -233,7 +233,7 @@ class EntryReader(Actor[Message]):
         request.reply_to.send(Pulled(start=start, next=following, data=data, offsets=offsets))
 
     def _look(self, request: Inspect | GetEntry) -> None:
-        """Answer a question of `repair`; damage does not end the member here."""
+        """Answer a question of `repair`; damage that it finds does not end this member."""
         last, index = min(self._committed, self._synced), request.index
         match request:
             case Inspect():

@@ -44,19 +44,19 @@ class AppendGroup:
 
     @property
     def count(self) -> int:
-        """How many appends at the store the group counts as."""
+        """The number of appends at the store that the group counts as."""
         return sum([wait.appends for wait in self.waits]) or 1
 
 
 def in_process(append: Append) -> Taken:
-    """The append of a caller in this process."""
+    """Return the append of a caller in this process, and its bodies."""
     count = len(append.bodies)
     wait = AppendWait(append.reply_to, count, append.deadline_s, chain=append.chain)
     return wait, append.bodies
 
 
 def over_the_wire(asked: Asked, *, term: int, leader: str, deadline_s: float) -> list[Taken]:
-    """A client's APPEND; [] if it had no body, and was answered."""
+    """Return a client's APPEND as an append; [] if it had no body, and was answered."""
     request = asked.request
     assert isinstance(request, AppendEntryRequest)
     answer = RPCAnswer(request, asked.reply_to, term, leader)
@@ -67,7 +67,7 @@ def over_the_wire(asked: Asked, *, term: int, leader: str, deadline_s: float) ->
 
 
 def together(answers: RPCAnswers, *, deadline_s: float, body_bytes_max: int) -> list[Taken]:
-    """APPENDs that came together, as few appends: as one, if no body is too large."""
+    """Return APPENDs that came together as few appends: as one, if no body is too large."""
     bodies = [request.body or b"" for request in answers.requests]
     found: list[Taken] = []
     first = 0

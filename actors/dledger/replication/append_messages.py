@@ -52,7 +52,7 @@ class Append:
 
 
 def size_of(message: object) -> int:
-    """The bytes of a message that count against those that may wait."""
+    """Return the bytes of a message that count against those that may wait."""
     return sum(map(len, message.bodies)) if isinstance(message, Append) else 0
 
 
@@ -97,7 +97,7 @@ class HoldAppends:
 
 @attrs.frozen(kw_only=True)
 class Held:
-    """No append is taken any more, and the log ends there."""
+    """The answer to HoldAppends: no append is taken any more, and the log ends at `end`."""
 
     session: int
     end: LedgerEnd

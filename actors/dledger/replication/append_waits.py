@@ -67,7 +67,7 @@ class RPCAnswers:
     _responses: dict[int, Response] = attrs.field(factory=dict, init=False)  # by position
 
     def part(self, first: int, behind: int) -> RPCAnswersPart:
-        """The answers to some APPENDs that became one append.
+        """Return what answers some of the APPENDs, which became one append.
 
         Args:
             first, behind: the position of the first among all of them, and the one after the last.
@@ -75,7 +75,7 @@ class RPCAnswers:
         return RPCAnswersPart(self, first, behind)
 
     def refuse(self, position: int, error: Exception) -> bool:
-        """Answer one APPEND of which nothing was written. Returns: as `add`."""
+        """Answer one APPEND of which nothing was written. Returns: the same as `add`."""
         response = _response(self, self.requests[position], outcomes.code_of(error), -1, -1)
         return self.add({position: response})
 
@@ -134,8 +134,9 @@ def _response(
     index: int,
     pos: int,
 ) -> AppendEntryResponse:
-    """The response to one APPEND. As upstream's, it copies the request's base fields only if
-    nothing was written.
+    """Return the response to one APPEND.
+
+    It copies the request's base fields only if nothing was written, as upstream's does.
     """
     written = index >= 0
     return AppendEntryResponse(

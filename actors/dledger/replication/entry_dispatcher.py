@@ -63,13 +63,13 @@ from wire.dledger.rpc import (
 MAILBOX_CAPACITY: Final = 4096
 """Most messages are answers, one to each push that is under way."""
 SNAPSHOT_TIMEOUT_S: Final = 60.0
-"""How long the caller, which may be loading a snapshot itself, has to answer before it is asked
-again.
+"""The seconds that state_machine_caller has to answer before it is asked again; it may be loading a
+snapshot itself.
 """
 
 
 PIECE_TIMEOUT_S: Final = 5.0
-"""How long a peer has to answer a piece; upstream waits 3 s for the whole."""
+"""The seconds that a peer has to answer a piece; upstream waits 3 s for the whole snapshot."""
 LAST_TRIES_MAX: Final = 240
 """How often the last piece is sent, for 20 minutes. A peer that runs answers it once its machine
 has read the whole snapshot, and one that was restarted meanwhile refuses it.
@@ -93,16 +93,16 @@ class SnapshotSending:
 
     @classmethod
     def open(cls, disk: Disk, snapshot: Snapshot) -> SnapshotSending:
-        """Raises: SnapshotDamaged; OSError."""
+        """Open the snapshot's file for sending. Raises: SnapshotDamaged; OSError."""
         return cls(snapshot, Reader.open(disk, snapshot))
 
     @property
     def is_all(self) -> bool:
-        """Whether every byte of it was given out by `next_request`."""
+        """Whether `next_request` has returned every byte of the snapshot."""
         return self._reader.at_bytes >= self.snapshot.size_bytes
 
     def next_request(self, now_s: float, base: Base) -> InstallSnapshotRequest:
-        """The next piece. Raises: SnapshotDamaged; OSError."""
+        """Return the request that carries the next piece. Raises: SnapshotDamaged; OSError."""
         snapshot, at = self.snapshot, self._reader.at_bytes
         data = self._reader.read()
         self._sent_s = now_s
@@ -120,7 +120,11 @@ class SnapshotSending:
         return self._last
 
     def again(self, now_s: float) -> InstallSnapshotRequest | None:
-        """The last piece once more, because no answer came in time; None: give up."""
+        """Return the final piece once more, because its answer did not come in time.
+
+        Returns: None to give up: the call ended before its time-out, the piece was not the final
+            one, or it was sent LAST_TRIES_MAX times again.
+        """
         late = now_s >= self._sent_s + PIECE_TIMEOUT_S
         if not self.is_all or not late or self._tries >= LAST_TRIES_MAX:
             return None
@@ -172,7 +176,7 @@ class EntryDispatcher(Actor[_Inbox]):
     Attributes:
         connection: the connection to the peer.
         dispatch: the decisions; their sizes come from `window`.
-        timeout_s: a push without an answer so long has none.
+        timeout_s: how many seconds a push may take to be answered.
         role_status: where it finds the committed index.
         caller: of a group with a state machine.
     """
@@ -266,8 +270,10 @@ class EntryDispatcher(Actor[_Inbox]):
             self._log.say(peer, f"{peer}, which follows {me}, {self.dispatch.refusal}")
 
     async def _send_matched(self, index: int) -> None:
-        """What is committed already waits for the next message to the checker; not that the peer
-        has lost entries.
+        """Tell the checker how far the peer's log matches.
+
+        An index that is committed already is deferred until the next message to the checker. One
+        below the last report, because the peer has lost entries, is sent at once.
         """
         matched = Matched(session=self._session, peer=self.dispatch.peer, index=index)
         if self._reported <= index <= self.role_status.committed:
@@ -371,7 +377,10 @@ class EntryDispatcher(Actor[_Inbox]):
             await self._carry_out(self.dispatch.unreadable(self.ctx.now_s(), gone))
 
     def _request(self, push: Push) -> tuple[PushEntryRequest, Raw | None] | None:
-        """A push with its entries, and their JSON if known; None if one of them has expired."""
+        """Return a push with its entries, and their JSON if it is known.
+
+        Returns: None if one of the entries has expired.
+        """
         base = self.sender.base(self.dispatch.peer, self.sender.self_id, self._term)
         if push.type is PushType.COMMIT:
             request = PushEntryRequest(type=push.type, commit_index=push.commit_index, **base)

@@ -53,16 +53,16 @@ from wire.dledger.rpc import InstallSnapshotRequest, PushEntryRequest, Response
 
 MAILBOX_CAPACITY: Final = 1024
 WAITING_MAX: Final = 1024
-"""How many pushes may wait for those before them, and how many for the disk: upstream's queue."""
+"""How many pushes may wait for those before them, and how many for the disk, as in upstream."""
 GROUP_ENTRIES_MAX: Final = 4096
 """The most entries of pushes that came together and are given to the store as one change."""
 REFUSED_PAUSE_S: Final = 0.5
-"""How long the refusal of a push without room is delayed, because its leader would send it again at
-once; and the pause before a store is asked again that did not report its log.
+"""The seconds by which the refusal of a push for lack of room is delayed, because its leader would
+send it again at once; also the pause before a store that did not report its log is asked again.
 """
 STORE_TIMEOUT_S: Final = 60.0
-"""After so long without an answer the outcome of a change is unknown, and the store is asked for
-it.
+"""The seconds without an answer after which the outcome of a change is unknown; the store is then
+asked for its log.
 """
 
 
@@ -70,9 +70,9 @@ _LOGGER: Final = logging.getLogger("triolog.dledger")
 
 
 def contradiction(sender: Sender, alarm: str, leader: str, term: int) -> str:
-    """The last line of a member that ends because its leader's log contradicts committed entries.
+    """Describe, for people, why a member ends: its leader's log contradicts committed entries.
 
-    It says which group and which members it is about, and what to do. There is no upstream: a
+    The text names the group and the members, and says what to do. Upstream has nothing like it: a
     member there cuts committed entries (bug B12).
 
     Args:
@@ -111,10 +111,10 @@ class CutLog:
             self._synced, self._cut_at = log.synced_index, -1
 
     def noted(self, event: object, leader: str, term: int) -> object:
-        """The event as it has to be emitted.
+        """Return the event as it has to be emitted.
 
-        The event of a cut gets the last synced entry of the cut, and a warning is logged if there
-        is one; unless the whole log is removed, to begin anew at an entry that is not its next.
+        A LedgerTruncated gets the last synced entry that is cut. If there is one, a warning is
+        logged, unless the whole log is removed to begin anew at another entry.
         """
         if not isinstance(event, LedgerTruncated):
             return event
@@ -163,7 +163,7 @@ class CatchingUp:
             self._until = request.entries[0].index
 
     def has(self, intake: Intake) -> bool:
-        """Whether the follower has caught up now; True once in a session."""
+        """Return whether the follower has caught up now: True once in a session."""
         if self._said or self._until is None or intake.matched is None:
             return False
         self._said = min(intake.matched, intake.stored) >= self._until
@@ -459,7 +459,7 @@ class EntryHandler(Actor[_Inbox]):
         )
 
     async def _log_said(self, said: _LogSaid) -> None:
-        """Let the decisions go on from the log as it is; the leader will compare again."""
+        """Let the decisions continue from the log as it is; the leader will compare again."""
         record = said.outcome
         if said.session != self._session or not self._refused:
             return
@@ -477,9 +477,7 @@ class EntryHandler(Actor[_Inbox]):
     # ---- effects ----
 
     async def _carry_out(self, effects: IntakeEffects) -> None:
-        """Carry effects out: collect changes, and keep their acknowledgements until the disk has
-        them.
-        """
+        """Carry effects out. Changes are collected for the store; answers to pushes are sent."""
         if effects.alarm:
             reason = contradiction(self.sender, effects.alarm, self._leader, self.intake.term)
             await self.store_ref.tell(store_messages.Condemn(reason=reason))
@@ -511,5 +509,5 @@ class EntryHandler(Actor[_Inbox]):
 
 
 def _size_of(message: object) -> int:
-    """The bytes of a message that count against those that may wait."""
+    """Return the bytes of a message that count against those that may wait."""
     return entries_bytes(message.request) if isinstance(message, Asked) else 0

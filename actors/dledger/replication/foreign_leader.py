@@ -30,7 +30,7 @@ class ForeignLeader:
     """See the module's text.
 
     Attributes:
-        refusal: for people: what the leader sends; "" if this member can read it.
+        refusal: what the leader sends, for people; "" if this member can read it.
     """
 
     _sender: Sender
@@ -51,7 +51,10 @@ class ForeignLeader:
         leader: str,
         emit: Callable[[PeerNotUnderstood], None],
     ) -> Response:
-        """How a push of `leader`, which this member follows, is answered."""
+        """Return the answer to a push of `leader`, which this member follows.
+
+        If the leader has begun to speak another dialect, log it and emit PeerNotUnderstood.
+        """
         if answer.code is not ResponseCode.UNEXPECTED_ARGUMENT:
             if answer.code is ResponseCode.SUCCESS:
                 self.refusal = ""
@@ -68,5 +71,5 @@ class ForeignLeader:
 
 
 def ill_formed(request: PushEntryRequest, leader: str) -> Response:
-    """The answer to a push without entries: as upstream's to an exception, without the range."""
+    """Return the answer to a push without entries: upstream's after an exception, with no range."""
     return refusal(request, ResponseCode.UNEXPECTED_ARGUMENT, leader)

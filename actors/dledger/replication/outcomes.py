@@ -32,20 +32,23 @@ _BY_NAME: Final = {code.name: code for code in ResponseCode}
 
 
 def named(error: E, code: ResponseCode) -> E:
-    """The same error with the name of upstream's code as its status."""
+    """Set the error's status to the name of upstream's code, and return the error."""
     assert hasattr(error, "status")
     error.status = code.name
     return error
 
 
 def code_of(error: Exception) -> ResponseCode:
-    """The code for an error; INTERNAL_ERROR, with an unknown outcome, if it has none of its own."""
+    """Return upstream's code for an error.
+
+    Returns: INTERNAL_ERROR, which means that the outcome is unknown, for an error without a code.
+    """
     status = getattr(error, "status", "")
     return _BY_NAME.get(status, ResponseCode.INTERNAL_ERROR)
 
 
 def not_leader(leader: str) -> NotMaster:
-    """The error of a member that does not lead.
+    """Return the error of a member that does not lead.
 
     Args:
         leader: the leader as far as known; "" for none.
@@ -56,33 +59,33 @@ def not_leader(leader: str) -> NotMaster:
 
 
 def transferring() -> NotMaster:
-    """The error of a leader that hands over; the next leader is not known yet."""
+    """Return the error of a leader that hands over; the next leader is not known yet."""
     error = NotMaster("the leader hands its leadership over")
     return named(error, ResponseCode.LEADER_TRANSFERRING)
 
 
 def pending_full(what: str) -> Overloaded:
-    """The error where too much waits.
+    """Return the error for an append that is refused because too much waits.
 
     Args:
-        what: for people: what is full.
+        what: what is full, for people.
     """
     return named(Overloaded(what), ResponseCode.LEADER_PENDING_FULL)
 
 
 def too_large(size_bytes: int, max_bytes: int) -> TooLarge:
-    """The error for a body above the group's bound."""
+    """Return the error for a body above the group's bound."""
     error = TooLarge(f"a body of {size_bytes} bytes, at most {max_bytes}")
     return named(error, ResponseCode.UNEXPECTED_ARGUMENT)
 
 
 def no_body() -> TooLarge:
-    """The error for an append without any body; an empty body is allowed."""
+    """Return the error for an append without any body; an empty body is allowed."""
     return named(TooLarge("an append without a body"), ResponseCode.UNEXPECTED_ARGUMENT)
 
 
 def not_stored(error: Exception) -> NotStored | None:
-    """The store's refusal of an append as its callers get it; None if it is no refusal."""
+    """Translate the store's refusal of an append for its callers; None if it is no refusal."""
     match error:
         case LogFull():
             return named(LogFull(str(error)), ResponseCode.DISK_FULL)
@@ -97,7 +100,7 @@ def not_stored(error: Exception) -> NotStored | None:
 
 
 def timed_out(first: int, last: int, committed: int) -> ReplicationTimeout:
-    """The error of an append whose deadline has passed.
+    """Return the error of an append whose deadline has passed.
 
     Args:
         first, last: the indexes of its entries.
@@ -109,7 +112,7 @@ def timed_out(first: int, last: int, committed: int) -> ReplicationTimeout:
 
 
 def leadership_lost(first: int | None, last: int | None) -> LeadershipLost:
-    """The error of an append whose leader was deposed.
+    """Return the error of an append whose leader was deposed.
 
     Args:
         first, last: the indexes of its entries; None if they are not known.
@@ -119,7 +122,7 @@ def leadership_lost(first: int | None, last: int | None) -> LeadershipLost:
 
 
 def store_silent(error: Exception) -> OutcomeUnknown:
-    """The error of an append that the store did not answer: it may be written."""
+    """Return the error of an append that the store did not answer, which may be written."""
     unknown = OutcomeUnknown(f"the store did not say what became of an append: {error}")
     unknown.__cause__ = error
     return unknown

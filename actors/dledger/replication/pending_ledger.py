@@ -1,4 +1,4 @@
-"""A follower's log as it will be: what is written, with the changes that the store has not done.
+"""A follower's log as it will be: what is written, and the changes that the store has yet to make.
 
 Source: `core.intake_effects.LedgerView`; the decisions run ahead of the disk.
 """
@@ -21,7 +21,8 @@ class PendingLedger:
     """The log with its pending changes. `Intake` asks only within the range that it has decided on.
 
     Attributes:
-        window: reads what is written and not to be cut; the store may have cut it already.
+        window: reads the entries that are written and will stay. The store may already have cut
+            others.
     """
 
     window: EntryWindow
@@ -31,7 +32,7 @@ class PendingLedger:
 
     @property
     def pending(self) -> bool:
-        """Whether the store has changes to answer."""
+        """Whether the store has not answered all changes."""
         return bool(self._asked)
 
     def holds(self, entry: Entry) -> bool | None:

@@ -21,11 +21,11 @@ from wire.dledger.rpc import (
 )
 
 REFUSAL_CHARS_MAX: Final = 300
-"""Of a follower's words: a path or two, and what its disk lacks."""
+"""How many characters of a follower's refusal are kept: a path or two, and what its disk lacks."""
 
 
 def pushed_of(request: PushEntryRequest, token: int) -> Pushed | None:
-    """A leader's request as a value; None if its type is unknown."""
+    """Translate a leader's request to a value; None if its type is unknown."""
     if request.type is None:
         return None
     return Pushed(
@@ -39,9 +39,9 @@ def pushed_of(request: PushEntryRequest, token: int) -> Pushed | None:
 
 
 def push_response(request: PushEntryRequest, answer: PushAnswer) -> PushEntryResponse:
-    """The response to a push, as upstream's to its type: that to a COMMIT names no entry.
+    """Return the response to a push, as upstream's for its type: that to a COMMIT names no entry.
 
-    A refusal says why (`PushAnswer.refusal`), which no other answer does.
+    Only a refusal carries the reason (`PushAnswer.refusal`).
     """
     refuses = answer.code is ResponseCode.INCONSISTENT_STATE
     names_entry = request.type is not PushType.COMMIT and answer.index >= 0
@@ -58,7 +58,7 @@ def push_response(request: PushEntryRequest, answer: PushAnswer) -> PushEntryRes
 
 
 def push_answer(response: Response | None) -> PushAnswer | None:
-    """A follower's response as a value; None if it is no answer to a push."""
+    """Translate a follower's response to a value; None if it is no answer to a push."""
     if not isinstance(response, PushEntryResponse):
         return None
     return PushAnswer(
@@ -74,14 +74,14 @@ def push_answer(response: Response | None) -> PushAnswer | None:
 
 
 def no_snapshots(request: InstallSnapshotRequest) -> InstallSnapshotResponse:
-    """The refusal of a snapshot without a state machine, as in dialect L."""
+    """Return the refusal of a snapshot by a member without a state machine, as in dialect L."""
     return InstallSnapshotResponse(
         code=ResponseCode.UNSUPPORTED, group=request.group, term=request.term
     )
 
 
 def entries_bytes(request: object) -> int:
-    """How many bytes of entries a push carries; 0 for any other request."""
+    """Return how many bytes of entries a push carries; 0 for any other request."""
     if not isinstance(request, PushEntryRequest):
         return 0
     return request.total_size or (request.entry.size if request.entry is not None else 0)

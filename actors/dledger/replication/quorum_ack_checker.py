@@ -58,13 +58,15 @@ from actors.storage.log.growth import Subscribe, Unsubscribe
 MAILBOX_CAPACITY: Final = 16_384
 """Most messages are appends; `AckSettings.waiting_max` bounds those that wait for a quorum."""
 STORE_TIMEOUT_S: Final = 60.0
-"""After so long without the store's answer, the outcome of an append is unknown."""
+"""The seconds without the store's answer after which the outcome of an append is unknown."""
 ASKS_BESIDES: Final = 16
-"""How many questions to the store may be open beside the appends that wait."""
+"""How many requests to the store may be open beside the appends that wait."""
 STORED_WITHIN_S: Final = 0.05
-"""What the store answers to an append, which wakes nobody, is read so much later at the most."""
+"""The seconds after which the store's answer to an append, which wakes nobody, is read at the
+latest.
+"""
 OPEN_AGAIN_S: Final = 0.1
-"""The pause before the entry that opens a term is given again to a store that refused it."""
+"""The seconds after which the entry that opens a term is given again to a store that refused it."""
 
 
 @attrs.frozen(kw_only=True)
@@ -108,7 +110,7 @@ _Inbox: TypeAlias = Message | _Stored | _DeadlineCame | _OpenTermDue
 
 
 def _only_one(_: object) -> None:
-    """The conflation key of messages of which only the newest matters."""
+    """Return the conflation key of messages of which only the newest matters."""
 
 
 @attrs.define(kw_only=True)
@@ -191,7 +193,11 @@ class QuorumAckChecker(Actor[_Inbox]):
         self._want_news()
 
     def _want_news(self) -> None:
-        """At once where it may commit something, or who appended waits for nothing else."""
+        """Set how long the store's news may be delayed.
+
+        They are read at once where they may commit something, or where a change of this member's
+        role waits for the store's answers.
+        """
         at_once = self.quorum.waits_for_own
         if self._at_store and (self._holding or not self.quorum.leading):
             at_once = True

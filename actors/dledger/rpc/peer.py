@@ -41,10 +41,10 @@ from wire.remoting.frame import Frame
 from wire.remoting.header import REPLY_CODE
 
 CALL_BYTES: Final = 256
-"""The bytes as which a call to an RPCPeer, a vote or a heartbeat, is counted."""
+"""The size in bytes for which a call to an RPCPeer, a vote or a heartbeat, is counted."""
 UNHEARD_REPORTED: Final = 3
-"""How many connections in a row have to end without a byte before that is reported: one or two may
-be of a peer that stops.
+"""How many connections in a row must end without a received byte before that is reported. One or
+two may be those of a peer that stops.
 """
 
 
@@ -59,7 +59,7 @@ class _Open:
 
 
 def _not_to(request: Request, response: Response) -> str:
-    """Why a response cannot be one to that request; "" if it can.
+    """Return which field of a response shows that it is not to that request; "" if none does.
 
     Upstream copies these fields from the request, if it sets them at all.
     """
@@ -142,9 +142,10 @@ class PeerConnection(CallingConnection[_Open]):
         self._ended(call.token, response)
 
     def explain(self, reason: str, frames: FrameStream | None) -> str:
-        """That the peer ends each connection without having sent a byte.
+        """Describe, for people, that the peer ends each connection without having sent a byte.
 
-        It is "" if it does not, or not often enough: the peer may just stop.
+        Returns: "" if it does not, or has done so in fewer than UNHEARD_REPORTED connections in a
+            row, because it may just be stopping.
         """
         was_reset = frames is None and os.strerror(errno.ECONNRESET) in reason
         is_mute = frames is not None and not frames.heard and reason != DOES_NOT_READ

@@ -27,7 +27,7 @@ from wire.dledger.rpc import (
 )
 
 OF_MEMBERS: Final = (VoteRequest, HeartBeatRequest, PushEntryRequest, InstallSnapshotRequest)
-"""The requests that only members send."""
+"""The classes of requests that only members send."""
 
 
 class Directory:
@@ -42,17 +42,17 @@ class Directory:
         assert len(self._found) == len(services) > 0
 
     def find(self, request: Request) -> Services | None:
-        """The member that `request` is for; None if it has to be answered with `refuse`."""
+        """Return the member that `request` is for; None if it has to be answered with `refuse`."""
         if request.term > TERM_MAX:
             return None
         return self._found.get((request.group, request.remote_id))
 
     def refuse(self, request: Request) -> Response:
-        """The answer to a request for none of these members, or with a term above TERM_MAX.
+        """Return the answer to a request for none of these members, or of a term above TERM_MAX.
 
-        Its code is 401 if the member is not here, which upstream checks first, 400 if its group is
-        not, else 411. Its `leader_id` is the leader that the member of that group knows, or the one
-        that the only member here knows.
+        Its code is UNKNOWN_MEMBER if no member at this port has that name, which upstream checks
+        first; UNKNOWN_GROUP if it is not in that group; UNEXPECTED_ARGUMENT for the term. Its
+        `leader_id` is the leader that the member of that group knows, or the only member here.
         """
         is_here = any(each.member == request.remote_id for each in self._services)
         code = ResponseCode.UNKNOWN_GROUP if is_here else ResponseCode.UNKNOWN_MEMBER
@@ -64,12 +64,12 @@ class Directory:
 
 
 def no_room(services: Services, request: Request) -> Response:
-    """The refusal of a request for whose answer the port has no room."""
+    """Return the refusal of a request for whose answer the port has no room."""
     return refusal(request, ResponseCode.LEADER_PENDING_FULL, services.role_status.leader)
 
 
 def server_of(services: Services, request: Request) -> ActorRef[Any]:
-    """The actor of a member that serves the request."""
+    """Return the actor of a member that serves the request."""
     match request:
         case VoteRequest() | HeartBeatRequest() | MetadataRequest() | LeadershipTransferRequest():
             return services.state_maintainer

@@ -37,7 +37,7 @@ class Sender:
     self_id: str
 
     def base(self, peer: str, leader: str, term: int) -> Base:
-        """The base fields of a request to `peer`."""
+        """Return the base fields of a request to `peer`."""
         return Base(
             group=self.group, leader_id=leader, local_id=self.self_id, remote_id=peer, term=term
         )

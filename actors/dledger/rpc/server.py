@@ -38,9 +38,10 @@ def rpc_server(
     services: tuple[Services, ...],
     next_connection: Callable[[], int],
 ) -> SupervisorSpec:
-    """The specification of all actors that serve one port. Other arguments: as `ServerSettings`.
+    """Return the specification of all actors that serve one port.
 
     Args:
+        network, host, port, where, next_connection: as in `ServerSettings`.
         addresses: the addresses of members, from which clients have to come too; no other address
             is served.
         services: the members that share the port.
@@ -60,7 +61,7 @@ def rpc_server(
 
 
 def _turned_away(services: tuple[Services, ...], host: str) -> None:
-    """Note the address for each group at this port, as it is unknown which one was meant."""
+    """Note the address for each group at this port, as nothing shows which one was meant."""
     now_s = trio.current_time()
     for each in services:
         if each.role_status.non_members.came(host, now_s):

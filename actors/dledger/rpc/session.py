@@ -44,13 +44,16 @@ from wire.remoting.frame import (
 )
 
 READS_MAX: Final = 16
-"""How many GETs may be unanswered: each answer is an entry of up to 4 MiB. Upstream's clients wait
-for each.
+"""How many GETs may be unanswered, as each answer is an entry of up to 4 MiB. Upstream's clients
+wait for the answer to each.
 """
 
 
 def read_cost_bytes(answer: Response) -> int:
-    """How many bytes the answer to a GET holds while it is encoded: entries, and their Base64."""
+    """Return how many bytes the answer to a GET holds while it is encoded.
+
+    These are the bytes of its entries and of their Base64; 0 without entries.
+    """
     if not isinstance(answer, GetEntriesResponse) or not answer.entries:
         return 0
     size_bytes = sum(each.size for each in answer.entries)
@@ -170,6 +173,6 @@ class RPCSession:
 
 
 def _answer(request: Request, answer: Response) -> None:
-    """Answer with what `RPCSession.encode` takes."""
+    """Answer a request with the pair that `RPCSession.encode` takes."""
     reply_to: ReplyTo[Any] = request
     reply_to.send(answer)
