@@ -28,11 +28,11 @@ from wire.api import frames
 
 _LOGGER: Final = logging.getLogger("triolog.dledger")
 FIRST_LOOK_S: Final = 1.0
-"""Before the first question: the other members may start at the same time as this node."""
+"""The seconds before the first question, as the other members may start together with this node."""
 LOOK_S: Final = 30.0
-"""Between two questions to a member, which reads its cluster file only when it starts."""
+"""The seconds between two questions to a member, which reads its cluster file only at its start."""
 REPEAT_S: Final = 600.0
-"""Between two warnings about the same settings of one member."""
+"""The least time in seconds between two warnings about the same settings of one member."""
 RESTART_BACKOFF: Final = Backoff(first_s=0.5, max_s=30.0)
 
 
@@ -49,8 +49,8 @@ class DurabilityWatch(Actor[_Said]):
 
     Attributes:
         node: this node.
-        member: the one that is asked.
-        role_status: this node's own, in which a weaker member is shown.
+        member: the member that is asked.
+        role_status: this node's own status in the group, in which a weaker member is shown.
     """
 
     _node: str
@@ -79,7 +79,10 @@ class DurabilityWatch(Actor[_Said]):
             _LOGGER.warning("%s: %s: %s", self._node, self._group, text)
 
     async def _look_again(self) -> None:
-        """Feeder: ask again and again. A member that cannot be asked is shown as it was before."""
+        """Ask the member again and again; a feeder.
+
+        A member that cannot be asked is shown as it was before.
+        """
         await trio.sleep(FIRST_LOOK_S)
         while True:
             try:
@@ -91,7 +94,7 @@ class DurabilityWatch(Actor[_Said]):
             await trio.sleep(LOOK_S)
 
     async def _status(self) -> dict[str, Any]:
-        """The member's status. Raises: one of LOST."""
+        """Return the member's status. Raises: one of LOST."""
         links = MemberLinks(self._node, self.ctx.ref, self._answer_timeout_s)
         answer = await links.ask(self._member, frames.GetStatus(id=0), frames.Status)
         return answer.value
@@ -105,13 +108,13 @@ def watch_child(
     answer_timeout_s: float,
     role_status: LeaderStatus,
 ) -> ChildSpec:
-    """The child that watches one member of a group.
+    """Return the specification of the child that watches one member of a group.
 
     Args:
         node: this node.
-        member: the other one.
-        answer_timeout_s: how long an answer may take.
-        role_status: this node's own in the group.
+        member: the member to watch.
+        answer_timeout_s: how long an answer may take, in seconds.
+        role_status: this node's own status in the group.
     """
     return ChildSpec(
         name=f"{group}-{member}-durability",
@@ -127,5 +130,5 @@ def watch_child(
 
 
 def is_watched(group: DLedgerGroup) -> bool:
-    """Whether the group promises that acknowledged entries are synced, so that it needs a watch."""
+    """Return whether the group promises that acknowledged entries are synced, and needs a watch."""
     return group.durability == "synced" and group.store == "file" and group.compat is None

@@ -70,10 +70,10 @@ from wire.api import frames
 _LOGGER = logging.getLogger("triolog.api")
 
 REFRESH_S: Final = 5.0
-"""How long a member's state in a group may be old before it is asked for again, however much else
-the member sends. So an actor that waits for it gets it within this time, even if the member sent it
-before. It is upstream's heartbeat interval. After the same time without a byte of any kind the
-member is pinged.
+"""The age in seconds at which a member's state in a group is asked for again, whatever else the
+member sends. So an actor that waits for it gets it within this time, even if the member sent it
+before. It is upstream's heartbeat interval. After the same time without any byte the member is
+pinged.
 """
 RETRY_FIRST_S: Final = 0.2
 """The first pause before another attempt, short because the member may just start; no longer than
@@ -86,16 +86,16 @@ RETRY_ASKING_S: Final = 0.5
 """
 SEND_TIMEOUT_S: Final = 5.0
 QUESTIONS_MAX: Final = 128
-"""Questions under way on one link. A member takes 256 requests of a connection, in older versions
-too.
+"""How many questions may be under way on one link. A member of any version takes 256 requests of a
+connection.
 """
 GIVEN_UP_MAX: Final = 64
-"""Unanswered questions that nobody waits for any more, beside QUESTIONS_MAX: with so many of them
-the link makes a new connection.
+"""How many questions whose answers nobody awaits any more may be open beside QUESTIONS_MAX; with
+that many the link makes a new connection.
 """
 READS_PER_GROUP_MAX: Final = 16
-"""Questions under way of one group that change nothing. There are so many only if something is
-wrong, or if somebody asks for very many promotions at once.
+"""How many questions of one group that change nothing may be under way. More would mean that
+something is wrong, or that somebody asks for very many promotions at once.
 """
 ERROR_CHARS_MAX: Final = 500
 RESTART_BACKOFF: Final = Backoff(first_s=0.5, max_s=30.0)
@@ -162,7 +162,7 @@ class _Watch:
         waiting: the number of the role keeper's newest question that was not sent yet; 0 for none.
         unanswered: requests under way, subscriptions included.
         heard_s: when the member last sent its state in the group.
-        asked_s: when it was asked again since then; None if it was not.
+        asked_s: when it was asked for its state again since then; None if it was not.
         pause_s: how long to wait before the next attempt.
         lost: whether the last event of the group was MasterLinkLost.
         foreign: whether it was reported that another node answers at the member's address.
@@ -191,7 +191,7 @@ class _Watch:
         return self.group.role_status.view.state is RoleState.ASKING
 
     def due_s(self, answer_timeout_s: float) -> float:
-        """When the member is to be asked for its state, or has to have answered."""
+        """Return when the member has to be asked for its state, or must have answered."""
         if self.asked_s is not None:
             return self.asked_s + answer_timeout_s
         return self.heard_s + REFRESH_S
@@ -239,7 +239,7 @@ class _RoleChanged:
 
 @attrs.frozen(kw_only=True)
 class _Again:
-    """Timer or feeder: subscribe to what is not watched, and send the questions that wait."""
+    """Timer or feeder: subscribe to what is not subscribed to, and send the questions that wait."""
 
     watch: _Watch
 
@@ -347,8 +347,8 @@ class MemberLink(Actor[_Inbox]):
             await self._send(msgspec.structs.replace(ask.question, id=number))
 
     def _look_outdated(self) -> None:
-        """End a connection that was greeted with another secret, or that has too many questions
-        for whose answers nobody waits.
+        """End a connection that was greeted with another secret, or has GIVEN_UP_MAX questions
+        whose answers nobody awaits.
         """
         given_up = sum(each.reply_to.answered for each in self._asked.values())
         if given_up >= GIVEN_UP_MAX:
@@ -357,7 +357,7 @@ class MemberLink(Actor[_Inbox]):
             self._end("the cluster's secret has changed here")
 
     def _end(self, why: str) -> None:
-        """End the connection, if there is one, for this reason; the link makes a new one."""
+        """End the connection, if there is one; the link makes a new one. `why` is for people."""
         if self._session is not None:
             self._why, self._session = why, None
             self._scope.cancel()
@@ -421,7 +421,7 @@ class MemberLink(Actor[_Inbox]):
             await self._ask(ask)
 
     async def _watch(self, watch: _Watch) -> None:
-        """Subscribe to what is not watched yet, and send the role keeper's waiting question."""
+        """Subscribe to the group's state and offsets, and send the role keeper's question."""
         if self._session is None:
             return
         if not watch.state_id:
@@ -487,7 +487,7 @@ class MemberLink(Actor[_Inbox]):
         watch.pause_s = min(2 * watch.pause_s, watch.group.retry_s)
 
     def _is_master(self, watch: _Watch) -> bool:
-        """Whether the member is the master by which this node acts."""
+        """Return whether the member is the master by which this node acts."""
         return watch.group.role_status.view.master == self._member
 
     def _report_opened(self, watch: _Watch) -> None:
@@ -508,7 +508,7 @@ class MemberLink(Actor[_Inbox]):
             self.ctx.emit(events.MasterLinkLost(group=name, master=self._member, error=error))
 
     async def _watch_role_status(self, watch: _Watch) -> None:
-        """Feeder: report each change of this node's own role in the group."""
+        """Report each change of this node's own role in the group; a feeder."""
         known = watch.group.role_status.view
         while True:
             known = await watch.group.role_status.wait_changed(known)
@@ -517,7 +517,7 @@ class MemberLink(Actor[_Inbox]):
     # The connection.
 
     async def _keep(self) -> None:
-        """Feeder: keep a connection, and make a new one after a pause when it ends."""
+        """Keep a connection, and make a new one after a pause when it ends; a feeder."""
         longest_s = min((group.retry_s for group in self._groups), default=RETRY_MAX_S)
         pause_s = min(RETRY_FIRST_S, longest_s)
         while True:
@@ -649,12 +649,12 @@ class MemberLink(Actor[_Inbox]):
 
 
 def _group(question: Question) -> str:
-    """The group that the question is about; "" for none."""
+    """Return the group that the question is about; "" if it is about none."""
     return "" if isinstance(question, frames.GetStatus) else question.group
 
 
 def link_path(node: str, member: str) -> str:
-    """The path of the actor that is a node's link to another member."""
+    """Return the path of the actor that is a node's link to another member."""
     return f"/{node}/api/links/{member}"
 
 
@@ -666,11 +666,12 @@ def link_child(
     network: MemberNetwork,
     groups: tuple[WatchedGroup, ...] = (),
 ) -> ChildSpec:
-    """The child that is the link to one member.
+    """Return the specification of the child that is the link to one member.
+
     Args:
         node: this node.
-        member: the other one, which is at `address`.
-        groups: the classic groups that both have.
+        member: the other node, which is at `address`.
+        groups: the classic groups of which both are members.
     """
     return ChildSpec(
         name=member,

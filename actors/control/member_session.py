@@ -24,7 +24,7 @@ from wire.api import frames as api
 from wire.errors import RemoteProtocolError
 
 ANSWER_CHARS_MAX = 500
-"""Characters of an unexpected answer that an error shows."""
+"""How many characters of an unexpected answer an error shows."""
 LOST = (
     OSError,
     SocketClosed,
@@ -36,14 +36,14 @@ LOST = (
 
 
 def lost_text(error: Exception) -> str:
-    """For people: why there is no answer. A time-out of Trio has no text of its own."""
+    """Describe, for people, why there is no answer. A time-out of Trio has no text of its own."""
     if isinstance(error, trio.TooSlowError) and not str(error):
         return "no answer in time"
     return str(error) or type(error).__name__
 
 
 def unexpected(answer: api.Answer) -> SocketClosed:
-    """The error for an answer that does not fit the question."""
+    """Return the error for an answer that does not fit the question."""
     return SocketClosed(f"unexpected answer: {answer!r}"[:ANSWER_CHARS_MAX])
 
 
@@ -70,7 +70,7 @@ class MemberAddress:
 
     @classmethod
     def of(cls, config: ClusterConfig, member: str, node: str) -> MemberAddress:
-        """Where `node` reaches `member`: at its API port, or at its Unix socket without a port."""
+        """Return where `node` reaches `member`: its API port or, without one, its Unix socket."""
         timeout_s = config.answer_timeout_s
         if config.api_port is None:
             socket = Address(api_socket_path(config.node_dir(member)), 0)

@@ -20,8 +20,8 @@ from wire.crc import crc32
 A = TypeVar("A", bound=frames.Answer)
 
 RECORD_TIMEOUT_S = 30.0
-"""How long a member may take to act by a new promotion: it stops its log in order and opens it
-again.
+"""How many seconds a member may take to act by a new promotion, for which it closes its log in
+order and opens it again.
 """
 
 
@@ -76,24 +76,24 @@ class MemberLinks:
         return answer
 
     async def group_state(self, member: str, group: str) -> GroupState:
-        """The present state of another member in the group."""
+        """Return the present state of another member in the group."""
         question = frames.GetGroup(id=0, group=group)
         return to_group_state(await self.ask(member, question, frames.Group))
 
     async def committed(self, member: str, group: str) -> int:
-        """The end of what a leader has committed now; it confirms its leadership for the answer."""
+        """Return the end of what a leader has committed; it proves for this that it still leads."""
         nothing = frames.Read(id=0, group=group, start=frames.POSITION_MAX, max_bytes=1, fresh=True)
         return (await self.ask(member, nothing, frames.Batch)).acknowledged
 
     async def log_range(self, member: str, group: str, start: int) -> GoodRange:
-        """A range of another member's log which that member found good.
+        """Return a range of another member's log which that member found good.
 
-        Only its digest was checked here, against damage on the way.
+        Here only its digest is checked, against damage on the way.
         """
         question = frames.GetRange(id=0, group=group, start=start)
         found = await self.ask(member, question, frames.Range)
         if crc32(found.data) != found.digest:
-            raise SocketClosed("the bytes that came are not those that were sent")
+            raise SocketClosed("the range was damaged on the way: its digest differs")
         return GoodRange(start=found.start, data=found.data, digest=found.digest)
 
 
@@ -109,10 +109,12 @@ class OwnPart(Protocol):
 
 @attrs.frozen
 class GroupMembers:
-    """The members of one group, as one of them asks them. Methods raise as those of MemberLinks.
+    """The members of one group, for one of them that asks them and itself.
+
+    Its methods raise what those of `MemberLinks` raise.
 
     Attributes:
-        own: the part of the node that asks, which it asks without a link.
+        own: the asking node's own part in the group, which needs no link.
     """
 
     own: OwnPart
@@ -120,7 +122,7 @@ class GroupMembers:
     group: str
 
     async def state(self, node: str) -> GroupState:
-        """The present state of a node in the group."""
+        """Return the present state of a node in the group."""
         if node == self.own.node:
             return await self.own.group_state()
         return await self.links.group_state(node, self.group)
@@ -148,7 +150,7 @@ class GroupMembers:
 class MemberAuthority:
     """The `RoleAuthority` of a classic group: its members themselves.
 
-    Each of them records an operator's promotion, and reports what it knows to the others.
+    Each member records an operator's promotion, and reports what it knows to the others.
     """
 
     links: MemberLinks

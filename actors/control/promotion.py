@@ -34,18 +34,20 @@ from actors.log_types import Claim, GroupState
 from wire.api import frames
 
 LOOK_S = 0.05
-"""How often a wait asks again. It asks at most two nodes, while the group takes no appends anyway.
+"""The seconds after which a wait asks again. It asks at most two nodes, and the group takes no
+appends meanwhile.
 """
 OPEN_TIMEOUT_S = 30.0
-"""How long the chosen member may take to open its log as a master, and to hear its members."""
+"""How many seconds the chosen member may take to open as a master, and to hear its members."""
 UNFENCE_TIMEOUT_S = 5.0
-"""How long to wait for the answers of fenced members whose claim is taken back."""
+"""How many seconds to wait for the answers of fenced members whose claim is taken back."""
 GONE_S = 3.0
-"""A hand-over ends when the chosen member has had no connection to its master for so long, or when
-one of the two has not answered. A slave that was just started connects sooner.
+"""A hand-over fails when the chosen member has had no connection to its master for this many
+seconds, or when one of the two has not answered for as long. A slave that was just started connects
+sooner.
 """
 RENEW_S = 1.0
-"""How often the claim is renewed at the members. See CLAIM_LEASE_S."""
+"""The seconds between two renewals of the claim at the members. See CLAIM_LEASE_S."""
 
 
 class MemberCalls(Protocol):
@@ -116,7 +118,7 @@ class Coordinator:
         return await self._finish(plan, states, silent)
 
     async def _switch(self, plan: PromotionPlan, claim: Claim, members: tuple[str, ...]) -> None:
-        """Steps 2 to 4, and of step 5 the record at the chosen member."""
+        """Carry out steps 2 to 4, and of step 5 the record at the chosen member."""
         await self._claim(plan, claim, members)
         if plan.hand_over:
             await self._hand_over(plan)
@@ -129,7 +131,7 @@ class Coordinator:
             raise
 
     async def _ask(self, nodes: tuple[str, ...]) -> tuple[dict[str, GroupState], dict[str, str]]:
-        """The states of the nodes that answer, in the file's order, and why the others do not."""
+        """Return the states of the nodes that answer, in the file's order, and others' errors."""
         found, lost = await self._each(nodes, self.asks.state)
         return found, {node: lost_text(error) for node, error in lost.items()}
 
@@ -173,7 +175,7 @@ class Coordinator:
                 self._claimed.append(node)
 
     async def _renew(self, claim: Claim) -> None:
-        """Renew the claim again and again; the steps notice a member that is lost."""
+        """Renew the claim again and again. A lost member is ignored here; the steps notice it."""
         again = attrs.evolve(claim, again=True)
         while True:
             await trio.sleep(RENEW_S)
@@ -192,7 +194,7 @@ class Coordinator:
     async def _hand_over(self, plan: PromotionPlan) -> None:
         """Wait until the chosen member has all that the old master has.
 
-        It may lose its connection for GONE_S, no longer.
+        It may be without a connection to the old master for GONE_S, and no longer.
         """
         assert plan.old is not None
         pair = (plan.old, plan.chosen)
@@ -240,9 +242,9 @@ class Coordinator:
             ) from error
 
     async def _take_back(self, plan: PromotionPlan, claim: Claim) -> None:
-        """Take the claim back, so that the master takes appends again, even if it was cancelled.
+        """Take the claim back, even when cancelled, so that the master takes appends again.
 
-        Members that it does not fence are hardly waited for: there a claim ends by itself.
+        Members that are not fenced are hardly waited for, because a claim there ends by itself.
         """
         fenced = tuple(node for node in self._asked if node in plan.fence)
         others = tuple(node for node in self._asked if node not in plan.fence)
@@ -255,9 +257,10 @@ class Coordinator:
     async def _finish(
         self, plan: PromotionPlan, states: dict[str, GroupState], silent: dict[str, str]
     ) -> dict[str, Any]:
-        """Record it at the other members that answered, and wait until the new master is open.
+        """Record the promotion at the other members that answered, and wait for the new master.
 
-        A silent member learns it from the others when it is back, and is not asked a second time.
+        A silent member is not asked a second time; it learns the promotion from the others when it
+        is back.
         """
         others = tuple(node for node in states if node != plan.chosen)
         async with trio.open_nursery() as nursery:
@@ -287,9 +290,9 @@ class Coordinator:
         return _answer(plan, opened, now, silent | lost)
 
     async def _see_open(self, plan: PromotionPlan) -> GroupState | str:
-        """The chosen member's state once it is open by this promotion, or acts by a newer one.
+        """Wait until the chosen member is open by this promotion, or acts by a newer one.
 
-        After OPEN_TIMEOUT_S it is a text instead: why the member is not open.
+        Returns: its state then; after OPEN_TIMEOUT_S a text for people, why it is not open.
         """
         why = "it does not answer"
         with trio.move_on_after(OPEN_TIMEOUT_S):
