@@ -1,5 +1,4 @@
-"""The API socket of a node: who asks over it reaches the same `NodeHandle` as a program that embeds
-the node.
+"""The API socket of a node: its clients use the same `NodeHandle` as a program that embeds a node.
 
 `handle` says what a node must offer; `server` puts it behind WebSocket. What nodes ask each other
 over it is in `actors.control`.

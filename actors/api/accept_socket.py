@@ -36,10 +36,11 @@ class UnixEndpoint:
 
 @attrs.frozen(kw_only=True)
 class TcpEndpoint:
-    """A port of the node's own address, open to these addresses only.
+    """A port of the node's own address.
 
     Attributes:
-        gate: makes what is demanded of one connection.
+        allowed: the addresses from which connections are accepted.
+        gate: makes the gate that checks one connection.
     """
 
     host: str
@@ -62,7 +63,7 @@ class AcceptSocket(Accepting):
         make_child: (stream, name, gate) -> the connection's specification.
         next_connection: the next number; outlives restarts of this actor, so that numbers never
             repeat.
-        slots: who has which; outlives restarts, as the connections do.
+        slots: the slots of the node's API; outlives restarts, as the connections do.
     """
 
     network: Network

@@ -1,4 +1,4 @@
-"""Makes the answers to requests: the welcome, and the answers of requests that take their time."""
+"""Makes the answers to requests: the welcome, and the answers to requests that take time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ Slow: TypeAlias = (
 
 
 def hello_of(request: frames.Request) -> frames.Hello:
-    """A connection's first request. Raises: RequestRefused: it is none that is spoken."""
+    """Return a connection's first request as a hello.
+
+    Raises: RequestRefused: it is no hello, or its version is not supported.
+    """
     if not isinstance(request, frames.Hello):
         raise RequestRefused(frames.ERROR_BAD_REQUEST, "the first request must be hello")
     if request.version < frames.VERSION_MIN:
@@ -40,7 +43,7 @@ def hello_of(request: frames.Request) -> frames.Hello:
 def welcome(
     request: frames.Hello, identity: NodeIdentity, limits: ApiLimits, proof: bytes
 ) -> frames.Welcome:
-    """The answer to a hello whose version is spoken."""
+    """Return the answer to a hello of a supported version."""
     return frames.Welcome(
         id=request.id,
         version=min(request.version, frames.PROTOCOL_VERSION),
@@ -59,7 +62,7 @@ def welcome(
 async def answer(
     handle: NodeHandle, request: Slow, form: convert.BatchForm
 ) -> frames.Answer | bytes | str:
-    """The answer as a frame, or already encoded. Raises: what the node's handle does."""
+    """Return the answer as a frame, or already encoded. Raises: the errors of the node's handle."""
     match request:
         case frames.Read():
             batch = await handle.read(

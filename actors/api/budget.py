@@ -30,11 +30,11 @@ class Budget:
 
 @attrs.define(eq=False)
 class ReadShare:
-    """What one connection holds of `received`.
+    """The bytes of `Budget.received` that one connection holds.
 
     Attributes:
-        timeout_s: how long the rest of a large message may take; otherwise a stalled client could
-            keep its room.
+        timeout_s: how many seconds the rest of a large message may take, so that a stalled client
+            does not keep its room.
     """
 
     _pool: Pool
@@ -44,10 +44,13 @@ class ReadShare:
     _deadline_s: float = float("inf")
 
     async def before_read(self, assembled_bytes: int) -> float:
-        """Return when the stream may be read on; gives until when.
+        """Wait until more of the stream may be read.
 
         Args:
-            assembled_bytes: of a message that is not whole yet.
+            assembled_bytes: how many bytes of the unfinished message are in memory.
+
+        Returns: the Trio time until which the rest of the message has to come; infinity for a
+            message without reserved room.
         """
         if assembled_bytes > OWN_BYTES and not self._reserved_bytes:
             await self._pool.take(frames.FRAME_BYTES_MAX)
@@ -56,7 +59,10 @@ class ReadShare:
         return self._deadline_s
 
     async def received(self, size_bytes: int) -> None:
-        """A message is whole: it counts with its own size from here on."""
+        """Note that a message is whole; from now on it is counted with its own size.
+
+        Wait for room if none was reserved for it.
+        """
         if self._reserved_bytes >= size_bytes:
             self._pool.give_back(self._reserved_bytes - size_bytes)
         else:
@@ -66,7 +72,7 @@ class ReadShare:
         self._charged_bytes += size_bytes
 
     def keep(self, size_bytes: int) -> None:
-        """Keep room for so many unanswered bytes, and give back the rest."""
+        """Keep room for `size_bytes` of unanswered requests, and give back the rest."""
         self._pool.give_back(self._charged_bytes - size_bytes)
         self._charged_bytes = size_bytes
 
@@ -77,21 +83,24 @@ class ReadShare:
 
 @attrs.define(eq=False)
 class Answering:
-    """What one connection holds of `read`: for each read, and for a tail's next batch."""
+    """The bytes of `Budget.read` that one connection holds for its reads and tails' batches."""
 
     _pool: Pool
     _held: dict[int, int] = attrs.field(factory=dict)
     _number: int = 0
 
     async def begin(self) -> int:
-        """Take room for a read, whatever it finds. Returns: the room's number."""
+        """Take room for the largest possible result of a read. Returns: the room's number."""
         await self._pool.take(READ_COST_BYTES)
         self._number += 1
         self._held[self._number] = READ_COST_BYTES
         return self._number
 
     def found(self, room: int, size_bytes: int) -> None:
-        """The frame is made; while it is sent there is a second copy of it."""
+        """Note a result's size, and give back the rest of its room.
+
+        It is counted twice, because there is a second copy while it is sent.
+        """
         size_bytes = min(2 * size_bytes, self._held[room])
         self._pool.give_back(self._held[room] - size_bytes)
         self._held[room] = size_bytes

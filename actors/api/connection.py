@@ -43,19 +43,17 @@ NO_HELLO = "no hello"
 
 
 CHAINS_MAX = 1024
-"""Chains of a connection that a node remembers. A client has one for each of its appenders."""
+"""How many chains of a connection a node remembers. A client has one for each of its appenders."""
 
 
 @attrs.define
 class Chains:
-    """The chains of appends that a client of the API socket speaks of, by its numbers: the
-    newest.
-    """
+    """The newest CHAINS_MAX chains of appends of one client, by the numbers that it gives them."""
 
     _known: dict[int, Chain] = attrs.field(factory=dict)
 
     def get(self, number: int) -> Chain | None:
-        """What is known of a chain; None for an append of none (0)."""
+        """Return the chain of this number, a new one if it is unknown; None for 0, no chain."""
         if not number:
             return None
         chain = self._known.get(number)
@@ -77,7 +75,7 @@ class _Received:
 
 @attrs.frozen(kw_only=True)
 class _Unreadable:
-    """Feeder: a message that is none of this protocol."""
+    """Feeder: a message that does not belong to this protocol."""
 
     error: str
 
@@ -225,7 +223,7 @@ class Connection(Actor[_Inbox]):
     ) -> None:
         """Hand the requests of a message to the actor, once there is room for them.
 
-        A single message above the bounds may go, alone.
+        A message that exceeds the bounds by itself is handed on when nothing else is in flight.
         """
         await self._in_flight.room(len(requests), size_bytes)
         received = _Received(requests=requests, size_bytes=size_bytes, text=text)
@@ -294,7 +292,11 @@ class Connection(Actor[_Inbox]):
                 self.ctx.spawn(self._answer, request)
 
     async def _append(self, request: api.Append) -> None:
-        """Waits while the group's store has no room: later requests of this client wait too."""
+        """Hand an append to the node.
+
+        While the group's store has no room this waits, and with it all later requests of this
+        client.
+        """
         chain = self._chains.get(request.chain)
 
         def failed(error: Exception) -> None:
@@ -334,7 +336,7 @@ class Connection(Actor[_Inbox]):
     def _answered(
         self, request: int, answer: api.Answer | bytes | str, room: int | None = None
     ) -> None:
-        """From any task: the actor sends it. Such a message never waits for room."""
+        """Have the actor send an answer; callable from any task. It never waits for room."""
         if not self._reason:
             self._outbox.put(answer, request=request, room=room)
             self._announce_filled()
@@ -397,12 +399,12 @@ class Connection(Actor[_Inbox]):
         return failures.failed(request, error)
 
     async def _send(self, answer: api.Answer) -> None:
-        """Send this after what waits already."""
+        """Send an answer after those that wait already."""
         self._outbox.put(answer)
         await self._send_waiting()
 
     async def _send_waiting(self) -> None:
-        """Send what waits now, unless the connection has ended or ends by it."""
+        """Send what waits now, if the connection is open; end it if the client does not read."""
         if self._socket is None or self._reason:
             return
         ended = await self._outbox.send(self._socket, self._limits.send_timeout_s)
@@ -420,7 +422,7 @@ class Connection(Actor[_Inbox]):
         await self._close(frame_socket.PROTOCOL_ERROR, text, reason)
 
     async def _close(self, code: int, text: str, reason: str) -> None:
-        """Say goodbye, and end it."""
+        """Send a close frame with this code, and end the connection."""
         if self._socket is not None and not self._reason:
             with trio.move_on_after(self._limits.send_timeout_s):
                 await self._socket.close(code, text)

@@ -21,9 +21,9 @@ from wire.api import frames
 from wire.errors import LocalProtocolError
 
 RECORD_COST_BYTES = 64
-"""What a record takes of a tail's credit beside its body."""
+"""The bytes of a tail's credit that a record takes beside its body."""
 STORED_BYTES_MAX = frames.FRAME_BYTES_MAX - 1024
-"""Records as they are stored that find room in one frame, beside its other fields."""
+"""The most bytes of stored records that fit into one frame beside its other fields."""
 
 T = TypeVar("T")
 
@@ -33,7 +33,10 @@ def _fields(kind: type[attrs.AttrsInstance]) -> tuple[str, ...]:
 
 
 def _same(kind: Callable[..., T], names: Iterable[str]) -> Callable[..., T]:
-    """A function that makes a `kind` from another value's fields of these names, and keywords."""
+    """Return a function that makes a `kind` of another value's fields of these names.
+
+    The function's keyword arguments are passed to `kind` too.
+    """
     names = tuple(names)
     read = attrgetter(*names)
 
@@ -88,7 +91,7 @@ def to_group_state(frame: frames.Group) -> GroupState:
 
 
 def to_batch(frame: frames.ReadAnswer) -> log_types.Found:
-    """The result of a read as it came; `actors.records` decodes stored records."""
+    """Return the result of a read. Stored records stay encoded; `actors.records` decodes them."""
     if isinstance(frame, frames.Stored):
         return _to_stored(frame)
     assert isinstance(frame, frames.Batch)
@@ -115,13 +118,16 @@ def encode_batch(
     *,
     costs: bool,
 ) -> tuple[bytes | str, frames.Batch | frames.Stored]:
-    """The batch as one message, and what of it found room: records that do not fit come next time.
+    """Encode a batch as one message.
 
     Args:
         costs: whether the batch takes from a tail's credit.
 
-    Raises: TooLarge if even one record does not fit into a frame; RequestRefused if the first one
-        is damaged.
+    Returns: the message and the frame in it, whose records are as many as fit. The caller reads on
+        behind them.
+
+    Raises: TooLarge: even one record does not fit into a frame. RequestRefused: the first record is
+        damaged.
     """
     as_stored = form.stored and not form.text
     # What is larger is a single record: nobody may ask for so much at once.
@@ -160,7 +166,10 @@ def _encode_records(
 
 
 def _too_large(batch: log_types.Batch) -> TooLarge:
-    """The error for a record above the API's limit; a program in the node's process appended it."""
+    """Return the error for a record above the API's limit.
+
+    Only a program in the node's process can have appended such a record.
+    """
     (record,) = batch.records
     return TooLarge(
         f"the record at {record.position} has {len(record.body)} bytes: too large for the API,"

@@ -31,11 +31,11 @@ from wire.api.proof import CHALLENGE_BYTES, Handshake
 SECRET_NAME: Final = "cluster.secret"
 
 LOCAL_HOST: Final = "localhost"
-"""What a request's Host header says to a socket file: its path would be taken for a name, of which
-no part may have more than 63 characters. Versions before the challenge say it to every address.
+"""The Host header of a request to a socket file, whose path would be taken for a name; no part of a
+name may have more than 63 characters. Versions before the challenge send it to every address.
 """
 HEADER_BYTES_SHOWN: Final = 100
-"""Bytes shown of a refused header, in the answer and in the event."""
+"""How many bytes of a refused header are shown, in the answer and in the event."""
 _HOST_HEADER: Final = re.compile(r"\[([^\]]*)\](?::\d*)?|([^:]*)(?::\d*)?")
 
 _LOGGER: Final = logging.getLogger("triolog.api")
@@ -46,7 +46,7 @@ class Unproven(TriologError):
 
 
 def secret_path(config: ClusterConfig) -> str:
-    """The path of the cluster's secret on each machine."""
+    """Return the path of the cluster's secret on each machine."""
     return os.path.join(config.data_dir, SECRET_NAME)
 
 
@@ -77,10 +77,10 @@ class Credentials:
         return cls(config.name, secret_path(config), secret_store)
 
     def secret(self) -> bytes | None:
-        """The secret; None if there is none that may be used.
+        """Return the secret; None if there is none that may be used.
 
-        What is wrong with it is logged once until that changes: a program at a member's address may
-        connect as often as it likes.
+        What is wrong with it is logged once until it changes, because a program at a member's
+        address may connect as often as it likes.
         """
         try:
             secret = self.secret_store.read(self.path)
@@ -94,7 +94,7 @@ class Credentials:
         return secret
 
     def gate(self, node: str, hosts: frozenset[str]) -> ConnectionGate:
-        """The gate of one connection to `node`, which the members know by `hosts`."""
+        """Return the gate of one connection to `node`, which the members know by `hosts`."""
         challenge = self.secret_store.fresh(CHALLENGE_BYTES)
         return ConnectionGate(credentials=self, node=node, hosts=hosts, challenge=challenge)
 
@@ -104,8 +104,8 @@ class ExpectedNode:
     """The node that is expected at a port.
 
     Attributes:
-        node: its name.
-        credentials: its cluster's.
+        node: the name of the node.
+        credentials: the credentials of its cluster.
     """
 
     node: str
@@ -113,7 +113,7 @@ class ExpectedNode:
 
 
 def greet(hello: frames.Hello, expected: ExpectedNode | None, challenge: bytes) -> Greeting:
-    """Make a hello that proves what can be proved.
+    """Make a hello, with a proof if this side has the secret.
 
     Args:
         expected: the node that has to answer; None: any node, which then proves nothing either.
@@ -147,8 +147,8 @@ class Greeting:
     """A client's half of the proof.
 
     Attributes:
-        hello: to be sent.
-        has_secret: this side has one.
+        hello: the hello to be sent.
+        has_secret: whether this side has the secret.
     """
 
     hello: frames.Hello
@@ -157,7 +157,10 @@ class Greeting:
     _expected: bytes = b""
 
     def doubt(self, welcome: frames.Welcome) -> str:
-        """Why who answered is trusted with no more than reads; "" if it has proved itself."""
+        """Describe, for people, why the node that answered is trusted only with reads.
+
+        Returns: "" if it has proved to have the secret.
+        """
         if self._why:
             return self._why
         if not hmac.compare_digest(self._expected, welcome.proof):
@@ -175,7 +178,9 @@ class Greeting:
 
 @attrs.frozen(kw_only=True)
 class Admission:
-    """How far a connection is trusted. Over the socket file, whose mode decides, it is wholly.
+    """How far a connection is trusted.
+
+    One over the socket file is fully trusted, because the file's mode decides who may connect.
 
     Attributes:
         reads_only: whether it may only read, because it has proved nothing.
@@ -204,9 +209,9 @@ class ConnectionGate:
     this address is refused.
 
     Attributes:
-        credentials: the cluster's.
+        credentials: the cluster's credentials.
         node: this node.
-        hosts: the addresses by which a request may name it: the members'.
+        hosts: the addresses by which a request may name this node: those of the members.
         challenge: fresh random bytes, for this connection alone.
     """
 
@@ -216,7 +221,7 @@ class ConnectionGate:
     challenge: bytes
 
     def objection(self, host: str, headers: Iterable[tuple[bytes, bytes]]) -> str:
-        """Why an opening handshake is refused; "" if it is not."""
+        """Describe, for people, why an opening handshake is refused; "" if it is not."""
         for name, value in headers:
             if name.lower() == b"origin":
                 return f"requests of web pages are refused, found Origin {_shown(value)}"
@@ -227,7 +232,10 @@ class ConnectionGate:
         return ""
 
     def admit(self, hello: frames.Hello) -> Admission:
-        """How far a connection with this hello is trusted; a proof of another secret is none."""
+        """Return how far a connection with this hello is trusted.
+
+        A proof by another secret counts as no proof, and shows that the peer is no member.
+        """
         secret = self.credentials.secret()
         if secret is None:
             return Admission(reads_only=True)
@@ -261,14 +269,15 @@ class MemberNetwork:
 
 
 def prepare(config: ClusterConfig, secret_store: SecretStore, *, all_here: bool = False) -> None:
-    """Before nodes start: make the secret if all of them are on this machine.
+    """Make the cluster's secret before nodes start, if all of them are on this machine.
 
-    If they are not, log what their port does without it.
+    If they are not, and there is no secret, log what their port does without one.
 
     Args:
-        all_here: all nodes are on this machine, whatever the file says.
+        all_here: whether all nodes are on this machine, whatever the cluster file says.
 
-    Raises: ConfigError: the file may not be used, or cannot be made; NoRoomToStart.
+    Raises: ConfigError: the secret's file may not be used, or cannot be made. NoRoomToStart: the
+        disk is full.
     """
     path = secret_path(config)
     if config.api_port is None or secret_store.read(path) is not None:
@@ -284,7 +293,7 @@ def prepare(config: ClusterConfig, secret_store: SecretStore, *, all_here: bool 
 
 
 def without_secret(config: ClusterConfig) -> str:
-    """What a node's port does while its machine has no secret, and what to do."""
+    """Describe, for people, what a node's port does without a secret, and what to do about it."""
     return (
         f"no secret at {secret_path(config)} that this process may read: api_port takes only reads,"
         " so no promotion reaches this node: put the cluster's there (OPERATING.md, Setting up)"
@@ -292,7 +301,7 @@ def without_secret(config: ClusterConfig) -> str:
 
 
 def secret_state(config: ClusterConfig, secret_store: SecretStore) -> tuple[str, ...]:
-    """For `check`: how this machine stands with the secret."""
+    """Return what `check` prints about the secret on this machine: one line; () for nothing."""
     if config.api_port is None:
         return ()
     try:

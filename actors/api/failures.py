@@ -49,7 +49,10 @@ _OUTCOME_UNKNOWN: dict[str, type[OutcomeUnknown]] = {
 
 
 def failed(request: int | None, error: Exception) -> frames.Failed:
-    """The `failed` frame for `error`. An error that is not ours is Internal, with its class."""
+    """Return the `failed` frame for `error`.
+
+    An error that is none of `actors.errors` becomes Internal, with its class in the message.
+    """
     message = str(error)[:1000]
     match error:
         case NotMaster():
@@ -74,14 +77,17 @@ def failed(request: int | None, error: Exception) -> frames.Failed:
 
 
 def append_failed(request: int, error: Exception) -> frames.Failed:
-    """As `failed`, for an append: the outcome is unknown unless the error came before writing."""
+    """Return the `failed` frame for an append's error.
+
+    Its outcome is unknown unless the error says that nothing was written.
+    """
     if isinstance(error, NotStored | OutcomeUnknown | RequestRefused):
         return failed(request, error)
     return failed(request, OutcomeUnknown(f"{type(error).__name__}: {error}"))
 
 
 def to_error(frame: frames.Failed) -> TriologError:
-    """The error that a `failed` frame is about; the reverse of `failed`."""
+    """Return the error that a `failed` frame stands for; the reverse of `failed`."""
     if frame.error == "NotMaster":
         return NotMaster(frame.message, frame.hint)
     if frame.error in _NOT_STORED:
@@ -92,13 +98,13 @@ def to_error(frame: frames.Failed) -> TriologError:
 
 
 def log_if_not_ours(request: int, client: str | None, error: Exception) -> None:
-    """Log an error that is a mistake of this program: its client gets one line of it only."""
+    """Log an error that is a mistake of this program, of which its client gets only one line."""
     if not isinstance(error, TriologError | LocalProtocolError):
         _LOGGER.error("request %d of %s failed", request, client, exc_info=error)
 
 
 def encoded(answer: frames.Answer, *, text: bool) -> bytes | str:
-    """The answer as a message; if it cannot be encoded, a `failed` frame instead."""
+    """Encode an answer as a message; if that is impossible, encode a `failed` frame instead."""
     try:
         return frames.encode(answer, text=text)
     except LocalProtocolError as error:
@@ -106,7 +112,7 @@ def encoded(answer: frames.Answer, *, text: bool) -> bytes | str:
 
 
 def _name(error: NotStored | OutcomeUnknown, known: dict[str, type]) -> str:
-    """The nearest class that the other side knows too."""
+    """Return the name of the error's nearest class that the other side knows."""
     for cls in type(error).__mro__:
         if known.get(cls.__name__) is cls:
             return cls.__name__

@@ -23,19 +23,20 @@ from wire.api.frames import FRAME_BYTES_MAX
 from wire.api.proof import CHALLENGE_HEADER, challenge_of
 
 QUEUED_MESSAGES = 1
-"""Whole messages that the library may hold beside the one that it assembles; none where they are
-counted before they are read.
+"""How many whole messages the library may hold beside the one that it assembles; none where
+messages are counted before they are read.
 """
 STREAM_BYTES = 256 << 10
-"""One read of a connection's stream: the usual socket buffer; the library's 4 KiB cost 1,500 reads
-a frame.
+"""The size in bytes of one read of a connection's stream, the usual socket buffer. With the
+library's 4 KiB a frame would take 1,500 reads.
 """
 CLOSE_TIMEOUT_S = 1.0
-"""For the peer's half of the closing handshake; then the stream is just closed."""
+"""The seconds that the peer has for its half of the closing handshake; then the stream is closed.
+"""
 GOODBYE_S = 0.05
-"""For sending a close frame while everything is being cancelled."""
+"""The seconds for sending a close frame while everything is being cancelled."""
 REFUSAL_BYTES_SHOWN = 300
-"""Bytes shown of why a node refused the handshake: a sentence."""
+"""How many bytes are shown of a node's reason to refuse the handshake, which is a sentence."""
 RESOURCE = "/triolog"
 SUBPROTOCOL = "triolog.1"
 
@@ -68,9 +69,9 @@ class SocketClosed(Exception):
 
     Attributes:
         reason: why, for people.
-        code: that of the goodbye, the peer's or ours; ABNORMAL if there was none.
-        said: what it said with it.
-        unopened: the peer ended its stream, as one does, before the opening handshake was over.
+        code: the code of the close frame, the peer's or ours; ABNORMAL if there was none.
+        said: the reason in the close frame.
+        unopened: whether the peer ended its stream in order before the opening handshake was over.
     """
 
     def __init__(
@@ -111,18 +112,18 @@ class FrameSocket:
 
     @property
     def heard_s(self) -> float:
-        """When the last bytes came, of whatever message: Trio's time."""
+        """The Trio time at which the last bytes of any message came."""
         return self._watched.heard_s
 
     async def receive(self) -> bytes | str:
-        """The next message. Raises: SocketClosed."""
+        """Return the next message. Raises: SocketClosed."""
         try:
             return await self._connection.get_message()
         except trio_websocket.ConnectionClosed as error:
             raise _closed(error.reason) from None
 
     async def send(self, data: bytes | str) -> None:
-        """Send one message. A cancelled send ends the connection. Raises: SocketClosed."""
+        """Send one message. A send that is cancelled ends the connection. Raises: SocketClosed."""
         sent = False
         try:
             await self._connection.send_message(data)
@@ -135,7 +136,7 @@ class FrameSocket:
                 self._stream.abort()
 
     async def ping(self) -> None:
-        """Return when the peer's library has answered. Raises: SocketClosed."""
+        """Send a ping, and wait for the peer's library to answer. Raises: SocketClosed."""
         self._pings_count += 1  # the library's own choice of a payload would be random
         try:
             await self._connection.ping(self._pings_count.to_bytes(8, "big"))
@@ -145,16 +146,16 @@ class FrameSocket:
     async def close(
         self, code: int = NORMAL, reason: str = "", *, timeout_s: float = CLOSE_TIMEOUT_S
     ) -> None:
-        """Say goodbye, wait `timeout_s` for the peer to do so, and close the stream."""
+        """Send a close frame, wait `timeout_s` for the peer's, and close the stream."""
         with trio.move_on_after(timeout_s):
             await self._connection.aclose(code, _short(reason))
         self._stream.abort()
 
 
 def host_of(request: object) -> str:
-    """The Host of an opening handshake, for which trio-websocket has no public name (0.12.2).
+    """Return the Host of an opening handshake, for which trio-websocket 0.12.2 has no public name.
 
-    Raises: SocketClosed: a version that keeps it elsewhere: nobody may pass without that check.
+    Raises: SocketClosed: another version keeps it elsewhere. No connection may skip the check.
     """
     event = getattr(request, "_event", None)
     if not isinstance(event, wsproto.events.Request):
@@ -223,7 +224,7 @@ async def connect(stream: Stream) -> AsyncIterator[FrameSocket]:
 
 
 def _host(remote: Address) -> str:
-    """The Host header to whoever answers there."""
+    """Return the Host header for requests to this address."""
     if not remote.port:
         return LOCAL_HOST
     return f"[{remote.host}]:{remote.port}" if ":" in remote.host else str(remote)
@@ -233,10 +234,10 @@ def _host(remote: Address) -> str:
 async def _session(
     stream: Stream, handshake: _Handshake, gone: str, before_read: BeforeRead | None = None
 ) -> AsyncIterator[FrameSocket]:
-    """The library's reader task around the caller's block, so that neither ends by the other.
+    """Run the library's reader task around the caller's block, so that neither cancels the other.
 
     Args:
-        gone: why it ends where the peer goes away before the handshake does.
+        gone: the error's text if the peer goes away before the handshake is over.
     """
     failure: Exception | None = None
     async with trio.open_nursery() as nursery:
@@ -308,12 +309,12 @@ def _closed(reason: trio_websocket.CloseReason | None) -> SocketClosed:
 
 
 def _short(reason: str) -> str | None:
-    """The reason, cut to what a close frame of 125 bytes takes."""
+    """Return the reason, cut to what fits into a close frame of 125 bytes; None if it is empty."""
     return reason[:120] or None
 
 
 class _Guard:
-    """Stands in for the nursery that the library starts its reader task in."""
+    """Stands in for the nursery in which the library starts its reader task."""
 
     def __init__(self, nursery: trio.Nursery, on_end: Callable[[], None]) -> None:
         self._nursery = nursery
@@ -333,7 +334,7 @@ class _Guard:
 
 
 class _Watched(trio.abc.Stream):
-    """Passes a stream through, and calls `on_end` when it has ended in whatever way."""
+    """Passes a stream through, and calls `on_end` when it has ended for any reason."""
 
     def __init__(self, inner: trio.abc.Stream, on_end: Callable[[], None]) -> None:
         self._inner = inner

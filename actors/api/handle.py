@@ -43,43 +43,51 @@ class NodeHandle(Protocol):
     ) -> None:
         """Hand over one batch; return when the group's store has room for it (back-pressure).
 
-        Batches enter the log in the order of the calls of one task; none enters it behind one of
-        its `chain` that failed. What was never handed over is raised here; everything later reaches
-        `on_done`, exactly once, from any task. `on_done` neither raises nor yields.
+        Batches enter the log in the order of the calls of one task; none enters it behind a batch
+        of its `chain` that failed. An error before the hand-over is raised here; every later
+        outcome is passed to `on_done`, exactly once, from any task. `on_done` neither raises nor
+        yields.
         """
 
     async def append(self, group: str, records: tuple[NewRecord, ...]) -> Receipt:
         """Append one batch and wait for its receipt."""
 
     async def read(self, group: str, start: int, max_bytes: int, fresh: bool) -> Found:
-        """What is acknowledged from `start` on, at most `max_bytes` of the log but at least one
-        record if any is. No CRC was looked at in what comes as it is stored.
+        """Return what is acknowledged from `start` on.
 
-        A start below the log's first position is moved to it. With `fresh` it shows all that
-        was acknowledged before: members are asked who is master or leader, and what that one has is
-        waited for, at most as long as an append may wait.
-        Raises: RequestRefused(ERROR_BAD_REQUEST) if `start` is not where a record begins; with
-        `fresh` RequestRefused(ERROR_NOT_AVAILABLE) if nobody says what is fresh, or it has not come
-        here in time, and Overloaded if too many ask for it.
+        It is at most `max_bytes` of the log, but at least one record if there is any. Records that
+        are returned as they are stored have unchecked CRCs. A start below the log's first position
+        is moved to it.
+
+        With `fresh` the result includes all that was acknowledged before the call: members are
+        asked who is master or leader, and this node waits for what that one has, at most as long as
+        an append may wait.
+
+        Raises: RequestRefused(ERROR_BAD_REQUEST) if no record begins at `start`. With `fresh`,
+            RequestRefused(ERROR_NOT_AVAILABLE) if no member tells what is fresh, or this node does
+            not get it in time; Overloaded if too many fresh reads wait.
         """
 
     async def wait_acknowledged(self, group: str, above: int) -> Offsets:
-        """Return once a read at `above` gives something: acknowledged, and held by this node."""
+        """Return once a read at `above` finds something that is acknowledged and on this node."""
 
     async def wait_offsets(self, group: str, known: Offsets | None) -> Offsets:
         """Return once the offsets differ from `known`; at once if `known` is None."""
 
     async def status(self) -> dict[str, Any]:
-        """Roles, offsets, slaves and lags per group, ready for JSON."""
+        """Return roles, offsets, slaves and lags for each group, ready for JSON."""
 
     async def tree(self) -> dict[str, Any]:
-        """The supervision tree as it is now, ready for JSON."""
+        """Return the supervision tree as it is now, ready for JSON."""
 
     async def promote(self, group: str, node: str | None, force: bool) -> dict[str, Any]:
-        """Make `node` (None: the furthest) master of the group."""
+        """Make `node` master of the group; None: the member with most of the log.
+
+        Returns: what happened, ready for JSON.
+        """
 
     async def group_state(self, group: str) -> GroupState:
-        """This node's present state in the group, with the range of its log.
+        """Return this node's present state in the group, with the range of its log.
 
         Raises: Closed if its log is not open, as while its role changes.
         """
@@ -105,8 +113,8 @@ class NodeHandle(Protocol):
     ) -> GroupState:
         """Record that `master` is master by promotion `number`.
 
-        It returns once this node acts by it, or will as soon as its log finds room to open; then
-        the result says nothing of the log. A new master need not be open yet.
+        It returns once this node acts by it. If its log finds no room to open, it returns at once,
+        without the log in its result, and acts by it later. A new master need not be open yet.
 
         Args:
             token: the token of the coordinator's claim.
@@ -118,29 +126,31 @@ class NodeHandle(Protocol):
         """
 
     async def resync(self, group: str) -> dict[str, Any]:
-        """Set aside what this node's log has beyond its master's, and follow."""
+        """Set aside what this node's log has beyond its master's, and follow the master."""
 
     async def log_range(self, group: str, start: int) -> GoodRange:
-        """The bytes of the log's range that holds byte `start` (of a DLedger group: of the entry
-        `start`), for another member.
+        """Return the bytes of the log's range that holds `start`, for another member.
 
-        Raises: RequestRefused(ERROR_NOT_AVAILABLE): they are not what was written here, or not
-            here.
+        Args:
+            start: an offset in bytes; in a DLedger group the index of an entry.
+
+        Raises: RequestRefused(ERROR_NOT_AVAILABLE): the bytes are not here, or differ from what was
+            written.
         """
 
     async def repair(self, group: str, source: str | None) -> dict[str, Any]:
-        """Mend what is damaged of this node's log with the bytes of `source` (None: of any member).
+        """Mend damage of this node's log with the bytes of `source`; None: of any member.
 
         Raises: RequestRefused(ERROR_BAD_REQUEST) for a `source` that is no other member;
             RequestRefused(ERROR_NOT_AVAILABLE) if the group is being repaired.
         """
 
     async def transfer_leader(self, group: str, node: str | None) -> dict[str, Any]:
-        """Have `node` (None: the member with most of the log) lead a DLedger group that this one
-        leads.
+        """Have `node` lead a DLedger group that this one leads; None: the one with most of the log.
 
-        Raises: NotMaster, with the leader's name. RequestRefused: this node leads on; the text says
-            why. OutcomeUnknown: the other node may lead, or may yet.
+        Raises: NotMaster: this node does not lead; the hint is the leader. RequestRefused: this
+            node goes on to lead; the text says why. OutcomeUnknown: the other node may lead now or
+            soon.
         """
 
     def request_stop(self) -> None:

@@ -13,8 +13,9 @@ from actors.api.limits import ApiLimits
 class InFlight:
     """Requests of one connection, from their arrival until their answers are sent.
 
-    A message has arrived when it is whole; it is unread from when there is room for it until the
-    actor comes to it; then each of its requests may be taken, until it is answered.
+    A message has arrived when it is whole. Once there is room for it, its requests are unread until
+    the actor handles them. A request that is answered later is taken from then until its answer is
+    sent.
     """
 
     _limits: ApiLimits
@@ -27,7 +28,7 @@ class InFlight:
     _room: trio.Event = attrs.field(factory=trio.Event)
 
     def __len__(self) -> int:
-        """Requests that were taken and are not answered."""
+        """Return the number of requests that were taken and are not answered."""
         return len(self._taken)
 
     def __contains__(self, request: int) -> bool:
@@ -38,11 +39,13 @@ class InFlight:
         self._arrived_bytes = size_bytes
 
     async def room(self, count: int, size_bytes: int) -> None:
-        """Wait until there is room for a message; one that is above the bounds by itself may go
-        alone.
+        """Wait until there is room for a message.
+
+        One that exceeds the bounds by itself finds room when nothing else is in flight.
 
         Args:
-            count: number of its requests.
+            count: the number of its requests.
+            size_bytes: its size.
         """
         limits = self._limits
         while (held := len(self._taken) + self._unread) and (
@@ -56,7 +59,7 @@ class InFlight:
         self._arrived_bytes = 0
 
     def read(self, size_bytes: int) -> None:
-        """The actor has come to one request; `make_room` follows the last of its message."""
+        """Note that the actor handles a request. Call `make_room` after the last of a message."""
         self._unread -= 1
         self._unread_bytes -= size_bytes
 
@@ -66,11 +69,11 @@ class InFlight:
         self._taken_bytes += size_bytes
 
     def release(self, request: int) -> None:
-        """Its answer is sent."""
+        """Note that the answer to a request is sent."""
         self._taken_bytes -= self._taken.pop(request)
         self.make_room()
 
     def make_room(self) -> None:
-        """Give back what is held no more, and have whoever waits look again."""
+        """Give back bytes that are not held any more, and wake the task that waits in `room`."""
         self._reading.keep(self._taken_bytes + self._unread_bytes + self._arrived_bytes)
         self._room.set()

@@ -11,14 +11,14 @@ from actors.runtime.accepting import UNOWNED_MAX
 from wire.api import frames
 
 SILENT = 2 * UNOWNED_MAX
-"""Connections that have not said who they are: as many as are accepted at once, and as many again
+"""How many connections may be without a hello: as many as are accepted at once, and as many again
 that are about to end."""
 OWN_BYTES = 64 << 10
-"""What a connection may have of an unfinished message, and a subscription of events or offsets,
-without asking for room; as much as a sender gathers.
+"""How many bytes of an unfinished message a connection may hold, and of events or offsets a
+subscription, without asking for room: as many as a sender gathers.
 """
 READ_COST_BYTES = 2 * frames.FRAME_BYTES_MAX
-"""Room for a read before it is known what it finds: the records and their frame."""
+"""The room in bytes for a read before its result is known: for the records and for their frame."""
 
 
 @attrs.frozen(kw_only=True)
@@ -55,14 +55,14 @@ class ApiLimits:
 
     @property
     def connections(self) -> int:
-        """Open at a time; a further one is closed at once."""
+        """How many connections may be open at a time; a further one is closed at once."""
         return self.clients + self.members + self.silent
 
     def memory_bytes(self) -> int:
-        """The most that all connections together can hold: for `check`.
+        """Return the most bytes that all connections together can hold, for `check`.
 
-        What they share, and what each has of its own: a read of its stream, the beginning of a
-        message, and events or offsets for each subscription.
+        This is what they share, and what each has of its own: a read of its stream, the beginning
+        of a message, and events or offsets for each subscription.
         """
         silent = STREAM_BYTES + OWN_BYTES
         own = self.connections * silent
@@ -72,12 +72,13 @@ class ApiLimits:
 
 
 def limits_of(config: ClusterConfig, node: str) -> ApiLimits:
-    """The limits of this node: `api_clients`, and beside them room for the cluster's connections.
+    """Return the limits of this node: `api_clients`, with room for the cluster's own connections.
 
-    Each other node of ours that has a group with this one has a link, and room for two: one may be
-    dead and not known to be, while the next one is there. A link watches this node's role in each
-    group, and its offsets. For each group there is one feed, which is a client like others (any
-    member may become master). Without room of their own, many groups would leave none for clients.
+    Each Python node that shares a group with this one has a link, and room for two, because a
+    second one may come before the first is known to be dead. A link watches this node's role and
+    offsets in each group. Each group has one feed, which is a client like others and may come to
+    any member. Without room of their own, the connections of many groups would leave none for
+    clients.
     """
     groups = config.groups_of(node)
     return ApiLimits(

@@ -40,10 +40,10 @@ class Outbox:
     """See the module's text.
 
     Attributes:
-        encode: makes a message of an answer, whatever is in it.
+        encode: makes a message of any answer; it does not fail.
         on_answered: called with a request's number when its answer is about to be sent.
-        on_sent: called with a room's number when what is in it has been sent.
-        gather: whether the client takes many frames in a message.
+        on_sent: called with a room's number when its frame has been sent.
+        gather: whether the client takes several frames in one message.
     """
 
     _encode: Callable[[api.Answer], bytes | str]
@@ -65,25 +65,26 @@ class Outbox:
         room: int | None = None,
         sent: trio.Event | None = None,
     ) -> None:
-        """Have a frame sent after those of its line that wait.
+        """Add a frame behind those that wait in its queue.
 
         Args:
-            frame: an answer, or what is encoded already.
-            request: the request whose answer this is.
-            room: where it is counted until it is sent.
+            frame: an answer, or an encoded frame.
+            request: the number of the request that it answers.
+            room: the room in which it is counted until it is sent.
             sent: set when it is on its way.
         """
         line = self._others if request is None else self._answers
         line.append(_Waiting(frame, request, room, sent))
 
     async def send(self, client: FrameSocket, timeout_s: float) -> str:
-        """Send the frames that wait now; later ones wait for the next call, so that requests are
-        read between them.
+        """Send the frames that wait now.
+
+        Later ones wait for the next call, so that requests are read in between.
 
         Args:
             timeout_s: how long each message may take.
 
-        Returns: why the connection has ended by it; "" if it has not.
+        Returns: why the connection has ended meanwhile; "" if it has not.
         """
         left = len(self)
         while left > 0:
@@ -107,7 +108,10 @@ class Outbox:
         return ""
 
     def _take(self) -> tuple[list[_Waiting], bytes | str]:
-        """The oldest frame of the line whose turn it is, what may go with it, and their message."""
+        """Remove the oldest frame of the queue whose turn it is, and those that fit beside it.
+
+        Returns: these frames, and the message that carries them.
+        """
         count_max = api_gather.FRAMES_PER_MESSAGE_MAX if self.gather else 1
         lines = [self._answers, self._others]
         if self._others and (self._others_turn or not self._answers):

@@ -33,7 +33,7 @@ from actors.runtime import ChildSpec, DynamicSpec, Restart, Strategy, Supervisor
 __all__ = ["api_child", "api_socket_path", "api_spec"]
 
 SHUTDOWN_S = 2.0
-"""For a client's last answer; a client that does not read is cut off."""
+"""The seconds for a client's last answer; a client that does not read it is cut off."""
 
 
 def api_child(
@@ -43,7 +43,7 @@ def api_child(
     node_dir: str,
     links: tuple[ChildSpec, ...] = (),
 ) -> ChildSpec:
-    """The API as the last child of a node's root, so that its listeners stop first.
+    """Return the API as the last child of a node's root, so that its listeners stop first.
 
     Args:
         handle: the node itself.
@@ -84,14 +84,14 @@ def api_spec(
     limits: ApiLimits | None = None,
     members: Mapping[str, str] | None = None,
 ) -> SupervisorSpec:
-    """The tree of a node's API.
+    """Return the supervision tree of a node's API.
 
     Args:
         handle: the node itself.
         unix: its Unix socket; None: no such socket.
-        tcp: address, port and who may connect; None: no TCP.
+        tcp: its TCP port; None: no such port.
         links: see `api_child`.
-        limits: the defaults if None.
+        limits: the bounds; None: the defaults.
         members: the addresses of the cluster's nodes, by name.
     """
     limits = limits or ApiLimits()

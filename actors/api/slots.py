@@ -29,12 +29,14 @@ MADE_WAY = "made way for another: it had said nothing for the longest"
 QUIET = "made way for another client: it had asked for nothing for the longest"
 QUIET_S = 60.0
 CROWD = "too many connect at once"
-"""The reason that a connection without a hello gets when it makes way. It may come again."""
+"""The reason that a connection without a hello is given when it is closed to make room. It may try
+again.
+"""
 _MEMBER = "member "
 
 
 def member_name(node: str) -> str:
-    """The name by which a member's hello names it."""
+    """Return the name that a member gives in its hello."""
     return _MEMBER + node
 
 
@@ -60,7 +62,7 @@ class Slots:
     """The slots of one node's API.
 
     Attributes:
-        limits: how many there are.
+        limits: how many slots there are.
         members: by name, the addresses of the cluster's nodes.
         now_s: gives the time for `Slot.asked_s`.
     """
@@ -72,9 +74,9 @@ class Slots:
     _greeted: dict[Slot, bool] = attrs.field(factory=dict, init=False)  # whether a member's
 
     def make_way(self) -> None:
-        """Make room before one more connection comes: end the oldest that has not said hello.
+        """Make room for one more connection, by ending the oldest without a hello.
 
-        Half of the room is kept for connections that are being started or ended.
+        Half of the room is kept for connections that are just starting or ending.
         """
         while len(self._silent) >= max(self.limits.silent - UNOWNED_MAX, 1):
             oldest = next(iter(self._silent))
@@ -82,11 +84,11 @@ class Slots:
             oldest.end(MADE_WAY)
 
     def come(self, end: Callable[[str], None], waits: Callable[[], bool] = lambda: False) -> Slot:
-        """Note a new connection, which has not said hello.
+        """Note a new connection, which has not sent its hello.
 
         Args:
-            end: closes it, for the reason given.
-            waits: whether something of it is unanswered, or it follows something.
+            end: closes the connection, for the given reason.
+            waits: whether it has unanswered requests or subscriptions.
 
         Returns: its slot, for `greet` and `leave`.
         """
@@ -95,7 +97,7 @@ class Slots:
         return slot
 
     def taken(self) -> str:
-        """The reason that a client gets for which there is no slot."""
+        """Return the reason for a client that gets no slot."""
         count = self.limits.clients
         return (
             "its only client slot is taken"
@@ -104,7 +106,9 @@ class Slots:
         )
 
     def greet(self, slot: Slot, name: str, remote: Address, admission: Admission) -> bool:
-        """Note who a connection is, by its hello.
+        """Note the name in a connection's hello, and give it a slot of its kind.
+
+        If all slots are taken, the quietest client makes room for it.
 
         Returns: whether there is a slot for it.
         """
@@ -132,7 +136,7 @@ class Slots:
             oldest.end(QUIET)
 
     def leave(self, slot: Slot) -> None:
-        """Free the slot of a connection that has ended; harmless if that was done."""
+        """Free the slot of a connection that has ended; harmless if it is free already."""
         self._silent.pop(slot, None)
         self._greeted.pop(slot, None)
 

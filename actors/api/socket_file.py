@@ -16,7 +16,7 @@ POINTER_NAME = "api.path"
 
 
 def api_socket_path(node_dir: str) -> str:
-    """The path at which the node in this data directory, an absolute path, listens."""
+    """Return the path at which the node of this data directory, an absolute path, listens."""
     return os.path.join(node_dir, SOCKET_NAME)
 
 

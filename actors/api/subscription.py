@@ -21,10 +21,10 @@ from actors.log_types import GroupState, Offsets
 from wire.api import frames
 
 WATCH_INTERVAL_S = 0.010
-"""Between two pushes of offsets: every slave watches its master's, and a frame costs more than many
-appends."""
+"""The least seconds between two pushes of offsets: every slave watches its master's, and a frame
+costs more than many appends."""
 EVENT_LINES_MAX = 256
-"""Lines of one push: about 50 KB."""
+"""The most lines of one push, about 50 KB."""
 
 Subscribe: TypeAlias = frames.Tail | frames.WatchOffsets | frames.WatchGroup | frames.TailEvents
 Push: TypeAlias = Callable[[bytes | str], Awaitable[None]]
@@ -33,7 +33,7 @@ Push: TypeAlias = Callable[[bytes | str], Awaitable[None]]
 
 @attrs.define(eq=False)
 class Credit:
-    """How much a subscriber has granted to be sent."""
+    """How much a subscriber has granted to be sent: bytes of a tail, or lines of events."""
 
     _left: int
     _granted: trio.Event = attrs.field(init=False, factory=trio.Event)
@@ -47,18 +47,18 @@ class Credit:
         self._granted.set()
 
     def take(self, amount: int) -> None:
-        """Use credit, which may fall below zero by one message."""
+        """Use up credit, which may fall below zero by one message."""
         self._left -= amount
 
     async def wait(self) -> None:
-        """Return once there is any."""
+        """Return once there is credit."""
         while self._left <= 0:
             self._granted = trio.Event()
             await self._granted.wait()
 
 
 def credit_of(request: Subscribe) -> Credit:
-    """The credit that a request grants to begin with; watches need none."""
+    """Return the credit that a request grants at the beginning; watches need none."""
     match request:
         case frames.Tail():
             return Credit(left=request.credit_bytes)
@@ -78,7 +78,7 @@ async def follow(
     room: Answering,
     form: convert.BatchForm,
 ) -> None:
-    """Serve one subscription until it ends by itself. Raises: what the node's handle does."""
+    """Serve one subscription until it ends by itself. Raises: the errors of the node's handle."""
     match request:
         case frames.Tail():
             await tail(handle, request, credit, push, room, form)
