@@ -1,16 +1,17 @@
 """The bytes that all connections at one port share, as `api.budget` has them for a node's API.
 
-Two pools. What peers and clients send, and what of their answers they have not taken, counts with
-the first from where it exceeds what each connection has of its own; answers to reads count with the
-second, and at ports of processors all answers that are not short. A large frame gets its whole room
-when its head is read, so two that are half read never wait for each other; who has got it and
-stalls is cut off. What is whole is given back when it is answered, for which nobody waits here. A
-client that takes nothing of its answers is cut off likewise.
+There are two pools. The first counts what peers and clients send, and those of their answers that
+they have not taken, above the bytes that each connection has of its own. The second counts answers
+to reads, and at ports of processors all answers that are not short. A large frame gets its whole
+room when its head is read, so two half-read frames never wait for each other; a connection that
+then stalls is ended. The room of a whole frame is given back when the request is answered, which
+waits for nothing here. A client that takes nothing of its answers is cut off likewise.
 
-A connection that has asked what only members ask is a member's: it comes first, and the room of one
-largest frame is kept for such. That is no proof, as nothing is on a wire without a token; it holds
-against who connects and sends junk. So do the last slots of the port: where they are all that is
-left, the client that has been quiet for the longest makes way for whoever comes.
+A connection that has sent a request which only members send counts as a member's: it is served
+first, and the room of one largest frame is kept for such connections. This proves nothing, as no
+request without a token does, but it suffices against peers that connect and send junk. The last
+slots of the port are kept likewise: when only these are free, the client that has been quiet for
+the longest is ended for a new connection.
 """
 
 from __future__ import annotations
@@ -26,27 +27,30 @@ from actors.runtime.pool import Pool
 from wire.remoting.frame import FRAME_BYTES_MAX
 
 RECEIVED_BYTES: Final = 64 << 20
-"""Frames of all connections, and answers to them. A connection waits for room with less than twice
-its own bound and one largest frame, which is what members leave of it."""
+"""The bytes of all connections' frames, and of answers to them. A connection that waits for room
+holds less than twice its own bound and one largest frame, which is what members leave of it."""
 RESERVED_BYTES: Final = FRAME_BYTES_MAX
-"""Of those, for members alone."""
+"""The part of RECEIVED_BYTES that only members may use."""
 READ_BYTES: Final = 64 << 20
-"""Entries that were read, and their frames until they are sent: a dozen of the largest."""
+"""The bytes of entries that were read, and of their frames until they are sent: a dozen of the
+largest."""
 OWN_BYTES: Final = 256 << 10
-"""What each connection has without asking: votes and heart-beats, frames up to SMALL_BYTES."""
+"""The bytes that each connection may hold without asking: votes, heartbeats, frames up to
+SMALL_BYTES."""
 MADE_WAY: Final = "made way for another: it was the client that had been quiet for the longest"
 STALLED_S: Final = 5.0
-"""Who has taken nothing of its answers for so long is cut off once another one's have no room."""
+"""The seconds without taking any answer after which a connection may be ended, as soon as another
+one's answers have no room."""
 TAKES_NOTHING: Final = f"it has taken nothing for {STALLED_S:g} s, and others' answers had no room"
 STEP_ANSWERS_BYTES: Final = STEP_FRAMES * 512
-"""Refusals of one step's frames, and short answers to them, whose peer may not take them."""
+"""The bytes of refusals of, and short answers to, one step's frames that the peer may not take."""
 
 
 def memory_bytes(connections: int) -> int:
-    """The most that so many connections can hold together: for `check`.
+    """Return the most bytes that `connections` can hold together, for `check`.
 
-    What they share; a second copy of one frame while it is put together; and what each has of its
-    own: a receive, small frames, a step's answers.
+    This is what they share; a second copy of one frame while it is put together; and what each has
+    of its own: one receive, small frames, a step's answers.
     """
     own_bytes = RECEIVE_BYTES + OWN_BYTES + STEP_ANSWERS_BYTES
     return RECEIVED_BYTES + READ_BYTES + FRAME_BYTES_MAX + connections * own_bytes
@@ -61,8 +65,9 @@ class RPCBudget:
     shares: dict[Share, None] = attrs.field(factory=dict)
 
     def make_way(self) -> None:
-        """End the client's connection that has been quiet for the longest; none that waits for an
-        answer, or has not taken it yet.
+        """End the client's connection that has been quiet for the longest.
+
+        One that waits for an answer, or has not taken it yet, is not quiet.
         """
         quiet = (share for share in self.shares if share.is_quiet)
         oldest = min(quiet, key=lambda share: share.active_s, default=None)
@@ -71,7 +76,7 @@ class RPCBudget:
             oldest.end(MADE_WAY)
 
     def cut_off(self) -> None:
-        """End the connection that holds most of the room for answers, of those that stall."""
+        """End the one of the stalled connections that holds most of the room for answers."""
         since_s = trio.current_time() - STALLED_S
         stalled = (each for each in self.shares if each.is_stalled(since_s))
         worst = max(stalled, key=lambda share: share.reads_bytes, default=None)
@@ -82,11 +87,11 @@ class RPCBudget:
 
 @attrs.define(eq=False)
 class Share:
-    """What one connection holds of both pools.
+    """The bytes of both pools that one connection holds.
 
     Args:
-        held_bytes: bytes of requests that are unanswered, and of answers that are unsent, without
-            answers to reads.
+        held_bytes: returns the bytes of unanswered requests and unsent answers, without answers to
+            reads.
 
     Attributes:
         end: closes the connection, for the given reason.
@@ -117,17 +122,17 @@ class Share:
 
     @property
     def reads_bytes(self) -> int:
-        """What it holds of answers to reads: those that are to be encoded, and to be sent."""
+        """How many bytes of answers to reads wait to be encoded or sent."""
         return self._answering_bytes + self.unsent_read_bytes
 
     def is_stalled(self, since_s: float) -> bool:
-        """Whether it holds answers that are to be sent, and none of them has been since then."""
+        """Return whether it holds unsent answers, and the peer has taken none since `since_s`."""
         return bool(self.unsent_read_bytes) and self._taken_s <= since_s
 
     # What comes.
 
     def begin(self, begun_bytes: int) -> None:
-        """A frame of so many bytes is being read; 0: none is."""
+        """Note the size of the frame that is being read; 0 if none is."""
         self._begun_bytes = begun_bytes if begun_bytes > SMALL_BYTES else 0
 
     async def before_read(self) -> None:
@@ -150,7 +155,7 @@ class Share:
             self._look_again()
 
     def settle(self) -> None:
-        """Give back what is needed no more."""
+        """Give back the room that is not needed any more."""
         if not self._taken_bytes and self._waits is None:
             return
         over_bytes = self._taken_bytes - self._needed_bytes()
@@ -167,23 +172,27 @@ class Share:
         return min(max(needed_bytes, 0), RECEIVED_BYTES - RESERVED_BYTES)
 
     def _look_again(self) -> None:
-        """Wake what waits for room, which may need none any more, or wait in another queue."""
+        """Restart a wait for room, because it may need none, or belong in another queue."""
         if self._waits is not None:
             self._waits.cancel()
 
     # What goes.
 
     def read(self, cost_bytes: int) -> bool:
-        """Whether there is room for an answer to a read, which holds so much while it is encoded
-        next.
-        """
+        """Take room for an answer to a read until it is encoded. Returns: whether there is some."""
         if cost_bytes and not self._budget.read.take_now(cost_bytes):
             return False
         self._answering_bytes += cost_bytes
         return True
 
     def encoded(self, cost_bytes: int, frame_bytes: int) -> None:
-        """Note that an answer was encoded as a frame of so many bytes, to be sent; 0 for none."""
+        """Note that an answer was encoded, and give back what its frame does not need.
+
+        Args:
+            cost_bytes: the room that was taken for it; 0 for none.
+            frame_bytes: the size of the frame, which waits to be sent; 0 if it could not be
+            encoded.
+        """
         if cost_bytes:
             kept_bytes = min(frame_bytes, cost_bytes)
             if not self.unsent_read_bytes:

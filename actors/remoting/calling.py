@@ -27,7 +27,7 @@ from wire.remoting.frame import Frame, encode_frame
 from wire.remoting.header import FLAG_ONEWAY, Header
 
 CONNECT_TIMEOUT_S: Final = 3.0
-"""Upstream: connectTimeoutMillis."""
+"""The seconds that a connection may take to be made. Upstream: connectTimeoutMillis."""
 RECONNECT_FIRST_S: Final = 0.1
 RECONNECT_MAX_S: Final = 1.0
 """The longest pause after a connection was lost or could not be made. Pauses double until a call is
@@ -36,14 +36,14 @@ answered.
 PENDING_BYTES: Final = 16 << 20
 """How many received bytes may wait for the actor that holds the connection."""
 UNSENT_BYTES_MAX: Final = 64 << 20
-"""How many bytes of frames are kept that the system has no room for. A dispatcher's window is 4
-MiB, as Base64 a third more, so only calls that nothing else bounds get here.
+"""How many bytes of frames are kept while the system has no room for them. A dispatcher's window is
+4 MiB, as Base64 a third more, so only calls without another bound reach this one.
 """
 WORK_BYTES: Final = 4 << 20
 """The most bytes encoded or decoded without a checkpoint: some 10 ms."""
 IDLE: Final = "idle"
 REASON_CHARS_MAX: Final = 500
-"""Characters of a peer's own text that a reason shows."""
+"""How many characters of a peer's own text a reason shows."""
 
 
 @attrs.frozen(kw_only=True)
@@ -74,7 +74,7 @@ class Call(Protocol):
 
     @property
     def timeout_s(self) -> float:
-        """How many seconds after it was sent its answer has to come."""
+        """How many seconds after it was sent the call's answer has to come."""
 
 
 C = TypeVar("C", bound=Call)
@@ -93,10 +93,10 @@ class CallingConnection(Generic[C]):
         work_bytes: bytes encoded or decoded since the last checkpoint; at WORK_BYTES `breathe` is
             due.
         error: why the last call without an answer had none; "" if all had one.
-        failures: connections that were lost, or not made, in a row; 0 again, by the subclass, once
-            the peer has answered a call well.
-        next_number: gives the next stream's number; one for all connections of an actor that
-            forgets some.
+        failures: how many connections in a row were lost or could not be made. The subclass sets it
+            to 0 once the peer has answered a call well.
+        next_number: gives the next stream's number. An actor that forgets connections passes the
+            same one to all.
     """
 
     peer: str
@@ -138,28 +138,30 @@ class CallingConnection(Generic[C]):
 
     @abstractmethod
     def answered(self, call: C, frame: Frame) -> None:
-        """A call's answer has come, whatever its code."""
+        """Take a call's answer, whatever its code."""
 
     @abstractmethod
     def unanswered(self, call: C) -> None:
-        """A call has ended without an answer, because of `error`."""
+        """Note that a call has ended without an answer; `error` says why."""
 
     def explain(self, reason: str, frames: FrameStream | None) -> str:
-        """For people: what it means that a connection has ended, "" if `reason` says it all.
+        """Describe, for people, what the end of a connection means; "" if `reason` says it all.
 
         Args:
-            frames: of the connection; None: it could not be made.
+            reason: why the connection has ended.
+            frames: the connection's frames; None: it could not be made.
         """
         return ""
 
     # What its actor does with it.
 
     def open(self, ctx: ActorContext[Any], wrap: Callable[[News], Any] | None = None) -> None:
-        """Begin; the actor calls it when it starts.
+        """Begin. The actor calls this when it starts.
 
         Args:
-            wrap: makes the actor's message of news, for one that holds several connections; None:
-                it takes News.
+            ctx: the actor's context.
+            wrap: makes the actor's own message of each of the News, for an actor that holds several
+                connections; None: the actor takes News.
         """
         self._ctx = ctx
         self._calls_due, self._idle_due = CALLS_DUE, IDLE_DUE
@@ -205,7 +207,7 @@ class CallingConnection(Generic[C]):
             self.unanswered(each)
 
     def takes_calls(self) -> bool:
-        """Whether a call may be sent now. If there is no connection yet, one is being made then."""
+        """Return whether a call may be sent now; begin to connect if there is no connection."""
         frames = self._frames
         unsent_bytes = frames.unsent_bytes if frames is not None else self._early_bytes
         if unsent_bytes >= UNSENT_BYTES_MAX:
@@ -230,13 +232,14 @@ class CallingConnection(Generic[C]):
         version: int = 0,
         is_oneway: bool = False,
     ) -> bool:
-        """Send a call, after `takes_calls`.
+        """Send a call, after `takes_calls` has returned True.
 
         Args:
-            is_oneway: nobody answers it, and it does not end.
+            is_oneway: whether the request gets no answer; then the call does not end either.
 
         Returns: False if too many calls are open; nothing was sent.
-        Raises: LocalProtocolError: it fits no frame; nothing was sent.
+
+        Raises: LocalProtocolError: it does not fit into a frame; nothing was sent.
         """
         opaque: int | None = UNANSWERED_OPAQUE
         if not is_oneway:
@@ -260,7 +263,7 @@ class CallingConnection(Generic[C]):
         return True
 
     def refused(self, reason: str) -> None:
-        """Count what the peer sent and what is no answer."""
+        """Count a frame that is no valid answer; emit an event at the 1st, 2nd, 4th and so on."""
         self._answers_refused += 1
         self.error = reason[:REASON_CHARS_MAX]
         count = self._answers_refused
@@ -268,7 +271,7 @@ class CallingConnection(Generic[C]):
             self._ctx.emit(events.RPCAnswerRefused(peer=self.peer, reason=self.error, count=count))
 
     async def breathe(self) -> None:
-        """Let other tasks run; what is ready is sent meanwhile."""
+        """Send what is ready, and let other tasks run."""
         self.work_bytes = 0
         if self._frames is not None:
             self._frames.flush()
@@ -331,7 +334,7 @@ class CallingConnection(Generic[C]):
             self.answered(call, frame)
 
     def _lose(self, reason: str) -> None:
-        """End the connection or the attempt, and all calls with it."""
+        """End the connection, or the attempt to make one, and all its calls."""
         if self._frames is None and not self._connecting:
             return
         frames, was_connected = self._frames, self._frames is not None

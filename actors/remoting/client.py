@@ -1,4 +1,4 @@
-"""RemotingClient calls brokers, name servers and whoever else speaks RocketMQ's remoting.
+"""RemotingClient calls brokers, name servers and other peers that speak RocketMQ's remoting.
 
 It keeps one connection for each address that is called, and many calls may be under way on each.
 One that is idle ends.
@@ -36,7 +36,7 @@ ADDRESSES_MAX: Final = 256
 """How many addresses may be called at a time. A cluster's brokers and name servers are some dozens.
 """
 CALL_TIMEOUT_S: Final = 3.0
-"""Upstream: timeoutMillis of clients."""
+"""The seconds that a call may take by default. Upstream: timeoutMillis of clients."""
 
 
 @attrs.frozen(kw_only=True)
@@ -60,7 +60,7 @@ class Call:
 
 @attrs.frozen
 class _Heard:
-    """News of the connection to an address."""
+    """Some of the News of the connection to an address."""
 
     address: Address
     news: News
@@ -139,8 +139,9 @@ class RemotingClient(Actor[_Inbox]):
             connection.close()
 
     def _call(self, call: Call, connection: _Connection | None) -> _Connection | None:
-        """Send it over the connection to its address. Returns: that connection, perhaps a new
-        one.
+        """Send a call over the connection to its address, which is made if there is none.
+
+        Returns: that connection; None if ADDRESSES_MAX other addresses are being called.
         """
         if connection is None:
             if len(self._connections) >= ADDRESSES_MAX and not self._forget_one():
@@ -180,7 +181,7 @@ class RemotingClient(Actor[_Inbox]):
         return connection
 
     def _forget_one(self) -> bool:
-        """Forget an address that is not being called; False: all are."""
+        """Forget an address that is not being called. Returns: False if all are being called."""
         unused = (at for at, each in self._connections.items() if each.is_unused)
         if (address := next(unused, None)) is None:
             return False

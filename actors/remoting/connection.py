@@ -1,10 +1,11 @@
 """RPCConnection serves one accepted connection.
 
-Each request goes to the connection's `Session`, and is answered whenever somebody answers it.
-Answers are sent in the order in which they are given, those that are there at the same time in one
-piece. Reading stops while too much is unanswered or unsent, so a peer that does not read stops its
-own requests and nothing else; what others make for it besides ends it. Reading also stops while all
-connections of the port together hold too much (`budget`).
+Each request goes to the connection's `Session`, and is answered sooner or later, by any actor.
+Answers are sent in the order in which they are given; those that are ready at the same time are
+sent in one piece. Reading stops while too much is unanswered or unsent, so a peer that does not
+read stops only its own requests. If the server sends such a peer too much without being asked, the
+connection ends. Reading also stops while all connections of the port together hold too much
+(`budget`).
 
 The other way round, the server asks the other end: `notify` and `call` of `Channel`.
 
@@ -64,19 +65,19 @@ UNANSWERED_MAX: Final = 4096
 to a peer under way, a consumer a held pull for each of its queues.
 """
 UNANSWERED_BYTES_MAX: Final = 16 << 20
-"""How many bytes of unanswered requests' frames may wait; one frame may, whatever its size."""
+"""How many bytes of unanswered requests' frames may wait; a single frame of any size may."""
 UNSENT_BYTES_MAX: Final = 8 << 20
-"""How many bytes of answers may wait until the peer takes them, before its requests are not read.
+"""How many bytes of answers may wait for the peer to take them before its requests are not read.
 """
 CUT_OFF_BYTES: Final = 4 * UNSENT_BYTES_MAX
-"""How many may at all, without those that the port's budget counts: answers to what was read, and
-what the server sends without having been asked."""
+"""How many bytes may wait for the peer before it is cut off, without those that the port's budget
+counts: answers to requests that were read, and what the server sends unasked."""
 CALLS_MAX: Final = 1024
 """How many calls to the other end may be unanswered."""
 BUDGETED_BYTES: Final = 512
-"""Larger answers count with the port's budget, see `budget.STEP_ANSWERS_BYTES`."""
+"""The size above which an answer is counted by the port's budget (`budget.STEP_ANSWERS_BYTES`)."""
 BUDGET_SHARE_BYTES: Final = 16 << 20
-"""What one connection may have of it; one answer it may, whatever its size."""
+"""How many bytes of that budget one connection may hold; a single answer may be larger."""
 WORK_BYTES: Final = 4 << 20
 """The most bytes encoded or decoded without a checkpoint: some 10 ms."""
 REMARK_CHARS_MAX: Final = 500
@@ -371,7 +372,7 @@ class RPCConnection(Actor[_Inbox]):
             self._announce()
 
     def _within_budget(self, request: Request, answer: Answer) -> Answer | Refused:
-        """The answer, if it is short or there is room for it and for its frame, or a refusal."""
+        """Return the answer if it is short or finds room with its frame; else return a refusal."""
         size_bytes = _answer_bytes(answer)
         if size_bytes <= BUDGETED_BYTES or request.cost_bytes:
             return answer  # who gives a long one may have asked for room
@@ -425,7 +426,7 @@ class RPCConnection(Actor[_Inbox]):
         )
 
     async def _breathe(self) -> None:
-        """Let other tasks run; what is ready is sent meanwhile."""
+        """Send what is ready, and let other tasks run."""
         self._work_bytes = 0
         self._frames.flush()
         await trio.lowlevel.checkpoint()
@@ -433,12 +434,12 @@ class RPCConnection(Actor[_Inbox]):
     # Ending.
 
     def _cut_off(self, held_bytes: int) -> None:
-        """End the connection if the peer has left so much."""
+        """End the connection if the peer has left too many bytes unread."""
         if held_bytes - self._share.unsent_read_bytes > CUT_OFF_BYTES:
             self.end(READS_TOO_LITTLE)
 
     def _start_calls_timer(self) -> None:
-        """One for all; its call may have ended."""
+        """Start the one timer for all calls. The call that it is set for may end before."""
         if self._calls:
             self.ctx.timers.start_by("calls", self._calls.deadline_s, _CallsDue())
 
@@ -455,7 +456,7 @@ class RPCConnection(Actor[_Inbox]):
 
 
 def _answer_bytes(answer: Answer) -> int:
-    """At least half of what its frame has beside the header's other fields."""
+    """Return at least half of the bytes of an answer's frame without the header's other fields."""
     size_bytes = len(answer.body)
     if answer.remark:
         size_bytes += _text_bytes(answer.remark)
@@ -466,5 +467,5 @@ def _answer_bytes(answer: Answer) -> int:
 
 
 def _text_bytes(text: str) -> int:
-    """At least half of what the text takes in JSON: a control character takes six bytes there."""
+    """Return at least half of a text's bytes in JSON, where a control character takes six."""
     return len(text) if text.isascii() and text.isprintable() else 3 * len(text)

@@ -1,10 +1,10 @@
 """Has streams wait for their first request while too many come from one address.
 
-A connection costs an actor, its feeders and two events. Each address may open so many at once
-(`FREE_BURST`, `FREE_PER_S`). A further stream gets a task only, and becomes a connection when its
-first request has come, or the head of a large one. A member sends its first request at once, so a
-storm of junk from its own address does not keep it out. Of the silent streams that wait, the oldest
-makes way; one that has sent a request waits for room.
+A connection costs an actor, its feeders and two events. Each address may open a number of them at
+once (`FREE_BURST`, `FREE_PER_S`). A further stream gets only a task, and becomes a connection when
+its first request has come, or the head of a large one. A member sends its first request at once, so
+a storm of junk from its own address does not keep it out. If too many streams of an address wait,
+the oldest silent one is closed; one that has sent a request waits for room.
 
 There is no upstream: dledger-all-0.3.1.2 serves every connection.
 """
@@ -21,16 +21,18 @@ from actors.env.protocols import Address, Held, ReceiveHalf, SendHalf, Stream
 from wire.remoting.frame import Decoder
 
 FREE_BURST: Final = 256
-"""Connections of one address that need not speak first: as many as a port has slots."""
+"""How many connections of one address need not send a request first: as many as a port has slots.
+"""
 FREE_PER_S: Final = 32.0
-"""So many more each second: some hundredths of a processor."""
+"""How many more connections each second need not: they cost some hundredths of a processor."""
 WAITING_MAX: Final = 64
-"""Of one address, with those that have spoken and wait for room: a member has two connections, and
-speaks at once."""
+"""How many streams of one address may wait, with those that have sent a request and wait for room.
+A member has two connections, and sends its first request at once."""
 FIRST_BYTES: Final = 4 << 10
-"""Larger requests are not waited for to their end: so all that wait of one address hold 1 MiB."""
+"""The size in bytes above which a first request need not be whole, so that all streams of one
+address that wait hold 1 MiB at most."""
 FIRST_WORD_S: Final = 5.0
-"""For the whole first request, or the head of a large one."""
+"""The seconds for the whole first request, or for the head of a large one."""
 NO_REQUEST: Final = "sent no request, and too many come from its address"
 MADE_WAY: Final = "made way for another: too many come from its address, and it was silent"
 CROWDED: Final = "too many that come from its address have spoken, and wait for room"
@@ -38,7 +40,7 @@ CROWDED: Final = "too many that come from its address have spoken, and wait for 
 
 @attrs.define(eq=False)
 class Spoken:
-    """A stream of which the first bytes have been received: they are received again."""
+    """A stream whose first bytes have been received; its reader receives them once more."""
 
     _stream: Stream
     _receive: ReceiveHalf
@@ -65,7 +67,7 @@ class Spoken:
 
 @attrs.define(eq=False)
 class _SpokenHalf:
-    """`ReceiveHalf` of the protocols."""
+    """The `ReceiveHalf` of a `Spoken`."""
 
     _half: ReceiveHalf
     _first: bytes
@@ -98,7 +100,12 @@ class _SpokenHalf:
 
 @attrs.define
 class _Visitors:
-    """The visitors of one address. `free`: so many need not wait, as of `at_s`."""
+    """The streams of one address that wait.
+
+    Attributes:
+        at_s: when `free` was computed.
+        free: how many connections need not send a request first, as of `at_s`.
+    """
 
     at_s: float
     free: float = FREE_BURST
@@ -106,7 +113,10 @@ class _Visitors:
     spoken: int = 0  # so many wait for room
 
     def make_way(self) -> bool:
-        """Have the oldest silent one go if one more is too many; False: none of them is silent."""
+        """Close the oldest silent stream if one more would be too many.
+
+        Returns: whether there is room for one more; False if no stream is silent.
+        """
         silent = [each for each, why in self.silent.items() if not why]
         if len(silent) + self.spoken < WAITING_MAX:
             return True
@@ -119,7 +129,7 @@ class _Visitors:
 
 @attrs.define
 class Lobby:
-    """The streams of one port that wait.
+    """The streams of one port that wait for their first requests, or for room.
 
     Args:
         room: returns when there is room for one more connection.
@@ -133,7 +143,7 @@ class Lobby:
     _visitors: dict[str, _Visitors] = attrs.field(factory=dict, init=False)
 
     def is_free(self, host: str) -> bool:
-        """Whether one that comes from there now need not wait."""
+        """Return whether a connection that comes from `host` now need not wait; count it if so."""
         now_s = trio.current_time()
         visitors = self._visitors.setdefault(host, _Visitors(now_s))
         gained = (now_s - visitors.at_s) * FREE_PER_S
@@ -144,7 +154,10 @@ class Lobby:
         return True
 
     async def wait(self, stream: Stream) -> None:
-        """Feeder: one that has to speak first; `is_free` has been asked about its address."""
+        """Wait for a stream's first request and for room, then make a connection of it; a feeder.
+
+        `is_free` was called for its address before.
+        """
         visitors = self._visitors[stream.remote.host]
         spoken, why, is_let_in = None, CROWDED, False
         try:
@@ -165,7 +178,10 @@ class Lobby:
             await self._turn_away(stream, why)
 
     async def _listen(self, visitors: _Visitors, stream: Stream) -> tuple[Spoken | None, str]:
-        """Read the first request. Returns: it and ""; or None and why the stream is closed."""
+        """Read the stream's first request.
+
+        Returns: the stream, and a text that has no meaning then; or None, and why it is closed.
+        """
         visitors.silent[stream] = ""
         try:
             spoken = await self._first_word(stream)

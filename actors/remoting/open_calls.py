@@ -13,10 +13,10 @@ from typing import Final, Generic, TypeVar
 import attrs
 
 IN_FLIGHT_MAX: Final = 65_535
-"""Calls of one connection that may be unanswered. Upstream: clientAsyncSemaphoreValue."""
+"""How many calls of one connection may be unanswered. Upstream: clientAsyncSemaphoreValue."""
 OPAQUE_MAX: Final = 2**31 - 1
 UNANSWERED_OPAQUE: Final = 0
-"""The number of one-way requests: no call has it."""
+"""The number of all one-way requests, which no call has."""
 STALE_MIN: Final = 64  # deadlines of answered calls that stay in the heap before it is rebuilt
 
 C = TypeVar("C")
@@ -24,10 +24,12 @@ C = TypeVar("C")
 
 @attrs.define
 class OpenCalls(Generic[C]):
-    """See the module's text. Numbers go on over connections, so no late answer is mistaken.
+    """See the module's text.
+
+    Numbers go on from one connection to the next, so no late answer is mistaken for another's.
 
     Attributes:
-        limit: calls that may be open.
+        limit: how many calls may be open.
     """
 
     limit: int = IN_FLIGHT_MAX
@@ -50,7 +52,10 @@ class OpenCalls(Generic[C]):
         return heap[0][0] if heap else math.inf
 
     def add(self, call: C, deadline_s: float) -> int | None:
-        """The number under which to send it, 1 .. OPAQUE_MAX; None: too many are open."""
+        """Add a call.
+
+        Returns: the number to send it with, 1 .. OPAQUE_MAX; None if too many are open.
+        """
         if len(self._open) >= self.limit:
             return None
         self._opaque = self._opaque % OPAQUE_MAX + 1
@@ -65,19 +70,19 @@ class OpenCalls(Generic[C]):
         return self._opaque
 
     def take(self, opaque: int) -> C | None:
-        """The call that this number answers; None: it was answered, or given up, before."""
+        """Remove and return the call of this number; None if it was answered or given up before."""
         found = self._open.pop(opaque, None)
         return None if found is None else found[1]
 
     def expire(self, now_s: float) -> list[C]:
-        """Give up what is due, by deadline."""
+        """Remove and return the calls whose deadline has passed, ordered by deadline."""
         due = []
         while self.deadline_s <= now_s:
             due.append(self._open.pop(heapq.heappop(self._heap)[1])[1])
         return due
 
     def clear(self) -> list[C]:
-        """Give up all, in the order in which they came."""
+        """Remove and return all calls, in the order in which they came."""
         left = [call for _, call in self._open.values()]
         self._open.clear()
         self._heap.clear()

@@ -1,17 +1,17 @@
 """Requests of accepted connections, and what is made of them: `Processors` by their codes.
 
-A `Request` is the right to answer it once, now or later, in any actor, in any order. What answers
-it is an `Answer`, or an error: `Refused` has a code and a remark of its own, MailboxFull is code 2,
-any other is code 1 with its text. Nothing is sent to who sent it one-way, whatever the outcome.
+A `Request` is answered once, now or later, by any actor and in any order: with an `Answer`, or with
+an error. `Refused` has a code and a remark of its own, MailboxFull becomes code 2, and any other
+error code 1 with its text. A one-way request gets no answer, whatever the outcome.
 
-    table = Processors({RequestCode.GET_ROUTEINFO_BY_TOPIC: self._route})  # of who serves
-    session = plain(posted_to(ref))                                        # of the port
+    table = Processors({RequestCode.GET_ROUTEINFO_BY_TOPIC: self._route})  # where it is served
+    session = plain(posted_to(ref))                                        # at the port
 
 Upstream: apache/rocketmq, remoting/netty/NettyRemotingAbstract.processRequestCommand,
 NettyRequestProcessor.java, 5.3.3.
 
-Differs: a processor has no threads of its own, and never waits: what it has to wait for answers the
-request later.
+Differs: a processor has no threads of its own, and never waits. A request that needs to wait is
+answered later.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ S = TypeVar("S", bound=Struct)
 
 @attrs.frozen(kw_only=True)
 class Answer:
-    """What a request is answered with.
+    """The answer to a request.
 
     Attributes:
         code: a ResponseCode of `wire.broker.codes`.
-        remark: of a failure, what happened.
+        remark: what happened, for people, if the request failed.
     """
 
     code: int = 0
@@ -68,9 +68,9 @@ class CallFailed(Exception):
 
 
 class Channel(Protocol):
-    """An accepted connection, as those know it who serve its requests.
+    """An accepted connection, as the actors know it that serve its requests.
 
-    All of it may be used in any actor; nothing of it waits.
+    It may be used in any actor, and no method waits.
 
     Attributes:
         tolerated: how many frames were read only as fastjson reads them.
@@ -80,15 +80,15 @@ class Channel(Protocol):
 
     @property
     def connection(self) -> int:
-        """Its number, which does not repeat."""
+        """The connection's number, which does not repeat."""
 
     @property
     def address(self) -> Address:
-        """Where the other end is."""
+        """The address of the other end."""
 
     @property
     def is_ended(self) -> bool:
-        """Whether it takes nothing any more."""
+        """Whether the connection has ended, and takes nothing any more."""
 
     @property
     def unsent_bytes(self) -> int:
@@ -98,14 +98,18 @@ class Channel(Protocol):
         """Have `callback` called once when the connection ends, at once if it has.
 
         Args:
-            callback: synchronous, short, must not raise; the same one given twice counts once.
+            callback: a short synchronous function, which must not raise. One that is given twice is
+                called once.
         """
 
     def end(self, reason: str) -> None:
-        """End the connection. Args: reason: for people."""
+        """End the connection; `reason` is for people."""
 
     def prove(self) -> None:
-        """Note that it is a member's or a broker's: it comes first, and makes way for nobody."""
+        """Note that the connection is a member's or a broker's.
+
+        It is served first, and is not ended to make room for others.
+        """
 
     def notify(
         self, code: int, *, ext_fields: Mapping[str, str] | None = None, body: bytes = b""
@@ -113,7 +117,8 @@ class Channel(Protocol):
         """Send the other end a one-way request.
 
         Returns: False if the connection has ended, or ends now because the other end does not read.
-        Raises: LocalProtocolError: it fits no frame.
+
+        Raises: LocalProtocolError: it does not fit into a frame.
         """
 
     def call(
@@ -130,28 +135,28 @@ class Channel(Protocol):
         Args:
             reply_to: gets the answer's frame, whatever its code; fails with CallFailed.
 
-        Raises: LocalProtocolError: it fits no frame.
+        Raises: LocalProtocolError: it does not fit into a frame.
         """
 
     def take_answer(self, request: Request, answer: object) -> None:
-        """For Request: what it is answered with."""
+        """Take the answer to a request, or the error; `Request` calls it."""
 
     def reserve(self, request: Request, cost_bytes: int) -> bool:
-        """For Request: see there."""
+        """Implement `Request.reserve`, which calls it."""
 
     def refused(self, header: Header, reason: str) -> bool:
-        """Count a frame that reached nobody who serves such. Returns: whether it was reported."""
+        """Count a frame that no processor served. Returns: whether an event reports it."""
 
 
 class Request(ReplyTo[Answer]):
-    """One request. `send`, `fail` and `bound_to` are ReplyTo's.
+    """One request, which is answered as a `ReplyTo` with `send` or `fail`.
 
     Attributes:
-        body: b"" where there is none; who has decoded it may put b"" here.
+        body: b"" if there is none. Whoever has decoded it may set it to b"".
         loose: whether the header needed fastjson's tolerance.
-        size_bytes: by which it is counted until it is answered.
-        cost_bytes: see `reserve`; 0: nothing is reserved.
-        outcome: for the connection: the answer, from when it is given to when it is encoded.
+        size_bytes: the size by which the request is counted until it is answered.
+        cost_bytes: the bytes that `reserve` has reserved for the answer; 0 for none.
+        outcome: the answer, until the connection has encoded it.
     """
 
     __slots__ = ("body", "channel", "cost_bytes", "header", "loose", "outcome", "size_bytes")
@@ -168,10 +173,10 @@ class Request(ReplyTo[Answer]):
         self.outcome: Any = None
 
     def fields(self, type_: type[S], *, code: int = REMOTING_SYSTEM_ERROR) -> S:
-        """The extFields as an object of a class that says what they are; see `read_fields`.
+        """Decode the extFields as an object of `type_`; see `read_fields`.
 
-        Raises: Refused: with `code`, because one is missing or not of its kind; the remark names
-            it.
+        Raises: Refused: a field is missing or of another type. It has `code`, and a remark that
+            names the field.
         """
         try:
             return read_fields(self.header, type_)
@@ -179,16 +184,21 @@ class Request(ReplyTo[Answer]):
             raise Refused(code, str(error)) from None
 
     def refuse(self, code: int, remark: str) -> bool:
-        """Refuse what reaches nobody who serves such, and count it. Returns: whether that was
-        reported.
+        """Refuse a request that no processor serves, and count it.
+
+        Returns: whether an event reports it.
         """
         reported = self.channel.refused(self.header, remark)
         self.fail(Refused(code, remark))
         return reported
 
     def reserve(self, cost_bytes: int) -> bool:
-        """Whether the port has room for an answer that holds so much while it is encoded; it is the
-        answer's then.
+        """Reserve room at the port for the answer, for as long as it is encoded and sent.
+
+        Args:
+            cost_bytes: how much the answer holds while it is encoded.
+
+        Returns: whether there is that much room.
         """
         return self.channel.reserve(self, cost_bytes)
 
@@ -197,17 +207,17 @@ class Request(ReplyTo[Answer]):
 
 
 Processor: TypeAlias = Callable[[Request], Answer | None]
-"""What is done with a request, synchronously. None: it is answered later."""
+"""Serves a request synchronously. Returns: the answer; None if it is answered later."""
 
 
 class Processors:
-    """A table of processors by request code, and what happens where it has none."""
+    """Serves requests by a table of processors by request code; refuses requests of other codes."""
 
     def __init__(self, table: Mapping[int, Processor]) -> None:
         self._table = dict(table)
 
     def serve(self, request: Request) -> None:
-        """Have a request processed, at a connection or in the actor that it was posted to."""
+        """Have a request processed, in its connection or in the actor that it was posted to."""
         code = request.header.code
         processor = self._table.get(code)
         if processor is None:
@@ -226,7 +236,10 @@ class Processors:
 
 
 def posted_to(ref: ActorRef[Request]) -> Callable[[Request], None]:
-    """What hands each request to an actor as a message, in order; it fails when that actor ends."""
+    """Return a function that hands each request to an actor as a message, in order.
+
+    A request fails when that actor ends.
+    """
 
     def serve(request: Request) -> None:
         request.bound_to(ref)
@@ -237,7 +250,7 @@ def posted_to(ref: ActorRef[Request]) -> Callable[[Request], None]:
 
 
 class Session(Protocol):
-    """What a port does with the requests of one connection, in the connection's task."""
+    """Serves the requests of one connection at a port, in the connection's task."""
 
     @property
     def version(self) -> int:
@@ -247,15 +260,15 @@ class Session(Protocol):
         """Take a request. Must not raise."""
 
     def step_ended(self) -> None:
-        """The requests that came together have all been taken."""
+        """Note that all requests that came together have been taken."""
 
     def encode(self, request: Request, answer: Any) -> bytes:
-        """The frame of an answer that is no error. Raises: LocalProtocolError."""
+        """Return the frame of an answer that is no error. Raises: LocalProtocolError."""
 
 
 @attrs.frozen
 class _Plain:
-    """A Session whose answers are of class Answer. It keeps nothing, so one does for a port."""
+    """A Session whose answers are of class Answer. It is stateless, so a port needs only one."""
 
     _serve: Callable[[Request], None]
     version: int = VERSION
@@ -264,7 +277,7 @@ class _Plain:
         self._serve(request)
 
     def step_ended(self) -> None:
-        """Nothing is kept for the end of a step."""
+        """Do nothing, as nothing is kept for the end of a step."""
 
     def encode(self, request: Request, answer: Answer) -> bytes:
         header = reply_header(
@@ -278,6 +291,10 @@ class _Plain:
 
 
 def plain(serve: Callable[[Request], None]) -> Callable[[Channel], Session]:
-    """Sessions that hand each request to `serve`: a table's, or `posted_to` an actor."""
+    """Return a function that makes sessions, which hand each request to `serve`.
+
+    Args:
+        serve: `Processors.serve`, or `posted_to` an actor.
+    """
     session = _Plain(serve)
     return lambda channel: session

@@ -32,26 +32,26 @@ from actors.runtime import ChildSpec, DynamicSpec, Restart, Strategy, Supervisor
 from actors.runtime.accepting import UNKNOWN_ADDRESS, UNOWNED_MAX, Accepting, Admitted
 
 SLOTS_KEPT: Final = 2 * UNOWNED_MAX
-"""How many slots are kept free: a connection that takes one of the last has a client's connection
-make way, so that no crowd of clients keeps a member out. They are as many as are accepted at once,
-and as many again that are about to end.
+"""How many slots are kept free, so that no crowd of clients keeps a member out: a connection that
+takes one of the last has a client's connection ended. They are as many as are accepted at once, and
+as many again that are about to end.
 """
 CONNECTION_SHUTDOWN_S: Final = 1.0
 """How long a connection may take to stop: it has nothing to save, and its stream is aborted."""
 
 
 def anybody(host: str) -> bool:
-    """For `may_connect`: every address may."""
+    """Allow every address; for `ServerSettings.may_connect`."""
     return True
 
 
 def listed(hosts: Collection[str]) -> Callable[[str], bool]:
-    """For `may_connect`: these addresses may, and the same machine's."""
+    """Return a check that allows these addresses and this machine's; for `may_connect`."""
     return lambda host: host in hosts or ipaddress.ip_address(host).is_loopback
 
 
 def _nothing(host: str) -> None:
-    """The default of `turned_away`: the event says enough."""
+    """Do nothing, as the event says enough; the default of `turned_away`."""
 
 
 @attrs.frozen(kw_only=True)
@@ -59,14 +59,16 @@ class ServerSettings:
     """The settings of one port of one node.
 
     Attributes:
-        where: for people: the key of the file that sets the port.
-        may_connect: whether an address may: `anybody`, `listed(...)`, the `__contains__` of a set.
-        session: makes what serves a new connection: `requests.plain(...)`.
+        where: the key of the configuration that sets the port, for people.
+        may_connect: returns whether an address may connect: `anybody`, `listed(...)`, or the
+            `__contains__` of a set.
+        session: makes the session that serves a new connection, such as `requests.plain(...)`.
         next_connection: gives the next connection's number. It outlives restarts, so that numbers
             never repeat.
         connections_max: the most open connections; above SLOTS_KEPT.
-        may_be_elsewhere: listen nowhere where this machine does not have the host's address.
-        turned_away: called with each address that may not connect and did.
+        may_be_elsewhere: whether to listen nowhere, instead of failing, if this machine does not
+            have the host's address.
+        turned_away: called with each address that has connected although it may not.
     """
 
     network: Network
@@ -152,11 +154,11 @@ class RPCServer(Accepting):
 
 
 def rpc_server(settings: ServerSettings, budget: RPCBudget | None = None) -> SupervisorSpec:
-    """The specification of all actors that serve one port.
+    """Return the specification of all actors that serve one port.
 
     Args:
-        budget: what its connections share, with those of other servers if they have it too; None:
-            one of its own.
+        budget: the budget of its connections, which other servers may share, or None for one of
+            its own.
     """
     server = partial(RPCServer, settings=settings, budget=budget or RPCBudget())
     return SupervisorSpec(

@@ -21,22 +21,22 @@ from actors.env.protocols import ReceiveHalf, SendHalf, Stream
 from wire.remoting.frame import Decoder, Frame
 
 RECEIVE_BYTES: Final = 256 << 10
-"""Read at once: some 1,700 small frames, 5 ms of decoding."""
+"""The bytes that are read at once: some 1,700 small frames, which take 5 ms to decode."""
 STEP_FRAMES: Final = 1024
-"""Frames in one message at most, so that further ones are answered only when there is room."""
+"""The most frames in one message, so that further ones are answered only when there is room."""
 SMALL_BYTES: Final = 64 << 10
-"""A frame above it is large: room for it is asked for before it is read to its end."""
+"""The size above which a frame is large, so that it needs room before it is read to its end."""
 SEND_BYTES: Final = 1 << 20
-"""Frames are joined up to here; larger ones go alone."""
+"""The size up to which frames are joined; a larger one is sent alone."""
 SEND_TIMEOUT_S: Final = 30.0
-"""A peer that does not take one such piece for so long is not reading."""
+"""The seconds that a peer may take for one such piece; after that it counts as not reading."""
 REST_TIMEOUT_S: Final = SEND_TIMEOUT_S
-"""Spent on waiting for one large frame, once there is room for it; then its peer stalls."""
+"""The seconds spent on waiting for one large frame that has room; after that its peer stalls."""
 IDLE_S: Final = 120.0
-"""Without a byte in either direction; then either side closes. Upstream:
+"""The seconds without a byte in either direction after which either side closes. Upstream:
 serverChannelMaxIdleTimeSeconds, clientChannelMaxIdleTimeSeconds."""
 FRAME_OVERHEAD_BYTES: Final = 256
-"""What a frame without body and fields is counted as."""
+"""The size in bytes for which a frame without body and fields is counted."""
 
 CLOSED_BY_PEER: Final = "closed by the peer"
 SPEAKS_TLS: Final = "the peer speaks TLS, which is not spoken here"
@@ -67,7 +67,7 @@ News: TypeAlias = Received | StreamEnded
 
 
 def frame_bytes(frame: Frame) -> int:
-    """The size by which a frame is counted, in bytes."""
+    """Return the size by which a frame is counted, in bytes."""
     size_bytes = len(frame.body) + FRAME_OVERHEAD_BYTES
     fields = frame.header.ext_fields
     if fields:
@@ -77,11 +77,11 @@ def frame_bytes(frame: Frame) -> int:
 
 
 async def _at_once(_: int) -> None:
-    """The default of `before_read`: reading is never held back."""
+    """Return at once, so that reading is never held back; the default of `before_read`."""
 
 
 def _nothing() -> None:
-    """The default of `on_sent`: nothing happens."""
+    """Do nothing; the default of `on_sent`."""
 
 
 @attrs.define(eq=False)
@@ -96,9 +96,9 @@ class FrameStream:
         on_sent: called when bytes have been sent that had to wait.
 
     Attributes:
-        active_s: when bytes last came or went.
-        heard: whether any came.
-        unsent_bytes: of frames that were put in.
+        active_s: when bytes were last received or sent.
+        heard: whether any bytes were received.
+        unsent_bytes: how many bytes of the added frames are not sent.
     """
 
     number: int
@@ -123,7 +123,7 @@ class FrameStream:
 
     @property
     def held_bytes(self) -> int:
-        """What is unsent, and what was sent of the piece in hand, which stays until it is whole."""
+        """The bytes in memory: unsent ones, and the sent part of the piece that is being sent."""
         return self.unsent_bytes + self._sent_of_rest_bytes
 
     def put(self, frame: bytes) -> None:
@@ -132,7 +132,7 @@ class FrameStream:
         self.unsent_bytes += len(frame)
 
     def flush(self) -> None:
-        """Send what there is room for now. A failure is news, later."""
+        """Send what the system has room for now. A failure is reported later, by `StreamEnded`."""
         if self._rest is not None or self._failed:
             return
         try:
@@ -156,7 +156,7 @@ class FrameStream:
         self._wake.set()
 
     async def send(self) -> None:
-        """Feeder: send what `flush` had no room for, until the stream ends."""
+        """Send what `flush` had no room for, until the stream ends; a feeder."""
         try:
             while not self._failed:
                 await self._send_rest()
@@ -170,7 +170,7 @@ class FrameStream:
         await self._deliver(StreamEnded(number=self.number, reason=reason))
 
     async def receive(self) -> None:
-        """Feeder: hand on the frames that come, until the stream ends or sends what is no frame."""
+        """Deliver the frames that come, until the stream ends or sends no valid frame; a feeder."""
         try:
             reason = await self._receive_all()
         except trio.TooSlowError:
@@ -190,7 +190,7 @@ class FrameStream:
             self._on_sent()
 
     def _piece(self) -> bytes:
-        """The frames that are sent together next."""
+        """Remove the frames that are sent together next, and return them joined."""
         waiting = self._waiting
         first = waiting.popleft()
         size_bytes = len(first)
@@ -208,7 +208,7 @@ class FrameStream:
             self.active_s = trio.current_time()
 
     async def _receive_all(self) -> str:
-        """Returns why there is no more."""
+        """Deliver all frames that come. Returns: why no more will come."""
         decoder = Decoder()
         while True:
             await self._before_read(decoder.begun_bytes)
