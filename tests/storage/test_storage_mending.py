@@ -121,12 +121,12 @@ Change = Callable[[bytes], bytes]
     ("start", "change", "reason"),
     [
         (0, lambda data: data[:-1] + b"?", "do not fit the digest"),
-        (0, lambda data: data[:-1], "no whole range"),
-        (0, lambda data: b"", "no whole range"),
-        (1, lambda data: data, "no whole range"),
-        (END, lambda data: data, "does not reach so far"),
+        (0, lambda data: data[:-1], "no whole ranges"),
+        (0, lambda data: b"", "no whole ranges"),
+        (1, lambda data: data, "no whole ranges"),
+        (END, lambda data: data, "the synced log at"),
         (SEGMENT - RANGE_BYTES, lambda data: 2 * data, "lie in two files"),
-        (0, lambda data: data * (AT_ONCE_BYTES // RANGE_BYTES + 1), "no whole range"),
+        (0, lambda data: data * (AT_ONCE_BYTES // RANGE_BYTES + 1), "no whole ranges"),
     ],
 )
 async def test_what_comes_is_not_believed(start: int, change: Change, reason: str) -> None:
@@ -262,7 +262,7 @@ async def test_without_room_for_a_digest_nothing_is_written() -> None:
     before = held.now(0, RANGE_BYTES)
     held.disk.faults.fail("create", errno.ENOSPC, path_part="digests", times=3)
     answer = await held.mend(0, held.original(0, RANGE_BYTES))
-    assert answer.refused == "its digest cannot be written down"
+    assert answer.refused == "the digest of the bytes received cannot be saved on this disk"
     assert held.now(0, RANGE_BYTES) == before
 
 

@@ -34,7 +34,7 @@ from actors.storage.files.whole_files import create_sized, sync_file
 from wire.files.commit_log import BLANK_BYTES, encode_blank, segment_name, segment_offset
 
 CHUNK_BYTES = 4 << 20
-"""A generator here yields after so many bytes."""
+"""The bytes after which a generator of this module yields."""
 
 
 def write_again(disk: Disk, log: CommitLog, start_bytes: int) -> Generator[None, None, None]:
@@ -64,12 +64,12 @@ def sync_found(disk: Disk, log: CommitLog, start_bytes: int) -> Generator[None, 
 
 
 PREPARE_BYTES = 16 << 20
-"""How far ahead of the data blocks are reserved, so that a full disk is noticed before a record is
-half written.
+"""How many bytes of blocks are reserved ahead of the data, so that a full disk is noticed before a
+record is half written.
 """
 SEGMENT_BYTES_MIN = 4096
 SEGMENT_BYTES_MAX = (1 << 31) - 1
-"""Positions within a file are 32-bit ints in upstream."""
+"""The largest size of a file: positions within it are 32-bit ints in upstream."""
 
 
 class OffsetMismatch(Exception):
@@ -81,19 +81,19 @@ def segment_path(folder: str, base_bytes: int) -> str:
 
 
 def is_segment_name(name: str) -> bool:
-    """Whether a file of a log can have this name."""
+    """Return whether a file of a log can have this name."""
     return segment_offset(name) is not None
 
 
 def segment_bases(disk: Disk, folder: str) -> list[int]:
-    """The first offsets of the files in `folder`, ascending. Files with other names are ignored."""
+    """Return the first offsets of the log files in `folder`, ascending; ignore other files."""
     offsets = (segment_offset(name) for name in disk.listdir(folder))
     return [base for base in offsets if base is not None]
 
 
 @attrs.define
 class CommitLog:
-    """The files of one log, and where its end is.
+    """The files of one log, and the log's end.
 
     Attributes:
         folder: absolute path of `commitlog/`.
@@ -101,7 +101,7 @@ class CommitLog:
         written_bytes: end of the log, the offset of the next byte. After `load` it is the end of
             the last file, until recovery calls `set_end`.
         gone_paths: deleted files, until `take_gone` returns them.
-        blank: the first BLANK_BYTES of a filler of so many bytes, in the format of the log.
+        blank: makes the first BLANK_BYTES of a filler of a size, in the format of the log.
     """
 
     folder: str
@@ -129,10 +129,12 @@ class CommitLog:
         """Open the folder, creating it if needed. A 0-byte last file is deleted (a crash left it).
 
         Args:
-            key: where the configuration says the size of a file.
+            key: the key of the configuration that sets the size of a file.
 
-        Raises: ConfigError if the files are of another size than configured, or one is none;
-        CorruptLog for a single odd file or a missing one. Upstream: MappedFileQueue.load.
+            Raises: ConfigError: all files have another size than configured, or one is no regular
+                file. CorruptLog: a single file has another size, or one is missing.
+
+            Upstream: MappedFileQueue.load.
         """
         assert least_bytes <= segment_bytes <= SEGMENT_BYTES_MAX
         bases = log_files(disk, folder, segment_bytes, key=key)
@@ -154,7 +156,7 @@ class CommitLog:
 
     @classmethod
     def look(cls, disk: Disk, folder: str, segment_bytes: int, bases: list[int]) -> CommitLog:
-        """The files that begin at `bases` as they are, only to be read."""
+        """Return a log of the files that begin at `bases`, which is only to be read."""
         return cls(
             folder=folder,
             segment_bytes=segment_bytes,
@@ -174,7 +176,7 @@ class CommitLog:
         return self.written_bytes == 0
 
     def bases(self) -> tuple[int, ...]:
-        """First offsets of all files, the spare one included."""
+        """Return the first offsets of all files, with that of the spare one."""
         return tuple(self._bases)
 
     def path_of(self, offset: int) -> str:
@@ -188,10 +190,9 @@ class CommitLog:
         self._close_handles()
 
     def reserve(self, up_to_bytes: int) -> None:
-        """Make the files and blocks for all bytes below `up_to_bytes`, and the spare file after
-        them.
+        """Make the files and blocks for all bytes below `up_to_bytes`, and the next, spare file.
 
-        Raises: NoRoom; another OSError. Nothing has been written then.
+        Raises: NoRoom, or another OSError. No bytes of the log have been written then.
         """
         while self._reserved_bytes < up_to_bytes:
             at = self._reserved_bytes
@@ -205,13 +206,13 @@ class CommitLog:
     def append(
         self, data: bytes | bytearray | memoryview | Held, size_bytes: int | None = None
     ) -> None:
-        """Write at the end; at a file's end it goes on in the next one.
+        """Write at the log's end; at a file's end, continue in the next file.
 
         Args:
-            size_bytes: so much of the beginning of `data`; None: all.
+            size_bytes: how many bytes from the beginning of `data` are written; None: all.
 
-        Raises: NoRoom; another OSError, ENOSPC too: then the end is unknown and this object must
-        not be used any further.
+        Raises: NoRoom: nothing was written. Another OSError, such as ENOSPC: the log's end is
+            unknown, and this object must not be used any further.
         """
         view = memoryview(data) if isinstance(data, (bytes, bytearray, memoryview)) else None
         size = len(data) if size_bytes is None else size_bytes
@@ -235,14 +236,19 @@ class CommitLog:
     def append_raw(
         self, offset_bytes: int, data: bytes | memoryview | Held, size_bytes: int | None = None
     ) -> None:
-        """Bytes received from a master, cut anywhere, which must start exactly at our end.
+        """Append bytes received from a master, which may be cut anywhere in a record.
 
-        `size_bytes` as `append`. An empty log takes any first offset that is a file's first byte.
-        Raises: OffsetMismatch (nothing written); NoRoom, OSError as `append`.
+        Args:
+            offset_bytes: their offset, which must be the end of this log. An empty log takes any
+                offset that is a file's first byte.
+            size_bytes: as in `append`.
+
+        Raises: OffsetMismatch: the bytes do not continue the log; nothing was written. NoRoom,
+            OSError: as in `append`.
         """
         if self.is_empty and offset_bytes != 0:
             if offset_bytes + self.segment_bytes > LOG_BYTES_MAX:
-                raise OffsetMismatch(f"no log ever comes to {offset_bytes}")
+                raise OffsetMismatch(f"offset {offset_bytes} is too high for any log")
             if offset_bytes < 0 or offset_bytes % self.segment_bytes:
                 raise OffsetMismatch(
                     f"an empty log cannot begin at {offset_bytes}: "
@@ -260,17 +266,16 @@ class CommitLog:
         self.append(data, size_bytes)
 
     def roll(self) -> None:
-        """Close the file being written with a BLANK record, so that the next record opens a new
-        file.
+        """Fill the rest of the present file with a BLANK record, so that the next one is begun.
 
-        Raises: OSError as `append`.
+        Raises: OSError, as in `append`.
         """
         self.fill(-self.written_bytes % self.segment_bytes)
 
     def fill(self, size_bytes: int) -> None:
-        """Write a filler of `size_bytes`, within one file. Its rest is the zeros that are there.
+        """Write a filler of `size_bytes` within one file: its head; the rest is zeros already.
 
-        Raises: OSError as `append`.
+        Raises: OSError, as in `append`.
         """
         assert size_bytes >= BLANK_BYTES, "the L + 8 rule keeps room for a filler"
         self.append(self.blank(size_bytes))
@@ -293,13 +298,13 @@ class CommitLog:
         return bool(self._dirty)
 
     def take_dirty(self) -> tuple[str, ...]:
-        """Paths written since the last call: what a sync has to cover."""
+        """Return the paths written since the last call, which a sync has to cover."""
         paths = tuple(self._dirty)
         self._dirty.clear()
         return paths
 
     def take_gone(self) -> tuple[str, ...]:
-        """Files deleted since the last call: a syncer closes them."""
+        """Return the files deleted since the last call, which a syncer has to close."""
         paths, self.gone_paths = self.gone_paths, ()
         return paths
 
@@ -319,7 +324,7 @@ class CommitLog:
         return self._bases[0]
 
     def restart_at(self, offset_bytes: int) -> None:
-        """Delete every file, the last one first, and go on at `offset_bytes`, wherever that is.
+        """Delete every file, the last one first, and continue at `offset_bytes`, wherever that is.
 
         The folder is synced each time, so that a crash in between leaves a beginning of the log.
         """
@@ -349,9 +354,7 @@ class CommitLog:
         self.gone_paths += (path,)
 
     def _open(self, base: int) -> File:
-        """The handle of the file that starts at `base`; that and the spare file are made if
-        missing.
-        """
+        """Return the handle of the file at `base`; make that file and the spare one if missing."""
         file = self._handles.get(base)
         if file is None:
             self._create(base)
@@ -362,8 +365,8 @@ class CommitLog:
     def _create(self, base: int) -> None:
         """Make a file. Size and name are synced at once, so that a crash leaves no hole.
 
-        Inline, once per file and one file ahead: 0.2 to 0.3 ms for 1 GiB, at most 3 ms beside
-        syncs of 1.6 GB/s (measured on ext4).
+        It runs on the loop, once for each file and one file ahead: this takes 0.2 to 0.3 ms for
+        1 GiB, at most 3 ms beside syncs of 1.6 GB/s (measured on ext4).
         """
         if self._bases and base <= self._bases[-1]:
             return
@@ -383,7 +386,7 @@ class CommitLog:
 def log_files(
     disk: Disk, folder: str, segment_bytes: int, *, key: str, fills_last: bool = False
 ) -> list[int]:
-    """The first offsets of the files that `CommitLog.load` takes. It changes nothing.
+    """Return the first offsets of the files that `CommitLog.load` would take. It changes nothing.
 
     A last file of 0 bytes is left out.
 
@@ -406,17 +409,17 @@ def log_files(
 
 
 LOG_BYTES_MAX: Final = 1 << 62
-"""A bound that no log ever reaches. A log that began near the largest 64-bit offset would soon have
-no position for a record, nor a name for a file.
+"""An offset that no log ever reaches. A log that began near the largest 64-bit offset would soon
+have no offset for a record, nor a name for a file.
 """
 
 
 def short_text(path: str, size: int, segment_bytes: int, key: str) -> str:
-    """For people: what is wrong with an only file that is too short, or its configured size.
+    """Describe, for people, that a log's only file is too short, or its configured size is wrong.
 
     Args:
-        size: the file's, in bytes.
-        segment_bytes: the configured size, by `key`.
+        size: the file's size in bytes.
+        segment_bytes: the size that `key` of the configuration sets.
     """
     return (
         f"{path}: expected {segment_bytes} bytes, found {size}: it was cut short, or {key} was"
@@ -427,12 +430,14 @@ def short_text(path: str, size: int, segment_bytes: int, key: str) -> str:
 def short_alone(
     disk: Disk, folder: str, bases: Sequence[int], last_bytes: int | None, key: str
 ) -> list[str]:
-    """The same as a list of lines, [] if nothing is wrong, by the size that the last start had.
+    """Describe, for people, that a log's only file is shorter than at the last start.
 
-    That start may have been the mistake.
+    The configuration of that start may have been the mistake.
 
     Args:
         last_bytes: the configured size at the last start; None if it is unknown.
+
+    Returns: at most one line; [] if nothing is wrong.
     """
     if last_bytes is None or len(bases) != 1:
         return []
@@ -450,9 +455,9 @@ def check_sizes(
 
     Args:
         bases, sizes: the first offset of each file, ascending, and its size.
-        key: where the configuration says the size of a file.
+        key: the key of the configuration that sets the size of a file.
 
-    Raises: ConfigError, CorruptLog: as `CommitLog.load`.
+        Raises: ConfigError, CorruptLog: as `CommitLog.load`.
     """
 
     def path_of(base: int) -> str:

@@ -1,4 +1,4 @@
-"""Digests of a log's ranges: what their bytes were when they were written.
+"""Digests of a log's ranges: checksums of their bytes as they were written.
 
 A record's CRC covers its body alone. A digest covers every byte of its range, so a bit that flips
 later in a record's head, topic or properties is found too, without parsing anything. Upstream has
@@ -31,8 +31,8 @@ from actors.storage.log.commit_log import segment_bases, segment_path
 from wire.crc import crc32
 
 RANGE_BYTES: Final = 64 << 10
-"""The size of a range: it is checked in some 40 us, and mended by copying it whole. 1 GiB of log
-has 128 KiB of digests.
+"""The size of a range in bytes. A range is checked in some 40 us, and mended by copying it whole;
+1 GiB of log has 128 KiB of digests.
 """
 ENTRY_BYTES: Final = 8
 HANDLES_MAX: Final = 4
@@ -41,7 +41,7 @@ scrub reads, and one more.
 """
 UNSAVED_MAX: Final = 1 << 16
 """How many digests are kept in memory while their files cannot be written: those of 4 GiB of log,
-and so of a whole file that was just parsed.
+so at least those of a whole file that was just parsed.
 """
 _ENTRY: Final = struct.Struct(">II")
 _GUARDED: Final = struct.Struct(">qI")
@@ -70,10 +70,10 @@ class Digests:
     def open(
         cls, disk: Disk, folder: str, segment_bytes: int, min_bytes: int, end_bytes: int
     ) -> Digests:
-        """Open those of a log that reaches from `min_bytes` to `end_bytes`; drop all others.
+        """Open the digests of a log that has the bytes [min_bytes, end_bytes); drop all others.
 
-        If that fails, as on a full disk, no file is read: a digest that was not dropped could be
-        one of other bytes.
+        If dropping fails, for instance on a full disk, no file is read, because a digest that was
+        not dropped could be one of other bytes.
         """
         digests = cls(disk, folder, segment_bytes)
         try:
@@ -98,17 +98,17 @@ class Digests:
         disk.sync_dir(folder)
 
     def range_at(self, offset: int) -> tuple[int, int]:
-        """Where the range that holds `offset` begins and ends."""
+        """Return where the range that holds `offset` begins and ends."""
         base = offset - offset % self.segment_bytes
         start = offset - (offset - base) % RANGE_BYTES
         return start, min(start + RANGE_BYTES, base + self.segment_bytes)
 
     def get(self, start: int) -> int | None:
-        """The digest of the range that begins there; None if there is none."""
+        """Return the digest of the range that begins at `start`; None if there is none."""
         return self.known(start, 1)[0]
 
     def known(self, start: int, count: int) -> list[int | None]:
-        """The digests of `count` ranges of one file, from the one on that begins at `start`."""
+        """Return the digests of `count` ranges of one file, from the one that begins at `start`."""
         base = start - start % self.segment_bytes
         try:
             file = self._file(base, create=False)
@@ -124,7 +124,7 @@ class Digests:
         ]
 
     def put(self, start: int, digest: int) -> None:
-        """Save the digest of a range; if that fails it is kept in memory for a while."""
+        """Save the digest of a range; if that fails, keep it in memory for a while."""
         base = start - start % self.segment_bytes
         try:
             file = None if self.reads_only else self._file(base, create=True)
@@ -141,7 +141,7 @@ class Digests:
             del self._unsaved[next(iter(self._unsaved))]
 
     def forget(self, start: int) -> None:
-        """Forget the digest of the range that begins there: it was made of damaged bytes."""
+        """Forget the digest of the range that begins at `start`, made of damaged bytes."""
         self._unsaved.pop(start, None)
         base = start - start % self.segment_bytes
         with suppress(OSError):
@@ -151,10 +151,10 @@ class Digests:
                 self._dirty[file.path] = None
 
     def keep(self, start: int) -> None:
-        """Make the digest of the range that begins there durable, if there is one and the disk can.
+        """Make the digest of the range that begins at `start` durable, if there is one.
 
-        What an earlier process has written may not be durable yet. It is called for damage that was
-        found, which parsing need not find again.
+        What an earlier process wrote may not be durable yet. This is called for damage that was
+        found by its digest, because parsing might not find it again. A disk error is ignored.
         """
         base = start - start % self.segment_bytes
         with suppress(OSError):
@@ -181,7 +181,7 @@ class Digests:
         return bool(self._unsaved)
 
     def take_dirty(self) -> tuple[str, ...]:
-        """Files written since the last call, and the folder if one was made."""
+        """Return the files written since the last call, and the folder if a file was made."""
         paths = tuple(self._dirty)
         self._dirty.clear()
         return paths
@@ -189,7 +189,7 @@ class Digests:
     def drop_below(self, min_bytes: int) -> tuple[str, ...]:
         """Delete the files of segments that are gone. Returns: their paths.
 
-        A file that cannot be deleted now will be when the store opens.
+        A file that cannot be deleted now will be deleted when the store opens.
         """
         gone = []
         for base in segment_bases(self._disk, self.folder):
@@ -261,10 +261,10 @@ def forget_digests(disk: Disk, folder: str) -> None:
 
 
 def digest_of(data: bytes | memoryview, before: int = 0) -> int:
-    """CRC-32: 3 GB/s where the system's zlib uses the processor's instructions for it.
+    """Return the CRC-32: 3 GB/s where the system's zlib uses the processor's instructions for it.
 
     Args:
-        before: the digest of the bytes that precede them in their range; 0: none do.
+        before: the digest of the bytes that precede these in their range; 0 if none do.
     """
     return crc32(data, before)
 

@@ -37,10 +37,10 @@ FILES_PER_ROUND_MAX = 10
 BETWEEN_FILES_S = 0.1
 HOUR_MS = 3_600_000
 APART_MS = 24 * HOUR_MS
-"""Times that differ by more than this cannot be explained by two clocks, or by one that was set."""
+"""Times that differ by more cannot be explained by two clocks, or by a clock that was set."""
 OVERDUE_MS = 48 * HOUR_MS
-"""How long after its time a file should be deleted: by then every hour of `delete_when` has come,
-and the dispatcher has read it.
+"""How long after its time a file should be deleted at the latest: by then every hour of
+`delete_when` has come, and the dispatcher has read the file.
 """
 _LOGGER = logging.getLogger("triolog.storage")
 
@@ -65,7 +65,7 @@ class Expiry:
 
     @classmethod
     def of(cls, group: ClassicGroup) -> Expiry:
-        """The rules as configured."""
+        """Return the rules as configured."""
         return cls(
             reserved_ms=group.file_reserved_time_h * HOUR_MS,
             hours=group.delete_when_hours,
@@ -76,31 +76,34 @@ class Expiry:
 
     @classmethod
     def never(cls, group: ClassicGroup) -> Expiry:
-        """The rules of a log of which every file stays."""
+        """Return the rules of a log whose files are never deleted."""
         ever = 1 << 62
         full = group.disk_full_ratio
         return cls(reserved_ms=ever, hours=(), used_max=ever, used_forcibly=ever, used_full=full)
 
     @property
     def deletes(self) -> bool:
-        """Whether some file may be deleted some time."""
+        """Whether any file may ever be deleted."""
         return bool(self.hours)
 
     def is_full(self, used: float) -> bool:
-        """Whether appends are refused."""
+        """Return whether appends are refused at this used share of the disk."""
         return used > self.used_full
 
     def is_short(self, used: float) -> bool:
-        """Whether some files may be deleted at any hour."""
+        """Return whether files may be deleted at any hour at this used share of the disk."""
         return used > min(self.used_max, self.used_forcibly)
 
     def reason_to_delete(
         self, *, used: float, local_hour: int, now_ms: int, modified_ms: int | None
     ) -> str | None:
-        """Why the oldest file is deleted now: "usage" or "age"; None if it stays.
+        """Return why the oldest file is deleted now: "usage" or "age"; None if it stays.
 
         Args:
-            modified_ms: when it was written last; None if that is unknown.
+            used: the used share of the disk.
+            local_hour: the hour on this machine's clock, 0 to 23.
+            now_ms: the wall clock now.
+            modified_ms: when the file was last written; None if that is unknown.
         """
         if used > self.used_forcibly:
             return "usage"
@@ -116,7 +119,8 @@ class CleanDue:
 
     Attributes:
         deleted: how many files were deleted in this round.
-        looks: how often the disk was looked at since, as it has no room; files stay then.
+        looks: how often the disk was checked since the round because it has no room; no files are
+            deleted then.
     """
 
     deleted: int = 0
@@ -125,10 +129,10 @@ class CleanDue:
 
 @attrs.define(kw_only=True)
 class Rounds:
-    """The times at which a store looks for files to delete; in a round it deletes one at a time.
+    """Times the rounds in which a store deletes files, one after the other.
 
-    As long as the disk has no room it is looked at in between, too, but no file is deleted then: a
-    round may delete so many that all would soon be gone.
+    As long as the disk has no room it is checked between the rounds, too, but no file is deleted
+    then, because each round may delete so many that all would soon be gone.
 
     Attributes:
         interval_s: the time between two rounds.
@@ -140,19 +144,17 @@ class Rounds:
     _goes_on: bool = attrs.field(default=False, init=False)
 
     def begin(self, within_s: float) -> None:
-        """Have the first round come after `within_s` seconds."""
+        """Start the timer of the first round, which begins after `within_s` seconds."""
         self.start(within_s, CleanDue())
 
     def hurry(self) -> None:
-        """Have a round come now, because the disk has filled up; one under way is not hurried."""
+        """Begin a round now, because the disk has filled up; leave one under way as it is."""
         if not self._goes_on:
             self._goes_on = True
             self.start(0.0, CleanDue())
 
     def looked(self, due: CleanDue, *, has_gone: bool, has_room: bool) -> None:
-        """Have the next look come soon after a deletion, or without room, otherwise in the next
-        round.
-        """
+        """Set the timer again: soon after a deletion or without room, else for the next round."""
         self._goes_on = has_gone
         left_s = self.interval_s - due.looks * ROOM_LOOK_S
         if has_gone:
@@ -167,17 +169,18 @@ class Rounds:
 class Cleaner:
     """Applies the rules to one log.
 
-    When it finds no room, and when it does again, it emits an event and logs a warning, once each.
+    It emits an event and logs a warning when the disk has no room any more, and when it has some
+    again.
 
     Attributes:
         root: the store's folder, for people.
         owner: node and group, for people.
         emit: takes events; None: there are none.
         needs_next: whether the deletion of the oldest file needs to read where the next one begins.
-        floor_bytes: files from here on stay, unless the disk is too full for that.
+        floor_bytes: the files from this offset on stay, unless the disk is too full for that.
         is_full: whether the disk was too full for appends at the last look.
-        stands_still: for people: why files stay that should have been deleted; "" if none do.
-        lacks: for people: what lacks room; "" if nothing does.
+        stands_still: why files stay that should have been deleted, for people; "" if none do.
+        lacks: what lacks room, for people; "" if nothing does.
     """
 
     env: Env
@@ -208,14 +211,14 @@ class Cleaner:
         root: str,
         emit: Callable[[object], None],
     ) -> Cleaner:
-        """The cleaner of a group's log on a node. It deletes nothing until its floor is set."""
+        """Return the cleaner of a group's log, which deletes nothing until its floor is set."""
         return cls(env=env, log=log, rules=rules, root=root, owner=owner, emit=emit, floor_bytes=0)
 
     def look(self) -> None:
-        """Check the disk, and whether old files are deleted.
+        """Check the disk, and whether old files stay that should have been deleted.
 
-        If a write found no room, there may be some once the disk is less full than it was then; the
-        next write may come much later.
+        After a write that found no room, there counts as room again once the disk is less full than
+        it was then, because the next write may come much later.
         """
         self._used = self.env.disk.usage(self.log.folder)
         files = self.env.disk.free_files(self.log.folder)
@@ -229,7 +232,7 @@ class Cleaner:
         self._say_stands_still(self._why_old_files_stay())
 
     def no_room(self, error: NoRoom) -> str:
-        """Note that a write found no room. Returns: for people, why not."""
+        """Note that a write found no room. Returns: why, for people."""
         rules, self._by_write = self.rules, True
         disk, folder = self.env.disk, self.log.folder
         self._used = self._used_then = disk.usage(folder)
@@ -250,7 +253,7 @@ class Cleaner:
             self._report(self.full_text() if self.is_full else "")
 
     def full_text(self) -> str:
-        """For people: why appends are refused."""
+        """Describe, for people, why appends are refused."""
         most = f"more than {self.rules.used_full:.0%} full"
         return f"{NO_ROOM}the disk of {self.root} is {most} ({self._used:.0%})"
 
@@ -264,9 +267,11 @@ class Cleaner:
         _LOGGER.warning("%s: %s", self.owner, reason or "the disk has room again")
 
     def readable(self, read: Callable[[], T]) -> T | None:
-        """Read what a deletion rests on. Returns: None if it is on a bad sector.
+        """Read what a deletion depends on.
 
-        Raises: as `read`, but no OSError.
+        Returns: what `read` returns; None if it raises OSError, because of a bad sector.
+
+        Raises: the other errors of `read`.
         """
         try:
             found = read()
@@ -277,27 +282,28 @@ class Cleaner:
         return found
 
     def cannot_read(self, error: OSError) -> None:
-        """Note that the oldest file stays: what its deletion rests on is on a bad sector."""
+        """Note that the oldest file stays, as what its deletion depends on is on a bad sector."""
         self._unreadable = f"{error.filename} cannot be read: {error.strerror}"
         self._say_stands_still(self._why_old_files_stay())
 
     def can_read(self) -> None:
-        """Note that what a deletion rests on was read."""
+        """Note that what a deletion depends on was read."""
         self._unreadable = ""
 
     def first_round_s(self, interval_s: float) -> float:
-        """The seconds until the first round: 0 if the last look found too little room."""
+        """Return the seconds until the first round: 0 if the disk had too little room."""
         return 0.0 if self.rules.is_short(self._used) else min(FIRST_ROUND_S, interval_s)
 
     def due(self, synced_bytes: int, *, deleted: int = 0, reason: str | None = None) -> str | None:
-        """Why the oldest file is deleted now; None if it stays.
+        """Return why the oldest file is deleted now; None if it stays.
 
         The file that is being written always stays, and so does a file with a byte that is not
-        synced, and every file when a round has deleted as many as it may.
+        synced. Every file stays once a round has deleted FILES_PER_ROUND_MAX.
 
         Args:
+            synced_bytes: the end of the synced part of the log.
             deleted: how many files were deleted in this round.
-            reason: why it is deleted whatever the rules say; None: they decide.
+            reason: why it is deleted whatever the rules say; None: the rules decide.
         """
         log = self.log
         if len(log.bases()) < 2 or log.bases()[1] > synced_bytes:
@@ -317,7 +323,7 @@ class Cleaner:
         )
 
     def _oldest_ms(self, now_ms: int) -> int | None:
-        """When the oldest file of several was written last; None if that is unknown.
+        """Return when the oldest file of several was last written; None if that is unknown.
 
         Its own time is used if nothing contradicts it: it is not in the future, the next file is
         not older, and the file is not younger than its first record. Otherwise the time of the
@@ -336,9 +342,9 @@ class Cleaner:
         return found[0] if found else None
 
     def _begun_ms(self, base: int) -> int | None:
-        """When a file's first record was stored; 0 without a record, None on a bad sector.
+        """Return when a file's first record was stored; 0 without a record, None on a bad sector.
 
-        A bad sector does not end the node here: an actor that needs the record will find it.
+        A bad sector does not end the node here; an actor that needs the record will find it.
         """
         try:
             return first_store_ts(self.env.disk, self.log, base)
@@ -346,11 +352,11 @@ class Cleaner:
             return None
 
     def _lacks_next(self) -> bool:
-        """Whether the next file has to be read and cannot be."""
+        """Return whether the beginning of the next file is needed and cannot be read."""
         return self.needs_next and self._begun_ms(self.log.bases()[1]) is None
 
     def _why_old_files_stay(self) -> str:
-        """For people: why old files stay that the rules would delete; "" if none does."""
+        """Describe, for people, why old files stay that the rules would delete; "" if none do."""
         bases = self.log.bases()
         if len(bases) < 2 or bases[1] > self.log.written_bytes:
             return ""  # the one that is written
@@ -383,10 +389,10 @@ class Cleaner:
 
     @property
     def _is_pressed(self) -> bool:
-        """Whether there is too little room to wait for the dispatcher, which may need some, too."""
+        """Whether there is too little room to wait for the dispatcher, which may need room, too."""
         return self.is_full or self._by_write or self._used > self.rules.used_forcibly
 
 
 def local_hour(wall_clock_ms: int) -> int:
-    """The hour on this machine's clock, 0 to 23."""
+    """Return the hour on this machine's clock, 0 to 23."""
     return datetime.datetime.fromtimestamp(wall_clock_ms / 1000).hour

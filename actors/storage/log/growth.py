@@ -1,4 +1,4 @@
-"""The subscribers to a store's log, and how soon each is sent a change: most need not wake for it.
+"""The subscribers to a store's log, and how soon each is sent a change; most need not wake for it.
 
 Upstream has nothing like it: its threads poll the log's end (apache/rocketmq WaitNotifyObject.java,
 DefaultMappedFile.java; openmessaging/dledger DLedgerEntryPusher.java).
@@ -25,14 +25,16 @@ G_contra = TypeVar("G_contra", contravariant=True)
 class Subscribe(Generic[G_contra]):
     """Ask for the range of the store's log, at once and at every change; a second one replaces it.
 
-    What is sent is a frozen class of the store's. Conflate it: only the newest matters.
+    The subscriber is sent a frozen class of the store's, which it should conflate, because only the
+    newest message matters.
 
     Attributes:
         within_s: maximum delay in seconds: 0 wakes at once, above 0 queues without waking
             (`ActorRef.defer`), inf waits for the next message.
-        minor: fields of the message. If nothing else has changed, it comes within MINOR_WITHIN_S,
-            as with `within_s`; that saves a wake-up for every append that is alone.
-        idle: if only these fields have changed, they come with the next message.
+        minor: fields of the message. If only these have changed, it may be delayed by
+            MINOR_WITHIN_S; that saves a wake-up for every append that is alone.
+        idle: fields of the message. If only these have changed, it is not sent; they come with the
+            next one.
     """
 
     subscriber: ActorRef[G_contra]
@@ -41,7 +43,7 @@ class Subscribe(Generic[G_contra]):
     idle: frozenset[str] = frozenset()
 
     def delay_s(self, changed: frozenset[str]) -> float | None:
-        """How long a change may wait for another message; None: it is not sent by itself.
+        """Return how many seconds a change may be delayed; None if it is not sent by itself.
 
         Args:
             changed: the fields that have changed.
@@ -85,7 +87,7 @@ class Growth(Generic[G]):
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The paths of all subscribers, in the order in which they get the news."""
+        """The paths of all subscribers, in the order in which they are sent changes."""
         return tuple(self._subscribers)
 
     async def subscribe(self, message: Subscribe[G], now: G) -> None:
@@ -104,7 +106,7 @@ class Growth(Generic[G]):
         self._delays.clear()
 
     def changes(self, now: G) -> frozenset[str]:
-        """The fields in which `now` differs from what was published; all of them at first."""
+        """Return the fields in which `now` differs from what was published; at first all."""
         published = self.published
         if published is None:
             return frozenset(self._names)

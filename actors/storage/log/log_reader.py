@@ -1,4 +1,4 @@
-"""Reads a commit log beside its writer, by own handles and only within published ranges.
+"""Reads a commit log beside its writer, with handles of its own and only in published ranges.
 
 Upstream: SelectMappedBufferResult and MappedFile.hold (5.3.3) count references so that a mapped
 file outlives its deletion. Here an open handle does that: POSIX keeps a deleted file readable, and
@@ -22,7 +22,7 @@ after the other.
 
 
 class OffsetGone(TriologError):
-    """The file that holds the offset has been deleted: the reader is too slow, or asked too low."""
+    """The file that holds the offset was deleted: the reader is too slow, or the offset too low."""
 
 
 @attrs.define
@@ -51,9 +51,11 @@ class LogReader:
         return file.pread(at, min(size, rest))
 
     def file_at(self, offset: int) -> tuple[File, int, int]:
-        """The file that holds `offset`, the position in it, and the bytes up to its end.
+        """Return the file that holds `offset`, the position in it, and the bytes to its end.
 
-        The handle stays this reader's; it is good until the next call. Raises: OffsetGone; OSError.
+        The handle belongs to this reader, and is valid until the next call.
+
+        Raises: OffsetGone; OSError.
         """
         assert offset >= 0
         base = offset - offset % self.segment_bytes
@@ -71,7 +73,7 @@ class LogReader:
         return file, offset - base, base + self.segment_bytes - offset
 
     def bases(self) -> list[int]:
-        """The first offsets of the files, ascending. Raises: OSError."""
+        """Return the first offsets of the files, ascending. Raises: OSError."""
         return segment_bases(self._disk, self.folder)
 
     def drop_below(self, min_bytes: int) -> None:

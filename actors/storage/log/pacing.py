@@ -12,38 +12,38 @@ from math import inf
 import attrs
 
 CATCH_UP_BYTES_PER_S = 256 << 20
-"""A log that grows faster than this is being caught up with, whatever its records."""
+"""A log that grows by more bytes a second than this is in a catch-up, whatever its records."""
 KEEPS_UP_RATIO = 0.5
-"""A log that grows by more than this part of what dispatching alone could do is, too."""
+"""So is a log that grows by more than this fraction of what dispatching alone could do."""
 PAUSE_TIMES = 15
-"""The pause after a slice then, as a multiple of it: dispatching takes one part in 16 of the time.
+"""The pause after a slice in a catch-up, as a multiple of it: dispatching takes 1/16 of the time.
 """
 PAUSE_MAX_S = 0.1
-"""The longest pause, however long the slice took: the process may have been stopped meanwhile."""
+"""The longest pause in seconds, as a slice may seem long because the process was stopped in it."""
 GIVES_WAY_MAX_S = 60.0
-"""How long dispatching gives way at most since it was last at the log's end; then copying waits
-until it is there.
+"""How many seconds dispatching gives way since it was last at the log's end; after that copying
+waits until it is there again.
 """
 DIGEST_RATIO = 0.05
-"""A log that grows by more than this part of what digesting could do is being caught up with."""
+"""A log that grows by more than this fraction of what digesting could do is in a catch-up."""
 DIGEST_PAUSE_TIMES = 63
-"""The pause after a slice of digesting then, as a multiple of it: digesting takes one part in 64 of
-the time. Without a pause it took a third of a catch-up's.
+"""The pause after a slice of digesting in a catch-up, as a multiple of it: digesting takes 1/64 of
+the time. Without a pause it took a third of a catch-up's time.
 """
 DIGEST_REST_TIMES = 3
-"""The pause otherwise: one part in 4 of the time. After a catch-up dispatching, which is waited
-for, has to come first.
+"""The same at other times: digesting takes 1/4 of the time. After a catch-up, dispatching has to
+come first, because it is waited for.
 """
 DIGEST_GROWTH_OVER_S = 0.1
-"""Over how long growth is measured at least, in seconds. It is reported in steps, such as a sync's,
-and between two of them a log that is being copied seems to stand still.
+"""The least time in seconds over which growth is measured. It is reported in steps, such as a
+sync's, and between two steps a log that is being copied seems to stand still.
 """
 DISPATCH_WITHIN_S = 0.005
-"""For how long appends are collected before they are dispatched, in seconds: dispatching each alone
+"""The seconds for which appends are collected before they are dispatched: dispatching each alone
 costs as much as the append.
 """
 STOP_DISPATCH_S = 5.0
-"""How long an ordered stop dispatches, half of its time; the next start goes on."""
+"""How many seconds an ordered stop dispatches, half of its time; the next start continues."""
 
 
 @attrs.define
@@ -53,10 +53,10 @@ class Pacing:
     Attributes:
         gives_way: whether this is a slave, whose copying comes first; a master's appends are never
             so much faster.
-        keeps_up_ratio: a log that grows by more than this part of what the work alone could do is
-            being caught up with.
+        keeps_up_ratio: a log that grows by more than this fraction of what the work alone could do
+            is in a catch-up.
         gives_way_max_s: work that is behind for longer does not give way any more.
-        growth_over_s: growth is measured over so long at least; 0.0: since the slice before.
+        growth_over_s: the least time over which growth is measured; 0.0: since the slice before.
         pause_times: the pause as a multiple of the slice, while the work gives way.
         rest_times: the same on a slave while it does not.
     """
@@ -73,7 +73,7 @@ class Pacing:
 
     @classmethod
     def of_digests(cls, *, gives_way: bool) -> Pacing:
-        """The pacing of digesting received bytes, for which nothing waits."""
+        """Return the pacing of digesting received bytes, for which nothing waits."""
         return cls(
             gives_way=gives_way,
             keeps_up_ratio=DIGEST_RATIO,
@@ -84,17 +84,17 @@ class Pacing:
         )
 
     def at_end(self) -> None:
-        """Note that all that can be dispatched now was."""
+        """Note that the work has reached the end of what can be done now."""
         self._behind_since_s = None
 
     def pause_s(
         self, began_s: float, ended_s: float, dispatched_bytes: int, limit_bytes: int
     ) -> float:
-        """The seconds until the next slice; while the work keeps up, by `rest_times`.
+        """Return the seconds until the next slice.
 
         Args:
-            began_s, ended_s: the slice's times.
-            dispatched_bytes: how many bytes it dispatched.
+            began_s, ended_s: when the slice began and ended.
+            dispatched_bytes: how many bytes it worked through.
             limit_bytes: the log's end when it began.
         """
         if self._behind_since_s is None and self.growth_over_s:

@@ -1,4 +1,4 @@
-"""Syncer makes durable what the store has written, one sync at a time, and reports how far.
+"""Syncer makes durable what the store has written, one sync at a time, and reports the synced end.
 
 Upstream: apache/rocketmq store/.../CommitLog.java, GroupCommitService and FlushRealTimeService
 (5.3.3).
@@ -36,7 +36,7 @@ from actors.runtime import (
 MAILBOX_CAPACITY = 64
 """The store keeps a message that does not fit, and offers it again when the next sync ends."""
 SETTLE_S = 5.0
-"""How long a stopping store waits for the sync under way: half of what its stop may take."""
+"""How many seconds a stopping store waits for the sync under way: half of its stop's time-out."""
 WHAT_TO_DO: Final = (
     "something beside the node has removed it; start the node again, which makes it anew or says"
     " what is lost and what to do"
@@ -71,22 +71,22 @@ class Settled:
 
 @attrs.frozen(kw_only=True)
 class Settle:
-    """From a store that stops: sync the rest now, then answer. A failed sync fails this."""
+    """From a store that stops: sync the rest now, then answer. It fails if the sync does."""
 
     reply_to: ReplyTo[Settled]
 
 
 @attrs.frozen(kw_only=True)
 class FileSynced:
-    """The answer to SyncFile: the file is synced as it was then, or was deleted."""
+    """The answer to SyncFile: the file is synced as it was then, or it was deleted."""
 
 
 @attrs.frozen(kw_only=True)
 class SyncFile:
-    """Sync this file now, in the middle of which something was written.
+    """Sync this file now, because bytes in the middle of it were replaced.
 
-    A failed sync fails this, and is as final as any other. A file that was deleted meanwhile is not
-    synced.
+    It fails if the sync does, which is as final as any failed sync. A file that was deleted
+    meanwhile is not synced.
     """
 
     path: str
@@ -103,10 +103,10 @@ _Inbox: TypeAlias = Message | _IntervalPassed
 
 
 async def may_close_clean(syncer: ActorRef[Settle], reason: StopReason) -> bool:
-    """Whether a store that stops for `reason` may sync the rest by itself and call that clean.
+    """Return whether a store that stops for `reason` may sync the rest by itself and end clean.
 
-    Only in an ordered stop, and only after the sync that is under way is known to have ended well:
-    the system reports its error once, and a file that is opened later syncs without the lost pages.
+    It may only in an ordered stop, and only once the sync under way is known to have succeeded: the
+    system reports an error only once, and a later sync passes without the lost pages.
     """
     if reason not in (StopReason.NORMAL, StopReason.SHUTDOWN):
         return False
@@ -122,9 +122,9 @@ class Syncer(Actor[_Inbox]):
     """See the module's text.
 
     Attributes:
-        interval_s: least time between two syncs; 0.0 syncs as soon as there is something.
-        least_bytes: while fewer bytes are not synced, they wait for `thorough_s` instead.
-        thorough_s: least time between two syncs of so few.
+        interval_s: the least seconds between two syncs; 0.0 syncs as soon as bytes are written.
+        least_bytes: fewer unsynced bytes than this wait for `thorough_s` instead.
+        thorough_s: the least seconds between two syncs of fewer bytes than that.
         upstream: whether a failed sync is only reported, and counts as done.
     """
 
@@ -172,12 +172,12 @@ class Syncer(Actor[_Inbox]):
         self._syncer.close()
 
     def _due_s(self) -> float:
-        """When what is not synced may be, by how much it is."""
+        """Return when the next sync may begin, by how many bytes are not synced."""
         few = self._offset_bytes - self._synced_bytes < self.least_bytes
         return self._began_s + max(self.interval_s, self.thorough_s if few else 0.0)
 
     async def _sync(self) -> None:
-        """Sync, then report, so that nothing is called durable before it is."""
+        """Sync, then report, so that nothing is reported as durable before it is."""
         paths, offset = tuple(self._paths), self._offset_bytes
         self._paths.clear()
         began_s = self.ctx.now_s()
@@ -198,7 +198,7 @@ class Syncer(Actor[_Inbox]):
         message.reply_to.send(FileSynced())
 
     def _failed(self, error: OSError, paths: tuple[str, ...]) -> None:
-        """Report a failed sync. Raises: StorageError, unless it counts as done."""
+        """Report a failed sync. Raises: StorageError, unless a failed sync counts as done."""
         self.ctx.emit(events.SyncFailed(error=str(error), paths=paths))
         if self.upstream:
             return
@@ -208,7 +208,7 @@ class Syncer(Actor[_Inbox]):
 
 
 def lost_text(disk: Disk, path: str) -> str:
-    """For people: the missing file, or its folder if that is gone too, and what to do.
+    """Describe a missing file for people, or its folder if that is gone too, and what to do.
 
     Args:
         path: the path of the file that the disk did not find.

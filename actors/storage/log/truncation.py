@@ -30,9 +30,9 @@ from actors.storage.log.commit_log import CommitLog, segment_bases, segment_path
 from wire.files.commit_log import segment_name
 
 CHUNK_BYTES = 4 << 20
-"""A generator here yields after so many bytes."""
+"""The bytes after which a generator of this module yields."""
 CUT_FILES_MAX = 256
-"""How many files are kept in `cut/`; then the oldest is deleted. A restart in the middle of a
+"""How many files are kept in `cut/` before the oldest is deleted. A restart in the middle of a
 message leaves one of a few KiB.
 """
 REMOVE = "remove the file to have the log end where its records do"
@@ -41,7 +41,7 @@ _ZEROS = bytes(CHUNK_BYTES)
 
 
 def has_bytes_behind(disk: Disk, log: CommitLog, end_bytes: int) -> Generator[None, None, bool]:
-    """Whether any byte from `end_bytes` on is not zero. Yields every 4 MiB."""
+    """Return whether any byte from `end_bytes` on is not zero. Yields every 4 MiB."""
     for base in log.bases():
         if base + log.segment_bytes <= end_bytes:
             continue
@@ -58,9 +58,9 @@ def keep_aside(
 ) -> Generator[None, None, int]:
     """Copy what is in the log from `end_bytes` on to `cut/OFFSET.N`, one file per segment.
 
-    Trailing zeros are left out. It is looked for up to `log.written_bytes`, after a load in all
-    files. A copy of an attempt that found no room later is used again, so that a full disk does not
-    get more of them.
+    Trailing zeros are left out. It looks for bytes up to `log.written_bytes`, which after a load is
+    the end of the last file. A copy of an earlier attempt that then found no room is used again, so
+    that a full disk does not get more of them.
 
     Returns: how many bytes were kept. Yields every 4 MiB.
     """
@@ -117,9 +117,9 @@ def _has_copy(
 def is_copy(
     disk: Disk, path: str, source: File, start: int, end: int
 ) -> Generator[None, None, bool]:
-    """Whether the file holds what `source` holds from `start` to `end`.
+    """Return whether the file at `path` holds the bytes [start, end) of `source`.
 
-    If so, it and its name are synced. Yields every 4 MiB.
+    If so, sync it and its name. Yields every 4 MiB.
     """
     with closing(disk.open(path, "r")) as file:
         if file.size_bytes != end - start:
@@ -137,10 +137,12 @@ def is_copy(
 def cut_behind(
     disk: Disk, layout: LogLayout, log: CommitLog, end_bytes: int, lower: Callable[[], None]
 ) -> Generator[None, None, int]:
-    """Keep aside and cut what is after the end, if anything is. Returns: the bytes kept aside.
+    """Keep aside and cut what is behind `end_bytes`, if anything is.
 
     Args:
         lower: lowers the synced mark to the end, and syncs that.
+
+    Returns: how many bytes were kept aside.
     """
     if not (yield from has_bytes_behind(disk, log, end_bytes)):
         return 0
@@ -158,8 +160,8 @@ def keep_intent(disk: Disk, layout: LogLayout) -> None:
 def truncate(disk: Disk, layout: LogLayout, log: CommitLog, end_bytes: int) -> None:
     """Make `end_bytes` the log's end. The synced mark must not be above it any more.
 
-    Effects order: intent synced, files, intent cleared. A log whose object raised must be loaded
-    anew.
+    Effects order: the intent is written and synced; the files are cut; the intent is cleared. If
+    this raises, the log must be loaded anew.
     """
     assert log.min_bytes <= end_bytes
     with closing(SideFile.open(disk, layout.truncating, 2)[0]) as intent:
@@ -173,7 +175,7 @@ def truncate(disk: Disk, layout: LogLayout, log: CommitLog, end_bytes: int) -> N
 
 
 def set_end_only(disk: Disk, log: CommitLog, end_bytes: int) -> None:
-    """Upstream's truncation: later files are deleted; bytes after the end in its own file stay."""
+    """Truncate as upstream: delete later files, but leave bytes behind the end in its file."""
     log.forget_behind(end_bytes)
     for base in segment_bases(disk, log.folder):
         if base >= end_bytes and base > log.min_bytes:
@@ -182,10 +184,12 @@ def set_end_only(disk: Disk, log: CommitLog, end_bytes: int) -> None:
 
 
 def finish_interrupted(disk: Disk, layout: LogLayout, *, do: str = REMOVE) -> int | None:
-    """Before a load: finish a truncation that a crash interrupted. Returns: its offset, or None.
+    """Finish a truncation that a crash interrupted; called before the log is loaded.
 
     Args:
-        do: for people: what to do if the file of its intent is damaged.
+        do: what to do if the file of its intent is damaged, for people.
+
+    Returns: the new end of the log; None if no truncation was interrupted.
 
     Raises: CorruptLog: the intent cannot be read.
     """
@@ -204,7 +208,7 @@ def finish_interrupted(disk: Disk, layout: LogLayout, *, do: str = REMOVE) -> in
 
 
 def interrupted_at(disk: Disk, layout: LogLayout, *, do: str = REMOVE) -> tuple[int, int] | None:
-    """The end that an interrupted truncation makes, and the size of its files; None without one.
+    """Return the end that an interrupted truncation makes, and its file size; None without one.
 
     It only reads. Args, Raises: as `finish_interrupted`.
     """
@@ -221,7 +225,7 @@ def interrupted_at(disk: Disk, layout: LogLayout, *, do: str = REMOVE) -> tuple[
 def cut_files(disk: Disk, folder: str, segment_bytes: int, end_bytes: int) -> None:
     """Make all bytes from `end_bytes` on zero, and sync that. It may be repeated.
 
-    The first file stays, even empty: its name says where the log goes on.
+    The first file stays even if it is empty, because its name shows where the log continues.
     """
     bases = segment_bases(disk, folder)
     while bases and bases[-1] >= end_bytes and len(bases) > 1:
@@ -236,10 +240,11 @@ def cut_files(disk: Disk, folder: str, segment_bytes: int, end_bytes: int) -> No
 
 
 def written_chunks(file: File, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The positions and sizes of the chunks before `end` that may hold anything but zeros.
+    """Yield the position and size of each chunk from `start` to `end` that may hold other bytes
+    than zeros.
 
-    Room that was only reserved is left out: to read it fills the page cache with zeros, and costs
-    2 s of CPU for each GiB.
+    Room that was only reserved is left out, because reading it fills the page cache with zeros, and
+    takes 2 s of processor time for each GiB.
     """
     at = start
     while True:
@@ -252,12 +257,12 @@ def written_chunks(file: File, start: int, end: int) -> Iterator[tuple[int, int]
 
 
 def is_zero(data: bytes) -> bool:
-    """Whether all bytes are zero. It is six times as fast as counting them."""
+    """Return whether all bytes are zero. It is six times as fast as counting them."""
     return data == (_ZEROS if len(data) == CHUNK_BYTES else bytes(len(data)))
 
 
 def _new_cut_path(disk: Disk, layout: LogLayout, offset: int) -> str:
-    """A free name `OFFSET.N` in `cut/`; if that is full, its oldest file is deleted."""
+    """Return a free path `cut/OFFSET.N`. If `cut/` is full, delete its oldest file."""
     disk.mkdir(layout.cut)
     names = disk.listdir(layout.cut)
     if len(names) >= CUT_FILES_MAX:
@@ -270,10 +275,12 @@ def _new_cut_path(disk: Disk, layout: LogLayout, offset: int) -> str:
 
 
 def as_if_cut(disk: Disk, layout: LogLayout, *, do: str) -> Disk:
-    """The disk as it will be once an interrupted truncation is finished; `disk` without one.
+    """Return a view of the disk as it will be once an interrupted truncation is finished.
 
     Args:
-        do: for people: what to do if the file of its intent is damaged.
+        do: what to do if the file of its intent is damaged, for people.
+
+    Returns: the view, which must only be read; `disk` itself if no truncation was interrupted.
 
     Raises: CorruptLog: the intent cannot be read.
     """
@@ -294,7 +301,7 @@ def as_if_cut(disk: Disk, layout: LogLayout, *, do: str) -> Disk:
 
 @attrs.define
 class _CutView:
-    """A disk as seen after the truncation: `_last` ends in zeros after its first `_left` bytes."""
+    """A disk as it is after a truncation: `_last` has only zeros behind its first `_left` bytes."""
 
     _disk: Disk
     _folder: str

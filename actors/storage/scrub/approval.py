@@ -1,4 +1,4 @@
-"""Which bytes of a log may be sent now: those that were compared or written a moment ago.
+"""Decides which bytes of a log may be sent now: those that were compared or written a moment ago.
 
 Bytes may rot after they were compared with their digests, so an answer of the scrubber's is used
 for HOLDS_S, and bytes that were not sent by then are compared again. A slave that keeps up gets
@@ -16,11 +16,11 @@ from typing import Final
 import attrs
 
 HOLDS_S: Final = 1.0
-"""For how long after they were written or compared bytes are taken to be good, in seconds. If bytes
-rot in between, a slave may get them; its own scrub finds that.
+"""How many seconds after they were written or compared bytes count as good. If bytes rot in
+between, a slave may get them; its own scrub finds that.
 """
 RENEW_S: Final = HOLDS_S / 2
-"""How long before its end an answer is asked for again, so that a slow link never has to wait."""
+"""How many seconds before its end an answer is asked for again, so that a slow link never waits."""
 
 
 @attrs.frozen
@@ -42,10 +42,10 @@ class _Written:
 
 @attrs.define(kw_only=True)
 class Approval:
-    """The bytes that one connection may send. All times are of one clock; none runs backwards.
+    """The bytes that one connection may send. All times are of one clock, which never goes back.
 
     Attributes:
-        ahead_bytes: with fewer compared bytes left, the next ones are asked for.
+        ahead_bytes: when fewer compared bytes than this remain, the next ones are asked for.
     """
 
     ahead_bytes: int
@@ -56,8 +56,10 @@ class Approval:
     _bad_until_s: float = 0.0
 
     def grew(self, leaves_bytes: int, since_s: float) -> None:
-        """Note that the master may send all below `leaves_bytes`, whose new part was written at
-        `since_s` or later.
+        """Note that the master may send all bytes below `leaves_bytes`.
+
+        Args:
+            since_s: when the new part of them was written, or earlier.
         """
         before, self._leaves_bytes = self._leaves_bytes, leaves_bytes
         marks = self._written
@@ -67,9 +69,7 @@ class Approval:
             marks.append(_Written(before, since_s))
 
     def answered(self, start_bytes: int, until_bytes: int, at_s: float) -> None:
-        """Note that the bytes from `start_bytes` up to `until_bytes` were compared at `at_s` and
-        are good.
-        """
+        """Note that bytes [start_bytes, until_bytes) were compared at `at_s`, and are good."""
         compared = self._compared
         while compared and compared[-1].until_bytes > start_bytes:
             compared.pop()  # an older answer, to the same question
@@ -77,13 +77,11 @@ class Approval:
             compared.append(_Compared(start_bytes, until_bytes, at_s))
 
     def is_bad(self, at_bytes: int, until_s: float) -> None:
-        """Note that nothing from `at_bytes` on may be sent, and that asking before `until_s` is
-        vain.
-        """
+        """Note that nothing from `at_bytes` on may be sent; do not ask again before `until_s`."""
         self._bad_bytes, self._bad_until_s = at_bytes, until_s
 
     def limit(self, next_bytes: int, now_s: float) -> tuple[int, float]:
-        """The offset up to which bytes from `next_bytes` on may be sent, and until when."""
+        """Return the offset up to which bytes from `next_bytes` on may be sent, and until when."""
         leaves = self._leaves_bytes or 0
         compared = self._compared
         while compared and compared[0].until_bytes <= next_bytes:
@@ -100,7 +98,7 @@ class Approval:
         return min(until, leaves), holds_until_s
 
     def ask_from(self, next_bytes: int, now_s: float) -> int | None:
-        """The offset from which on bytes have to be compared next; None: none have to be."""
+        """Return the offset from which bytes have to be compared next; None if none have to be."""
         leaves = self._leaves_bytes or 0
         limit, _ = self.limit(next_bytes, now_s)
         start: int | None = None
@@ -117,7 +115,7 @@ class Approval:
         return start
 
     def _new_from(self, now_s: float) -> tuple[int, float]:
-        """The offset from which on all was written within HOLDS_S, and until when that is so."""
+        """Return the offset from which all was written within HOLDS_S, and until when it was."""
         for mark in self._written:
             if now_s < mark.at_s + HOLDS_S:
                 return mark.start_bytes, mark.at_s + HOLDS_S

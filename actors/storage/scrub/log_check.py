@@ -41,21 +41,21 @@ from wire.files.commit_log import Stop, scan
 from wire.files.message_record import SIZE_BYTES
 
 ROTTEN_MAX: Final = VALUES_MAX - 1
-"""How many damaged ranges are kept one by one. Of further ones only the first byte is kept: from
-there on nothing is shown until a whole round has found room for all (`LogCheck.beyond_bytes`).
+"""How many damaged ranges are kept. Of all further ones only the lowest byte is kept; from there on
+nothing is shown until a whole round has found room for all (`LogCheck.beyond_bytes`).
 """
 PARSE_BYTES: Final = 256 << 10
-"""Bytes parsed on the loop before other tasks run: 2 ms with small records."""
+"""How many bytes are parsed on the loop before other tasks run: 2 ms with small records."""
 STEP_BYTES: Final = 1 << 20
-"""Bytes, of those that need not be parsed, that are read and digested by one call beside the loop,
-in 0.4 ms.
+"""How many bytes that need not be parsed are read and digested by one call beside the loop, in
+0.4 ms.
 """
 AT_ONCE_BYTES: Final = 16 << 20
-"""Bytes without digests that are parsed at once, and damaged bytes that are mended at once, at
-least: see `at_once_bytes`. The walk that makes the digests parses what comes after them.
+"""How many bytes without digests are parsed at once, and how many damaged bytes are mended at once,
+at least (`at_once_bytes`). The walk that makes the digests parses the bytes behind them.
 """
 COMPARE_BYTES: Final = 8 << 20
-"""Bytes read and digested by one call beside the loop, in 3 ms."""
+"""How many bytes are read and digested by one call beside the loop, in 3 ms."""
 
 T = TypeVar("T")
 Steps: TypeAlias = Generator[Reading, list[RangeRead], T]
@@ -65,7 +65,7 @@ Steps: TypeAlias = Generator[Reading, list[RangeRead], T]
 
 @attrs.frozen
 class Rot:
-    """Log bytes [start, end) that are not what was written there."""
+    """Log bytes [start, end) that differ from what was written there."""
 
     start: int
     end: int
@@ -84,8 +84,8 @@ class Walk:
         rest: the bytes from there on.
         broken: whether no record begins where one should, so that the rest cannot be parsed.
         begun: the end of the bytes from `at` on that were digested before their range was complete;
-            not above `at`: none were.
-        begun_digest: their digest.
+            `at` or below if there are none.
+        begun_digest: the digest of these bytes.
     """
 
     base: int
@@ -135,20 +135,20 @@ class Walk:
                 return stopped.reason or "no record ends there"
 
     def reach(self, size_max: int) -> int:
-        """Where the record at `record_at` ends by its size, or after an impossible size."""
+        """Return where the record at `record_at` ends, or where its impossible size ends."""
         size = int.from_bytes(self.rest[:SIZE_BYTES], "big")
         if SIZE_BYTES < size <= min(size_max, self.end - self.record_at):
             return self.record_at + size
         return min(self.record_at + SIZE_BYTES, self.end)
 
     def add(self, start: int, end: int, digest: int) -> None:
-        """Add the digest that was made of a range without one."""
+        """Add the digest that was made of a range which had none."""
         self._pending.append((start, end, digest))
 
     def sure(self) -> list[tuple[int, int]]:
         """Remove and return the (start, digest) of ranges whose digests may be saved.
 
-        All their records have been checked to their ends, if they have to be.
+        If the walk parses, these are the ranges whose records have been checked to their ends.
         """
         if not self._pending:
             return []
@@ -165,9 +165,8 @@ class LogCheck:
         rotten: the damaged ranges by their first bytes, in the order in which they were found.
         healed: those of them that read well again. They count as damaged until what was read has
             been synced, see `confirm`.
-        beyond_bytes: the first byte of damage for which `rotten` had no room; None: it has all.
-        by_records: those of them that no digest shows: by their first bytes, where the bad record
-            begins.
+        beyond_bytes: the first byte of damage for which `rotten` had no room; None if it has all.
+        by_records: the damage that no digest shows: by its first byte, where the bad record begins.
         limit_bytes: nothing from there on is checked: it may still change, or be lost.
         own_from_bytes: bytes from there on were written by this process from memory, and are not
             parsed; None: all are parsed.
@@ -188,12 +187,12 @@ class LogCheck:
 
     @property
     def at_once_bytes(self) -> int:
-        """The size of so many whole ranges that they hold the largest record."""
+        """The size of as many whole ranges as the largest record needs, at least AT_ONCE_BYTES."""
         of_record = self.record_bytes_max // RANGE_BYTES + 2  # with both its ends
         return max(AT_ONCE_BYTES, of_record * RANGE_BYTES)
 
     def walk_from(self, base: int) -> Walk:
-        """A walk through the file that begins there, just written or found when the store opened.
+        """Return a walk through the file at `base`, just written or found when the store opened.
 
         It parses only bytes that neither this process nor the store has checked.
         """
@@ -206,7 +205,7 @@ class LogCheck:
         return Walk(base, end, base if parses else at, parses=parses, record_at=record_at)
 
     def walk_all(self, base: int) -> Walk:
-        """A walk through the whole file, also through ranges that have digests."""
+        """Return a walk through the whole file, also through ranges that have digests."""
         end = base + self.digests.segment_bytes
         parses = not self._is_own(base) and self._first_unknown(base) < end
         return Walk(base, end, base, parses=parses)
@@ -236,7 +235,7 @@ class LogCheck:
         return spans[-1][1] - spans[0][0]
 
     def begin(self, walk: Walk) -> Steps[None]:
-        """Digest what is there of the range that a walk comes to next, while it is not complete.
+        """Digest the written part of the range that a walk comes to next, while it is not complete.
 
         Raises: OffsetGone.
         """
@@ -249,8 +248,12 @@ class LogCheck:
             walk.begun, walk.begun_digest = end, digest
 
     def _begun(self, walk: Walk, end: int) -> Steps[int | None]:
-        """The digest of a walk's next range up to `end`: of the bytes up to `begun` as they were
-        then, and of the others as they are now. None: they cannot be read.
+        """Return the digest of a walk's next range up to `end`.
+
+        The bytes up to `begun` count as they were when they were digested, the others as they are
+        now.
+
+        Returns: None if the bytes cannot be read.
         """
         start, before = walk.at, 0
         if walk.begun > walk.at:
@@ -261,7 +264,7 @@ class LogCheck:
         return found.digest
 
     def _take(self, walk: Walk, found: RangeRead, known: int | None) -> None:
-        """Take the next range of a walk."""
+        """Advance a walk by its next range, which was read: judge it, parse it, add its digest."""
         start, end, digest = found.start, found.end, found.digest
         if digest is None:
             self.note(Rot(start, end, found.problem))
@@ -284,7 +287,7 @@ class LogCheck:
         return any(rot.start <= start < rot.end for rot in found)
 
     def walk_anew(self, base: int) -> Walk:
-        """A walk that parses a whole file, to check digests that may be of damaged bytes."""
+        """Return a walk that parses a whole file, to check digests that may be of damaged bytes."""
         return Walk(base, base + self.digests.segment_bytes, base, parses=True)
 
     def digest_file(self, base: int) -> Steps[None]:
@@ -294,14 +297,14 @@ class LogCheck:
             pass
 
     def is_unknown(self, offset: int) -> bool:
-        """Whether the range that holds `offset` is complete and has no digest."""
+        """Return whether the range that holds `offset` is complete and has no digest."""
         start, end = self.digests.range_at(offset)
         return end <= self.limit_bytes and self.digests.get(start) is None
 
     def check(self, start: int, end: int) -> Steps[int]:
-        """The end of the bytes from `start` on that are what was written; `end` at most.
+        """Return the end of the bytes from `start` on that are what was written; `end` at most.
 
-        It is never above the start of a range that `is_unknown`.
+        Bytes of a range that `is_unknown` are never among them.
 
         Raises: OffsetGone.
         """
@@ -325,8 +328,7 @@ class LogCheck:
         return end
 
     def undamaged(self, start: int, end: int) -> int:
-        """The end of the bytes from `start` on in which no damage is known that digests do not
-        show.
+        """Return the end of the bytes from `start` on that hold no damage of `by_records`.
 
         It is `end` at most.
         """
@@ -336,15 +338,16 @@ class LogCheck:
         return end
 
     def look_again(self, start: int = 0, end: int | None = None) -> Steps[None]:
-        """Read all damaged ranges that begin in [start, end) again: they may have been mended."""
+        """Read the damaged ranges that begin in [start, end) again, as they may be mended now."""
         found = yield from self.compare_again(self.digests.segment_bytes, start, end)
         for base in found:
             with suppress(OffsetGone):
                 yield from self.digest_file(base)
 
     def look_beyond(self) -> Steps[None]:
-        """Read all from the first damage on that found no room in `rotten`, as far as there is some
-        now. What is found has room then, or there is still damage beyond.
+        """Read the log from `beyond_bytes` on, as far as `rotten` has room for the damage found.
+
+        Then `rotten` has all damage, or `beyond_bytes` is the first byte for which it had no room.
         """
         size = self.digests.segment_bytes
         if self.beyond_bytes is None:
@@ -360,12 +363,12 @@ class LogCheck:
     def compare_again(
         self, parsed_max: int = 0, start: int = 0, end: int | None = None
     ) -> Steps[list[int]]:
-        """As `look_again`, for damaged ranges that have digests.
+        """Do what `look_again` does, for damaged ranges that have digests.
 
         Args:
-            parsed_max: how many bytes are parsed of each damage that no digest shows, and at least
-                `at_once_bytes`; the next call goes on there.
-            start, end: only damage that begins there is checked; None: up to the log's end.
+            parsed_max: how many bytes are parsed of each damage that no digest shows, at least
+                `at_once_bytes`; the next call continues there.
+            start, end: only damage that begins within is checked; None: up to the log's end.
 
         Returns: the files that have to be parsed for the other ranges.
         """
@@ -454,12 +457,12 @@ class LogCheck:
         return walk.record_at, end, ""
 
     def goes_on(self, have: bytes, offset: int) -> bool:
-        """Whether the bytes `have` are a good beginning of the record or filler at `offset`."""
+        """Return whether `have` is a good beginning of a record or filler at `offset`."""
         size = self.digests.segment_bytes
         return is_beginning(have, offset, size - offset % size, self.record_bytes_max)
 
     def _complete(self, at: int, end: int) -> list[Span]:
-        """The complete ranges from `at` on that begin below `end` in its file."""
+        """Return the complete ranges from `at` on that begin below `end`, within one file."""
         spans: list[Span] = []
         end = min(end, at - at % self.digests.segment_bytes + self.digests.segment_bytes)
         while at < end and (span := self.digests.range_at(at))[1] <= self.limit_bytes:
@@ -486,7 +489,7 @@ class LogCheck:
             self.note(rot)
 
     def confirm(self, starts: Iterable[int]) -> None:
-        """Forget damage that read well, and whose file was synced then, if it still reads well."""
+        """Forget damage that had read well when its file was synced, unless it reads badly now."""
         for start in starts:
             if start in self.healed:
                 self.forget(start)
@@ -498,7 +501,7 @@ class LogCheck:
         self.healed.discard(start)
 
     def _first_unknown(self, base: int) -> int:
-        """Where the first range of a file without a digest begins; the end if all have one."""
+        """Return where a file's first range without a digest begins; its end if all have one."""
         end = base + self.digests.segment_bytes
         for first in range(base, end, COMPARE_BYTES):
             ranges = range(first, min(first + COMPARE_BYTES, end), RANGE_BYTES)
@@ -518,7 +521,7 @@ class LogCheck:
         """Read ranges of one file.
 
         Args:
-            keeps, before: as `read_ranges`.
+            keeps, before: as in `read_ranges`.
             known: the known digests; only ranges with other digests are returned.
 
         Raises: OffsetGone: the file was deleted for its age.
@@ -539,7 +542,9 @@ class LogCheck:
         return [RangeRead(start, end, None, problem=problem) for start, end in spans]
 
     def _is_hole(self, offset: int) -> bool:
-        """Whether a missing file is a hole: there are older ones, and expiry deletes the oldest."""
+        """Return whether a missing file is a hole: there are older files, and expiry deletes those
+        first.
+        """
         bases = self.reader.bases()
         return bool(bases) and bases[0] < offset
 
@@ -608,7 +613,7 @@ class LogCheck:
 class RottenFile:
     """The file `digests/rotten`, which keeps for later starts where damage was found.
 
-    Nothing rests on it: what it does not keep is found again.
+    Nothing depends on it, because what it does not keep is found again.
 
     Attributes:
         starts: the first bytes of the damaged ranges that an earlier incarnation found.

@@ -1,4 +1,4 @@
-"""Mends a log: gives good ranges to other members, and takes theirs for damaged ones.
+"""Mends a log: gives good ranges to other members, and replaces damaged ones with theirs.
 
 It belongs to the scrubber, which owns the digests and knows what is damaged. Bytes that another
 member gives are not trusted. They are checked with the own digest, which says what was written; if
@@ -45,8 +45,9 @@ NOT_PARSED: Final = "it has not parsed all before these bytes yet: ask again"
 
 @attrs.frozen(kw_only=True)
 class Damage:
-    """The answer to GetDamage: what is damaged now. All of it was read again just now, and ranges
-    that read well were synced.
+    """The answer to GetDamage: what is damaged now.
+
+    All damage was read again for it, and files whose ranges read well were synced.
     """
 
     rotten: tuple[Rot, ...]
@@ -57,7 +58,7 @@ class GetDamage:
     """Read all known damage again, parse what has no digest yet, then answer with Damage.
 
     Attributes:
-        only: the log bytes [start, end) whose damage alone is read; None: all is.
+        only: the log bytes [start, end) to which the reading is limited; None: all damage is read.
     """
 
     reply_to: ReplyTo[Damage]
@@ -66,7 +67,7 @@ class GetDamage:
 
 @attrs.frozen(kw_only=True)
 class GetGoodRange:
-    """Ask for the range that holds `start`, if its bytes are what was written there."""
+    """Ask for the range that holds `start`, if its bytes are what was written."""
 
     start: int
     reply_to: ReplyTo[GoodRange]
@@ -77,10 +78,10 @@ class Mended:
     """The answer to Mend. GetDamage says whether the range is good now.
 
     Attributes:
-        wants_until: nothing was written yet, because all ranges up to there are needed; 0: none
-            are.
-        refused: why nothing was written, for people; "": something was.
-        is_own: whether the reason lies here, so that no member's bytes would be taken.
+        wants_until: the offset up to which all ranges are needed first, so that nothing was written
+            yet; 0 if none are needed.
+        refused: why nothing was written, for people; "" if something was.
+        is_own: whether the reason lies with this node, so that no member's bytes would be taken.
     """
 
     wants_until: int = 0
@@ -90,13 +91,14 @@ class Mended:
 
 @attrs.frozen(kw_only=True)
 class Mend:
-    """Write these whole ranges, which follow each other, in place of what is there; or the whole of
-    a damage that no digest shows. Answered with Mended.
+    """Write whole ranges, which follow each other, in place of what is there.
+
+    The bytes may also be those of one whole damage that no digest shows. Answered with Mended.
 
     Attributes:
         source: the member that gave the bytes.
-        outvotes: whether no member has bytes that fit the digest, so that the digest is wrong if
-            these bytes are those that are here.
+        outvotes: whether no member has bytes that fit the digest. Then the digest is wrong if this
+            node has the same bytes.
     """
 
     start: int
@@ -150,9 +152,9 @@ class Mender:
                 assert_never(message)
 
     def synced(self, path: str, *, done: bool) -> None:
-        """Note that a file was synced, or could not be (`done` is False).
+        """Note that a file was synced; `done` is False if it could not be.
 
-        Ranges of it that had read well before are good then.
+        Its ranges that had read well before count as good then.
         """
         self._in_flight -= 1
         asked = {start for start in self._syncing if self._path(start) == path}
@@ -169,8 +171,7 @@ class Mender:
             emit(events.RangeRepaired(first_bytes=rot.start, next_bytes=rot.end, source=source))
 
     def settle(self, rotten: tuple[Rot, ...]) -> None:
-        """Let files be synced whose damaged ranges read well now, and answer the requests that wait
-        for that.
+        """Have files synced whose damaged ranges read well now; answer requests that wait for that.
 
         The scrubber calls this after every message.
         """
@@ -265,11 +266,11 @@ class Mender:
             or digests.range_at(end - 1)[1] != end
             or end - start > self.check.at_once_bytes
         ):
-            raise _Refused("the bytes received are no whole range")
+            raise _Refused(f"bytes {start} to {end} are no whole ranges, or too many at once")
         if end > self.check.limit_bytes:
-            raise _Refused("the log does not reach so far")
+            raise _Refused(f"the bytes end at {end}, the synced log at {self.check.limit_bytes}")
         if start - start % digests.segment_bytes != (end - 1) - (end - 1) % digests.segment_bytes:
-            raise _Refused("the bytes received lie in two files")
+            raise _Refused(f"the bytes received, {start} to {end}, lie in two files of the log")
 
     async def _mend_records(self, message: Mend) -> None:
         """Mend the whole of a damage that no digest shows. Raises: what `_mend` handles."""
@@ -288,10 +289,10 @@ class Mender:
         await answered(check.look_again(), self.run_beside)
 
     def _judge_records(self, start: int, data: bytes, old: bytes) -> None:
-        """Judge bytes by their records, because no digest says what was written.
+        """Judge received bytes by their records, because no digest tells what was written.
 
-        Each record received has to be good, and where it differs, the own one must not be good. Two
-        good records that differ only show that one of them is wrong, not which.
+        Each received record has to be good, and where it differs, this node's record must not be
+        good. Two good records that differ show only that one of them is wrong, not which.
 
         Raises: _Refused: the bytes must not be written.
         """
@@ -315,12 +316,12 @@ class Mender:
                 raise _Refused(text)
 
     def _is_good(self, data: bytes, position: int) -> bool:
-        """Whether the own bytes there are one good record, or the beginning of one."""
+        """Return whether this node's bytes are one good record, or the beginning of one."""
         found, _ = scan(data, physical_offset=position, size_max=self.check.record_bytes_max)
         return found == [(0, len(data))] or self.check.goes_on(data, position)
 
     def _judge(self, start: int, data: bytes, *, outvotes: bool) -> Generator[None, None, int]:
-        """Judge bytes by the digest, or by parsing.
+        """Judge received bytes by the digest, or by parsing where there is none.
 
         Returns: 0 if they are the bytes that were written there; else the offset up to which more
             bytes are needed.
@@ -337,7 +338,7 @@ class Mender:
         return (yield from self._parse(start, data)) if unknown else 0
 
     def _parse(self, start: int, data: bytes) -> Generator[None, None, int]:
-        """As `_judge`, where no digest says what was written. It yields after each range."""
+        """Judge received bytes by parsing; see `_judge`. Yields after each range."""
         check, end = self.check, start + len(data)
         base = start - start % check.digests.segment_bytes
         walk = Walk(base, base + check.digests.segment_bytes, base, parses=True)
@@ -357,8 +358,9 @@ class Mender:
         return 0
 
     def _more(self, walk: Walk, start: int, end: int, reason: str) -> int:
-        """Return the offset up to which more bytes are needed: a bad record may be bad only because
-        those after it are missing.
+        """Return the offset up to which more bytes are needed.
+
+        A record may seem bad only because the bytes behind those received are missing.
 
         Raises: _Refused: the record ends within the bytes received.
         """
@@ -374,7 +376,7 @@ class Mender:
         return self.check.digests.range_at(reach - 1)[1]
 
     async def _replace(self, message: Mend) -> None:
-        """Write the bytes in the order of the module's text; equal ranges are not written."""
+        """Write the bytes, in the order of the module's text. Ranges that are equal are skipped."""
         check, digests = self.check, self.check.digests
         pieces = [
             (at, piece, self._old(at, piece))
@@ -388,7 +390,7 @@ class Mender:
             digests.put(at, digest_of(piece))
             self.sources[at] = message.source
         if unknown and digests.is_unsaved:
-            raise _Refused("its digest cannot be written down")
+            raise _Refused("the digest of the bytes received cannot be saved on this disk")
         if paths := digests.take_dirty():
             with closing(self.disk.syncer()) as syncer:
                 await syncer.sync(paths)

@@ -14,7 +14,7 @@ from actors.env.protocols import File
 from actors.storage.log.digests import digest_of
 
 BLOCK_BYTES: Final = 256 << 10
-"""Bytes read at once: they stay in the processor's cache while they are digested."""
+"""How many bytes are read at once, so that they stay in the processor's cache while digested."""
 
 Span: TypeAlias = tuple[int, int]
 """The log bytes [start, end) of one range."""
@@ -51,7 +51,7 @@ def read_ranges(
         keeps: whether their bytes are wanted.
         before: the digest of the bytes of the first range that precede its span; 0: none do.
 
-    Raises: nothing if the disk fails: `RangeRead.problem` says so.
+    If the disk fails nothing is raised; `RangeRead.problem` says why.
     """
     found: list[RangeRead] = []
     for block in _blocks(spans):
@@ -63,9 +63,9 @@ def read_ranges(
 def read_changed(
     file: File, base: int, spans: Sequence[Span], known: Sequence[int | None]
 ) -> list[RangeRead]:
-    """As `read_ranges`, but return only the ranges whose digest is not the known one.
+    """Read ranges as `read_ranges` does; return only those whose digest is not the known one.
 
-    There is mostly none, so that the loop has nothing to do for each range.
+    Mostly there are none, so the loop has no work for each range.
     """
     changed: list[RangeRead] = []
     at = 0
@@ -90,7 +90,7 @@ def _blocks(spans: Sequence[Span]) -> Iterator[Sequence[Span]]:
 def _read_block(
     file: File, base: int, block: Sequence[Span], *, keeps: bool, before: int = 0
 ) -> list[RangeRead]:
-    """Read one block; if the disk fails, read each of its ranges alone. Args: as `read_ranges`."""
+    """Read one block; if the disk fails, read each range alone. Args: as in `read_ranges`."""
     start, end = block[0][0], block[-1][1]
     try:
         data = file.pread(start - base, end - start)

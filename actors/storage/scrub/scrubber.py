@@ -1,4 +1,4 @@
-"""Scrubber checks whether the bytes of a log are what was written, before they are sent or count.
+"""Scrubber checks whether a log's bytes are what was written, before they are sent or counted.
 
 Messages: LogGrew from the store. Check comes from an actor that is about to send log bytes, and is
 answered once they have been compared with their digests, so that a damaged copy is never copied.
@@ -62,24 +62,26 @@ from actors.storage.scrub.scrubber_messages import (
 )
 
 DIGEST_WITHIN_S: Final = 0.05
-"""For how long written bytes are collected before they are digested; nothing waits for it."""
+"""The seconds for which written bytes are collected before they are digested; nothing waits for it.
+"""
 LOG_SHARE: Final = 0.5
 """The log's share of `scrub_bytes_per_s`; the rest is for what is derived from it."""
 ROUND_FIRST_S: Final = 10.0
 ROUND_PAUSE_S: Final = 60.0
-"""The pause between two rounds over a log so short that a round takes no time."""
+"""The least pause in seconds between two rounds over a log; a round over a short log takes no time.
+"""
 SYNC_S: Final = 5.0
-"""How often digests are synced. Those of the last bytes may be lost with a kill, and are made
-again.
+"""The seconds between two syncs of digests. Newer ones may be lost when the node ends abruptly, and
+are made again.
 """
 LOOKED_AGAIN_S: Final = 1.0
-"""The least time between two parses of undigested bytes for a reader's doubt: any client may ask
-for an offset that is no record's, and a parse takes some 0.1 s with `LogCheck.at_once_bytes` of
-small records.
+"""The least seconds between two parses of undigested bytes for a reader's doubt. Any client may ask
+for an offset at which no record begins, and a parse takes some 0.1 s with `LogCheck.at_once_bytes`
+of small records.
 """
 PARSED_AGAIN_S: Final = 60.0
-"""The least time between two parses of a whole file because its digests fit although a reader found
-damage.
+"""The least seconds between two parses of a whole file whose digests fit although a reader found
+damage in it.
 """
 ASK_TIMEOUT_S: Final = 30.0
 
@@ -88,7 +90,7 @@ T = TypeVar("T")
 
 @attrs.frozen(kw_only=True)
 class _GoOn:
-    """Timer, or from itself: there are more written bytes to digest."""
+    """Timer, or from this actor: there are more written bytes to digest."""
 
 
 @attrs.frozen(kw_only=True)
@@ -108,10 +110,10 @@ class _LookDue:
 
 @attrs.frozen(kw_only=True)
 class _DigestOn:
-    """From itself: a file has to be digested.
+    """From this actor: a file has to be digested.
 
-    It is, before bytes of it may be sent or are good again, or because the store has checked its
-    records as it opened.
+    That is so before bytes of it may be sent or are good again, or because the store has checked
+    its records as it opened.
     """
 
 
@@ -122,7 +124,7 @@ class _SyncDue:
 
 @attrs.frozen(kw_only=True)
 class _DigestsSynced:
-    """The written digests are synced, or lost: then they are made again."""
+    """The written digests are synced, or they are lost and will be made again."""
 
 
 @attrs.frozen(kw_only=True)
@@ -150,7 +152,7 @@ class Scrubber(Actor[_Inbox]):
         writes_itself: whether this node is the master, so that what it appends need not be parsed.
         log_syncer: the group's syncer, which syncs mended files.
         keeper: the role keeper, which is sent CopyState.
-        readers: the readers, which are sent it too, so that damaged bytes are not shown.
+        readers: the readers, which are sent CopyState too, so that they show no damaged bytes.
     """
 
     mailbox = MailboxSpec(
@@ -184,16 +186,14 @@ class Scrubber(Actor[_Inbox]):
     _is_syncing: bool = attrs.field(default=False, init=False)
     _parked: list[Check] = attrs.field(factory=list, init=False)  # until their files are digested
     _boundaries: tuple[int, int] = attrs.field(init=False)
-    """Where records begin, or a master's next one did: in the digested part of the log, and after
-    it.
-    """
+    """Two offsets at which a record begins, or will: in the log's digested part and behind it."""
     _parsed_s: float = attrs.field(default=-PARSED_AGAIN_S, init=False)
     _looked_bytes: int = attrs.field(default=0, init=False)  # parsed lately, up to there
     _doubted: Doubt | None = attrs.field(default=None, init=False)  # waits for _LookDue
     _to_digest: dict[int, Walk] = attrs.field(factory=dict, init=False)  # by their first bytes
 
     async def on_start(self) -> None:
-        """Read the known damage first, so that it does not count meanwhile."""
+        """Read the known damage before the first message, so that it does not count as good."""
         disk = self.env.disk
         held = await self.store.ask(
             LogRange,
@@ -303,9 +303,9 @@ class Scrubber(Actor[_Inbox]):
             self._live = check.walk_from(self._min_bytes)
 
     def _undigested(self) -> int:
-        """An offset at which a record begins, at or below what is digested next.
+        """Return an offset at which a record begins, at or below what is digested next.
 
-        So all after it can be parsed.
+        All bytes behind it can be parsed from there.
         """
         live = self._live
         if live.parses and not live.broken and live.record_at <= live.at:
@@ -313,7 +313,7 @@ class Scrubber(Actor[_Inbox]):
         return max(live.base, self._boundaries[0])
 
     async def _digest(self) -> None:
-        """Digest some ranges of what was written; then other messages get a turn."""
+        """Digest some of the written ranges; then other messages get a turn."""
         if self.ctx.timers.active("pause"):
             return
         began_s = self.ctx.now_s()
@@ -343,9 +343,9 @@ class Scrubber(Actor[_Inbox]):
     # ---- what is sent ----
 
     async def _answer(self, message: Check, *, is_parsed: bool = False) -> None:
-        """Answer a Check. Bytes after the last digest come from the writer's memory, and are good.
+        """Answer a Check, or keep it until a file is parsed for it.
 
-        If a file has to be parsed first, only this question waits for it.
+        Bytes behind the last digest come from the writer's memory, and are good.
         """
         start, end = message.start_bytes, message.start_bytes + CHECK_BYTES
         good_end = self._check.undamaged(start, end)
@@ -372,7 +372,7 @@ class Scrubber(Actor[_Inbox]):
         self.ctx.self_ref.offer(_DigestOn())
 
     async def _digest_on(self) -> None:
-        """Digest some of the first file that waits for it; then other messages get a turn."""
+        """Digest a part of the first file that waits for that; then other messages get a turn."""
         if not self._to_digest:
             return
         walk = next(iter(self._to_digest.values()))
@@ -391,7 +391,7 @@ class Scrubber(Actor[_Inbox]):
     # ---- the scrub ----
 
     async def _scrub(self) -> None:
-        """Take one step of a round, then pause so that the rate is kept."""
+        """Take one step of a round, then pause for as long as the rate demands."""
         walk = self._round
         if walk is None or walk.is_done:
             base = self._min_bytes if walk is None else walk.end
@@ -410,7 +410,7 @@ class Scrubber(Actor[_Inbox]):
         self.ctx.timers.start("scrub", after_s, _ScrubDue())
 
     def _end_round(self) -> None:
-        """A round that had room for all damage from its beginning on has found all there is."""
+        """End a round; one that had room for all damage from its beginning on has found all."""
         check = self._check
         if check.beyond_bytes is not None and self._had_room:
             check.beyond_bytes = None
@@ -421,8 +421,8 @@ class Scrubber(Actor[_Inbox]):
     async def _doubt(self, message: Doubt) -> None:
         """Compare the doubted record, and parse what has no digest.
 
-        If its digests fit they may have been made of damaged bytes, as by a master of a range that
-        took long to fill; then the file is parsed.
+        If its digests fit, they may have been made of damaged bytes, for instance by a master of a
+        range that took long to fill. Then the file is parsed.
         """
         position, check = message.position, self._check
         if not self._min_bytes <= position < check.limit_bytes:
@@ -447,7 +447,7 @@ class Scrubber(Actor[_Inbox]):
                 self._have_digested(check.walk_anew(base))
 
     async def _look(self, message: Doubt) -> None:
-        """Parse what has no digest, if the doubted position is there and it was not just parsed."""
+        """Parse the undigested bytes if the doubt is about them, at most every LOOKED_AGAIN_S."""
         at, is_record = self._undigested(), message.is_record
         if message.position < at or (message.position < self._looked_bytes and not is_record):
             return
@@ -472,7 +472,7 @@ class Scrubber(Actor[_Inbox]):
             self._have_digested(self._check.walk_anew(base))
 
     async def _publish(self, *, always: bool = False) -> None:
-        """Save the damage if it has changed, then send CopyState to all who need it."""
+        """Save the damage if it has changed, then send CopyState to all actors that need it."""
         now = self._rotten()
         self._mender.settle(now)
         if len(now) == ROTTEN_MAX:
@@ -550,9 +550,11 @@ class Scrubber(Actor[_Inbox]):
 
 
 def damage_text(rotten: tuple[Rot, ...], folder: str, beyond_bytes: int | None = None) -> str:
-    """For people: which bytes of a log are damaged, in one line; "" if none are.
+    """Describe the damage of a log for people, in one line; "" if there is none.
 
     Args:
+        rotten: the damaged bytes.
+        folder: the folder of the log's files.
         beyond_bytes: see `LogCheck`.
     """
     beyond = ""

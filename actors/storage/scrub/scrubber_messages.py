@@ -18,34 +18,34 @@ class Scrubbed:
     """The answer to GetScrubbed.
 
     Attributes:
-        unread_bytes: how many bytes of the log as the start found it were not read yet. What came
-            since is read as it is digested, and the rest of the last file once that is full.
-        whole_s: the Trio time at which the last pass over all full files ended; None: none has
-            since the start.
+        unread_bytes: how many bytes of the log that the start found were not read yet. Bytes
+            written since are read when they are digested, the rest of the last file once it is
+        full. whole_s: the Trio time at which the last pass over all full files ended; None if none
+            has ended since the start.
     """
 
     unread_bytes: int
     whole_s: float | None
 
     def plain(self, now_s: float) -> dict[str, Any]:
-        """The fields as a dict for JSON."""
+        """Return the fields as a dict for JSON."""
         age_s = None if self.whole_s is None else round(max(0.0, now_s - self.whole_s), 3)
         return {"unread_bytes": self.unread_bytes, "whole_age_s": age_s}
 
 
 @attrs.frozen(kw_only=True)
 class GetScrubbed:
-    """Ask how far the scrub is. Answered with Scrubbed."""
+    """Ask how much of the log the scrub has read. Answered with Scrubbed."""
 
     reply_to: ReplyTo[Scrubbed]
 
 
 @attrs.define
 class ScrubProgress:
-    """Counts how far one log was read since a start.
+    """Counts how much of one log was read since the start.
 
     Attributes:
-        found_bytes: the log's end at the start, which had read none of it.
+        found_bytes: the log's end at the start, when none of it was read.
     """
 
     found_bytes: int
@@ -61,7 +61,7 @@ class ScrubProgress:
         self._whole_s = now_s
 
     def said(self, min_bytes: int) -> Scrubbed:
-        """The answer to GetScrubbed.
+        """Return the answer to GetScrubbed.
 
         Args:
             min_bytes: where the log begins now.
@@ -73,7 +73,7 @@ class ScrubProgress:
 CHECK_BYTES: Final = 8 << 20
 """The most bytes that one answer covers: 3 ms of reading beside the loop, some frames of 1 MiB."""
 RECHECK_S: Final = 5.0
-"""How often a damaged range is read again, in seconds."""
+"""The seconds between two readings of a damaged range."""
 
 
 @attrs.frozen(kw_only=True)
@@ -81,8 +81,8 @@ class Checked:
     """The answer to Check: all from its start up to `until_bytes` may be sent.
 
     Attributes:
-        rotten: whether damage begins there, or may: ask again after RECHECK_S.
-        compared_s: when the bytes were read, by the node's monotonic clock; they may rot later.
+        rotten: whether damage begins there, or may begin there; ask again after RECHECK_S.
+        compared_s: when the bytes were read, by the node's monotonic clock. They may rot later.
     """
 
     until_bytes: int
@@ -94,8 +94,8 @@ class Checked:
 class Check:
     """Ask how many bytes from `start_bytes` on may be sent. Answered with Checked.
 
-    Bytes that were written since the last range was digested may be: they come from the writer's
-    memory.
+    Bytes that were written since the last range was digested may be sent, because they come from
+    the writer's memory.
     """
 
     start_bytes: int
@@ -116,7 +116,7 @@ class Doubt:
 
 
 WITHOUT_END: Final = 1 << 63
-"""No position in a log."""
+"""An offset above every position in a log."""
 
 
 @attrs.frozen(kw_only=True)
@@ -124,9 +124,10 @@ class CopyState:
     """The state of this copy of the log, sent whenever it changes.
 
     Attributes:
-        damage: for people: what is damaged; "" if no damage is known.
-        ranges: the log bytes [start, end) of each damaged range, in order. If there are too many to
-            keep each, one begins with the first that is not kept, and ends with `WITHOUT_END`.
+        damage: what is damaged, for people; "" if no damage is known.
+        ranges: the log bytes [start, end) of each damaged range, in order. If there is more damage
+            than is kept, the last one begins with the first byte that is not kept, and ends at
+            `WITHOUT_END`.
     """
 
     damage: str
@@ -135,8 +136,6 @@ class CopyState:
 
 @attrs.frozen(kw_only=True)
 class Watch:
-    """Send CopyState to the subscriber now and whenever it changes; a later Watch replaces this
-    one.
-    """
+    """Send CopyState to the subscriber now and at every change. A later Watch replaces this one."""
 
     subscriber: ActorRef[CopyState]
