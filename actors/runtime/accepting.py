@@ -26,9 +26,9 @@ from actors.runtime.ref import ActorRef
 from actors.runtime.spec import ChildSpec
 
 START_TIMEOUT_S = 5.0
-"""For a connection's actors to start; they wait for nobody."""
+"""The seconds that a connection's actors may take to start; they wait for no other actor."""
 UNOWNED_MAX = 16
-"""Streams that are accepted and have no actor yet. Further ones wait in the system's backlog, so
+"""How many accepted streams may be without an actor. Further ones wait in the system's backlog, so
 that a flood of connections cannot use up the descriptors that others need."""
 UNKNOWN_ADDRESS = "unknown address"
 FULL = "too many connections"
@@ -55,7 +55,7 @@ class _Accepted:
 
 @attrs.frozen(kw_only=True)
 class _StartAnswered:
-    """What `connections` said to the start of a connection."""
+    """The answer of `connections` to the start of a connection."""
 
     connection: int
     outcome: dynamic.Started | requests.Refused | Exception
@@ -66,7 +66,7 @@ Inbox: TypeAlias = _Accepted | _StartAnswered
 
 @attrs.define(kw_only=True)
 class Accepting(Actor[Inbox]):
-    """Base of such actors. A restart forgets the counts of what was refused.
+    """Base of actors that accept connections. A restart forgets the counts of refused streams.
 
     Attributes:
         connections: the dynamic supervisor; None: the sibling of that name.
@@ -87,22 +87,26 @@ class Accepting(Actor[Inbox]):
 
     @abstractmethod
     async def admit(self, stream: Stream) -> Admitted | None:
-        """The peer, by its address; None: that address may not connect."""
+        """Return how a stream becomes a connection; None if its address may not connect."""
 
     async def refused(self, stream: Stream, reason: str, connection: int | None) -> None:
-        """A stream was closed without an owner. As it is, it counts them for `report_refused`.
+        """Note that a stream was closed without an owner.
+
+        This implementation counts such streams, and calls `report_refused`.
 
         Args:
             reason: UNKNOWN_ADDRESS, FULL or NOT_STARTED.
-            connection: the number of what was admitted and could not start.
+            connection: the number of a connection that was admitted and could not start.
         """
         count = self._refused[reason] = self._refused.get(reason, 0) + 1
         if count & (count - 1) == 0:
             self.report_refused(stream, reason, count)
 
     def report_refused(self, stream: Stream, reason: str, count: int) -> None:
-        """The 1st, 2nd, 4th, 8th ... was closed for this reason: a flood of them is not one of
-        events."""
+        """Report the 1st, 2nd, 4th, 8th and so on of the streams that were closed for this reason.
+
+        So a flood of streams is no flood of events.
+        """
 
     async def on_start(self) -> None:
         if self.connections is None:
@@ -133,21 +137,21 @@ class Accepting(Actor[Inbox]):
             await self.greet(await listener.accept())
 
     async def room(self) -> None:
-        """Wait until one more may be taken; it has to be before anything else is awaited."""
+        """Wait until one more stream may be taken. The caller takes it without awaiting before."""
         while len(self._arrived) + len(self._starting) >= UNOWNED_MAX:
             if self._room.is_set():  # Several may wait: all for the same event.
                 self._room = trio.Event()
             await self._room.wait()
 
     async def greet(self, stream: Stream) -> None:
-        """A stream was accepted; until it goes to `take`, or is aborted, it is kept by this.
+        """Keep an accepted stream until it is passed to `take`, or is aborted.
 
-        Who takes it later waits for `room` first.
+        An override that takes it later waits for `room` first.
         """
         await self.take(stream)
 
     async def take(self, stream: Stream) -> None:
-        """Have it admitted, and become a connection."""
+        """Admit a stream, and make a connection of it."""
         # Kept here until it has an owner: a message that is never read would lose the stream.
         self._arrived.append(stream)
         await self.ctx.self_ref.tell(_Accepted())

@@ -21,8 +21,8 @@ class Actor(Generic[M]):
 
     Attributes:
         mailbox: how this class's mailbox behaves.
-        asks_max: unanswered `ctx.ask_later`; None: `context.ASKS_PENDING_MAX`. For an actor whose
-            work is bounded by a setting.
+        asks_max: how many `ctx.ask_later` may be unanswered, for an actor whose work is bounded by
+            a setting; None: `context.ASKS_PENDING_MAX`.
         ctx: set before `on_start`.
     """
 
@@ -35,20 +35,21 @@ class Actor(Generic[M]):
     async def on_start(self) -> None:
         """Get ready.
 
-        Returning means ready: only then does the next sibling start. May ask earlier siblings.
+        The actor is ready when this returns; only then does the next sibling start. It may ask
+        earlier siblings.
         """
 
     async def handle(self, message: M) -> None:
-        """Deal with one message. An exception is a crash."""
+        """Handle one message. An exception is a crash."""
 
     async def handle_batch(self, messages: list[M]) -> None:
-        """Deal with all that waited, as one list that is the actor's own.
+        """Handle all messages that waited, in one list, which belongs to the actor.
 
-        Control messages come in a list apart.
+        Control messages come in a list of their own.
 
-        Override for batch work. A stop or a control message then waits for the end of the batch,
-        and long work must checkpoint by itself; with plain `handle` the runtime looks up between
-        messages and does it.
+        Override this for batch work. A stop or a control message then waits for the end of the
+        batch, and long work must checkpoint by itself. With plain `handle` the runtime does both
+        between messages.
         """
         for message in messages:
             await self.handle(message)

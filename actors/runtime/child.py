@@ -27,25 +27,25 @@ class Process(Protocol):
     @property
     def stopped_as(self) -> StopReason: ...
     def request_stop(self) -> None:
-        """Ask it to end in order. Any number of times."""
+        """Ask the process to end in order. This may be called several times."""
 
     async def run(self, started: Callable[[], None]) -> None:
-        """Run until it ends; call `started` once it is ready."""
+        """Run until the process ends; call `started` once it is ready."""
 
     def open_to_kill(self) -> None:
         """Lift every shield below, so that a cancellation passes, and remember being killed."""
 
     def shutdown_s(self, own_s: float) -> float:
-        """How long the stop of this child may take; `own_s` is its specification's time."""
+        """Return how many seconds the stop may take; `own_s` is the specification's time."""
 
     def statistics(self) -> MailboxStatistics | None: ...
     def snapshot_children(self) -> tuple[TreeNode, ...]: ...
     def running_paths(self) -> list[str]:
-        """Paths of the actors below that still run; empty for an actor."""
+        """Return the paths of the actors below that still run; empty for an actor."""
 
 
 Launch: TypeAlias = "Callable[[Registry, str, int, Start], Process]"
-"""Makes the process for a path, an incarnation and what its ChildSpec says."""
+"""Makes a process from its path, its incarnation's number and the `start` of its ChildSpec."""
 
 
 @attrs.define(eq=False)
@@ -56,12 +56,13 @@ class Incarnation:
         number: 1 for the first one at the child's path, then 2 and so on.
         scope: around everything the child does; shielded once it is ready, so only its supervisor
             cancels it.
-        ready: it called started() and its task did move to the supervisor's nursery.
+        ready: whether it called started() and its task moved to the supervisor's nursery.
         ended: set when its task has left `scope`.
-        error: what it ended with.
-        asked: its supervisor asked it to stop before it ended.
-        stop_deadline_s: by then it has to have ended, if it was asked.
-        renewed: that deadline was set anew, for the whole process had stood still.
+        error: the error that it ended with; None if there was none.
+        asked: whether its supervisor asked it to stop before it ended.
+        stop_deadline_s: the time by which it has to end once it was asked.
+        renewed: whether that deadline was set anew, because the operating system had suspended the
+            whole program.
     """
 
     number: int
@@ -76,7 +77,7 @@ class Incarnation:
     renewed: bool = False
 
     def request_stop(self, own_s: float) -> None:
-        """Ask in order. The time it may take runs from the first request."""
+        """Ask the process to end in order. Its time for that runs from the first request."""
         assert self.process is not None  # OnlyReadyChildrenAreAsked
         if not self.asked:
             self.asked = True
@@ -84,7 +85,7 @@ class Incarnation:
         self.process.request_stop()
 
     def renew_stop(self, own_s: float) -> None:
-        """Give the time of a stop that goes on once more, but never twice."""
+        """Start the time of a stop under way anew; this is done once at most."""
         if self.asked and not self.renewed and not self.ended.is_set():
             assert self.process is not None  # OnlyReadyChildrenAreAsked
             self.renewed = True
@@ -93,7 +94,7 @@ class Incarnation:
     def kill(self) -> None:
         """Cancel the whole subtree.
 
-        A scope's cancellation cannot pass the shields below, so they go first.
+        A scope's cancellation cannot pass the shields below, so these are lifted first.
         """
         self.open_to_kill()
         self.scope.cancel()
@@ -110,10 +111,10 @@ class Child:
 
     Attributes:
         current: the incarnation that runs; None between two of them.
-        due_s: when it shall be started again, while state is WAITING.
-        restarts: after its end.
-        requested: restarts that somebody asked for.
-        attempt: restarts in a row, for the back-off.
+        due_s: when it has to be started again, while `state` is WAITING.
+        restarts: how often it was restarted after its end.
+        requested: how often it was restarted on request.
+        attempt: how many restarts there were in a row, for the back-off.
     """
 
     spec: ChildSpec
@@ -148,7 +149,7 @@ class Child:
 
 @attrs.frozen(kw_only=True)
 class Exit:
-    """A child has ended: the notice to its supervisor."""
+    """The notice to a supervisor that a child has ended."""
 
     name: str
     incarnation: int
@@ -156,7 +157,7 @@ class Exit:
 
 
 class RestartWindow:
-    """Counts restarts within a period, as OTP's add_restart."""
+    """Counts restarts within a period, as OTP's add_restart does."""
 
     __slots__ = ("_intensity", "_period_s", "_times")
 
@@ -166,7 +167,7 @@ class RestartWindow:
         self._times: deque[float] = deque(maxlen=intensity + 1)
 
     def add(self, now_s: float) -> bool:
-        """Count one restart. False if that is one too many within the period."""
+        """Count a restart. Returns: False if it is one too many within the period."""
         self._times.append(now_s)
         while self._times[0] < now_s - self._period_s:
             self._times.popleft()

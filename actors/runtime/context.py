@@ -37,7 +37,7 @@ class ActorContext(Generic[M]):
         path: "/n0/orders/store".
         incarnation: 1 for the first run at this path, then 2 and so on.
         self_ref: the actor's own ref, to be given to others.
-        timers: messages to oneself at a time.
+        timers: messages to the actor itself at a given time.
         rng: the system's only source of randomness.
     """
 
@@ -77,13 +77,14 @@ class ActorContext(Generic[M]):
         self._asks_max = asks_max if asks_max is not None else ASKS_PENDING_MAX
 
     def now_s(self) -> float:
-        """Trio's time in seconds, the only one there is for deadlines."""
+        """Return Trio's time in seconds, to which all deadlines refer."""
         return trio.current_time()
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the actor ends after its present message: for one that has more to do in it than
-        is worth waiting for.
+        """Whether the actor ends after its present message.
+
+        It is for an actor with much work in one message, which it may then leave undone.
         """
         return self._mailbox.stopping is not None
 
@@ -96,11 +97,11 @@ class ActorContext(Generic[M]):
     @overload
     def ref(self, path: str, message: TypeForm[T]) -> ActorRef[T]: ...
     def ref(self, path: str, message: object = None) -> ActorRef[Any]:
-        """The ref of any path of this system; see `Registry.ref`."""
+        """Return the ref of any path of this system; see `Registry.ref`."""
         return self._registry.ref(path)
 
     def spawn(self, async_fn: Callable[[Unpack[Ts]], Awaitable[object]], *args: *Ts) -> None:
-        """Start a feeder: a task that awaits an outside source and sends what came to this actor.
+        """Start a feeder: a task that awaits an outside source and sends its news to this actor.
 
         It runs in the actor's own nursery, is cancelled before `on_stop`, and its crash is the
         actor's crash.
@@ -112,12 +113,12 @@ class ActorContext(Generic[M]):
         )
 
     def limit_delay(self, within_s: float) -> None:
-        """Read messages that were deferred (`ActorRef.defer`) within that time from now on.
+        """Limit the delay of deferred messages (`ActorRef.defer`) from now on.
 
-        This is for an actor that needs its news soon only while somebody waits for them.
+        This is for an actor that needs them soon only while somebody waits for the result.
 
         Args:
-            within_s: maximum delay in seconds; inf: as the senders say; 0: they wake it at once.
+            within_s: the maximum delay in seconds: 0 wakes at once; inf leaves it to the senders.
         """
         self._mailbox.limit_delay(within_s)
 
@@ -160,13 +161,20 @@ class ActorContext(Generic[M]):
         on_reply: Callable[[Any], M],
         within_s: float = 0.0,
     ) -> None:
-        """Ask without waiting: `on_reply` makes the answer a private message to oneself.
+        """Ask without waiting for the answer, which comes as a message to this actor.
 
-        `on_reply` gets the answer, or AskTimeout, ActorDown, MailboxFull or the error the other
-        answered with. The question waits for room in the other's mailbox in line with other
-        senders; `timeout_s` includes that. With `within_s` an answer that is no error is deferred
-        as by `ActorRef.defer`, for an actor that is woken by what follows on the answer.
-        Raises: ActorError above `Actor.asks_max` unanswered questions.
+        The question waits for room in the other's mailbox in line with other senders; `timeout_s`
+        includes that.
+
+        Args:
+            reply_type, make: as in `ActorRef.ask`.
+            timeout_s: how many seconds the answer may take.
+            on_reply: makes the message. It gets the answer, or AskTimeout, ActorDown, MailboxFull
+                or the error with which the other answered.
+            within_s: defers an answer that is no error, as `ActorRef.defer` does, for an actor that
+                is woken by what follows the answer.
+
+        Raises: ActorError: more than `Actor.asks_max` questions are unanswered.
         """
         if len(self._asks) >= self._asks_max:
             raise ActorError(f"{self.path} has {self._asks_max} unanswered questions")

@@ -14,10 +14,11 @@ import trio
 from actors.runtime.errors import describe
 
 PERIOD_S: Final = 60.0
-"""Of trio's clock: the time in which at most LOGGED_MAX warnings are logged."""
+"""The time in seconds, by Trio's clock, in which at most LOGGED_MAX warnings are logged."""
 LOGGED_MAX: Final = 20
-"""Enough for the crashes and restarts of a supervisor that gives up, and not a full disk where an
-actor crashes in a loop. What lies above it is counted, and the count is logged."""
+"""How many warnings are logged in PERIOD_S: enough for the crashes and restarts of a supervisor
+that gives up, and too few to fill a disk when an actor crashes in a loop. Further ones are counted,
+and the count is logged."""
 
 _LOGGER = logging.getLogger("triolog.runtime")
 
@@ -26,7 +27,7 @@ class CrashLog:
     """The warnings of one system.
 
     Args:
-        enabled: False logs nothing, for a host that has other means to show what failed.
+        enabled: whether anything is logged; False for a host that shows failures by other means.
     """
 
     def __init__(self, enabled: bool = True) -> None:
@@ -45,7 +46,7 @@ class CrashLog:
         """Log that an incarnation runs in place of one that ended.
 
         Args:
-            restarts: how often its supervisor has restarted it, this time included.
+            restarts: how often its supervisor has restarted it, with this time.
         """
         if self._may_log():
             _LOGGER.warning("%s#%d runs: restart %d", path, incarnation, restarts)
@@ -57,7 +58,7 @@ class CrashLog:
             self._left_out = 0
 
     def _may_log(self) -> bool:
-        """Count one warning. False if it is one too many within the period, or none is wanted."""
+        """Count a warning. Returns: False if it is one too many, or logging is off."""
         if not self._enabled:
             return False
         now_s = trio.current_time()

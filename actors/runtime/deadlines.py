@@ -1,4 +1,4 @@
-"""When questions expire and actors wake by themselves: one heap and one task per system.
+"""Expires questions and wakes actors in time, with one heap and one task for each system.
 
 A cancel scope per question would cost more than the question itself (measured: 5.7 of 14 us), and
 one for each time that an actor parks a tenth of what an append costs. So they park without one;
@@ -26,13 +26,13 @@ class Expiring(Protocol):
     """A question, or one ring of an alarm.
 
     Attributes:
-        answered: nothing is to be done any more.
+        answered: whether it is settled, so that nothing is left to do.
     """
 
     answered: bool
 
     def expire(self) -> None:
-        """Fail the question, because its time is over; harmless if it was answered."""
+        """Fail the question, because its time is over; harmless if it is answered."""
 
 
 class Deadlines:
@@ -57,7 +57,7 @@ class Deadlines:
             self._scope.deadline = deadline_s
 
     async def run(self) -> None:
-        """Let them expire in time, until `close`. Shielded: it is needed while all stops."""
+        """Let questions expire in time, until `close`; shielded, because stops need it, too."""
         with trio.CancelScope(shield=True):
             while self._open:
                 self._expire(trio.current_time())
@@ -105,7 +105,7 @@ class Alarm:
             self._deadlines.add(at_s, self._next)
 
     def cancel(self) -> None:
-        """Do not ring. Harmless when not set."""
+        """Unset the alarm; harmless if it is not set."""
         if self._next is not None:
             self._next.answered = True
             self._next = None

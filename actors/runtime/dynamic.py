@@ -30,7 +30,7 @@ from actors.runtime.supervisor import Supervisor
 
 @attrs.frozen(kw_only=True)
 class Started:
-    """The child is ready; `ref` is its ref, whatever it is (a supervisor takes no messages)."""
+    """The child is ready. `ref` is its ref, even that of a supervisor, which takes no messages."""
 
     ref: ActorRef[Any]
     incarnation: int

@@ -10,7 +10,7 @@ class ActorError(Exception):
 
 
 class AskTimeout(ActorError):
-    """No answer came in time. The asked actor may still act on the message."""
+    """No answer came in time. The actor may still act on the message."""
 
 
 class ActorDown(ActorError):
@@ -26,12 +26,15 @@ class Unread(ActorDown):
 
 
 class MailboxFull(ActorError):
-    """The mailbox refuses (Overflow.REFUSE), or an actor would wait for room in its own mailbox."""
+    """The mailbox refuses the message (Overflow.REFUSE), or the actor itself would wait for room in
+    it.
+    """
 
 
 class AskInsideHandle(ActorError):
-    """`ref.ask` was called by an actor's receive loop: use `ctx.ask_later`, so that the mailbox
-    is still served.
+    """`ref.ask` was called by an actor's receive loop.
+
+    Use `ctx.ask_later`, so that the mailbox is still served.
     """
 
 
@@ -61,8 +64,8 @@ class SignificantChildFailed(ExceptionGroup[Exception]):
 class StopFailed(ExceptionGroup[Exception]):
     """The errors that `on_stop` raised in an ordered stop, of one actor or of a whole subtree.
 
-    It reaches the host, because data may not be where it should be. A crash that a stop overtakes
-    is only reported as an event: without the stop its supervisor would have dealt with it.
+    It reaches the host, because data may not be where it should be. A crash during a stop is only
+    reported as an event, because without the stop its supervisor would have handled it.
     """
 
     def derive(self, excs: Sequence[Exception]) -> StopFailed:  # type: ignore[override]
@@ -70,9 +73,9 @@ class StopFailed(ExceptionGroup[Exception]):
 
 
 def describe(error: BaseException) -> str:
-    """The leaf errors of a group, or the error itself: "Type: text; Type: text".
+    """Describe an error, or the leaf errors of a group: "Type: text; Type: text".
 
-    The crash behind an ActorDown is left out: it has a description of its own.
+    The crash behind an ActorDown is left out, because it is reported by itself.
     """
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(describe(each) for each in error.exceptions)

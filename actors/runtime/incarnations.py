@@ -1,4 +1,4 @@
-"""The incarnations of one supervisor's children: how each is started, watched, stopped and killed.
+"""Starts, watches, stops and kills the incarnations of one supervisor's children.
 
 How cancellation works here (each rule was seen to matter):
 - A child's body runs in its incarnation's own cancel scope. The scope is shielded inside the
@@ -67,7 +67,7 @@ class Incarnations:
     # Starting.
 
     async def _start_child(self, child: Child) -> None:
-        """Start one incarnation and wait until it is ready. Raises what it raised before that."""
+        """Start an incarnation and wait until it is ready. Raises: the error of a failed start."""
         assert self._nursery is not None
         assert child.current is None  # OneIncarnationPerChild
         current = Incarnation(self._registry.next_incarnation(child.path))
@@ -150,9 +150,9 @@ class Incarnations:
     # Stopping.
 
     async def _stop_child(self, child: Child) -> None:
-        """Ask the child to stop, wait, kill it when its time is over, wait.
+        """Ask the child to stop, and wait for its end; kill it when its time is over.
 
-        Nothing to do if it does not run.
+        If it does not run, do nothing.
         """
         current = child.current
         if current is None:
@@ -172,8 +172,10 @@ class Incarnations:
         child.state = State.STOPPED
 
     async def _wait_ended(self, current: Incarnation) -> None:
-        """Wait until it has ended or its time is over. A process that stood still (SIGSTOP, a
-        debugger) has given nobody their time, so all that are stopping get it once more.
+        """Wait until the incarnation has ended, or its time is over.
+
+        A program that was suspended (by SIGSTOP or a debugger) has given nobody their time, so all
+        that are stopping get it once more.
         """
         for _ in range(2):
             due_s = max(current.stop_deadline_s, trio.current_time())

@@ -9,7 +9,7 @@ from actors.runtime.parking import Parker
 
 
 class WaitingSender:
-    """A message that waits for room, and the task to wake (ask_later has none)."""
+    """A message that waits for room, and the task to wake; that of `ask_later` has none."""
 
     __slots__ = ("lane", "message", "parker", "size_bytes")
 
@@ -20,23 +20,23 @@ class WaitingSender:
         self.parker = Parker(self.withdraw)
 
     def withdraw(self) -> None:
-        """The sender gave up. Those behind it stay in line until the receiver makes room.
+        """Remove a sender that gave up. Those behind it wait until the receiver makes room.
 
-        Nobody is let in here: one cancellation may reach several senders, in an order that is not
-        ours, and which of their messages were sent must not depend on it.
+        None of them is let in here. One cancellation may reach several senders in any order, and
+        which of their messages are sent must not depend on it.
         """
         self.lane.waiting.pop(self, None)
 
 
 class _Gone:
-    """Stands where a conflated message was."""
+    """The placeholder of a message that was conflated."""
 
 
 GONE = _Gone()
 
 
 class Lane:
-    """One queue. `ActorRef.tell` appends to it too; only the mailbox does anything else."""
+    """One queue. `ActorRef.tell` appends to it; only the mailbox uses it in other ways."""
 
     __slots__ = (
         "capacity",
@@ -81,7 +81,7 @@ class Lane:
         self.size_bytes += size_bytes
 
     def admit_waiting(self) -> None:
-        """Let senders in, in order, as long as the first of them fits."""
+        """Let waiting senders in, in order, as long as the first of them fits."""
         waiting = self.waiting
         while waiting:
             sender = next(iter(waiting))
@@ -92,7 +92,7 @@ class Lane:
             sender.parker.wake()
 
     def take(self) -> list[Any]:
-        """All there is, oldest first; then those who waited for room are let in."""
+        """Remove and return all messages, oldest first; let in the senders that wait for room."""
         items = self.items
         self.items = []
         self.size_bytes = 0

@@ -1,4 +1,4 @@
-"""Bulk work lets everybody else on the loop have several times the time that it took.
+"""Lets all other tasks on the loop have several times as much time as bulk work took.
 
 Trio runs every task that is ready in each turn of its loop. What has to pass through many tasks one
 after the other (an append passes some twelve) waits one whole turn for each of them, so bulk work
@@ -17,25 +17,25 @@ from typing import Final
 import trio
 
 OTHERS: Final = 4.0
-"""How much time everybody else gets for each second of bulk work, if they have work: the bulk gets
-a fifth of a busy loop."""
+"""The seconds that all other tasks get for each second of bulk work, if they have work: the bulk
+work gets a fifth of a busy loop."""
 IDLE_S: Final = 50e-6
-"""A turn that takes less had nothing to do but look."""
+"""The seconds below which a turn of the loop counts as idle."""
 IDLE_TURNS: Final = 2
-"""So many in a row show that nobody has anything to do. Trio runs the tasks of a turn in any order:
-whoever came last in one and comes first in the next has seen nobody in between.
+"""How many idle turns in a row show that no task has work. Trio runs the tasks of a turn in any
+order: a task that ran last in one turn and first in the next has seen no other in between.
 """
 TURNS_MAX: Final = 64
-"""For how many turns bulk work stays away at most, however busy the loop is."""
+"""The most turns for which bulk work pauses, however busy the loop is."""
 
 
 async def let_others_work(took_s: float) -> None:
-    """Return when the others have had their share of the loop.
+    """Wait until the other tasks have had their share of the loop.
 
     On a clock that stands still while tasks run, as in tests, these are two checkpoints.
 
     Args:
-        took_s: how long the bulk work took, without a checkpoint in it.
+        took_s: how many seconds the bulk work took, without a checkpoint in it.
     """
     owed_s, idle_turns = took_s * OTHERS, 0
     for _ in range(TURNS_MAX):

@@ -101,10 +101,10 @@ class MailboxSpec:
 
 @attrs.frozen(kw_only=True)
 class MailboxStatistics:
-    """A look at one mailbox.
+    """The figures of one mailbox at one moment.
 
     Attributes:
-        depth: messages that wait, both lanes.
+        depth: messages that wait in both lanes.
         peak: the largest depth of the main lane so far.
         size_bytes: bytes that wait, if bytes are counted.
         oldest_age_s: seconds since the main lane was last empty; 0.0 if it is.
@@ -131,17 +131,17 @@ class Mailbox:
         lane: the main lane.
         control: the lane that is read first.
         receiver: where the actor's task parks while both lanes are empty.
-        urgent: True if the receive loop should look up before its next message: control, stop,
-            failure.
-        stopping: set once the loop shall end.
+        urgent: whether there is something for the receive loop before its next message: a control
+            message, a stop or a failure.
+        stopping: why the loop has to end; None while it does not.
         first_s: when the main lane was last empty.
-        replies: unanswered `ReplyTo`s that this incarnation was asked, in order.
-        receiver_task: the task that must not wait for room here, for it would wait for itself.
-        alarm: wakes the receiver at a time.
+        replies: the unanswered `ReplyTo`s that this incarnation was sent, in order.
+        receiver_task: the task that must not wait for room here, because it would wait for itself.
+        alarm: wakes the receiver at a given time.
         deferred: messages queued without waking the actor, newest last, behind the main lane's.
-        deferred_s: when they are to be read at the latest; inf: nobody waits for them.
-        timer_s: when the next timer of the actor is due, as of when it parked.
-        delay_max_s: the longest delay that the actor itself allows them; inf: as their senders say.
+        deferred_s: the time by which these have to be read; inf: they wait for the next message.
+        timer_s: when the actor's next timer was due when it parked.
+        delay_max_s: the longest delay that the actor itself allows them; inf: that of the senders.
     """
 
     __slots__ = (
@@ -198,7 +198,7 @@ class Mailbox:
         self.delay_max_s = math.inf
 
     def offer(self, message: object) -> bool:
-        """Put the message in if there is room and nobody waits for room. Never waits."""
+        """Add the message if there is room and no sender waits for room; never wait."""
         assert self.open  # ClosedMailboxIsUnreachable: its ref was turned away first
         kind = type(message)
         size_bytes = self._size_of(message) if self._size_of is not None else 0
@@ -217,10 +217,9 @@ class Mailbox:
         return True
 
     def defer(self, message: object, within_s: float = math.inf) -> bool:
-        """Queue the message, and wake the receiver for it after `within_s` or `delay_max_s`
-        seconds.
+        """Queue the message; wake the receiver for it after `within_s` or `delay_max_s` seconds.
 
-        False if there is no room; for a conflated message there always is.
+        Returns: False if there is no room. For a conflated message there always is.
         """
         kind = type(message)
         assert kind not in self._control_types
@@ -239,21 +238,19 @@ class Mailbox:
         return True
 
     def limit_delay(self, within_s: float) -> None:
-        """Have deferred messages read so soon from now on; inf: as their senders say; 0: at
-        once.
-        """
+        """Implement `ActorContext.limit_delay`."""
         self.delay_max_s = within_s
         if self.deferred:
             self._schedule_deferred(within_s)
 
     def push(self, message: object) -> None:
-        """Put the message in whatever the capacity: for answers, which their asker bounds."""
+        """Add the message whatever the capacity; for answers, which their asker bounds."""
         self._append(self.lane, message, self._size_of(message) if self._size_of is not None else 0)
 
     def enqueue(self, message: object) -> WaitingSender:
-        """Let the message wait for room behind those that wait already.
+        """Have the message wait for room behind those that wait already.
 
-        Nobody is woken when it gets in.
+        No task is woken when it gets in.
         """
         lane = self.control if type(message) in self._control_types else self.lane
         if self.deferred and lane is self.lane:
@@ -264,11 +261,11 @@ class Mailbox:
         return sender
 
     async def wait(self, message: object) -> None:
-        """Wait for room in line with others.
+        """Wait for room, in line with others, and add the message.
 
         If the actor stops meanwhile, the message is a dead letter.
 
-        Raises: MailboxFull if it is the actor's own loop that would wait (for itself, for ever).
+        Raises: MailboxFull: the actor's own loop would wait, for itself and for ever.
         """
         if trio.lowlevel.current_task() is self.receiver_task:
             raise MailboxFull(f"{self.path} would wait for room in its own mailbox for ever")
@@ -281,19 +278,19 @@ class Mailbox:
         self.alert()
 
     def alert(self) -> None:
-        """Have the receive loop look up."""
+        """Have the receive loop handle what is urgent."""
         self.urgent = True
         self.receiver.wake()
 
     def take_control(self) -> list[Any]:
-        """The whole control lane, oldest first."""
+        """Remove and return all control messages, oldest first."""
         control = self.control.take()
         self.received += len(control)
         self.urgent = bool(self.control.items)  # from senders that waited
         return control
 
     def take(self) -> list[Any]:
-        """The whole main lane, oldest first. Senders that waited are let in and woken."""
+        """Remove and return the main lane's messages, oldest first; let in senders that wait."""
         lane = self.lane
         if lane.gone or lane.waiting:
             items = lane.take()
@@ -312,8 +309,10 @@ class Mailbox:
     def close(self) -> list[Any]:
         """Close the mailbox, so that no message comes in any more.
 
-        Returns what was not read, but for conflated deferred messages, which are no news any more;
-        those who waited are woken, in order.
+        The senders that wait are woken in order.
+
+        Returns: the unread messages, without deferred ones of conflated classes, which are out of
+            date by then.
         """
         self.open = False
         self.alarm.cancel()
@@ -366,7 +365,7 @@ class Mailbox:
             self.alarm.set(due_s)
 
     def _rung(self) -> None:
-        """A timer or a deferred message is due; else what the alarm was set for has been read."""
+        """Wake the receiver if a timer or deferred messages are due; else set the alarm again."""
         now_s = trio.current_time()
         if now_s >= self.deferred_s:
             self._append_deferred()
@@ -376,8 +375,10 @@ class Mailbox:
         self.receiver.wake()
 
     def _append_deferred(self) -> None:
-        """Deferred messages go behind what is in the lane and replace none of it: a message there
-        may rely on the older news in front of it. There are few kinds, and a message for each time.
+        """Move the deferred messages behind those of the main lane.
+
+        They replace none of these, as a message there may rely on the older ones in front of it.
+        There are few kinds of them, and one message of each kind each time.
         """
         lane, deferred = self.lane, self.deferred
         self.deferred, self.deferred_s, self._within_s = {}, math.inf, math.inf

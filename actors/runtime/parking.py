@@ -1,4 +1,4 @@
-"""Parking a task until somebody wakes it: the only place that calls `wait_task_rescheduled`.
+"""Parks a task until it is woken; the only module that calls `wait_task_rescheduled`.
 
 A parker holds at most one task:
 
@@ -21,9 +21,9 @@ from trio.lowlevel import Abort, Task, current_task, reschedule, wait_task_resch
 
 
 class Parker:
-    """Room for one parked task.
+    """A place in which one task may park.
 
-    `on_cancel` runs, synchronously, if a cancellation takes the task away.
+    `on_cancel` is called, synchronously, if the parked task is cancelled.
     """
 
     __slots__ = ("_on_cancel", "_task")
@@ -39,14 +39,14 @@ class Parker:
     async def park(self) -> None:
         """Wait for `wake`.
 
-        A checkpoint; if cancelled, whatever `wake` stood for has not happened.
+        This is a checkpoint. If it is cancelled, `wake` was not called.
         """
         assert self._task is None  # OneTaskPerParker
         self._task = current_task()
         await wait_task_rescheduled(self._abort)
 
     def wake(self) -> bool:
-        """Let the parked task run again. False if nobody is parked, which is not an error."""
+        """Wake the parked task. Returns: False if no task is parked, which is no error."""
         task = self._task
         if task is None:
             return False

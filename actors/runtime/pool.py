@@ -1,4 +1,4 @@
-"""Pool: bytes that many tasks share, to take and to give back.
+"""Pool: bytes that many tasks share; each takes some and gives them back.
 
 First come, first served, in two lines: of those who take first, and of the others, who get nothing
 while one of the former waits, nor ever the last `reserved_bytes`.
@@ -23,8 +23,8 @@ class Pool:
     """See the module's text.
 
     Attributes:
-        total_bytes: that there are.
-        reserved_bytes: of them, for those who take first; 0 .. total_bytes.
+        total_bytes: how many bytes there are.
+        reserved_bytes: how many of them are kept for callers with `first`; 0 .. total_bytes.
     """
 
     total_bytes: int
@@ -38,7 +38,7 @@ class Pool:
         self.free_bytes = self.total_bytes
 
     async def take(self, size_bytes: int, *, first: bool = False) -> None:
-        """Return when they are the caller's."""
+        """Take `size_bytes`; wait until they are free and the caller's turn has come."""
         assert 0 <= size_bytes <= self.total_bytes - self._kept_bytes(first)
         if self.take_now(size_bytes, first=first):
             return
@@ -53,7 +53,10 @@ class Pool:
                 self._withdraw(turn, line)
 
     def take_now(self, size_bytes: int, *, first: bool = False) -> bool:
-        """Whether they are the caller's: they are free, and nobody waits who comes before."""
+        """Take `size_bytes` without waiting.
+
+        Returns: False if they are not free, or a caller waits who comes before; nothing is taken.
+        """
         if self._first or (self._others and not first):
             return False
         if size_bytes > self.free_bytes - self._kept_bytes(first):
@@ -73,7 +76,7 @@ class Pool:
         return 0 if first else self.reserved_bytes
 
     def _withdraw(self, turn: _Turn, line: deque[_Turn]) -> None:
-        """Its task was cancelled, and may have been granted its turn since, before it runs."""
+        """Give up the turn of a cancelled task, which may have been granted the bytes already."""
         if turn.granted.is_set():
             self.free_bytes += turn.size_bytes
         else:

@@ -71,9 +71,10 @@ class ActorProcess:
         return []
 
     async def run(self, started: Callable[[], None]) -> None:
-        """Run once.
+        """Run the actor from its start to its end.
 
-        In order: on_start, started, messages, mailbox closed, feeders end, on_stop, replies fail.
+        In this order: `on_start`; `started`; messages; the mailbox is closed; feeders end;
+        `on_stop`; unanswered replies fail.
         """
         ready = False
         crash: Exception | None = None
@@ -121,7 +122,7 @@ class ActorProcess:
             ) from None
 
     def _close(self, crash: Exception | None = None) -> None:
-        """Turn senders away and dead-letter what was not read. Harmless the second time."""
+        """Close the mailbox, and dead-letter what was not read; harmless if it is closed."""
         if self._mailbox.open:
             self._ref.detach()
             unread = [*self._control, *self._batch, *self._mailbox.close()]
@@ -135,7 +136,7 @@ class ActorProcess:
             reply.fail(error)
 
     def _fail(self, error: Exception) -> None:
-        """Have the receive loop raise `error`, which happened in somebody else's task."""
+        """Have the receive loop raise `error`, which happened in another task."""
         self._failure = error
         self._mailbox.alert()
 
@@ -183,7 +184,7 @@ class ActorProcess:
         return due
 
     async def _look_up(self) -> bool:
-        """Deal with what cannot wait. True if the loop shall end."""
+        """Handle what is urgent: failure, stop, control messages. Returns: whether to end."""
         mailbox = self._mailbox
         while mailbox.urgent:
             if self._failure is not None:
@@ -218,7 +219,7 @@ class ActorProcess:
                 await self._look_at_clock(count)
 
     async def _look_at_clock(self, count: int) -> None:
-        """Checkpoint if it is time, after `count` messages; adapt how often to look."""
+        """Checkpoint if it is time, after `count` messages; adapt how often to check."""
         now_s = trio.current_time()
         took_s = now_s - self._looked_s
         self._unchecked += count

@@ -1,4 +1,4 @@
-"""How messages find actors: `ActorRef`, `ReplyTo`, and the `Registry` that a system's actors share.
+"""Sends messages to actors: `ActorRef`, `ReplyTo`, and the `Registry` that a system's actors share.
 
 An `ActorRef` is bound to a path rather than to one incarnation.
 
@@ -42,9 +42,10 @@ _NOBODY.limit = 0  # the lane of an actor that is not running: every message tak
 
 
 class _Sent(Coroutine[Any, Any, None]):
-    """The awaitable of all tells that need not wait: awaiting it is nearly free, again and again.
+    """The awaitable of all tells that need not wait; it may be awaited any number of times.
 
-    A coroutine object per tell costs twice as much. `nursery.start_soon(ref.tell, m)` takes it too.
+    A coroutine object for each tell costs twice as much. `nursery.start_soon(ref.tell, m)` takes it
+    too.
     """
 
     __slots__ = ()
@@ -57,14 +58,14 @@ class _Sent(Coroutine[Any, Any, None]):
         raise error[0]
 
     def close(self) -> None:
-        """Do nothing: this awaitable holds nothing."""
+        """Do nothing, because this awaitable holds nothing."""
 
 
 _SENT = _Sent()
 
 
 class ActorRef(Generic[M_contra]):
-    """Where to send messages of type M. The same object for the same path in one system.
+    """A path to which messages of type M are sent; one object for each path in a system.
 
     A ref stays valid across restarts; a mailbox belongs to one incarnation. So a message that is
     sent while the actor is down (stopped, or between two incarnations) is a dead letter, and an
@@ -84,15 +85,16 @@ class ActorRef(Generic[M_contra]):
 
     @property
     def alive(self) -> bool:
-        """Whether an incarnation runs (it may still be starting)."""
+        """Whether an incarnation runs; it may still be starting."""
         return self.mailbox is not None
 
     def tell(self, message: M_contra) -> Coroutine[Any, Any, None]:
-        """Send: `await ref.tell(m)`; waits, in order, only while the mailbox is full.
+        """Send a message, as `await ref.tell(m)`; wait, in line, only while the mailbox is full.
 
-        To a stopped actor the message is a counted dead letter, never an error. Callers must not
-        rely on its not yielding: the simulator makes it yield.
-        Raises: MailboxFull if an actor would wait for room in its own mailbox.
+        A message to a stopped actor is a counted dead letter, never an error. Callers must not
+        rely on this not yielding, because the simulator makes it yield.
+
+        Raises: MailboxFull: an actor would wait for room in its own mailbox.
         """
         lane = self._lane
         items = lane.items
@@ -105,9 +107,10 @@ class ActorRef(Generic[M_contra]):
         return self._tell(message)
 
     def offer(self, message: M_contra) -> bool:
-        """Send without ever waiting.
+        """Send a message without ever waiting.
 
-        False if there is no room, if somebody waits for room, or nobody is there.
+        Returns: False if the message was not sent, because there is no room, another sender waits
+            for room, or the actor is stopped.
         """
         mailbox = self.mailbox
         if mailbox is None:
@@ -119,10 +122,11 @@ class ActorRef(Generic[M_contra]):
         return False
 
     def post(self, message: M_contra) -> bool:
-        """Send without waiting: what finds no room waits for it in line, in this sender's place.
+        """Send a message without waiting; if there is no room, the message itself waits in line.
 
-        For a caller that bounds by other means what it has under way. False if nobody is there, or
-        if the mailbox refuses what finds no room.
+        This is for a caller that bounds its own messages by other means.
+
+        Returns: False if the actor is stopped, or its mailbox is full and refuses messages.
         """
         mailbox = self.mailbox
         if mailbox is None:
@@ -137,17 +141,17 @@ class ActorRef(Generic[M_contra]):
         return False
 
     def defer(self, message: M_contra, *, within_s: float = math.inf) -> bool:
-        """Queue the message without waking the actor for it. Never waits.
+        """Queue the message without waking the actor for it; never wait.
 
-        It is read before whatever comes later. This is for news that matters only when something
-        else is asked, or not at once.
+        It is read before messages that come later. This is for news that matters only together
+        with another message, or not at once.
 
         Args:
             within_s: maximum delay in seconds, which the actor may shorten (`limit_delay`); inf
                 waits for the next message that wakes it.
 
-        Returns: False if it went nowhere: the actor is stopped, or there is no room, which
-            conflated messages always have.
+        Returns: False if it was not queued, because the actor is stopped or there is no room.
+            Conflated messages always find room.
         """
         return self.mailbox is not None and self.mailbox.defer(message, within_s)
 
@@ -166,16 +170,17 @@ class ActorRef(Generic[M_contra]):
     async def ask(
         self, reply_type: Any, make: Callable[[ReplyTo[Any]], M_contra], *, timeout_s: float
     ) -> Any:
-        """Ask and wait for the answer. Not for an actor's receive loop: that has `ctx.ask_later`.
+        """Ask, and wait for the answer. An actor's receive loop uses `ctx.ask_later` instead.
 
         Args:
-            reply_type: what the answer is (a pair of classes for a union of two); it is not
+            reply_type: the class of the answer, or a pair of classes for a union of two; it is not
                 checked.
             make: gets the reply and returns the message.
-            timeout_s: seconds, the wait for room in the mailbox included.
+            timeout_s: how many seconds the answer may take, with the wait for room in the mailbox.
 
-        Raises: AskTimeout; ActorDown if the actor is not running or ends first; MailboxFull if it
-            refuses; AskInsideHandle; whatever error the actor answered with.
+        Raises: AskTimeout. ActorDown: the actor is not running, or ends first. MailboxFull: its
+            mailbox refuses the message. AskInsideHandle: an actor's receive loop called this. Any
+            error with which the actor answers.
         """
         registry = self.registry
         if registry.tell_hook is not None:
@@ -202,14 +207,14 @@ class ActorRef(Generic[M_contra]):
         return value
 
     def attach(self, mailbox: Mailbox) -> None:
-        """A new incarnation takes the path over. Only for the runtime."""
+        """Begin to send to a new incarnation; only the runtime calls it."""
         assert self.mailbox is None  # OneIncarnationPerPath
         self.mailbox = mailbox
         if self.registry.tell_hook is None:
             self._lane = mailbox.lane
 
     def detach(self) -> None:
-        """The incarnation takes no more messages. Only for the runtime."""
+        """Stop sending to the incarnation; only the runtime calls it."""
         self.mailbox = None
         self._lane = _NOBODY  # the ref may live long, the old lane need not
 
@@ -228,7 +233,7 @@ class ActorRef(Generic[M_contra]):
             await self.mailbox.wait(message)
 
     def _put(self, message: M_contra) -> bool:
-        """True if the message is dealt with; False if it has to wait for room."""
+        """Add the message or drop it. Returns: False if it has to wait for room."""
         mailbox = self.mailbox
         if mailbox is None:
             self.registry.dead_letter(self.path, message)
@@ -248,9 +253,9 @@ _LOGGER = logging.getLogger("triolog.runtime")
 
 
 class ReplyTo(Generic[R_contra]):
-    """Answers once; the first answer counts.
+    """Takes one answer to a question; only the first counts.
 
-    Made by `ref.ask`, `ctx.ask_later` and `ReplyTo.local`.
+    It is made by `ref.ask`, `ctx.ask_later` and `ReplyTo.local`.
     """
 
     __slots__ = ("_asked", "answered")
@@ -260,7 +265,7 @@ class ReplyTo(Generic[R_contra]):
         self._asked: Mailbox | None = None
 
     def send(self, value: R_contra) -> bool:
-        """Answer. Never raises and never yields. False if it was answered, or given up, before."""
+        """Answer; never raise or yield. Returns: False if it was answered or given up before."""
         if self.answered:
             return False
         self._close()
@@ -268,7 +273,7 @@ class ReplyTo(Generic[R_contra]):
         return True
 
     def fail(self, error: Exception) -> bool:
-        """Answer with an error, which the asker's `ask` raises. False as in `send`."""
+        """Answer with an error, which the asker's `ask` raises. Returns: the same as `send`."""
         if self.answered:
             return False
         self._close()
@@ -276,7 +281,7 @@ class ReplyTo(Generic[R_contra]):
         return True
 
     def bound_to(self, ref: ActorRef[Any]) -> ReplyTo[R_contra]:
-        """The same reply, which now fails when `ref`'s actor stops (at once if it is down)."""
+        """Have this reply fail when `ref`'s actor stops, or now if it is down; return the reply."""
         if not self.answered:
             if self._asked is not None:
                 self._asked.replies.pop(self, None)
@@ -288,7 +293,7 @@ class ReplyTo(Generic[R_contra]):
         return self
 
     def abandon(self) -> None:
-        """The asker wants no answer any more."""
+        """Note that the asker wants no answer any more."""
         if not self.answered:
             self._close()
 
@@ -296,13 +301,13 @@ class ReplyTo(Generic[R_contra]):
     def local(
         callback: Callable[[R | Exception], None], *, asked: ActorRef[Any] | None = None
     ) -> ReplyTo[R]:
-        """A reply for somebody who is no actor: `callback` gets the answer or the error.
+        """Return a reply that passes the answer or the error to `callback`; for callers outside.
 
         Args:
-            callback: called in the answering actor's task; synchronous, short, must not raise.
-            asked: the actor to be asked. Without it, the reply fails only as a dead letter's
-                `reply_to` field, not when an actor that holds it stops, until somebody binds it
-                with `bound_to`.
+            callback: a short synchronous function, called in the answering actor's task. It must
+                not raise.
+            asked: the actor to be asked. Without it the reply fails only as the `reply_to` of a
+                dead letter, and not when an actor that holds it stops, until `bound_to` is called.
         """
         reply: ReplyTo[R] = _LocalReply(callback)
         return reply if asked is None else reply.bound_to(asked)
@@ -314,9 +319,9 @@ class ReplyTo(Generic[R_contra]):
             self._asked = None
 
     def _settle(self, value: Any, error: Exception | None) -> None:
-        """Hand the answer, or the error instead of one, to whoever asked.
+        """Hand the answer, or the error in its place, to the asker.
 
-        Subclasses override it; a bare ReplyTo has nobody who waits.
+        Subclasses override it; a bare ReplyTo has no asker that waits.
         """
 
 
@@ -335,7 +340,7 @@ class _LocalReply(ReplyTo[Any]):
 
 
 class Question(ReplyTo[Any]):
-    """The reply of one ask: it also knows where the question waits and when to give it up."""
+    """The reply of one ask, which also knows where the question waits, and for how long."""
 
     __slots__ = ("message_type", "ref", "timeout_s", "waiting")
 
@@ -350,7 +355,7 @@ class Question(ReplyTo[Any]):
         self.waiting: WaitingSender | None = None
 
     def put(self, message: object, asked: Mailbox) -> None:
-        """Put the question into the mailbox, or in line for it, and let its time run."""
+        """Add the question to the mailbox, or to the senders in line, and start its time."""
         self.message_type = type(message)
         self.ref.registry.deadlines.add(trio.current_time() + self.timeout_s, self)
         if asked.offer(message):
@@ -362,7 +367,7 @@ class Question(ReplyTo[Any]):
             self.fail(MailboxFull(f"{self.ref.path} is full"))
 
     def expire(self) -> None:
-        """The time is over: take the question back if it still waits for room, and fail."""
+        """Fail, because the time is over; withdraw the question if it still waits for room."""
         if not self.answered:
             path, kind, timeout_s = self.ref.path, self.message_type.__name__, self.timeout_s
             event = events.AskTimedOut(message_type=kind, timeout_s=timeout_s)
@@ -420,12 +425,12 @@ DEAD_LETTER_KINDS_MAX = 1024  # (path, message type) pairs counted apart; more a
 
 
 def log_event(path: str, incarnation: int, event: Any) -> None:
-    """The event sink of a system that was given none: the logger `triolog.runtime`."""
+    """Log an event as `triolog.runtime`; the event sink of a system that was given none."""
     _LOGGER.debug("%s#%d %r", path, incarnation, event)
 
 
 class Registry:
-    """What all actors of one system share. No globals: two systems in one program do not meet.
+    """What all actors of one system share. It has no globals, so systems in one program are apart.
 
     Attributes:
         receivers: the tasks of receive loops, which must not ask.
@@ -457,12 +462,12 @@ class Registry:
     @overload
     def ref(self, path: str, message: TypeForm[T]) -> ActorRef[T]: ...
     def ref(self, path: str, message: object = None) -> ActorRef[Any]:
-        """The ref of a path, whether an actor runs there now, later or never.
+        """Return the ref of a path, whether an actor runs there now, later or never.
 
         Args:
-            path: "/n0/orders/store".
-            message: what the actor there takes, a class or a union of them. It is for type
-                checkers: whether that is so is not checked.
+            path: a path such as "/n0/orders/store".
+            message: the class of messages that the actor there takes, or a union of classes. It is
+                for type checkers, and not checked here.
         """
         ref = self._refs.get(path)
         if ref is None:
@@ -470,7 +475,7 @@ class Registry:
         return ref
 
     def lookup(self, path: str) -> ActorRef[Any] | None:
-        """The ref of a running actor, or None."""
+        """Return the ref of a running actor; None if none runs at this path."""
         ref = self._refs.get(path)
         return ref if ref is not None and ref.alive else None
 
@@ -484,7 +489,7 @@ class Registry:
         return number
 
     def forget(self, path: str) -> None:
-        """A dynamic child is gone for good: its name, and the names below it, begin again at #1."""
+        """Forget a dynamic child that ended for good; its path's incarnations begin at 1 again."""
         below = path + "/"
         for known in [
             each for each in self._incarnations if each == path or each.startswith(below)
@@ -516,7 +521,7 @@ class Registry:
                 reply.fail(error or unread)
 
     def flush(self) -> None:
-        """Report what was counted and not yet reported, at the end of the system."""
+        """Report dead letters that were counted and not yet reported, at the end of the system."""
         self.crash_log.flush()
         for (path, message_type), (_, count) in self._dead.items():
             self._report_dead(path, message_type, count)

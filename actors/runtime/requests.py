@@ -1,4 +1,4 @@
-"""What a running supervisor can be asked, and the mailbox that takes it.
+"""The requests that a running supervisor takes, and their mailbox.
 
 A supervisor takes requests if its specification says `takes_requests`; a dynamic one always does.
 They are carried out one by one, between exits and restarts.
@@ -38,8 +38,9 @@ class Refused:
     """Nothing was done, or the start failed.
 
     Attributes:
-        reason: for people: the name is taken or unknown, there is no room, the start failed.
-        error: what the start raised, if it was that.
+        reason: why, for people: the name is taken or unknown, there is no room, or the start
+            failed.
+        error: what the start raised, if it failed; else None.
     """
 
     reason: str
@@ -48,10 +49,10 @@ class Refused:
 
 @attrs.frozen(kw_only=True)
 class RestartChild:
-    """Stop a child in order and start it afresh, whatever its siblings do meanwhile.
+    """Stop a child in order and start it afresh, without its siblings.
 
-    It counts towards nothing and goes past the strategy. A child that ended for good is started
-    again; one that waits for its restart anyway is left to it, and the request refused.
+    The strategy does not apply, and the restart is not counted. A child that ended for good is
+    started again. If a child waits for its restart anyway, the request is refused.
     """
 
     name: str
@@ -75,19 +76,19 @@ class RequestBox:
         self._ref.attach(self._mailbox)
 
     def next(self) -> Any | None:
-        """The next request; None if there is none."""
+        """Remove and return the next request; None if there is none."""
         if not self._taken:
             self._taken.extend(self._mailbox.take())
         return self._taken.popleft() if self._taken else None
 
     def close(self) -> None:
-        """Take nothing more; harmless when closed."""
+        """Take no further requests; harmless if it is closed."""
         if self._mailbox.open:
             self._ref.detach()
             self._registry.dead_letters(self._ref.path, [*self._taken, *self._mailbox.close()])
 
     def end(self) -> None:
-        """Close, and fail what was taken and has no answer."""
+        """Close, and fail the requests that were taken and not answered."""
         self.close()
         for reply in list(self._mailbox.replies):
             reply.fail(ActorDown(f"{self._ref.path} ended before it answered"))
@@ -97,6 +98,6 @@ class RequestBox:
 
 
 def answer(reply_to: ReplyTo[Any] | None, outcome: object) -> None:
-    """Answer, if anybody wants it."""
+    """Send the outcome, if an answer is wanted."""
     if reply_to is not None:
         reply_to.send(outcome)

@@ -60,12 +60,12 @@ class AutoShutdown(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class Backoff:
-    """Delay before a restart: `first_s`, then `factor` times the last, up to `max_s`.
+    """The delay before a restart: `first_s`, then `factor` times the last one, up to `max_s`.
 
     It begins again at `first_s` once an incarnation has lasted longer than `max_s`.
 
     Attributes:
-        jitter: share by which each delay may be longer or shorter, 0.0 to 1.0.
+        jitter: the fraction by which each delay may be longer or shorter, 0.0 to 1.0.
     """
 
     first_s: float
@@ -78,7 +78,7 @@ class Backoff:
             raise SpecError(f"impossible back-off: {self}")
 
     def delay_s(self, attempt: int, rng: random.Random) -> float:
-        """The delay before restart number `attempt` (from 0) in a row."""
+        """Return the delay in seconds before restart number `attempt`, from 0, in a row."""
         delay_s = min(self.max_s, self.first_s * self.factor ** min(attempt, BACKOFF_STEPS_MAX))
         return delay_s * (1 + self.jitter * rng.uniform(-1, 1)) if self.jitter else delay_s
 
@@ -88,11 +88,11 @@ class SupervisorSpec:
     """A supervisor with fixed children, started left to right and stopped right to left.
 
     Attributes:
-        intensity: restarts that are taken within `period_s`; one more ends the supervisor with an
-            error.
-        takes_requests: it has a mailbox for `requests.RestartChild`.
-        on_exit: runs once per incarnation after all children have ended, however that came; must
-            not block.
+        intensity: how many restarts are accepted within `period_s`; one more ends the supervisor
+            with an error.
+        takes_requests: whether it has a mailbox for `requests.RestartChild`.
+        on_exit: called once in each incarnation after all children have ended for any reason; it
+            must not block.
     """
 
     strategy: Strategy = Strategy.ONE_FOR_ONE
@@ -114,7 +114,10 @@ class SupervisorSpec:
                 self._check_significant(child, at)
 
     def _check_significant(self, child: ChildSpec, at: int) -> None:
-        """It ends the supervisor or is there: nothing else may take it away."""
+        """Check that a significant child's end is heeded, and that no restart ends it for good.
+
+        Raises: SpecError: it is not so.
+        """
         if self.auto_shutdown is AutoShutdown.NEVER:
             raise SpecError(f"{child.name} is significant, but auto_shutdown is NEVER")
         if child.restart is not Restart.TEMPORARY:
@@ -125,7 +128,7 @@ class SupervisorSpec:
                 raise SpecError(f"{text} back after a crash, would take it down for good")
 
     def _stopping(self, at: int) -> tuple[ChildSpec, ...]:
-        """Whose restart stops the child of that number; itself may be among them."""
+        """Return the children whose restart stops the child at this position, perhaps itself."""
         match self.strategy:
             case Strategy.ONE_FOR_ONE:
                 return ()
@@ -137,7 +140,7 @@ class SupervisorSpec:
 
 @attrs.frozen(kw_only=True)
 class DynamicSpec:
-    """A supervisor whose children come and go by message (simple_one_for_one): `dynamic`."""
+    """A supervisor whose children come and go by message (simple_one_for_one); see `dynamic`."""
 
     children_max: int = CHILDREN_MAX
     intensity: int = INTENSITY
@@ -153,7 +156,7 @@ class LazySpec:
     """A supervisor whose specification is made anew for each of its incarnations.
 
     Attributes:
-        build: pure and quick; also called to print the tree.
+        build: a pure and quick function; it is also called to print the tree.
     """
 
     build: Callable[[], SupervisorSpec]
@@ -167,13 +170,13 @@ class ChildSpec:
     """One child of a supervisor.
 
     Attributes:
-        name: last part of its path.
+        name: the last part of its path.
         start: a factory that makes a fresh actor for each incarnation, or a supervisor's
-            specification, or a way to make one for each incarnation.
-        shutdown_s: how long it may take to stop before it is killed. Of no effect for a
-            supervisor, which gets the sum of its children's plus SUPERVISOR_EXTRA_S.
-        significant: see AutoShutdown. Not for permanent children, which never end for good.
-        backoff: delay before restarts; None restarts at once.
+            specification, or a `LazySpec`.
+        shutdown_s: how many seconds it may take to stop before it is killed. It has no effect for a
+            supervisor, which gets the sum of its children's times and SUPERVISOR_EXTRA_S.
+        significant: see AutoShutdown. A permanent child, which never ends for good, cannot be.
+        backoff: the delay before restarts; None restarts at once.
     """
 
     name: str
@@ -193,14 +196,14 @@ class ChildSpec:
 
 
 def supervisor_of(start: Start) -> SupervisorSpec | DynamicSpec | None:
-    """The specification that an incarnation begun now would have; None for an actor's factory."""
+    """Return the specification that an incarnation would have now; None for an actor's factory."""
     if isinstance(start, LazySpec):
         return start.build()
     return start if isinstance(start, SupervisorSpec | DynamicSpec) else None
 
 
 def render_spec(spec: SupervisorSpec | DynamicSpec, name: str = "") -> str:
-    """The tree as text, one line per child, before it runs."""
+    """Return the tree as text, one line for each child; it need not run."""
     return "\n".join([f"/{name} {_describe(spec)}".lstrip(), *_lines(spec, "")])
 
 

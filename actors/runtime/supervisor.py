@@ -84,7 +84,7 @@ class Supervisor(Incarnations):
         self._loop_scope.cancel()
 
     def hurry(self) -> None:
-        """Stop now: the budget is used up."""
+        """Stop at once, killing what has not ended, because the time for the stop is used up."""
         self._stop_timeout_s = 0.0
         self._budget_scope.deadline = -_NEVER
         self.request_stop()
@@ -105,7 +105,7 @@ class Supervisor(Incarnations):
     # From start to end.
 
     async def run(self, started: Callable[[], None]) -> None:
-        """Start the children, call `started`, keep the rules, stop the children however it ends."""
+        """Start the children, call `started`, supervise them, and stop them however this ends."""
         failure: Exception | None = None
         if self._requests is not None:
             self._requests.open()
@@ -152,7 +152,7 @@ class Supervisor(Incarnations):
             raise StopFailed(f"{self.path} failed while stopping", errors)
 
     async def _serve(self) -> None:
-        """Deal with exits and due restarts. Returns when it shall end without an error."""
+        """Handle exits, due restarts and requests. Return to end without an error."""
         while True:
             now_s = trio.current_time()
             due_s = min(
@@ -168,7 +168,7 @@ class Supervisor(Incarnations):
                     await self._parker.park()
 
     async def _on_exit_notice(self, notice: Exit) -> bool:
-        """True if the supervisor shall shut itself down."""
+        """Handle a child's exit. Returns: whether the supervisor has to shut itself down."""
         child = self._find(notice.name)
         if child is None or child.current is None or child.current.number != notice.incarnation:
             return False  # it was stopped, or replaced, before its notice was read
@@ -177,7 +177,12 @@ class Supervisor(Incarnations):
         return await self._ended(child, notice.error)
 
     async def _ended(self, child: Child, error: Exception | None) -> bool:
-        """An incarnation ended or failed to start. Returns whether that ends the supervisor too."""
+        """Handle an incarnation that ended or failed to start.
+
+        Returns: whether that ends the supervisor too, without an error.
+
+        Raises: SignificantChildFailed: it ends the supervisor with the child's error.
+        """
         if _comes_back(child, error):
             await self._restart(child, error)
             return False
@@ -193,7 +198,7 @@ class Supervisor(Incarnations):
             self._children.remove(child)
 
     def _shuts_down(self) -> bool:
-        """A significant child has ended for good: is that the end of this supervisor?"""
+        """Return whether this supervisor ends because a significant child has ended for good."""
         if self._spec.auto_shutdown is AutoShutdown.ANY_SIGNIFICANT:
             return True
         return self._spec.auto_shutdown is AutoShutdown.ALL_SIGNIFICANT and not any(
@@ -201,14 +206,14 @@ class Supervisor(Incarnations):
         )
 
     def _ends_with(self, child: Child, error: Exception) -> bool:
-        """Whether such an error of this child, once it ran, would be the end of this supervisor."""
+        """Return whether this error of the child, once it runs, would end this supervisor."""
         any_significant = self._spec.auto_shutdown is AutoShutdown.ANY_SIGNIFICANT
         return child.spec.significant and any_significant and not _comes_back(child, error)
 
     # Requests.
 
     async def _do_request(self) -> bool:
-        """Carry out one request. False if there is none."""
+        """Carry out one request. Returns: False if there is none."""
         message = self._requests.next() if self._requests is not None else None
         if message is None:
             return False
@@ -245,7 +250,7 @@ class Supervisor(Incarnations):
     # Restarts.
 
     async def _restart(self, child: Child, error: Exception | None) -> None:
-        """Count the restart, stop who goes down with the child, plan when all start again."""
+        """Count the restart, stop the children that go down with it, and plan when all start."""
         now_s = trio.current_time()
         if not self._window.add(now_s):
             self._give_up(child, error)
@@ -322,9 +327,9 @@ class Supervisor(Incarnations):
                 raise ExceptionGroup(text, [error]) from None
 
     def _first_failed(self) -> tuple[Child, Exception] | None:
-        """Of the children that had started, the one whose crash waits to be dealt with.
+        """Return a child that had started and has crashed, with its error; None if there is none.
 
-        Who starts after it and asks it can only say that it is not running.
+        A child that starts after it and asks it fails, but only because it is not running.
         """
         for notice in self._exits:
             child = self._find(notice.name)
@@ -356,14 +361,14 @@ class Supervisor(Incarnations):
 
 
 def _is_down(error: BaseException) -> bool:
-    """Whether it says nothing but that an actor is not running."""
+    """Return whether an error says only that an actor is not running."""
     if isinstance(error, BaseExceptionGroup):
         return all(_is_down(each) for each in error.exceptions)
     return isinstance(error, ActorDown)
 
 
 def _comes_back(child: Child, error: Exception | None) -> bool:
-    """Whether a child that ended so is started again."""
+    """Return whether a child that ended with this error, or with none, is started again."""
     failed = error is not None and not isinstance(error, SignificantChildFailed)
     restart = child.spec.restart
     return restart is Restart.PERMANENT or (restart is Restart.TRANSIENT and failed)

@@ -1,4 +1,4 @@
-"""A running system: one root supervisor, one registry. How a host starts, looks at and stops it."""
+"""A running system, with one root supervisor and one registry; how a host starts and stops it."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class System:
     @overload
     def ref(self, path: str, message: TypeForm[T]) -> ActorRef[T]: ...
     def ref(self, path: str, message: object = None) -> ActorRef[Any]:
-        """The ref of a path, "/n0/orders/store"; see `Registry.ref`."""
+        """Return the ref of a path such as "/n0/orders/store"; see `Registry.ref`."""
         return self.registry.ref(path)
 
     def tree(self) -> TreeNode:
-        """What runs at this moment."""
+        """Return a snapshot of what runs at this moment."""
         root = self._root
         return TreeNode(
             path=root.path,
@@ -66,11 +66,11 @@ class System:
         )
 
     def request_stop(self) -> None:
-        """Begin an ordered stop and return at once. Any number of times."""
+        """Begin an ordered stop and return at once. This may be called several times."""
         self._root.request_stop()
 
     def hurry(self) -> None:
-        """Stop with no budget left: what has not ended by itself is killed."""
+        """Stop without waiting: kill what has not ended by itself."""
         self._root.hurry()
 
     async def stop(self) -> None:
@@ -88,7 +88,7 @@ class System:
 
 
 def launch(registry: Registry, path: str, incarnation: int, start: Start) -> Process:
-    """Make what a ChildSpec's `start` describes. No child comes into being anywhere else."""
+    """Make the process that a ChildSpec's `start` describes. All children are made here."""
     spec = supervisor_of(start)
     if isinstance(spec, SupervisorSpec):
         return Supervisor(registry, path, incarnation, spec, launch)
@@ -115,19 +115,19 @@ async def serve(
     """Run a system until it is stopped, cancelled or fails.
 
     Args:
-        name: the root's name: paths begin with "/name".
-        spec: the root's specification, or a function that builds it from the registry (for
-            factories that need refs).
-        rng: the only source of randomness; by default seeded by `name`.
-        events: where events go; by default the logger `triolog.runtime`.
-        stop_timeout_s: the budget of the whole stop; what runs then is killed and named in
-            `StopTimedOut`.
-        tell_hook: awaited before each tell; for simulation.
+        name: the root's name, with which all paths begin: "/name".
+        spec: the root's specification, or a function that builds it from the registry, for
+            factories that need refs.
+        rng: the only source of randomness; by default one seeded by `name`.
+        events: takes the events; by default the logger `triolog.runtime`.
+        stop_timeout_s: how many seconds the whole stop may take; what still runs then is killed and
+            named in `StopTimedOut`.
+        tell_hook: awaited before each tell, for simulation.
         log_crashes: whether crashes and restarts are logged, see `crash_log`.
 
-    Returns: when the system has ended. `task_status` gives the `System` once the tree is ready.
+    It returns when the system has ended. `task_status` gives the `System` once the tree is ready.
 
-    Resource handling: cancelling it is a complete and ordered stop, in at most `stop_timeout_s`.
+    Resource handling: cancelling this is a complete and ordered stop, in at most `stop_timeout_s`.
 
     Error handling: a failure of the system is raised; the host's nursery makes it an
     ExceptionGroup.
@@ -184,16 +184,18 @@ def open_system(
     log_crashes: bool = True,
     shield: bool = False,
 ) -> AbstractAsyncContextManager[System]:
-    """`async with open_system(...) as system`: ready on entry, stopped in order on exit.
-    Arguments as in `serve`.
+    """Run a system in a block: `async with open_system(...) as system`.
+
+    It is ready on entry, and stopped in order on exit.
 
     Args:
-        shield: whoever cancels the block does not reach the system, which stops when the block is
-            left: for whoever has something to do before.
+        shield: whether a cancellation of the block does not reach the system, which then stops
+            only when the block is left; for a caller that has something to do before that.
+        Others: as in `serve`.
 
-    Error handling: if the system fails, the body is cancelled and an ExceptionGroup is raised; an
-    error of the body stops the system in order and passes unchanged (in a group with the
-    system's, if that fails too).
+    Error handling: if the system fails, the body is cancelled and an ExceptionGroup is raised. An
+    error of the body stops the system in order and passes unchanged, or in a group with the
+    system's error if that fails too.
     """
     return _OpenSystem(
         f"/{name}#1",
@@ -220,7 +222,7 @@ class _OpenSystem(AbstractAsyncContextManager[System]):
         self._system: System | None = None
 
     async def _shielded(self, *, task_status: trio.TaskStatus[System]) -> None:
-        """From its start on the exit alone stops the system, not what cancels the caller."""
+        """Run the system so that only the exit of the block stops it, no cancellation."""
         with trio.CancelScope() as scope:
             await self._run(task_status=_Shielding(scope, task_status))
 
@@ -254,7 +256,7 @@ class _OpenSystem(AbstractAsyncContextManager[System]):
 
 @attrs.frozen
 class _Shielding:
-    """Passes `started` on; from then on what cancels the caller does not reach the system."""
+    """Passes `started` on, and shields the system from the caller's cancellation from then on."""
 
     _scope: trio.CancelScope
     _inner: trio.TaskStatus[System]

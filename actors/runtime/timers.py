@@ -1,4 +1,4 @@
-"""Timers of one actor: its own receive loop looks at them, woken in time by its mailbox's alarm.
+"""The timers of one actor: its receive loop checks them, and its mailbox's alarm wakes it in time.
 
 No tasks, so no tick survives a stop.
 """
@@ -22,13 +22,13 @@ STALE_MIN = 64  # replaced entries that stay in the heap before it is rebuilt
 
 
 class Timers(Generic[M]):
-    """Messages to oneself at a time of `trio.current_time()`.
+    """Messages to the actor itself at times of `trio.current_time()`.
 
-    One timer per key: a new one replaces the old.
+    There is one timer for each key; a new one replaces the old.
 
-    For the actor's own hooks (and its feeders). A timer fires between batches, never inside
-    `handle`; late if the actor is busy, never early. Those due together come in the order of
-    their deadlines, then of their starts.
+    The actor's own hooks and feeders use them. A timer fires between batches, never inside
+    `handle`; it may be late if the actor is busy, but is never early. Timers that are due together
+    fire in the order of their deadlines, then of their starts.
     """
 
     __slots__ = ("_entries", "_heap", "_mailbox", "_seq", "next_s")
@@ -59,24 +59,25 @@ class Timers(Generic[M]):
             self._mailbox.receiver.wake()  # only a feeder finds the loop parked here
 
     def start_by(self, key: Hashable, deadline_s: float, message: M) -> None:
-        """Have one come at `deadline_s` at the latest: what is there stays, unless it comes later.
+        """Have `message` come at `deadline_s` at the latest: an earlier timer of the key stays.
 
-        For a caller that finds, when it comes too early, nothing due and the time of the next: most
-        deadlines are past before their time, and moving the timer for each would cost more.
+        This is for a caller that copes with a message that comes too early: it finds nothing due,
+        and sets the timer anew. Most deadlines are settled before they come, so moving the timer
+        for each would cost more.
         """
         entry = self._entries.get(key)
         if entry is None or deadline_s < entry[2]:
             self.start_at(key, deadline_s, message)
 
     def cancel(self, key: Hashable) -> bool:
-        """Stop the key's timer. False if there was none."""
+        """Stop the key's timer. Returns: False if there was none."""
         return self._entries.pop(key, None) is not None
 
     def active(self, key: Hashable) -> bool:
         return key in self._entries
 
     def take_due(self, now_s: float) -> tuple[list[M], float]:
-        """The messages that are due, and by how much the first of them is late."""
+        """Remove and return the messages that are due, and how many seconds the first is late."""
         due: list[M] = []
         lag_s = 0.0
         heap = self._heap

@@ -26,9 +26,9 @@ class TreeNode:
     Attributes:
         kind: "actor", "supervisor" or "dynamic".
         type: the actor's class, or the supervisor's strategy.
-        incarnation: number of the one that runs, or of the last one; 0 before the first.
-        restarts: how often its supervisor has restarted it after its end; not on request.
-        mailbox: None where there is none, or nobody runs.
+        incarnation: the number of the one that runs, or of the last one; 0 before the first.
+        restarts: how often its supervisor has restarted it after its end, without those on request.
+        mailbox: the figures of its mailbox; None if it has none, or does not run.
     """
 
     path: str
@@ -41,7 +41,7 @@ class TreeNode:
     children: tuple[TreeNode, ...]
 
     def find(self, path: str) -> TreeNode | None:
-        """The node of that path in this subtree."""
+        """Return the node of that path in this subtree; None if there is none."""
         if self.path == path:
             return self
         for child in self.children:
@@ -51,7 +51,7 @@ class TreeNode:
 
 
 def render_tree(node: TreeNode) -> str:
-    """The snapshot as text, one line per node."""
+    """Return the snapshot as text, one line for each node."""
     return "\n".join([_line(node, node.path), *_below(node, "")])
 
 
