@@ -1,4 +1,4 @@
-"""Files are opened only where there is one: anything else may wait for ever, or act.
+"""Opens a path only if it is a file: opening anything else may wait for ever, or act on a device.
 
 Opening a named pipe waits until somebody opens its other end, and a start that meets one in place
 of a small file would hang before it has said a word. A device does whatever it does when it is
@@ -16,7 +16,7 @@ from actors.env.protocols import LOST_AND_FOUND, FileKind
 
 FILE_MODE: Final = 0o600
 FOLDER_MODE: Final = 0o700
-"""Records are nobody else's to read, and what a node must not forget nobody else's to replace."""
+"""Only the node's user may read its records, and replace the files that it must not forget."""
 
 _KINDS: tuple[tuple[int, FileKind], ...] = (
     (stat.S_IFREG, "file"),
@@ -27,16 +27,17 @@ _KINDS: tuple[tuple[int, FileKind], ...] = (
 
 
 def kind_of(status: os.stat_result) -> FileKind:
-    """The kind of file of this status, which was read through symbolic links."""
+    """Return the kind of file that a status shows, which was read through symbolic links."""
     found = stat.S_IFMT(status.st_mode)
     return next((kind for mode, kind in _KINDS if mode == found), "device")
 
 
 def open_file(path: str, flags: int) -> int:
-    """A descriptor, as `os.open` gives it. Never waits. A file that is made is its owner's alone,
-    whatever the umask.
+    """Open a file as `os.open` does, without ever waiting, and return its descriptor.
 
-    Raises: OSError; of EISDIR for a folder, of EINVAL for what is neither file nor folder.
+    A file that is made has mode FILE_MODE, whatever the umask.
+
+    Raises: OSError: with EISDIR for a folder, with EINVAL for what is neither file nor folder.
     """
     try:
         fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY, FILE_MODE)
@@ -55,7 +56,7 @@ def open_file(path: str, flags: int) -> int:
 
 
 def open_folder(path: str) -> int:
-    """A descriptor of a folder, for names in it; takes no right to list it. Raises: OSError."""
+    """Return a descriptor of a folder, for names in it, readable or not. Raises: OSError."""
     return os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
@@ -66,7 +67,7 @@ def _refusal(path: str, kind: FileKind) -> OSError:
 
 
 def remove_folder(path: str) -> None:
-    """As `Disk.rmtree` says. Raises: OSError."""
+    """Implement `Disk.rmtree`. Raises: OSError."""
     with os.scandir(path) as found:
         entries = [entry for entry in found if entry.name != LOST_AND_FOUND]
     for entry in entries:

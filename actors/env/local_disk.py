@@ -41,11 +41,11 @@ from actors.env.protocols import (
 from actors.env.sync_workers import SyncWorker, sync_worker
 
 SYNCER_FILES_MAX = SYNC_PATHS_MAX
-"""Descriptors that a syncer keeps open: the files of one store that are written at the same time
-(log, consume queues, index) with room to spare."""
+"""How many descriptors a syncer keeps open: the files of one store that are written at the same
+time (log, consume queues, index) with room to spare."""
 SYNCER_UNUSED_MAX = 16
-"""Syncs without a file after which its descriptor goes: an open one keeps a deleted file's blocks,
-so that cleaning a full disk would delete file after file and free nothing."""
+"""After how many syncs without a file its descriptor is closed. An open one keeps a deleted file's
+blocks, so that cleaning a full disk would delete file after file and free nothing."""
 
 _FileKey = tuple[int, int]  # device and inode
 _held_guard = threading.Lock()  # a process may run Trio in several threads
@@ -68,7 +68,7 @@ def _exchange(one: str, other: str) -> None:
 
 
 def _usage(path: str) -> float:
-    """As `Disk.usage`."""
+    """Implement `Disk.usage`."""
     status = _of(path)
     used = status.f_blocks - status.f_bfree
     total = used + status.f_bavail  # what a user may fill, as `df` counts
@@ -76,13 +76,13 @@ def _usage(path: str) -> float:
 
 
 def _free_files(path: str) -> int | None:
-    """As `Disk.free_files`. Some file systems, as Btrfs, make inodes as they need them."""
+    """Implement `Disk.free_files`. Some file systems, such as Btrfs, make inodes when needed."""
     status = _of(path)
     return status.f_favail if status.f_files else None
 
 
 def _of(path: str) -> os.statvfs_result:
-    """The statistics of the file system of a path, which need not exist yet."""
+    """Return the statistics of the file system of a path, which need not exist yet."""
     folder = path
     while not os.path.exists(folder):  # ends at the root, which exists
         folder = os.path.dirname(folder)
@@ -105,19 +105,19 @@ def _close_fd(fd: int) -> None:
 
 
 def _of_file(error: OSError, path: str) -> OSError:
-    """The same error, naming the file, which the system does not for a descriptor."""
+    """Return the same error with the file's path, which a descriptor's error lacks."""
     return OSError(error.errno, error.strerror, path)
 
 
 @attrs.define(eq=False)
 class LocalFile:
-    """One open file; `File` of the protocols."""
+    """One open file; implements `File`."""
 
     path: str
     _fd: int
 
     def fileno(self) -> int:
-        """The descriptor, for `os.sendfile`. Raises: OSError (EBADF) if the file is closed."""
+        """Return the descriptor, for `os.sendfile`. Raises: OSError (EBADF): the file is closed."""
         if self._fd < 0:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF), self.path)
         return self._fd
@@ -213,9 +213,12 @@ _FLOCK = "hhqqi4x"
 
 
 def lock_holder(path: str) -> int | None:
-    """The other process that holds the lock which `LocalDisk.lock` would take; None if it is free,
-    ours, or cannot be looked at; see `process_text`. Takes nothing, so that who starts at this
-    moment is not refused.
+    """Return the number of the other process that holds the lock of `LocalDisk.lock`.
+
+    It takes no lock, so that a node that starts at this moment is not refused.
+
+    Returns: None if the lock is free, is held by this process, or cannot be inspected. For other
+        values see `process_text`.
     """
     try:
         fd = open_file(path, os.O_RDONLY)
@@ -235,7 +238,7 @@ def _holder_of(fd: int) -> int | None:
 
 @attrs.define(eq=False)
 class LocalLock:
-    """Exclusive record lock on byte 0; `FileLock` of the protocols. Releasing twice is harmless."""
+    """An exclusive record lock on byte 0; implements `FileLock`. Releasing it twice is harmless."""
 
     path: str
     _fd: int
@@ -264,11 +267,10 @@ class _Synced:
 
 @attrs.define(eq=False)
 class LocalSyncer:
-    """fdatasync, and fsync of folders, beside the loop, one call at a time; `Syncer` of the
-    protocols.
+    """Runs fdatasync, and fsync of folders, beside the loop; implements `Syncer`.
 
-    Files are looked up before the worker begins, so that removing one afterwards is harmless; a
-    path that is gone when `sync` is called raises FileNotFoundError.
+    Files are opened before the worker begins, so removing one afterwards is harmless. A path that
+    is gone when `sync` is called raises FileNotFoundError.
     """
 
     _worker: SyncWorker = attrs.field(factory=sync_worker)
@@ -297,7 +299,7 @@ class LocalSyncer:
         self._ended()
 
     def close(self) -> None:
-        """End the worker and close its files. Waits for a sync that is still running."""
+        """End the worker and close its files; wait for a sync that is still running."""
         if self._closed:
             return
         self._closed = True
@@ -348,7 +350,7 @@ _OPEN_FLAGS = {"r": os.O_RDONLY, "w": os.O_RDWR, "x": os.O_RDWR | os.O_CREAT | o
 
 
 class LocalDisk:
-    """This machine's file systems; `Disk` of the protocols. Stateless."""
+    """This machine's file systems; implements `Disk`, and has no state."""
 
     def open(self, path: str, mode: str) -> LocalFile:
         assert os.path.isabs(path), path

@@ -17,9 +17,10 @@ from actors.env.local_disk import LocalDisk
 from actors.errors import ConfigError
 
 SECRET_BYTES: Final = 32
-"""Of a secret that is made here: as long as the digest that it is used with, SHA-256."""
+"""The size of a secret that is made here: that of the digest that it is used with, SHA-256."""
 SECRET_CHARS_MIN: Final = 32
-"""Of one that an operator made: 16 bytes in hexadecimal digits cannot be guessed either."""
+"""The least size of a secret that an operator made: 16 bytes in hexadecimal digits, which cannot be
+guessed either."""
 SECRET_FILE_BYTES_MAX: Final = 4096
 PRIVATE_MODE: Final = 0o600
 _OTHERS: Final = 0o077

@@ -13,14 +13,14 @@ from actors.env.protocols import Disk, FileKind
 from actors.errors import ConfigError
 
 BARE_DEPTH = 3
-"""How deep folders may lie that were prepared for a node: `groups/GROUP/commitlog`."""
+"""How deep the folders may be that were prepared for a node: `groups/GROUP/commitlog`."""
 
 
 def check_kinds(disk: Disk, *, folders: Iterable[str], files: Iterable[str]) -> None:
     """Check that each path is a file, or a folder, as it has to be; a missing one is made later.
 
-    Raises: ConfigError: a file where a folder is expected, or the other way round, or what is
-        neither (named pipes, sockets, devices, links that lead nowhere). OSError.
+    Raises: ConfigError: there is a file where a folder is expected, or the other way round, or
+        something else (a named pipe, a socket, a device, a link that leads nowhere). OSError.
     """
     problems = wrong_kinds(disk, folders=folders, files=files)
     if problems:
@@ -30,7 +30,7 @@ def check_kinds(disk: Disk, *, folders: Iterable[str], files: Iterable[str]) -> 
 def wrong_kinds(
     disk: Disk, *, folders: Iterable[str], files: Iterable[str], sockets: Iterable[str] = ()
 ) -> tuple[str, ...]:
-    """What `check_kinds` refuses, a line each. Raises: OSError."""
+    """Describe, for people, what `check_kinds` refuses, one line a path. Raises: OSError."""
     wanted = [("folder", path) for path in folders] + [("file", path) for path in files]
     wanted += [("socket", path) for path in sockets]
     found = [(path, kind, kind_of(disk, path)) for kind, path in wanted]
@@ -45,7 +45,10 @@ def wrong_kinds(
 
 
 def _unseen(disk: Disk, path: str, wanted: str) -> str:
-    """What is wrong where nothing was found; "": there is no such name, or by now it is right."""
+    """Return what was found at a path where `kind_of` found nothing.
+
+    Returns: "" if there is no such name, or it is right by now.
+    """
     if not disk.has_name(path):
         return ""
     found = kind_of(disk, path)  # again: a node that starts meanwhile makes its files
@@ -55,7 +58,7 @@ def _unseen(disk: Disk, path: str, wanted: str) -> str:
 
 
 def names_in(disk: Disk, path: str) -> list[str]:
-    """The names in a folder; none for a file."""
+    """Return the names in a folder; none for a file."""
     try:
         return disk.listdir(path)
     except NotADirectoryError:
@@ -63,8 +66,11 @@ def names_in(disk: Disk, path: str) -> list[str]:
 
 
 def kind_of(disk: Disk, path: str) -> FileKind | None:
-    """What is there; None for nothing, also if it has just gone, and for a link that leads nowhere
-    or to itself. Raises: OSError.
+    """Return what is at a path.
+
+    Returns: None if there is nothing, or a link that leads nowhere or to itself.
+
+    Raises: OSError.
     """
     try:
         return disk.stat(path).kind
@@ -75,17 +81,17 @@ def kind_of(disk: Disk, path: str) -> FileKind | None:
 
 
 def is_file(disk: Disk, path: str) -> bool:
-    """Whether the path exists and is no folder."""
+    """Return whether the path exists and is no folder."""
     return kind_of(disk, path) not in ("folder", None)
 
 
 def is_folder(disk: Disk, path: str) -> bool:
-    """Whether the path exists and is a folder."""
+    """Return whether the path exists and is a folder."""
     return kind_of(disk, path) == "folder"
 
 
 def is_bare(disk: Disk, path: str, depth: int = BARE_DEPTH) -> bool:
-    """Whether it is a folder without any file, as an operator prepares it for links or mounts."""
+    """Return whether a path is a folder without any file, such as one prepared for mounts."""
     return (
         depth > 0
         and is_folder(disk, path)

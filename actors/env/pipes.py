@@ -17,20 +17,21 @@ from typing import Final
 import attrs
 
 PIPE_BYTES = 1 << 20
-"""Asked for: what Linux allows without privileges (fs.pipe-max-size). A pipe holds pages, so this
-is also the most that one can take; fewer bytes fill it if they lie scattered."""
+"""The size that is asked for: what Linux allows without privileges (fs.pipe-max-size). A pipe holds
+pages, so this is the most that it can take; fewer bytes fill it if they lie scattered."""
 PIPES_MAX = 16
-"""Of one connection: two descriptors each. Bytes that find none free are received into memory."""
+"""How many pipes, of two descriptors each, one connection may have. When none is free, bytes are
+received into memory."""
 CONNECTION_BYTES_MAX: Final = PIPES_MAX * PIPE_BYTES
-"""What the pipes of one connection take of the system's memory, which is not the program's own."""
+"""How much of the system's memory, which is not the program's, one connection's pipes may take."""
 DESCRIPTORS_SHARE = 2
-"""Pipes are opened among the first half of the descriptors that the process may have: without a
-pipe bytes are copied, but without a descriptor for its next file the store ends the node."""
+"""The fraction of the process's descriptors, one half, up to which pipes are opened. Without a pipe
+bytes are copied, but without a descriptor for its next file the store ends the node."""
 
 
 @attrs.define(eq=False)
 class PipedBytes:
-    """Received bytes in a pipe of their own; `Held` of the protocols."""
+    """Received bytes in a pipe of their own; implements `Held`."""
 
     _pool: PipePool
     _read_fd: int
@@ -41,9 +42,11 @@ class PipedBytes:
         return self._size
 
     def fill(self, socket_fd: int, max_bytes: int) -> int:
-        """Take more from the socket. Returns: how many; 0 at the end of the stream.
+        """Take more bytes from the socket.
 
-        Raises: BlockingIOError if nothing is there now, or the pipe is full; OSError.
+        Returns: how many; 0 at the end of the stream.
+
+        Raises: BlockingIOError: no bytes are there now, or the pipe is full. OSError.
         """
         flags = os.SPLICE_F_MOVE | os.SPLICE_F_NONBLOCK
         count = os.splice(socket_fd, self._write_fd, max_bytes, flags=flags)
@@ -53,7 +56,7 @@ class PipedBytes:
     def pour(self, file_fd: int, offset: int, size: int) -> None:
         """Write the first `size` bytes to the file at `offset`.
 
-        Raises: OSError; then what was written of it is undefined, and nothing is held any more.
+        Raises: OSError: how much of them was written is undefined, and nothing is held any more.
         """
         assert 0 < size <= self._size
         try:
@@ -79,8 +82,9 @@ class PipedBytes:
         return count
 
     def _copy(self, file_fd: int, offset: int, size: int) -> int:
-        """Copy without splice, for file systems that lack it. All that was read is written: it is
-        gone from here.
+        """Copy without splice, for file systems that lack it.
+
+        All bytes that are read are written at once, because they have left the pipe.
         """
         data = memoryview(os.read(self._read_fd, size))
         done = 0
@@ -92,13 +96,13 @@ class PipedBytes:
         return done
 
     def give_back(self) -> None:
-        """Give the pipe back, which was not needed and is empty."""
+        """Give back the pipe, which is empty because it was not needed."""
         assert not self._size
         fds, self._read_fd, self._write_fd = (self._read_fd, self._write_fd), -1, -1
         self._pool.give_back(fds)
 
     def discard(self) -> None:
-        """Let go of the bytes. Harmless when there are none."""
+        """Drop the bytes; harmless if there are none."""
         self._size = 0
         if self._read_fd >= 0:
             fds, self._read_fd, self._write_fd = (self._read_fd, self._write_fd), -1, -1
@@ -110,14 +114,14 @@ class PipedBytes:
 
 @attrs.define(eq=False)
 class PipePool:
-    """The pipes of one connection. Bytes that are held when it closes can still be written."""
+    """The pipes of one connection. Bytes that they hold when it closes can still be written."""
 
     _free: list[tuple[int, int]] = attrs.field(init=False, factory=list)
     _count: int = attrs.field(init=False, default=0)
     _closed: bool = attrs.field(init=False, default=False)
 
     def take(self) -> PipedBytes | None:
-        """An empty pipe; None if there are enough, or few descriptors are left."""
+        """Return an empty pipe; None if PIPES_MAX are in use, or few descriptors are free."""
         assert not self._closed
         if self._free:
             return PipedBytes(self, *self._free.pop())
@@ -150,7 +154,7 @@ class PipePool:
             os.close(fd)
 
     def close(self) -> None:
-        """Close the pipes; harmless if that was done."""
+        """Close the pipes; harmless if they are closed."""
         self._closed = True
         while self._free:
             self.throw_away(self._free.pop())

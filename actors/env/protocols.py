@@ -33,31 +33,30 @@ class Address:
 
 
 class HostUnknown(OSError):
-    """A host's name cannot be resolved, now at least.
+    """A host's name cannot be resolved, at least not now.
 
     Args:
-        reason: the resolver's words.
-        code: its number, below 0.
+        reason: the resolver's text.
+        code: the resolver's number, below 0.
     """
 
     def __init__(self, host: str, reason: str, code: int) -> None:
         super().__init__(code, f"host name {host} cannot be resolved ({reason})")
 
     def __str__(self) -> str:
-        """One line for people, without the number."""
+        """Return the text for people, without the number."""
         return str(self.strerror)
 
 
 class Held(Protocol):
-    """Received bytes that the system keeps: `File.pwrite_held` puts them into a file, and they have
-    never been in this program's memory.
+    """Received bytes that the system keeps, so that they never enter this program's memory.
 
-    One owner at a time; who has none any more, and was not written, is gone with its last
-    reference.
+    `File.pwrite_held` writes them to a file. They have one owner at a time; bytes that are not
+    written are dropped with the last reference.
     """
 
     def __len__(self) -> int:
-        """How many bytes are still to be written."""
+        """Return how many bytes are still to be written."""
 
 
 class File(Protocol):
@@ -68,51 +67,57 @@ class File(Protocol):
     @property
     def size_bytes(self) -> int: ...
     def pread(self, offset: int, size: int) -> bytes:
-        """Up to `size` bytes at `offset`; shorter only at the end of the file."""
+        """Return `size` bytes at `offset`; fewer only at the end of the file."""
 
     def data_from(self, offset: int) -> tuple[int, int]:
-        """Where, from `offset` on, the next stretch begins that may hold anything but zeros, and
-        where it ends: all before it are zeros.
+        """Find the next range from `offset` on that may hold bytes other than zeros.
 
-        `offset` and the file's end, unless the system knows better, as of room that was prepared
-        and never written. Twice the same place, not before the file's end, if nothing follows.
+        All bytes from `offset` to the range are zeros, for instance in room that was prepared and
+        never written. A system that does not know returns `offset` and the file's end.
+
+        Returns: where the range begins and ends; twice an offset not below the file's end if
+            nothing follows.
         """
 
     def pwrite(self, data: bytes | bytearray | memoryview, offset: int) -> None:
         """Write all of `data` at `offset`.
 
-        A short write raises OSError; what was written of it is undefined.
+        Raises: OSError, after a short write, too. How much of it was written is undefined.
         """
 
     def pwrite_held(self, held: Held, offset: int, size: int) -> None:
-        """Write the first `size` bytes of `held` at `offset`; it holds the rest from then on.
+        """Write the first `size` bytes of `held` at `offset`; it keeps the rest.
 
-        On OSError what was written of it is undefined, and `held` is empty.
+        Raises: OSError: how much of it was written is undefined, and `held` is empty.
         """
 
     def resize(self, size_bytes: int) -> None:
-        """Cut or extend with zeros (sparse)."""
+        """Cut the file, or extend it with zeros as a sparse file."""
 
     def prepare(self, offset: int, size: int) -> None:
-        """Have blocks allocated for the range; raises ENOSPC before a write would.
+        """Allocate blocks for the range, so that ENOSPC is raised here and not by a write.
 
-        Content is unchanged; a file that is shorter than the range grows to its end, with zeros.
+        The content stays the same. A file that ends before the range's end grows to it, with zeros.
         """
 
     def sync(self) -> None:
-        """fdatasync, blocking. For start, stop and small files: the data path uses `Syncer`."""
+        """Run fdatasync, blocking; for start, stop and small files. The data path uses `Syncer`."""
 
     def close(self) -> None: ...
 
 
 class FileLock(Protocol):
-    """An exclusive lock held until released or the process ends."""
+    """An exclusive lock, held until it is released or the process ends."""
 
     def release(self) -> None: ...
 
 
 def process_text(pid: int) -> str:
-    """A process that holds a lock, for people. Args: pid: 0 or less if the kernel names none."""
+    """Describe, for people, a process that holds a lock.
+
+    Args:
+        pid: the number of the process; 0 or less if the kernel does not tell it.
+    """
     if pid > 0:
         return f"process {pid}"
     return "a process that cannot be seen from here, of another container or machine"
@@ -122,7 +127,7 @@ class LockedByOther(OSError):
     """Another process holds the lock.
 
     Attributes:
-        pid: its number; 0: it is not known, see `process_text`.
+        pid: the number of that process; 0 if it is not known, see `process_text`.
     """
 
     pid: int = 0
@@ -133,35 +138,38 @@ class LockedByUs(OSError):
 
 
 SYNC_PATHS_MAX = 64
-"""Paths that are given to one call of a syncer: far below the usual limit of 1,024 open files."""
+"""How many paths are given to one call of a syncer, far below the usual limit of 1,024 open files.
+"""
 
 
 class Syncer(Protocol):
     """Runs fdatasync beside the event loop, one call at a time."""
 
     async def sync(self, paths: Sequence[str]) -> None:
-        """Return when all bytes written to these files before the call are on the disk.
+        """Sync files, so that all bytes written to them before the call are on the disk.
 
-        A path may be a folder's, of which the names are then. All are open at once, so whoever has
-        many gives some at a time (`SYNC_PATHS_MAX`).
+        A path may be that of a folder, whose names are synced then. All paths are open at once, so
+        a caller with many gives at most `SYNC_PATHS_MAX` at a time. A file may be removed once the
+        call has begun, not before.
 
-        Not cancellable half way: a cancelled caller still waits until the running sync has ended.
-        A file may be removed once the call has begun, not before. Raises: OSError, which is final;
-        trio.BusyResourceError while another call runs.
+        It cannot be cancelled half way: a cancelled caller still waits for the end of the sync.
+
+        Raises: OSError: the sync failed, which is final. trio.BusyResourceError: another call runs.
         """
 
     def forget(self, paths: Sequence[str]) -> None:
         """Close files that were deleted or renamed, because an open file keeps its blocks.
 
-        One that is being synced is closed when that sync has ended. Harmless for others.
+        A file that is being synced is closed when that sync has ended. Unknown paths are ignored.
         """
 
     def close(self) -> None:
-        """Release its worker and the files it keeps open. Nothing may be in flight."""
+        """Release the worker and the files that it keeps open. No call may be running."""
 
 
 LOST_AND_FOUND: Final = "lost+found"
-"""The file system's own folder in its root, with mode 700: nothing of ours has this name."""
+"""The folder that file systems have in their roots, with mode 700; no file of a node has this name.
+"""
 FileKind: TypeAlias = Literal["file", "folder", "named pipe", "socket", "device"]
 
 
@@ -176,83 +184,93 @@ class Disk(Protocol):
     """Files by absolute path, as strings."""
 
     def open(self, path: str, mode: str) -> File:
-        """`mode`: "r" read only, "w" read and write an existing file, "x" create a new one.
+        """Open a file, without ever waiting for another process.
 
-        A created file's name is durable only after `sync_dir` of its folder. Never waits for
-        anybody. Raises: OSError: it is no file, among other reasons.
+        A created file's name is durable only after `sync_dir` of its folder.
+
+        Args:
+            mode: "r" to read only, "w" to read and write an existing file, "x" to create a new one.
+
+        Raises: OSError; one reason is that the path is no file.
         """
 
     def exists(self, path: str) -> bool: ...
     def has_name(self, path: str) -> bool:
-        """As `exists`, and true also of a link that leads nowhere."""
+        """Return whether the path exists, as `exists` does, or is a link that leads nowhere."""
 
     def stat(self, path: str) -> FileStat: ...
     def listdir(self, path: str) -> list[str]:
-        """Names in the folder, sorted, without LOST_AND_FOUND. Empty if there is no such folder."""
+        """Return the names in a folder, sorted, without LOST_AND_FOUND; [] without a folder."""
 
     def names(self, path: str) -> Iterator[str]:
-        """The same in no order, read little by little: of a folder that may have tens of thousands.
+        """Yield the same names in any order, for a folder that may have tens of thousands.
 
-        Of names that come or go meanwhile nothing is said.
+        They are read little by little, so names that come or go meanwhile may be missing or not.
         """
 
     def mkdir(self, path: str, *, sync: bool = True) -> None:
         """Make the folder and its parents; harmless if it exists.
 
-        The entries are synced, unless `sync` is false: then the folders that hold them are to be.
+        The new entries are synced. If `sync` is false, the caller has to sync the folders that hold
+        them.
         """
 
     def rename(self, source: str, target: str) -> None:
-        """Atomically, replacing `target`. Durable only after `sync_dir`."""
+        """Rename a file atomically, replacing `target`. This is durable only after `sync_dir`."""
 
     def exchange(self, one: str, other: str) -> None:
-        """Two files change names in one step. Durable only after `sync_dir`; takes no room.
+        """Exchange the names of two files in one step, which needs no room.
 
-        Raises: OSError of EINVAL, ENOSYS or EOPNOTSUPP: this file system cannot.
+        This is durable only after `sync_dir`.
+
+        Raises: OSError: with EINVAL, ENOSYS or EOPNOTSUPP if the file system cannot do this.
         """
 
     def unlink(self, path: str) -> None: ...
     def rmtree(self, path: str) -> None:
         """Remove a folder with all in it.
 
-        One that is a link or a mount stays, empty: who put it there meant its place. So does one in
-        which LOST_AND_FOUND is left.
+        A folder that is a link or a mount stays, empty, because an operator chose its place. So
+        does one in which only LOST_AND_FOUND remains.
         """
 
     def sync_dir(self, path: str) -> None: ...
     def usage(self, path: str) -> float:
-        """Used share of the file system that holds `path`, 0.0 to 1.0."""
+        """Return the used share of the file system that holds `path`, 0.0 to 1.0."""
 
     def free_files(self, path: str) -> int | None:
-        """How many files it still takes, whatever they hold; None: it has no such bound."""
+        """Return how many further files the file system takes; None if it has no such bound."""
 
     def lock(self, path: str) -> FileLock:
-        """Exclusive POSIX record lock on byte 0 (as Java's FileChannel.lock); makes the file.
+        """Take an exclusive POSIX record lock on byte 0, as Java's FileChannel.lock; make the file.
 
-        Raises: LockedByOther; LockedByUs (POSIX locks do not see their own process, so a table is
-            kept per process).
+        Raises: LockedByOther. LockedByUs, by a table of the process, as such a lock does not
+            exclude its own process.
         """
 
     def syncer(self) -> Syncer:
-        """A new syncer; the caller closes it."""
+        """Return a new syncer, which the caller closes."""
 
 
 class SendHalf(Protocol):
-    """The sending half of a stream. One task at a time."""
+    """The sending half of a stream, for one task at a time."""
 
     def send_now(self, data: bytes) -> int:
-        """Send what there is room for now, perhaps nothing, and say how many bytes; never waits.
+        """Send what there is room for now, without waiting; `send_all` sends the rest.
 
-        The rest goes by `send_all`. Raises: as that.
+        Returns: how many bytes were sent, perhaps 0.
+
+        Raises: the errors of `send_all`.
         """
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None: ...
     async def send_file(self, file: File, offset: int, size: int) -> None:
-        """Send `size` bytes of `file` from `offset`.
+        """Send `size` bytes of `file` from `offset`, in chunks with a checkpoint between them.
 
-        In chunks of at most 256 KiB with a checkpoint between. The bytes may not change any more:
-        what is overwritten later can still reach the peer in its new form. Raises OSError if the
-        file ends early.
+        The bytes must not change any more, because bytes that are overwritten later can still reach
+        the peer in their new form.
+
+        Raises: OSError: the file ends early, among other reasons.
         """
 
     async def aclose(self) -> None:
@@ -263,23 +281,23 @@ class SendHalf(Protocol):
 
 
 class ReceiveHalf(Protocol):
-    """The receiving half of a stream. One task at a time."""
+    """The receiving half of a stream, for one task at a time."""
 
     async def receive_some(self, max_bytes: int) -> bytes:
         """Receive at least one byte; b"" at the end of the stream."""
 
     @property
     def hold_from_bytes(self) -> int:
-        """From how many bytes on it is cheaper to hold them than to receive them."""
+        """The number of bytes from which on holding them is cheaper than receiving them."""
 
     async def receive_held(self, max_bytes: int) -> bytes | Held:
-        """As `receive_some`, but the bytes stay in the system as long as it has room for them.
+        """Receive as `receive_some` does, but leave the bytes in the system while it has room.
 
-        They can be written when the stream is closed, and to files of the same system only.
+        They can be written even after the stream is closed, to files of the same system only.
         """
 
     def receive_now(self, max_bytes: int, *, held: bool = False) -> bytes | Held | None:
-        """As `receive_some` or `receive_held`, but None instead of waiting."""
+        """Receive as `receive_some` or `receive_held` does; return None instead of waiting."""
 
     async def aclose(self) -> None: ...
 
@@ -292,15 +310,15 @@ class Stream(Protocol):
     @property
     def remote(self) -> Address: ...
     def halves(self) -> tuple[ReceiveHalf, SendHalf]:
-        """The two halves, each for one owner."""
+        """Return the two halves, each for one owner."""
 
     def trio_stream(self) -> trio.abc.Stream:
-        """The same connection with Trio's interface, for libraries. Not together with `halves`."""
+        """Return the connection with Trio's interface, for libraries, in place of `halves`."""
 
     def abort(self) -> None:
-        """Close both halves at once, without waiting: the peer's reads and writes break.
+        """Close both halves at once, without waiting, so that the peer's reads and writes break.
 
-        Pending operations on this side raise. Harmless when closed.
+        Pending operations on this side raise. It is harmless if the stream is closed.
         """
 
 
@@ -310,7 +328,7 @@ class Listener(Protocol):
         """The address where it listens, with the port that the system chose for port 0."""
 
     async def accept(self) -> Stream:
-        """The next connection. Never raises for a connection that failed before it was accepted."""
+        """Return the next connection. It ignores one that failed before it was accepted."""
 
     async def aclose(self) -> None: ...
 
@@ -319,20 +337,23 @@ class Network(Protocol):
     """TCP and Unix sockets. Errors: OSError; broken streams raise trio.BrokenResourceError."""
 
     async def listen(self, host: str, port: int) -> Listener:
-        """SO_REUSEADDR is on. OSError EADDRINUSE or EADDRNOTAVAIL names the address."""
+        """Listen at an address, with SO_REUSEADDR.
+
+        Raises: OSError: with EADDRINUSE or EADDRNOTAVAIL and the address in its text.
+        """
 
     async def connect(self, host: str, port: int, *, local_host: str | None = None) -> Stream:
-        """Connect to a host; a name is resolved at each call.
+        """Connect to a host. A name is resolved at each call.
 
         Args:
-            local_host: the own address to come from, so that the peer can distinguish nodes of one
-                machine; only addresses of its family are tried.
+            local_host: the own address to connect from, by which the peer distinguishes nodes of
+                one machine; only addresses of its family are tried. None: any.
 
-        Raises: HostUnknown.
+        Raises: HostUnknown: the name cannot be resolved.
         """
 
     async def listen_unix(self, path: str) -> Listener:
-        """Replaces a stale socket file. The file's mode is 0600."""
+        """Listen at a socket file of mode 0600; replace a stale one."""
 
     async def connect_unix(self, path: str) -> Stream: ...
 
@@ -341,16 +362,17 @@ class SecretStore(Protocol):
     """The source of secrets, and where they are kept."""
 
     def fresh(self, size: int) -> bytes:
-        """That many random bytes, which cannot be guessed."""
+        """Return `size` random bytes, which cannot be guessed."""
 
     def read(self, path: str) -> bytes | None:
-        """The secret in this file; None: there is none that this process may read.
+        """Return the secret in this file; None if there is none that this process may read.
 
-        Raises: ConfigError: others may read the file, or it is another user's, or no secret.
+        Raises: ConfigError: others may read the file, it belongs to another user, or it holds no
+            secret.
         """
 
     def make(self, path: str) -> None:
-        """Put a fresh secret there for this user alone, unless there is a file. Raises: OSError."""
+        """Make a file with a fresh secret, for this user alone, if none exists. Raises: OSError."""
 
 
 class NoSecretStore:
@@ -370,22 +392,22 @@ class RunBeside(Protocol):
     """Runs plain work that takes long, and waits for no other part of the program."""
 
     async def __call__(self, work: Callable[[], T], /) -> T:
-        """Run `work`, and return or raise what it does. It has ended then, even if this is
-        cancelled.
+        """Run `work`, and return or raise what it does.
 
-        It may run in a thread, so nothing that it uses may be used meanwhile. That pays where it
-        gives Python's lock back, as a read and a CRC-32 of many bytes do.
+        When this ends, even by a cancellation, `work` has ended. It may run in a thread, so nothing
+        that it uses may be used meanwhile. A thread pays off if `work` releases Python's lock, as a
+        read and a CRC-32 of many bytes do.
         """
 
 
 async def run_here(work: Callable[[], T], /) -> T:
-    """`RunBeside` where there is nothing beside the loop, as in simulation."""
+    """Run `work` on the loop; implements `RunBeside` in simulation, without threads."""
     await trio.lowlevel.checkpoint()
     return work()
 
 
 EventSink = Callable[[str, int, Any], None]
-"""`events(path, incarnation, event)`: takes one event, synchronously, never raising."""
+"""`events(path, incarnation, event)` takes one event, synchronously, and never raises."""
 
 
 @attrs.frozen(kw_only=True)

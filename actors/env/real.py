@@ -21,14 +21,14 @@ from actors.env.tcp import TcpNetwork
 
 
 def anchored_wall_clock(epoch_ms: int, skew_ms: int = 0) -> Callable[[], int]:
-    """A wall clock that runs with Trio's clock from now on, so that virtual time carries it along.
+    """Return a wall clock that runs with Trio's clock from now on, and so with virtual time, too.
 
     A step of the machine's clock after the start (NTP, an operator) is not followed: store
     timestamps never jump back within a run.
 
     Args:
-        epoch_ms: milliseconds since 1970, now.
-        skew_ms: by how much this node believes otherwise.
+        epoch_ms: the present time in milliseconds since 1970.
+        skew_ms: by how many milliseconds this node's clock is ahead of it.
     """
     start_s = trio.current_time()
     base_ms = epoch_ms + skew_ms
@@ -36,12 +36,12 @@ def anchored_wall_clock(epoch_ms: int, skew_ms: int = 0) -> Callable[[], int]:
 
 
 def now_ms() -> int:
-    """Milliseconds since 1970 by this machine's clock, for what runs no node."""
+    """Return the milliseconds since 1970 by this machine's clock, for programs that run no node."""
     return time.time_ns() // 1_000_000
 
 
 def _no_events(_path: str, _incarnation: int, _event: Any) -> None:
-    """Drop the event: for programs that keep no log of them."""
+    """Drop the event; for programs that keep no event log."""
 
 
 def real_env(*, events: EventSink | None = None, rng: random.Random | None = None) -> Env:

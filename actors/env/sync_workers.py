@@ -1,5 +1,5 @@
-"""Workers beside the event loop. Syncs (fdatasync, fsync) are carried out by the kernel itself, or
-a thread; long reads, a thread (`run_in_thread`).
+"""Workers beside the event loop: the kernel itself or a thread carries out syncs (fdatasync,
+fsync), a thread long reads (`run_in_thread`).
 
 `KernelSync` asks for it by io_submit (Linux AIO, since 4.18), which answers through an eventfd that
 Trio watches. The thread does the same for a third of the speed: it needs Python's lock between any
@@ -24,28 +24,30 @@ import trio
 T = TypeVar("T")
 
 REQUESTS_MAX: Final = 64
-"""Files that one call of the kernel takes."""
+"""How many files one call of the kernel takes."""
 
 REFUSALS: Final = (errno.EAGAIN, errno.EINVAL)
-"""What io_submit says when it takes no request for now, or none for this file system: that says
-nothing about the file, so `fdatasync` is asked."""
+"""The errors of io_submit when it takes no request now, or none for this file system. They tell
+nothing about the file, so `fdatasync` is called instead."""
 
 IDLE_MAX: Final = 32
-"""Contexts of closed workers that are kept for new ones: of the stores of a node that starts again.
+"""How many contexts of closed workers are kept for new ones, such as those of the stores of a node
+that starts again.
 """
 
 _FSYNC: Final = 2  # IOCB_CMD_FSYNC of linux/aio_abi.h
 _FDSYNC: Final = 3  # IOCB_CMD_FDSYNC
 _ANSWER_BY_EVENTFD: Final = 1  # IOCB_FLAG_RESFD
 _CALLS: Final = {"x86_64": (206, 207, 209, 208), "aarch64": (0, 1, 2, 4)}
-"""Numbers of io_setup, io_destroy, io_submit, io_getevents; the C library has no names for them."""
+"""By processor, the numbers of io_setup, io_destroy, io_submit and io_getevents, which the C
+library does not wrap."""
 
 
 _idle: list[ctypes.c_ulong] = []
-"""To give a context back to the kernel takes it some 40 ms, as long as it is asked whether anybody
-else still looks at it, and holds up the loop: a node that stopped, or changed its role, did that
-for each of its stores' syncers. The kernel takes all back at once when the process ends. They are
-the process's, as a module's variables are, and not its children's.
+"""Contexts of closed workers, for new ones. The kernel takes some 40 ms to take one back, because
+it waits until no processor uses it, and this holds up the loop: a node that stopped, or changed its
+role, would pay that for the syncer of each store. When the process ends, the kernel takes all back
+at once. They belong to this process, as a module's variables do, and not to its children.
 """
 os.register_at_fork(after_in_child=_idle.clear)
 
@@ -54,18 +56,20 @@ class SyncWorker(Protocol):
     """Carries out one call at a time."""
 
     async def sync(self, files: Sequence[int], folders: Sequence[int] = ()) -> None:
-        """Return when all bytes written to these descriptors before are on the disk, and all names
-        in these folders: fdatasync does not promise what does not change a folder's size.
+        """Sync all bytes written to these descriptors before, and all names in these folders.
 
-        Shielded against cancellation. Raises: OSError, once all files have been tried.
+        Folders need fsync, as fdatasync guarantees no change that leaves a folder's size the same.
+        It is shielded against cancellation.
+
+        Raises: OSError, once all files have been tried.
         """
 
     def close(self) -> None:
-        """Release everything. Waits for a sync that is still running."""
+        """Release everything; wait for a sync that is still running."""
 
 
 class _Request(ctypes.Structure):
-    """`struct iocb` of linux/aio_abi.h, little-endian."""
+    """The `struct iocb` of linux/aio_abi.h, little-endian."""
 
     _fields_ = (
         ("data", ctypes.c_uint64),
@@ -84,7 +88,7 @@ class _Request(ctypes.Structure):
 
 
 class _Answer(ctypes.Structure):
-    """`struct io_event` of linux/aio_abi.h. `result` is 0 or minus the error's number."""
+    """The `struct io_event` of linux/aio_abi.h. `result` is 0 or minus the error's number."""
 
     _fields_ = (
         ("data", ctypes.c_uint64),
@@ -95,7 +99,7 @@ class _Answer(ctypes.Structure):
 
 
 class KernelSync:
-    """`SyncWorker` by the kernel's own workers. Raises: OSError if it has none that sync."""
+    """A `SyncWorker` by the kernel's own workers. Raises: OSError: it has none that sync."""
 
     def __init__(self) -> None:
         calls = _CALLS.get(os.uname().machine)
@@ -159,7 +163,7 @@ class KernelSync:
         self._done = -1
 
     def _begin(self, files: Sequence[tuple[int, int]]) -> int:
-        """Ask for them; how many the kernel took. The rest it has no place for now."""
+        """Ask the kernel to sync these files. Returns: how many it took, for lack of room."""
         for request, (file, opcode) in zip(self._requests, files, strict=False):
             request.file = file
             request.opcode = opcode
@@ -178,7 +182,7 @@ class KernelSync:
         return begun
 
     def _take(self, least: int, most: int) -> int:
-        """Answers into `_answers`; how many."""
+        """Wait for the kernel's answers, into `_answers`. Returns: how many came."""
         found = self._call(self._get, self._context, least, most, self._answers, None)
         self._asked -= found
         return found
@@ -191,7 +195,7 @@ class KernelSync:
         return result
 
     def _probe(self) -> None:
-        """Sync something that costs nothing: kernels before 4.18, and imitations, refuse it."""
+        """Try a sync that costs nothing; kernels before 4.18, and imitations, refuse it."""
         file = os.memfd_create("probe", os.MFD_CLOEXEC)
         try:
             if not self._begin([(file, _FDSYNC)]):
@@ -205,9 +209,9 @@ class KernelSync:
 
 
 async def _wait(done: int) -> None:
-    """Wait for a sync's eventfd, also when cancelled: what has begun cannot be called off.
+    """Wait for a sync's eventfd, even when cancelled, because a sync cannot be called off.
 
-    A scope for each sync would cost as much as all else that is done for it here.
+    A cancel scope for each sync would cost as much as all other work for it here.
     """
     try:
         await trio.lowlevel.wait_readable(done)
@@ -229,7 +233,7 @@ def _sync_all(files: Sequence[tuple[int, int]]) -> None:
 
 
 def _context() -> tuple[ctypes.c_ulong, bool]:
-    """A context that a worker has given back, or a new one that has to be set up."""
+    """Return a kept context and False, or a new one and True, which has to be set up."""
     try:
         return _idle.pop(), False
     except IndexError:
@@ -238,14 +242,16 @@ def _context() -> tuple[ctypes.c_ulong, bool]:
 
 @attrs.define(eq=False)
 class ThreadSync:
-    """`SyncWorker` by a thread, woken through one eventfd and answering through another that Trio
-    watches: about half the time of `trio.to_thread`.
+    """A `SyncWorker` by a thread.
+
+    It is woken through one eventfd and answers through another, which Trio watches. That takes half
+    the time of `trio.to_thread`.
     """
 
     _wake: int = attrs.field(init=False)
     _done: int = attrs.field(init=False)
     _job: tuple[Sequence[int], Sequence[int]] | None = attrs.field(init=False, default=None)
-    """None ends the thread."""
+    """The files and folders to sync next; None ends the thread."""
     _error: BaseException | None = attrs.field(init=False, default=None)
     _busy: bool = attrs.field(init=False, default=False)
     _thread: threading.Thread = attrs.field(init=False)
@@ -293,7 +299,7 @@ class ThreadSync:
 
 
 def sync_worker() -> SyncWorker:
-    """The best that there is here."""
+    """Return the best kind of worker that this system has."""
     try:
         return KernelSync()
     except OSError:
@@ -301,5 +307,5 @@ def sync_worker() -> SyncWorker:
 
 
 async def run_in_thread(work: Callable[[], T], /) -> T:
-    """Implements `RunBeside` by a thread of Trio's, which costs some 100 us: for longer work."""
+    """Implement `RunBeside` by a thread of Trio, which costs some 100 us, so for longer work."""
     return await trio.to_thread.run_sync(work)

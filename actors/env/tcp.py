@@ -27,16 +27,17 @@ from actors.env.protocols import Address, File, Held, HostUnknown
 from actors.owners import only_theirs
 
 SEND_FILE_CHUNK_BYTES = 1 << 20
-"""Most bytes that one `sendfile` moves between two checkpoints: some 200 us, if the socket takes as
-much at once. Each call costs a turn of the loop, which is dearer than what it sends is while small.
+"""The most bytes that one `sendfile` moves between two checkpoints, in some 200 us, if the socket
+takes that much. Each call costs a turn of the loop, which is more than sending few bytes costs.
 """
 ACCEPT_PAUSE_S = 0.1
-"""Pause after accept failed for want of descriptors or memory, as Trio's own listeners make it."""
+"""The pause in seconds after accept failed for lack of descriptors or memory, as in Trio's own
+listeners."""
 LISTEN_BACKLOG = 4096
-"""Asked of the system, which cuts it to net.core.somaxconn."""
+"""The backlog that is asked of the system, which limits it to net.core.somaxconn."""
 
 UNIX_PATH_BYTES_MAX = 107
-"""struct sockaddr_un holds 108 with the final zero."""
+"""The longest path of a socket: struct sockaddr_un holds 108 bytes with the final zero."""
 
 _LOG = logging.getLogger("triolog.env.tcp")
 _PEER_CREDENTIALS = struct.Struct("iII")  # struct ucred: process, user, group
@@ -47,11 +48,11 @@ _RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # struct linger: on, 0 seconds
 
 
 class ForeignServer(PermissionError):
-    """Another user serves a socket file than may."""
+    """A socket file is served by a user who may not."""
 
 
 def _named(error: OSError, where: str) -> OSError:
-    """The same error (and subclass of OSError), saying at which address."""
+    """Return the same error, of the same subclass of OSError, with the address in its text."""
     code = error.errno
     if isinstance(error, HostUnknown):
         return error
@@ -71,7 +72,7 @@ def _address(raw: object) -> Address:
 
 @attrs.define(eq=False)
 class TcpStream:
-    """A connected stream; `Stream` of the protocols."""
+    """A connected stream; implements `Stream`."""
 
     local: Address
     remote: Address
@@ -110,7 +111,7 @@ class TcpStream:
         self.end_half(stdlib_socket.SHUT_RD)
 
     def end_half(self, direction: int) -> None:
-        """Shut one direction down, which also wakes whoever waits in it; the second one closes."""
+        """Shut one direction down, which wakes a task that waits in it; the second call closes."""
         self._halves_open -= 1
         if self._halves_open == 0:
             self._close()
@@ -121,7 +122,7 @@ class TcpStream:
 
 @attrs.define(eq=False)
 class TcpSendHalf:
-    """`SendHalf` of the protocols."""
+    """The sending half of a `TcpStream`; implements `SendHalf`."""
 
     _stream: TcpStream
     _closed: bool = attrs.field(init=False, default=False)
@@ -211,7 +212,7 @@ class TcpSendHalf:
 
 @attrs.define(eq=False)
 class TcpListener:
-    """`Listener` of the protocols, for TCP and for Unix sockets."""
+    """Listens at a TCP port or a Unix socket; implements `Listener`."""
 
     address: Address
     _socket: trio.socket.SocketType
@@ -309,9 +310,10 @@ class TcpNetwork:
 
 @contextlib.contextmanager
 def _short(path: str) -> Iterator[str]:
-    """A name of the socket file that the system takes: a longer one by a descriptor of its folder.
+    """Yield a name of a socket file that the system takes, for any length of path.
 
-    So the file is in that folder in any case, where nobody else can put one before.
+    A path that is too long is reached by a descriptor of its folder. So the file is in its own
+    folder in any case, where no other user can make one.
     """
     if len(os.fsencode(path)) <= UNIX_PATH_BYTES_MAX:
         yield path
@@ -324,8 +326,11 @@ def _short(path: str) -> Iterator[str]:
 
 
 def _check_server(connection: trio.socket.SocketType, path: str) -> None:
-    """The server at a socket file must be this user or root; for root, whoever alone can have put
-    it there. Raises: PermissionError.
+    """Check that the server at a socket file is this user or root.
+
+    For root it may also be another user, if that one alone can have made the file.
+
+    Raises: ForeignServer.
     """
     found = connection.getsockopt(
         stdlib_socket.SOL_SOCKET, stdlib_socket.SO_PEERCRED, _PEER_CREDENTIALS.size
@@ -344,8 +349,8 @@ _Target = tuple[stdlib_socket.AddressFamily, object]
 
 
 LOOKUPS_MAX = 32
-"""Names that are looked up at a time. A lookup that nobody waits for any more goes on, some ten
-seconds where no DNS server answers, and may take no thread from others.
+"""The most names that are looked up at a time. A lookup that is cancelled goes on in its thread,
+for some ten seconds if no DNS server answers, and must take no thread from others.
 """
 _LOOKUPS: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("triolog.lookups")
 
@@ -360,12 +365,13 @@ def _lookup_limiter() -> trio.CapacityLimiter:
 
 
 async def _resolve(host: str, port: int, local_host: str | None = None) -> list[_Target]:
-    """Families and socket addresses of `host`, at least one. Numeric ones take no thread.
+    """Return the families and addresses of `host`, at least one. Numeric ones take no thread.
 
     Args:
-        local_host: only what can be reached from this address.
+        local_host: the own address to connect from: only addresses of its family are returned.
+            None: of any family.
 
-    Raises: HostUnknown.
+    Raises: HostUnknown: the name cannot be resolved.
     """
     own = stdlib_socket.AF_UNSPEC
     if local_host is not None:
@@ -388,7 +394,7 @@ async def _resolve(host: str, port: int, local_host: str | None = None) -> list[
 def _socket(
     family: stdlib_socket.AddressFamily,
 ) -> Iterator[tuple[trio.socket.SocketType, Callable[[], object]]]:
-    """A new socket, closed at the end of the block unless the second value was called in it."""
+    """Yield a new socket, and a function to keep it; else it is closed at the end of the block."""
     with contextlib.ExitStack() as stack:
         made = trio.socket.socket(family, stdlib_socket.SOCK_STREAM)
         stack.callback(made.close)
@@ -414,10 +420,12 @@ async def _connect(candidate: _Target, local_host: str | None, where: str) -> Tc
 
 
 async def _remove_stale(path: str, name: str) -> None:
-    """Unlink a socket file that nobody answers on. Raises: OSError EADDRINUSE for any other.
+    """Unlink a socket file on which no process answers.
 
     Args:
-        name: of the same file, as `_short` gives it.
+        name: the name that `_short` gives to the same file.
+
+    Raises: OSError: with EADDRINUSE if a process answers, or the file is no socket.
     """
     try:
         mode = os.stat(path).st_mode
@@ -437,16 +445,19 @@ async def _remove_stale(path: str, name: str) -> None:
 
 
 HOLD_FROM_BYTES = 64 << 10
-"""Below it the two calls more that a pipe costs are as long as the copy they save."""
+"""The bytes from which a pipe is used: below, its two further calls take as long as the copy that
+they save."""
 RECEIVE_MAX_BYTES = 256 << 10
-"""Received at once into memory, when all pipes are taken."""
+"""How many bytes are received at once into memory, when all pipes are in use."""
 DRAINED_BYTES = 4096
-"""A read below it, and below what was asked for, has left nothing behind: the next one waits."""
+"""A read of fewer bytes than this, and than were asked for, left nothing behind: the next one
+waits.
+"""
 
 
 @attrs.define(eq=False)
 class TcpReceiveHalf:
-    """`ReceiveHalf` of the protocols."""
+    """The receiving half of a `TcpStream`; implements `ReceiveHalf`."""
 
     _stream: TcpStream
     _closed: bool = attrs.field(init=False, default=False)
@@ -517,7 +528,10 @@ class TcpReceiveHalf:
             raise trio.ClosedResourceError("this half was closed")
 
     async def _wait_and_read(self, max_bytes: int) -> bytes | None:
-        """Wait first: a third of the work of `recv`, which tries first. None: there was nothing."""
+        """Wait, then read, which is a third of the work of `recv`, which tries first.
+
+        Returns: None if there was nothing to read.
+        """
         await trio.lowlevel.wait_readable(self._stream.socket)
         return self._read_now(max_bytes)
 
@@ -528,7 +542,7 @@ class TcpReceiveHalf:
             return None
 
     def _fill(self, held: PipedBytes, max_bytes: int) -> bool:
-        """Take what is there now. False if that is nothing; at the end of the stream it is True."""
+        """Take what is there now. Returns: False if there was nothing; True at the stream's end."""
         if self._stream.closed:
             raise trio.ClosedResourceError("this half was closed")
         size = 0
