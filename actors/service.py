@@ -72,12 +72,13 @@ def open_node(
         name: which of its nodes this is.
         env: its network, disk, clock and randomness: this machine's by default; those of
             `actors.sim` for tests.
-        machines: by DLedger group, what makes its state machine (`actors.StateMachine`); all
-            members of a group have one, or none has. What it gives for an appended record stands
-            in `Receipt.results`.
+        machines: by DLedger group, a function that makes its state machine
+            (`actors.StateMachine`). All members of a group have one, or none has. Its results for
+            appended records are in `Receipt.results`.
 
-    Raises (on entry): ConfigError, one line per problem: the file, an address, a port, a directory
-        that is not this node's or in use. CorruptLog if the log is damaged below what was synced.
+        Raises (on entry): ConfigError, with one line for each problem: the file, an address, a
+            port, a directory that belongs to another node or is in use. CorruptLog: the log is
+            damaged below its synced end.
 
     Error handling: if the node fails, the body is cancelled and an ExceptionGroup is raised.
     """
@@ -111,14 +112,14 @@ def child_spec(
     machines: Machines | None = None,
     backoff: Backoff = CHILD_BACKOFF,
 ) -> ChildSpec:
-    """The node as a child of the host's own supervisor, which restarts it with its data.
+    """Return the node as a child of the host's own supervisor, which restarts it with its data.
 
-    Each incarnation has a new `Node`. What must outlive it connects with
-    `actors.client.connect_node`, as from any other process.
+    Each incarnation has a new `Node`. A user that has to outlive it connects with
+    `actors.client.connect_node`, as another process would.
 
     Args: as for `open_node`. `backoff` is the pause before a restart.
 
-    Raises: ConfigError, at once, if the file is wrong; what `open_node` raises ends the child.
+    Raises: ConfigError: the file is wrong. Later errors of `open_node` end the child.
     """
     source = load(config)
     budget_s = source.stop_timeout_s + source.drain_timeout_s + 1.0
@@ -131,7 +132,7 @@ def child_spec(
 
 
 def load(config: Source) -> ClusterConfig:
-    """The configuration itself, read if `config` is a path. Raises: ConfigError."""
+    """Return the configuration; read it if `config` is a path. Raises: ConfigError."""
     return config if isinstance(config, ClusterConfig) else configuration.load(os.fspath(config))
 
 
@@ -140,7 +141,7 @@ class NodeService(Actor[None]):
     """One node as an actor, for `child_spec`; it takes no messages.
 
     Attributes:
-        node: there once it runs.
+        node: the node, once it runs.
     """
 
     _config: ClusterConfig
@@ -197,7 +198,7 @@ class _OpenNode(AbstractAsyncContextManager[Node]):
 
 
 async def _drain(node: Node) -> None:
-    """Part of the ordered stop also when the host cancels: bounded by its own time."""
+    """Drain the node, even when the host has cancelled; `Node.drain` bounds its own time."""
     with trio.CancelScope(shield=True):
         await node.drain()
 
@@ -228,7 +229,7 @@ async def _start(
     machines: Machines,
     stack: AsyncExitStack,
 ) -> Node:
-    """Build the tree and start it; `stack` gets what must be undone."""
+    """Build the tree and start it; `stack` gets what must be undone afterwards."""
     node, sink = new_node(config, name, env, directory)
     members = frozenset(f"/{name}/{group}" for group in node.identity.groups)
     emit = emitting(sink, env.events, members)
@@ -265,10 +266,11 @@ async def _start(
 def new_node(
     config: ClusterConfig, name: str, env: Env, directory: NodeDirectory | None
 ) -> tuple[Node, EventSink]:
-    """A node without its tree, and where its events go. Touches nothing outside.
+    """Return a node without its tree, and the sink of its events. It touches nothing outside.
 
     Args:
-        directory: the node's; None: it is only looked at, and remembers nothing.
+        directory: the node's data directory; None: the node is only inspected, and remembers
+            nothing.
     """
     boot = directory.boot if directory is not None else 0
     groups = tuple(group.name for group in config.groups_of(name))
@@ -294,8 +296,10 @@ def new_node(
 def build_tree(
     node: Node, sink: EventSink, env: Env, registry: Registry, machines: Machines | None = None
 ) -> SupervisorSpec:
-    """All of a node: the event log, which stops last, its groups, its name server if it has one,
-    and the API. Starts nothing.
+    """Return the supervision tree of a node, which is not started.
+
+    It has the event log, which stops last, the groups, the name server if there is one, and the
+    API.
     """
     config, folder = node.config, node.config.node_dir(node.name)
     events = event_log.child_spec(
@@ -308,7 +312,7 @@ def build_tree(
 
 
 def _name_server(node: Node, env: Env, registry: Registry) -> tuple[ChildSpec, ...]:
-    """The name server that the cluster file gives the node, if it does."""
+    """Return the name server that the cluster file gives the node; () if it gives none."""
     config, name = node.config, node.name
     if name not in config.name_servers:
         return ()
@@ -323,7 +327,7 @@ def _name_server(node: Node, env: Env, registry: Registry) -> tuple[ChildSpec, .
 
 
 def _links(node: Node, env: Env) -> tuple[ChildSpec, ...]:
-    """A link to each other node of ours that has a group with this one, and what asks over them."""
+    """Return a link to each Python node that shares a group, and the actors that ask over them."""
     config, name, kinds = node.config, node.name, node.groups.values()
     network = MemberNetwork(env.network, Credentials.of(config, env.secret_store))
     links = (
@@ -344,12 +348,12 @@ def _now_us(env: Env) -> int:
 
 
 def emitting(sink: EventSink, outer: TakesEvents, groups: frozenset[str]) -> TakesEvents:
-    """What a node's actors emit to: its event log, and whatever takes events outside.
+    """Return what takes the events of a node's actors: its event log and the sink outside.
 
-    A group that ends for good ends the node, so what it says of itself is why the node stops.
+    A group that ends for good ends the node, so its error becomes the node's reason to stop.
 
     Args:
-        groups: paths of the groups.
+        groups: the paths of the groups.
     """
 
     def emit(path: str, incarnation: int, event: object) -> None:
@@ -364,8 +368,10 @@ def emitting(sink: EventSink, outer: TakesEvents, groups: frozenset[str]) -> Tak
 
 
 def why_not_started(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Why a system did not start: a ConfigError or another error of ours, without its way up the
-    tree, where that is all; else the whole group.
+    """Return the error for a system that did not start.
+
+    Returns: one ConfigError if all errors are; the error itself if there is only one and it is of
+        `actors.errors`; else the whole group.
     """
     leaves = list(_leaves(group))
     if all(isinstance(leaf, ConfigError) for leaf in leaves):
@@ -387,7 +393,7 @@ def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]
 
 
 def configured(group: Group) -> GroupConfigured:
-    """What a group promises by its configuration."""
+    """Return the event that tells what a group promises by its configuration."""
     return GroupConfigured(
         mode=group.mode,
         members=group.members,
@@ -400,9 +406,9 @@ def configured(group: Group) -> GroupConfigured:
 
 
 def _take_directory(config: ClusterConfig, name: str, env: Env) -> NodeDirectory:
-    """Take what a node remembers.
+    """Open and lock a node's data directory.
 
-    Raises: ConfigError: it is not this one's, or in use. NoRoomToStart.
+    Raises: ConfigError: it belongs to another node, or is in use. NoRoomToStart.
     """
     path = config.node_dir(name)
     try:
@@ -426,6 +432,6 @@ def _take_directory(config: ClusterConfig, name: str, env: Env) -> NodeDirectory
 
 
 def _check_groups(config: ClusterConfig, name: str, directory: NodeDirectory) -> None:
-    """Look at the groups in the light of what the node remembers. Raises: ConfigError."""
+    """Check the groups against the node's data directory. Raises: ConfigError."""
     for group in config.groups_of(name):
         KINDS[group.mode].check(config, group, directory)

@@ -1,4 +1,4 @@
-"""The reply to one append on a running node: it counts the outcome and wakes whoever waits."""
+"""The reply to one append on a running node, which counts the outcome and wakes the appender."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class AppendReply(ReplyTo[A], Generic[A]):
     cost a tenth of what an append costs. Each mode has a subclass.
 
     Attributes:
-        count: records.
-        outcome: what the appender learns; None until then.
+        count: how many records the append has.
+        outcome: the outcome for the appender; None until it is known.
     """
 
     __slots__ = ("_counts", "_node", "_on_done", "_parker", "count", "outcome")
@@ -61,7 +61,7 @@ class AppendReply(ReplyTo[A], Generic[A]):
 
     @abstractmethod
     def receipt(self, answer: A) -> Receipt:
-        """What the answer means to the appender."""
+        """Return the appender's receipt for the actor's answer."""
 
     async def wait(self) -> AppendOutcome:
         """Return the outcome; a checkpoint."""
@@ -75,7 +75,8 @@ class AppendReply(ReplyTo[A], Generic[A]):
     async def carried_by(self, sending: Awaitable[object]) -> Receipt:
         """Return the receipt once `sending` has handed the append over and it is answered.
 
-        Raises: what it ended with. A caller that is cancelled here has the unknown outcome.
+        Raises: the error with which the append ended. For a caller that is cancelled here its
+            outcome is unknown.
         """
         try:
             await sending

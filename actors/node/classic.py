@@ -139,7 +139,7 @@ class ClassicPart(ClassicMember):
         self._stopping = True
 
     async def _wait_appendable(self) -> None:
-        """Wait until appends are taken; called only where something may be in their way."""
+        """Wait until appends are taken; called only if something may be in their way."""
         if self._stopping:
             raise Closed(f"{self.node} is stopping")
         await self.wait_open()
@@ -149,8 +149,8 @@ class ClassicPart(ClassicMember):
     async def wait_open(self) -> None:
         """Return once appends are taken here, within the time that an append may wait.
 
-        After one append has waited in vain, the next ones fail at once until something changes:
-        the appends of a connection come one after the other, and their waits would add up.
+        After one append has waited in vain, the next ones fail at once until something changes,
+        because the appends of a connection come one after the other, and their waits would add up.
 
         Raises: NotMaster, NotEnoughReplicas, Closed. Nothing was written.
         """
@@ -233,14 +233,14 @@ class ClassicPart(ClassicMember):
             return await self._pulled(request, Pulled)
 
     async def _read_fresh(self, start: int, max_bytes: int) -> Pulled:
-        """Read what shows all that was acknowledged before, whoever was master then.
+        """Read so that the result includes all that was acknowledged before, by any master.
 
-        This node may become something else meanwhile, and its group's tree is built anew then: what
-        it had acknowledged as the master before it asked is remembered here, and only an answer
-        that has come at least so far is one.
+        This node's role may change meanwhile, and its group's tree is built anew then. So the
+        offset up to which it acknowledged as the master is kept here, and only a result that
+        reaches at least this offset counts.
 
-        Raises: RequestRefused: nobody can say what that is, or it has not come in time; Overloaded;
-            NotARecord; Unreadable; Closed.
+        Raises: RequestRefused: no node can tell what was acknowledged, or it has not come here in
+            time. Overloaded; NotARecord; Unreadable; Closed.
         """
         wait_s = self.file_group.append_timeout_s
         deadline_s = trio.current_time() + wait_s
@@ -276,7 +276,7 @@ class ClassicPart(ClassicMember):
         raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
 
     async def _shown(self, deadline_s: float) -> int:
-        """What readers see here as acknowledged. Raises: Closed: there is nobody to ask."""
+        """Return the acknowledged end that readers see here. Raises: Closed: no actor answers."""
         while True:
             try:
                 return (await self.wait_offsets(None)).acknowledged
@@ -291,7 +291,7 @@ class ClassicPart(ClassicMember):
     # ---- looking ----
 
     async def status(self) -> GroupStatus:
-        """The group's entry of `NodeHandle.status`."""
+        """Return the group's entry of `NodeHandle.status`."""
         ha, offsets = await self._looked_at()
         held = None if ha is None else await self._held()
         view, mended = self.role_status.view, "" if ha is None else await self._mended()
@@ -310,7 +310,7 @@ class ClassicPart(ClassicMember):
         )
 
     async def _scrub(self) -> Scrub | None:
-        """What the scrubber has found; None while it is being restarted."""
+        """Return what the scrubber has found; None while it is being restarted."""
         try:
             found = await self.scrubber.ask(
                 Scrubbed, lambda reply: GetScrubbed(reply_to=reply), timeout_s=STATUS_TIMEOUT_S
@@ -329,7 +329,9 @@ class ClassicPart(ClassicMember):
         return mended_text(found)
 
     async def _held(self) -> LogRange | None:
-        """The range of the log, after all appends that the store has received; None if it fails."""
+        """Return the log's range after all appends that the store has received; None if that
+        fails.
+        """
         try:
             return await self.store.ask(
                 store_messages.LogRange,
@@ -340,10 +342,10 @@ class ClassicPart(ClassicMember):
             return None
 
     async def _looked_at(self) -> tuple[connection_state.HaStatus | None, Offsets]:
-        """The state of the replication and the offsets, as the group's actors report them.
+        """Return the state of the replication and the offsets, as the group's actors report them.
 
-        A tree that is being restarted is waited for. Of one that waits for room on the disk the
-        state is None, and the offsets are those that were known last.
+        Wait for a tree that is being restarted. If the tree waits for room on the disk, the state
+        is None, and the offsets are those that were known last.
         """
         deadline_s = trio.current_time() + STATUS_TIMEOUT_S
         while True:
@@ -366,9 +368,9 @@ class ClassicPart(ClassicMember):
         )
 
     async def unsent(self) -> str:
-        """Implements `Part`: the connected slaves that lack something of this master's log.
+        """Return, for people, the connected slaves that lack a part of this master's log.
 
-        It is "" on a slave, which waits for nobody.
+        It is "" on a slave. Implements `Part`.
         """
         if not (self.is_master and self.state.alive and self.pull.alive):
             return ""

@@ -37,7 +37,7 @@ class ClassicGroups:
     """See the module's text; a `kind.NodeGroups`.
 
     Attributes:
-        roles: what each group's role keeper is made from, by group.
+        roles: by group, what its role keeper is made from.
     """
 
     def __init__(self, context: NodeContext, groups: tuple[ClassicGroup, ...]) -> None:
@@ -79,7 +79,7 @@ class ClassicGroups:
         return classic_trees(setups, self.roles)
 
     def watched(self, member: str) -> tuple[WatchedGroup, ...]:
-        """The classic groups of which `member`, one of our nodes, is a member too."""
+        """Return the classic groups of which `member`, a Python node, is a member too."""
         return tuple(
             WatchedGroup(
                 name=group.name,
@@ -91,7 +91,7 @@ class ClassicGroups:
         )
 
     def watches(self) -> tuple[ChildSpec, ...]:
-        """No children: the links watch what is needed."""
+        """Return no children, because the links watch what is needed."""
         return ()
 
 

@@ -53,7 +53,7 @@ class ClassicMember(Part):
     Attributes:
         file_group: the group as the cluster file has it.
         role_status: what this node is in the group.
-        registrations: how it stands with name servers.
+        registrations: the state of its registrations at name servers.
         repairing: whether a repair of its log is under way.
     """
 
@@ -196,13 +196,13 @@ class ClassicMember(Part):
         return await Coordinator(wish, members, self.config.drain_timeout_s, who, token).run()
 
     async def _ask_master(self) -> GroupState:
-        """The master's present state, by its own answer.
+        """Return the master's present state, by its own answer.
 
         Raises: RequestRefused: it does not answer, is not open, or is a Java broker.
         """
         group, master = self.file_group, self.master
         if master in group.java_nodes:
-            text = f"{master} is a Java broker: nobody knows what its log is"
+            text = f"{master} is a Java broker: it does not tell what its log holds"
             raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
         try:
             said = await self.links.group_state(master, group.name)
@@ -248,7 +248,7 @@ class ClassicMember(Part):
         )
 
     async def _pulled(self, make: Callable[[ReplyTo[R]], pull_service.Message], kind: type[R]) -> R:
-        """Ask the pull service. Raises: Closed; its text says if the tree waits for room."""
+        """Ask the pull service. Raises: Closed; it names the reason if the tree waits for room."""
         try:
             return await asked(self.node, self.pull, make, kind)
         except Closed as error:
@@ -260,10 +260,7 @@ class ClassicMember(Part):
 
     @property
     def waits_for_room(self) -> bool:
-        """Whether `role_status` says that the group waits for room on the disk.
-
-        Then the group's tree may not run.
-        """
+        """Whether the group waits for room on the disk; its tree may not run then."""
         return self.role_status.view.reason.startswith(NO_ROOM)
 
 
@@ -274,7 +271,7 @@ _OF_THE_PART: Final = (
 
 
 def _same(view: RoleView, other: RoleView) -> bool:
-    """Whether both views are of the same role; the high-water mark and claims may differ."""
+    """Return whether both views are of the same role; high-water marks and claims may differ."""
     return attrs.evolve(view, high_water=0, claimed=0) == attrs.evolve(
         other, high_water=0, claimed=0
     )

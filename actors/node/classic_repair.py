@@ -32,7 +32,7 @@ from actors.storage.scrub.mending import (
 from wire.api import frames
 
 HEARD_S: Final = 5.0
-"""How long to wait for `status` to count the mended copy again, in seconds."""
+"""How many seconds to wait until `status` counts the mended copy again."""
 
 
 async def log_range(part: ClassicMember, start: int) -> GoodRange:
@@ -55,8 +55,8 @@ class ClassicRepair:
     Attributes:
         own: this node's state when its log was last compared with another member's.
         names: the members to ask, in this order.
-        shared: by member, the byte up to which its log is the same as the own one.
-        silent: by member, for people: why it is not asked.
+        shared: by member, the byte up to which its log equals this node's.
+        silent: by member, why it is not asked, for people.
     """
 
     part: ClassicMember
@@ -68,7 +68,7 @@ class ClassicRepair:
     async def run(self) -> dict[str, Any]:
         """Mend in rounds until nothing more is found.
 
-        Where no digest is known, more damage may show only once a range before it is mended.
+        Where no digest is known, damage may show only once the range before it is mended.
         """
         mended: dict[int, tuple[Rot, str]] = {}
         left: dict[int, tuple[Rot, str]] = {}
@@ -95,7 +95,7 @@ class ClassicRepair:
         }
 
     async def _rederived(self, rot: Rot) -> bool:
-        """Whether queues and index had been derived from the damaged bytes, and were made anew."""
+        """Make queues and index anew if damaged bytes are in them. Returns: whether it was so."""
         part = self.part
         done = await asked(
             part.node,
@@ -113,7 +113,11 @@ class ClassicRepair:
                 await role_status.wait_changed(role_status.view)
 
     async def _damage(self, only: tuple[int, int] | None = None) -> tuple[Rot, ...]:
-        """The damaged ranges: of the whole log, which is read again, or `only` of this part."""
+        """Read the damage again, and return the ranges that are damaged.
+
+        Args:
+            only: the log bytes [start, end) to which this is limited; None: the whole log.
+        """
         part = self.part
         found = await asked(
             part.node, part.scrubber, lambda reply: GetDamage(only=only, reply_to=reply), Damage
@@ -121,7 +125,7 @@ class ClassicRepair:
         return found.rotten
 
     async def _meet(self, name: str) -> None:
-        """Find out whether a member has the same log, and up to which byte."""
+        """Find out up to which byte a member has the same log, if it has the same log at all."""
         part = self.part
         if name in part.file_group.java_nodes:
             self.silent[name] = "a Java broker cannot be asked"
@@ -135,12 +139,15 @@ class ClassicRepair:
         self.shared[name] = found.consistent_bytes
 
     async def _meet_again(self, name: str) -> None:
-        """Compare with a member again: both logs may have grown, and damage is near their ends."""
+        """Compare with a member again, because both logs may have grown past the damage."""
         self.own = await self.part.group_state()
         await self._meet(name)
 
     async def _mend(self, rot: Rot) -> tuple[str, str]:
-        """Mend one range. Returns: the member that gave the bytes; or "" and why none could."""
+        """Mend one range.
+
+        Returns: the member that gave the bytes and ""; or "" and why no member could, for people.
+        """
         reasons: list[str] = []
         all_asked = not self.silent and len(self.names) == len(self.part.file_group.members) - 1
         for outvotes in (False, True) if all_asked else (False,):
@@ -188,7 +195,7 @@ class ClassicRepair:
         return name, again.get(rot.start, "")
 
     async def _range(self, name: str, start: int, until: int) -> bytes:
-        """The bytes of a range, without those at or above `until`. Raises: one of LOST."""
+        """Return the bytes of a range below `until`, from a member. Raises: one of LOST."""
         found = await self.part.links.log_range(name, self.part.name, start)
         size = self.part.file_group.segment_bytes
         due = min(RANGE_BYTES, size - start % size, until - start)

@@ -24,10 +24,10 @@ G = TypeVar("G", bound=Group)
 
 @attrs.frozen(kw_only=True)
 class NodeContext:
-    """What all groups of a node share.
+    """What all groups of one node share.
 
     Attributes:
-        directory: the node's data directory; None if its tree is only shown and never runs.
+        directory: the node's data directory; None if the tree is only printed and never runs.
     """
 
     config: ClusterConfig
@@ -40,7 +40,7 @@ class NodeContext:
         return self.identity.node
 
     def links(self, registry: Registry) -> MemberLinks:
-        """The links to the other nodes; called when the tree is about to start."""
+        """Return the links to the other nodes; called when the tree is about to start."""
         return MemberLinks(self.node, registry.ref, self.config.answer_timeout_s)
 
 
@@ -48,16 +48,16 @@ class NodeGroups(Protocol):
     """All groups of one mode on one node."""
 
     def parts(self, registry: Registry) -> Mapping[str, Part]:
-        """The parts by group; called once, when the tree is about to start."""
+        """Return the parts by group; called once, when the tree is about to start."""
 
     def trees(self, env: Env, registry: Registry, machines: Machines) -> GroupTrees:
-        """The supervision trees of the groups."""
+        """Return the supervision trees of the groups."""
 
     def watched(self, member: str) -> tuple[WatchedGroup, ...]:
-        """The groups that the link to another node has to watch."""
+        """Return the groups that the link to another node has to watch."""
 
     def watches(self) -> tuple[ChildSpec, ...]:
-        """Further children, started beside the links, which ask over them."""
+        """Return further children, which are started beside the links and ask over them."""
 
 
 @attrs.frozen(kw_only=True)
@@ -67,9 +67,9 @@ class NodeKind(Generic[G]):
     Attributes:
         groups: makes the groups of one node; touches nothing outside.
         takes_machines: whether its groups may have a state machine.
-        check: checks a group against the node's data directory before a start. Raises:
+        check: checks a group against the node's data directory before a start, and raises
             ConfigError.
-        memory: bounds on memory beside those that keys of the cluster file set: for each a text
+        memory: yields the bounds on memory that no key of the cluster file sets: for each a text
             and the number of bytes.
     """
 

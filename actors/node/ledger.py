@@ -57,7 +57,7 @@ class LedgerReply(AppendReply[Committed]):
     """The reply to an append: quorum_ack_checker answers once a quorum has the entries.
 
     Attributes:
-        durability: the group's.
+        durability: the group's durability.
     """
 
     __slots__ = ("durability",)
@@ -94,7 +94,10 @@ class SharedQuestions:
     _next: _Question = attrs.field(factory=_Question)
 
     async def ask(self, leader_index: Callable[[], Awaitable[int]]) -> int:
-        """The answer of `leader_index`, which one of the sharing reads calls. Raises: LOST."""
+        """Return the result of `leader_index`, which one of the sharing reads calls.
+
+        Raises: one of LOST.
+        """
         joined = self._next
         async with self._turn:
             if joined.outcome is None:
@@ -245,8 +248,8 @@ class LedgerPart(LedgerMember):
     async def _catch_up(self) -> None:
         """Wait until this member shows all that any member has acknowledged before this call.
 
-        Raises: RequestRefused: no leader says what that is, or it did not come in time.
-            Overloaded: too many reads wait for that already.
+        Raises: RequestRefused: no leader tells what that is, or it did not come in time.
+            Overloaded: too many reads wait for it already.
         """
         with trio.move_on_after(self.group.append_timeout_s):
             while not self.role_status.is_open and self.role_status.leader in ("", self.node):
@@ -269,7 +272,7 @@ class LedgerPart(LedgerMember):
             raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
 
     async def _read_index(self) -> int:
-        """This leader's read index: the committed index, confirmed by a round of heartbeats.
+        """Return this leader's read index: the committed index, confirmed by heartbeats.
 
         Raises: RequestRefused: it does not lead, or could not confirm in time that it does.
         """
@@ -293,7 +296,10 @@ class LedgerPart(LedgerMember):
         return asked_index.index
 
     async def _ask_leader(self, leader: str) -> int:
-        """The last index that the leader has committed, by its answer. Raises: RequestRefused."""
+        """Return the last index that the leader has committed, by its answer.
+
+        Raises: RequestRefused.
+        """
         try:
             with trio.fail_after(self.links.answer_timeout_s):
                 following = await self._questions.ask(
@@ -326,7 +332,7 @@ class LedgerPart(LedgerMember):
     # ---- looking ----
 
     async def status(self) -> GroupStatus:
-        """The group's entry of `NodeHandle.status`."""
+        """Return the group's entry of `NodeHandle.status`."""
         offsets, role_status = await self.wait_offsets(None), self.role_status
         known = await self.peers.known(role_status.role)
         non_members = role_status.non_members.lately(trio.current_time())
@@ -334,7 +340,10 @@ class LedgerPart(LedgerMember):
         return ledger_status(self.group, offsets, role_status, known, counts, non_members)
 
     async def unsent(self) -> str:
-        """Implements `Part`: what of this leader's log is not committed yet; "" on a follower."""
+        """Describe, for people, what of this leader's log is not committed; "" on a follower.
+
+        Implements `Part`.
+        """
         if not (self.role_status.is_open and self.reader.alive):
             return ""
         offsets = await self.wait_offsets(None)

@@ -47,8 +47,8 @@ class LedgerGroups:
     def trees(self, env: Env, registry: Registry, machines: Machines) -> GroupTrees:
         """Implements `NodeGroups`.
 
-        A fifth of what a node imports is for these trees alone, so only nodes that have some import
-        it, here.
+        A fifth of a node's imports is for these trees alone, so they are imported here, by nodes
+        that have such a group.
         """
         from actors.trees.dledger import ledger_trees
 
@@ -74,11 +74,11 @@ class LedgerGroups:
         return ledger_trees(setups)
 
     def watched(self, member: str) -> tuple[WatchedGroup, ...]:
-        """No groups: members of a DLedger group learn of each other by DLedger's own protocol."""
+        """Return no groups, as DLedger's members learn of each other by their own protocol."""
         return ()
 
     def watches(self) -> tuple[ChildSpec, ...]:
-        """A watch over the durability of each other member that can be asked."""
+        """Return a watch over the durability of each other member that can be asked."""
         context = self._context
         return tuple(
             durability_watch.watch_child(
@@ -96,7 +96,7 @@ class LedgerGroups:
 
 
 def _memory(groups: tuple[DLedgerGroup, ...], node: str) -> Iterator[tuple[str, int]]:
-    """Bounds on the memory of the connections between members, and of those of clients."""
+    """Yield bounds on the memory of the connections between members, and of clients'."""
     from actors.dledger.machine import state_machine_caller
     from actors.dledger.rpc.server import CONNECTIONS_MAX
     from actors.remoting import budget, calling

@@ -1,4 +1,4 @@
-"""This node's member of a DLedger group: its state and its actors. The base of `LedgerPart`."""
+"""This node's member of a DLedger group: its state and its actors; the base of `LedgerPart`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LedgerMember(Part):
         checker: the quorum_ack_checker, which takes appends.
         maintainer: the state_maintainer, which knows whether this member leads, and hands over.
         reader: the entry_reader, which takes reads.
-        store: takes what mends the log.
+        store: the store, which mends the log.
         repairing: whether a repair of the log is under way.
         peers: reports what the member knows of the others.
     """

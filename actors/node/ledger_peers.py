@@ -43,13 +43,13 @@ STATES: Final = {
     DispatcherState.APPEND: "appending",
     DispatcherState.INSTALL_SNAPSHOT: "installing a snapshot",
 }
-"""For people: the state of a peer that answers, by the state of its dispatcher."""
+"""The texts for the state of a peer that answers, by the state of its dispatcher."""
 SILENT: Final = "silent"
 REFUSED: Final = "refused"
 ANSWERS: Final = "answers"
 JOINS: Final = "joins"
-"""The states of a peer as a member sees them that does not lead. JOINS is a provisional voter: its
-vote counts only if all members vote.
+"""This and the next are the states of a peer for a member that does not lead. JOINS is a
+provisional voter, whose vote counts only if all members vote.
 """
 RESTS: Final = f"stands for election again within {LEAD_AGAIN_S:g} s: its disk had no room"
 RESTARTING: Final = "restarting"
@@ -58,16 +58,17 @@ RESTARTING: Final = "restarting"
 
 @attrs.frozen(kw_only=True)
 class Known:
-    """What one member knows of the others, and whether it takes part itself.
+    """What one member knows of the others, and whether it can do its own part.
 
     Attributes:
-        refusal: why its store takes no entries, on a follower its leader's; "" if it does, as far
-            as is known: without a leader nobody asks it.
+        refusal: why its store takes no entries (of its leader, on a follower); "" if it takes
+            them, as far as is known. Without a leader no entries are offered.
         rests: why it does not lead for a while, though its store takes entries; "" if it may.
-        unsaved_vote: why it takes no part in elections, as its vote is not saved; "" if it does.
+        unsaved_vote: why its vote cannot be saved, so that it takes no part in elections; "" if it
+            is saved.
         joining: why its vote counts only if all members vote; "" if it counts by itself.
-        peers: on a leader all other members; on a candidate those that it has asked for votes. A
-            state is one of this module's texts, with a reason where something is wrong.
+        peers: all other members on a leader, and those that it has asked for votes on a candidate.
+            A state is one of this module's texts, with a reason if something is wrong.
     """
 
     refusal: str = ""
@@ -86,7 +87,7 @@ class LedgerPeers:
         handler: the entry_handler, which takes a leader's entries.
         dispatchers: by peer, the entry_dispatcher that sends it the log.
         links: by peer, the connection for votes and heartbeats.
-        store: knows whether the disk has room by now.
+        store: the store, which knows whether the disk has room by now.
     """
 
     store: ActorRef[GetRoom]
@@ -109,7 +110,7 @@ class LedgerPeers:
         )
 
     async def known(self, role: RoleChanged | None) -> Known:
-        """What this member knows now, while its role is `role`."""
+        """Return what this member knows now, while its role is `role`."""
         known = await self._known(role)
         if not known.refusal.startswith(NO_ROOM):
             return known
@@ -168,7 +169,7 @@ class LedgerPeers:
 def _state(
     sign: PeerSign | None, progress: Progress | None, link: Link | None, *, leads: bool
 ) -> tuple[str, str]:
-    """A peer's state for people, with the reason where something is wrong."""
+    """Return a peer's state for people, and the reason if something is wrong, else ""."""
     if sign is not None and sign.silent:
         return SILENT, sign.refusal or (link.error if link is not None else "")
     if sign is not None and sign.refusal:
@@ -181,7 +182,7 @@ def _state(
 
 
 async def _asked(ref: ActorRef[M], kind: type[R], make: Callable[[ReplyTo[R]], M]) -> R | None:
-    """An actor's answer; None if it is being restarted, or its mailbox is full."""
+    """Return an actor's answer; None if it is being restarted, or its mailbox is full."""
     try:
         return await ref.ask(kind, make, timeout_s=STATUS_TIMEOUT_S)
     except ActorError:

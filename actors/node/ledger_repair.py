@@ -45,7 +45,7 @@ class LedgerRepair:
     names: tuple[str, ...]
 
     async def run(self) -> dict[str, Any]:
-        """Mend all damaged entries. Returns: as `Part.repair`, with entries as the unit."""
+        """Mend all damaged entries. Returns: what `Part.repair` does, with entries as the unit."""
         part, index = self.part, 0
         mended: list[dict[str, Any]] = []
         left: list[dict[str, Any]] = []
@@ -78,7 +78,10 @@ class LedgerRepair:
         )
 
     async def _mend(self, index: int) -> tuple[str, str]:
-        """Mend one entry. Returns: the member that gave its bytes; or "" and why none could."""
+        """Mend one entry.
+
+        Returns: the member that gave the bytes and ""; or "" and why no member could, for people.
+        """
         part, reasons = self.part, []
         for name in self.names:
             if name in part.group.java_nodes:
@@ -105,5 +108,5 @@ class LedgerRepair:
         )
 
     async def _given(self, name: str, index: int) -> bytes:
-        """The bytes of an entry as a member gives them. Raises: one of LOST."""
+        """Return the bytes of an entry, from a member. Raises: one of LOST."""
         return (await self.part.links.log_range(name, self.part.group.name, index)).data

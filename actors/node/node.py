@@ -1,4 +1,4 @@
-"""One running node: its logs, its status, its tree. `open_node` gives it, the API serves it.
+"""One running node: its logs, its status, its tree. `open_node` opens it, the API serves it.
 
 Every call becomes a message to an actor of the node; `Node` keeps nothing but counters.
 """
@@ -42,7 +42,7 @@ class Node:
         identity: cluster, node, boot number, groups.
         api_path: the Unix socket that it serves its API on.
         groups: what the node does for its groups, by mode.
-        drains_for: whom its ordered stop waits for at the moment, for people; "": for nobody.
+        drains_for: what its ordered stop waits for at the moment, for people; "" for nothing.
     """
 
     def __init__(
@@ -76,21 +76,21 @@ class Node:
 
     @property
     def system(self) -> System:
-        """Its actors. There are none before `attach_system`."""
+        """The system of its actors, which must not be used before `attach_system`."""
         assert self._system is not None
         return self._system
 
     def log(self, group: str) -> Log:
-        """The log of a group that this node is a member of.
+        """Return the log of a group of which this node is a member.
 
-        Raises: UnknownName if it is not.
+        Raises: UnknownName: it is no member of such a group.
         """
         if group not in self._parts:
             raise UnknownName(self.name, "group", group, self._parts)
         return Log(self, group)
 
     def part(self, group: str) -> Part:
-        """The group on this node. Raises: RequestRefused: the node is no member of it."""
+        """Return this node's part in a group. Raises: RequestRefused: it is no member of it."""
         part = self._parts.get(group)
         if part is None:
             text = f"{self.name} is no member of group {group!r}"
@@ -98,7 +98,7 @@ class Node:
         return part
 
     def is_open(self, group: str) -> bool:
-        """Whether this node takes appends of the group at this moment."""
+        """Return whether this node takes appends of the group at this moment."""
         return self.part(group).is_open
 
     # ---- appending ----
@@ -134,7 +134,7 @@ class Node:
     # ---- looking ----
 
     async def status(self) -> dict[str, Any]:
-        """Roles, offsets, peers and lags per group, ready for JSON."""
+        """Return roles, offsets, peers and lags of each group, ready for JSON."""
         return {
             "cluster": self.identity.cluster,
             "node": self.name,
@@ -148,7 +148,10 @@ class Node:
         }
 
     async def _name_server_status(self) -> dict[str, Any]:
-        """Nothing, if the node has none or it does not run."""
+        """Return the status of the node's name server; {} if it has none.
+
+        If it does not run, the status has only its address.
+        """
         port = self.config.name_servers.get(self.name)
         if port is None:
             return {}
@@ -162,7 +165,7 @@ class Node:
         return {NAME_SERVER: {"address": address, **counts}}
 
     async def tree(self) -> dict[str, Any]:
-        """The supervision tree as it is now, ready for JSON."""
+        """Return the supervision tree as it is now, ready for JSON."""
         await trio.lowlevel.checkpoint()
         return tree_json(self.system.tree())
 
@@ -207,15 +210,15 @@ class Node:
     # ---- stopping ----
 
     def request_stop(self) -> None:
-        """Begin the ordered stop; returns at once, any number of times."""
+        """Begin the ordered stop and return at once. This may be called several times."""
         self._stop_requested.set()
 
     async def wait_stop_requested(self) -> None:
-        """Return when a client, or `request_stop`, has asked for the stop."""
+        """Wait until a client, or `request_stop`, has asked for the stop."""
         await self._stop_requested.wait()
 
     def hurry(self) -> None:
-        """Stop without waiting for anybody."""
+        """Stop without waiting for peers or appends."""
         self._stop_requested.set()
         self.end_appends()
         self._drain_scope.cancel()
@@ -223,8 +226,10 @@ class Node:
             self._system.hurry()
 
     def end_appends(self) -> None:
-        """Refuse further appends as Closed; from now on peers have `drain_timeout_s` to get what
-        they lack. Harmless when they have ended.
+        """Refuse further appends as Closed.
+
+        From now on peers have `drain_timeout_s` to get what they lack. It is harmless if appends
+        have ended before.
         """
         if not self._stopping:
             self._drain_scope.deadline = trio.current_time() + self.config.drain_timeout_s
@@ -233,8 +238,9 @@ class Node:
             part.end_appends()
 
     async def drain(self) -> None:
-        """End appends, then wait until every connected peer has what it lacks, or takes nothing of
-        it for DRAIN_STANDS_S, in all groups at once.
+        """End appends, then wait for the connected peers of all groups.
+
+        A peer is waited for until it has what it lacks, or has taken none of it for DRAIN_STANDS_S.
         """
         self.end_appends()
         stands: dict[str, tuple[str, float]] = {}  # group -> what it waits for, and since when
@@ -254,10 +260,10 @@ class Node:
     # ---- for `actors.service` ----
 
     def attach_groups(self, registry: Registry) -> None:
-        """The tree is about to start, and with it the API, which may ask at once."""
+        """Make the parts in the groups; called before the tree, and so the API, starts."""
         for groups in self.groups.values():
             self._parts |= groups.parts(registry)
 
     def attach_system(self, system: System) -> None:
-        """The tree runs."""
+        """Keep the system of actors; called once the tree runs."""
         self._system = system

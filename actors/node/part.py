@@ -23,12 +23,12 @@ R = TypeVar("R")
 
 STATUS_TIMEOUT_S: Final = 5.0
 STATE_LOOK_S: Final = 0.02
-"""How often to ask again for the state of a group whose tree is being restarted, in seconds."""
+"""The seconds after which a group whose tree is being restarted is asked for its state again."""
 
 
 @attrs.define
 class GroupCounts:
-    """What became of the records that were appended to one group here since the node's start."""
+    """The outcomes of the records that were appended to one group here since the node's start."""
 
     appended: int = 0
     acknowledged: int = 0
@@ -47,7 +47,7 @@ class Part(ABC):
     refused here, with a text that says what to do instead.
 
     Attributes:
-        counts: what was done here for the group.
+        counts: the outcomes of the appends that were made here.
         repairing: whether a repair of its log is under way.
     """
 
@@ -55,7 +55,7 @@ class Part(ABC):
     repairing: bool
 
     how_it_is_led: ClassVar[str]
-    """The end of a refusal: how the mode chooses its master or leader, and by which command."""
+    """The end of a refusal: how the mode chooses its master or leader, and with which command."""
 
     @property
     @abstractmethod
@@ -93,7 +93,10 @@ class Part(ABC):
 
     @abstractmethod
     async def _watch(self, *, known: Offsets | None = None, above: int = -1) -> Offsets:
-        """The offsets, once they differ from `known` and the acknowledged end is above `above`."""
+        """Wait until the offsets differ from `known` and the acknowledged end is above `above`.
+
+        Returns: the offsets.
+        """
 
     async def wait_acknowledged(self, above: int) -> Offsets:
         """Implements `NodeHandle.wait_acknowledged`."""
@@ -108,7 +111,7 @@ class Part(ABC):
 
     @abstractmethod
     async def unsent(self) -> str:
-        """For people: what an ordered stop waits for in this group; "" for nothing."""
+        """Describe, for people, what an ordered stop waits for in this group; "" for nothing."""
 
     @abstractmethod
     def end_appends(self) -> None:
@@ -121,13 +124,13 @@ class Part(ABC):
 
     @abstractmethod
     async def repair_from(self, names: tuple[str, ...]) -> dict[str, Any]:
-        """Mend what is damaged of the log with bytes of these members, asked in this order."""
+        """Mend damage of the log with bytes of these members, which are asked in this order."""
 
     async def repair(self, source: str | None) -> dict[str, Any]:
         """See `NodeHandle.repair`.
 
-        Returns: group and node; `unit`, of what follows; `mended`, ranges with their source;
-            `left`, those that are damaged still, with the reason.
+        Returns: the group and the node; `unit`, in which ranges are given; `mended`, the mended
+            ranges with their sources; `left`, the ranges that are still damaged, with the reason.
         """
         group = self.file_group
         members = tuple(each for each in group.members if each != self.node)
@@ -176,9 +179,9 @@ class Part(ABC):
 
 
 async def asked(node: str, ref: ActorRef[M], make: Callable[[ReplyTo[R]], M], kind: type[R]) -> R:
-    """Ask one of a node's actors without a deadline: the caller's cancel scope bounds it.
+    """Ask one of a node's actors without a deadline; the caller's cancel scope bounds it.
 
-    Raises: Closed if there is no such actor; what it answers with.
+    Raises: Closed: there is no such actor. Any error with which the actor answers.
     """
     answered = trio.Event()
     answers: list[R | Exception] = []

@@ -45,7 +45,7 @@ from actors.storage.files.room import NO_ROOM
 REFUSED_BY_MASTER: Final = tuple(reason.value for reason in SHOWN_REFUSALS)
 REFUSED_BY_SLAVE: Final = tuple(reason.value for reason in OFFSET_REFUSALS)
 USUAL: Final = (RoleState.OPEN, RoleState.FOLLOWING, RoleState.CONNECTING)
-"""The states of a healthy node; its status shows them as trouble only if there is a reason."""
+"""The states of a healthy node, which its status shows as trouble only if there is a reason."""
 
 
 def classic_status(
@@ -62,19 +62,19 @@ def classic_status(
     said: Mapping[str, GroupState] | None = None,
     registrations: RegistrationView | None = None,
 ) -> GroupStatus:
-    """The status of one classic group on one node.
+    """Return the status of one classic group on one node.
 
     Args:
-        ha: the state of the replication; None: the group's tree does not run, so that nobody is
+        ha: the state of the replication; None: the group's tree does not run, so no peer is
             connected.
         role: what the node is in the group, and by which promotion.
-        counts: what became of the records that were appended here since the node's start.
+        counts: the outcomes of the records that were appended here since the node's start.
         stands_still: why old log files are not deleted; "" if they are.
-        mended: how much of what is derived from the log was damaged and has been mended.
-        no_room: why nothing can be written here; "" if something can; None: the store was not
-            asked, or did not answer.
+        mended: how much of the derived files was damaged and has been mended, for people.
+        no_room: why nothing can be written here; "" if it can; None: the store was not asked, or
+            did not answer.
         said: by member, the newest state that it has reported.
-        registrations: how this node stands with name servers.
+        registrations: the state of this node's registrations at name servers.
     """
     registered, not_registered = (registrations or RegistrationView()).texts()
     client = None if ha is None else ha.client
@@ -117,7 +117,7 @@ def classic_status(
 
 
 def _said_of(group: Group, offsets: Offsets, counts: Mapping[str, int]) -> dict[str, Any]:
-    """The fields of a status that groups of both modes have."""
+    """Return the fields of a status that groups of both modes have."""
     return {
         "mode": group.mode,
         "terms": kind_of(group).terms,
@@ -159,7 +159,7 @@ def _refused_text(count: int, host: str) -> tuple[str, ...]:
 
 
 def _why_refused(role: RoleView, link: Link | None) -> str:
-    """Why nothing more is copied to this slave whose log does not fit; "" if it does."""
+    """Return why nothing is copied to this slave any more; "" if its log fits the master's."""
     if role.state is RoleState.DIVERGED:
         return role.reason
     refuses = link is not None and not link.is_up and link.error.startswith(REFUSED_BY_SLAVE)
@@ -167,10 +167,10 @@ def _why_refused(role: RoleView, link: Link | None) -> str:
 
 
 def _why_without_room(reason: str, link: Link | None, no_room: str | None) -> str:
-    """Why this slave has no room to copy anything, beginning with NO_ROOM; "" if it has room.
+    """Return why this slave has no room for a copy, beginning with NO_ROOM; "" if it has room.
 
-    How its last connection ended is asked only where the store does not answer: there may be room
-    since.
+    The end of its last connection tells this only if the store does not answer, because there may
+    be room by now.
     """
     if link is not None and link.is_up:
         return ""
@@ -180,7 +180,7 @@ def _why_without_room(reason: str, link: Link | None, no_room: str | None) -> st
 
 
 def _slave(slave: SlaveStatus, said: GroupState | None) -> Peer:
-    """One slave, as its master sees it.
+    """Return the status of one slave, as its master knows it.
 
     Args:
         said: the newest state that the slave has reported; None if it was silent.
@@ -234,13 +234,14 @@ def ledger_status(
     counts: Mapping[str, int],
     non_members: Iterable[str],
 ) -> GroupStatus:
-    """The status of one DLedger group on one node.
+    """Return the status of one DLedger group on one node.
 
     Args:
         role_status: what this member is in the group.
         known: what it knows of the others.
-        non_members: addresses that are no member's, from which connections came lately and were
-            turned away.
+        counts: the outcomes of the records that were appended here since the node's start.
+        non_members: addresses of no member from which connections came lately and were turned
+            away.
     """
     role: RoleChanged | None = role_status.role
     leads = role is not None and role.role is LedgerRole.LEADER
@@ -297,7 +298,7 @@ _JOIN: Final = {True: "is new or lacks its log", False: "are new or lack their l
 
 
 def without_majority(members_count: int, known: Known) -> str:
-    """Why a candidate cannot be elected; "" if it can, or if it has asked nobody yet."""
+    """Return why a candidate cannot be elected; "" if it can, or has not asked any peer yet."""
     asked = tuple(peer.state for peer in known.peers)
     joining_count = asked.count(JOINS)
     answer_count = asked.count(ANSWERS) + joining_count
@@ -312,7 +313,7 @@ def without_majority(members_count: int, known: Known) -> str:
 
 
 def tree_json(node: TreeNode) -> dict[str, Any]:
-    """A node of the supervision tree and all below it, ready for JSON."""
+    """Return a node of the supervision tree, with all below it, ready for JSON."""
     return attrs.asdict(node, value_serializer=_plain)
 
 

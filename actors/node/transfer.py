@@ -28,8 +28,9 @@ _NOT_LEADING: Final = (ResponseCode.NOT_LEADER, ResponseCode.INCONSISTENT_TERM)
 
 
 async def transfer_leader(part: LedgerMember, node: str | None) -> dict[str, Any]:
-    """Have `node`, or the member with the longest log, lead in the next term. Appends wait
-    meanwhile.
+    """Have `node`, or the member with the longest log, lead in the next term.
+
+    Appends wait meanwhile.
 
     Returns: group, leader, old_leader and term. If `node` leads already, leader and old_leader are
         the same.
@@ -37,8 +38,8 @@ async def transfer_leader(part: LedgerMember, node: str | None) -> dict[str, Any
     Raises:
         NotMaster: this member does not lead; its hint names the leader, if it knows one.
         RequestRefused: there is no such other member, or it is too far behind, or another transfer
-            is under way; this member leads on.
-        OutcomeUnknown: the other member did not say that it leads; it may, or a third one may.
+            is under way; this member goes on to lead.
+        OutcomeUnknown: the other member has not reported that it leads; it may, or a third one.
     """
     name, role = part.group.name, part.role_status.role
     if not part.role_status.is_open or role is None:
@@ -70,7 +71,7 @@ async def transfer_leader(part: LedgerMember, node: str | None) -> dict[str, Any
 
 
 async def _signs(part: LedgerMember) -> dict[str, PeerSign]:
-    """By peer, what its answers to this member's last requests show. Raises: ActorError."""
+    """Return, by peer, what its answers to the last requests have shown. Raises: ActorError."""
     said = await part.peers.maintainer.ask(
         Signs, lambda reply: GetSigns(reply_to=reply), timeout_s=STATUS_TIMEOUT_S
     )
@@ -78,9 +79,9 @@ async def _signs(part: LedgerMember) -> dict[str, PeerSign]:
 
 
 async def _hindrance(part: LedgerMember, role: RoleChanged, node: str, code: ResponseCode) -> str:
-    """What this member knows that kept `node` from taking over, for people; "" for nothing.
+    """Describe, for people, what may have kept `node` from taking over; "" if nothing is known.
 
-    The leader's refusal (417) stands for several reasons, and no answer of a transferee says any.
+    The leader's refusal (417) has several possible reasons, and no transferee's answer tells them.
     """
     try:
         signs = await _signs(part)
@@ -115,10 +116,10 @@ def _lacking_votes(part: LedgerMember, node: str, signs: Mapping[str, PeerSign])
 
 
 async def _furthest(part: LedgerMember) -> str:
-    """The peer with the longest log, of those that answer and may lead; of several the first by
-    name.
+    """Return the peer with the longest log, of those that answer and may lead.
 
-    A peer that is down keeps what it has acknowledged, so it may seem to have as much.
+    Of several it is the first by name. A peer that is down keeps its acknowledged entries, so it
+    may seem to have as many.
     """
     try:
         marks = await part.checker.ask(
@@ -140,7 +141,7 @@ async def _furthest(part: LedgerMember) -> str:
 
 
 def _refusal(part: LedgerMember, node: str, code: ResponseCode, known: str) -> Exception:
-    """Args: known: see `_hindrance`."""
+    """Return the error for a refused transfer. Args: known: see `_hindrance`."""
     name, why = part.group.name, f": {known}" if known else ""
     if code in _NOT_LEADING:
         leader = part.role_status.leader
