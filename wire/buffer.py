@@ -1,4 +1,4 @@
-"""ReceiveBuffer: received chunks in order, handed out in pieces that are copied only where cut.
+"""ReceiveBuffer: received chunks in order, returned in pieces that are copied only where cut.
 
 A decoder feeds what `recv` returned and takes out headers with `take_exactly` and bodies with
 `take_some`. The limit bounds the bytes not yet taken. A decoder is drained before it is fed again,
@@ -16,7 +16,7 @@ from wire.errors import LocalProtocolError
 
 
 class NeedData(enum.Enum):
-    """Type of `NEED_DATA`: nothing more can be said before `receive_data` is called again."""
+    """The type of `NEED_DATA`, which is returned until `receive_data` is called again."""
 
     NEED_DATA = enum.auto()
 
@@ -28,7 +28,7 @@ class ReceiveBuffer:
     """A queue of bytes with an upper bound.
 
     Args:
-        limit_bytes: most bytes that may wait here, > 0.
+        limit_bytes: the most bytes that may wait here, > 0.
     """
 
     __slots__ = ("_chunks", "_first_at", "_limit_bytes", "_size_bytes")
@@ -41,7 +41,7 @@ class ReceiveBuffer:
         self._size_bytes = 0
 
     def __len__(self) -> int:
-        """Bytes that wait."""
+        """Return how many bytes wait."""
         return self._size_bytes
 
     def append(self, data: bytes) -> None:
@@ -60,7 +60,7 @@ class ReceiveBuffer:
         self._size_bytes += len(data)
 
     def take_some(self, size_max: int) -> bytes:
-        """Up to `size_max` bytes of the oldest chunk, or b""; a whole chunk is not copied."""
+        """Take up to `size_max` bytes of the oldest chunk, or b""; a whole chunk is not copied."""
         if size_max <= 0 or not self._chunks:
             return b""
         chunk = self._chunks[0]
@@ -75,7 +75,7 @@ class ReceiveBuffer:
         return chunk[at:] if at else chunk
 
     def take_exactly(self, size: int) -> bytes | None:
-        """The oldest `size` bytes, or None (and nothing taken) while fewer wait."""
+        """Take the oldest `size` bytes; return None, and take nothing, while fewer wait."""
         if self._size_bytes < size:
             return None
         piece = self.take_some(size)

@@ -14,20 +14,21 @@ class ProtocolError(Exception):
 
 
 class LocalProtocolError(ProtocolError):
-    """We tried to break the protocol: a bug of ours, never caused by received bytes."""
+    """This side tried to break the protocol: a bug here, never caused by received bytes."""
 
 
 class RemoteProtocolError(ProtocolError):
-    """Received or stored bytes break the format. Feeding more bytes cannot mend it."""
+    """Received or stored bytes break the format, which no further bytes can mend."""
 
 
 class IncompleteData(RemoteProtocolError):
-    """The bytes end before the item does; everything seen so far is in order.
+    """The bytes end before the item does, and are correct so far.
 
-    A RemoteProtocolError, because who does not expect the end here may treat it as one.
+    It is a RemoteProtocolError, because a reader that does not expect the end here may treat it as
+    one.
 
     Attributes:
-        missing_bytes: at least so many more bytes are needed before another try can get further.
+        missing_bytes: the least number of further bytes with which another try gets further.
     """
 
     def __init__(self, message: str, missing_bytes: int) -> None:

@@ -71,32 +71,33 @@ from wire.errors import LocalProtocolError, RemoteProtocolError
 PROTOCOL_VERSION = 3
 VERSION_MIN = 1
 VERSION_STORED = 3
-"""The version of the protocol before which a client knows `batch` alone."""
+"""The first version of the protocol whose clients know `stored`; earlier ones know only `batch`."""
 
 NAME_CHARS_MAX = 255
 ID_MAX = 2**53 - 1
-"""JSON readers in browsers hold integers exactly up to here."""
+"""The largest integer that JSON readers in browsers hold exactly."""
 POSITION_MAX = 2**63 - 1
 NUMBER_MAX = 3 << 61
-"""The largest number that is raised by one at a time, as starts and promotions. Nobody gets there;
-behind a larger one there would soon be no next. Older versions took 2^62, and none above: a group
-that came there by somebody's mistake goes on.
+"""The largest value of numbers that rise by one, such as those of starts and promotions. None gets
+there by itself, and after a larger one there would soon be no next. Older versions allowed 2^62, so
+a group that has such a number by a mistake still works.
 """
 EPOCHS_MAX = 256
-"""Longest history that is sent; its owner keeps no more either."""
+"""The longest history that is sent; its owner keeps no longer one either."""
 
 FRAME_BYTES_MAX = 6 << 20
-"""Either direction. Upstream's largest message body is 4 MiB: 5.6 MiB as Base64, in JSON."""
+"""The largest frame in either direction. Upstream's largest message body has 4 MiB, which are 5.6
+MiB as Base64 in JSON."""
 BODY_BYTES_MAX = 4 << 20
-"""A record with such a body fits into a frame in either encoding; a larger one may not."""
+"""The largest body with which a record surely fits into a frame, in either encoding."""
 RECORDS_PER_APPEND_MAX = 16_384
-"""A batch of records of a few bytes costs about 10 us each below: this is the longest a node may be
-held by one.
+"""The most records in one append. Small ones cost the node about 10 us each, so this bounds how
+long one batch may occupy it.
 """
 READ_BYTES_MAX = 1 << 20
-"""Upper bound of `max_bytes`, in log bytes; a single larger record is still handed out."""
+"""The upper bound of `max_bytes`, in log bytes; a single larger record is still returned."""
 CREDIT_MAX = 64 << 20
-"""Upper bound of outstanding credit of one subscription, in bytes or lines."""
+"""The upper bound of the outstanding credit of one subscription, in bytes or lines."""
 
 ERROR_BAD_FRAME = "BadFrame"
 ERROR_BAD_REQUEST = "BadRequest"
@@ -120,13 +121,13 @@ Proof: TypeAlias = Annotated[bytes, Meta(max_length=PROOF_BYTES)]
 
 
 RANGE_BYTES_MAX: Final = 4 << 20
-"""Bytes of the log in one answer: the largest entry of a DLedger group. A range of a classic group
-has 64 KiB, and one digest.
+"""The most bytes of the log in one `range`: the largest entry of a DLedger group. A range of a
+classic group has 64 KiB, and one digest.
 """
 
 
 class Frame(Struct, frozen=True, kw_only=True, tag_field="type"):
-    """Base of all frames: the tag stands in `type`."""
+    """Base of all frames; the tag is in `type`."""
 
 
 class Numbered(Frame, frozen=True, kw_only=True):
@@ -142,14 +143,17 @@ class OfGroup(Numbered, frozen=True, kw_only=True):
 
 
 class Answered(Numbered, frozen=True, kw_only=True):
-    """An answer that is one free-form value."""
+    """Base of answers that are one free-form value."""
 
     value: dict[str, Any]
 
 
 class Hello(Numbered, frozen=True, kw_only=True, tag="hello", omit_defaults=True):
-    """`version`: the highest that the client speaks. `name`: who it says it is, shown in events and
-    the tree. `nonce`, `proof`: empty for whoever has no secret, see `wire.api.proof`.
+    """The first request of a connection.
+
+    Fields: `version`: the highest that the client speaks. `name`: what the client calls itself,
+    shown in events and the tree. `nonce`, `proof`: empty for a client without the secret, see
+    `wire.api.proof`.
     """
 
     version: Annotated[int, Meta(ge=1, le=65_535)]
@@ -159,8 +163,10 @@ class Hello(Numbered, frozen=True, kw_only=True, tag="hello", omit_defaults=True
 
 
 class Welcome(Numbered, frozen=True, kw_only=True, tag="welcome", omit_defaults=True):
-    """`version`: the one both speak from now on. The limits are what this node accepts from this
-    connection. `proof`: the node's, to whoever has proved itself.
+    """The answer to `hello`.
+
+    Fields: `version`: the one that both speak from now on. The limits are what this node accepts
+    from this connection. `proof`: the node's proof, to a client that has proved itself.
     """
 
     version: int
@@ -176,8 +182,9 @@ class Welcome(Numbered, frozen=True, kw_only=True, tag="welcome", omit_defaults=
 
 
 class NewMessage(Struct, frozen=True, array_like=True):
-    """A record with more than a body. Array: body, topic, tags, keys, properties, queue_id; the
-    tail may be left out.
+    """A record with more than a body.
+
+    It is an array of body, topic, tags, keys, properties, queue_id, whose end may be left out.
     """
 
     body: bytes
@@ -244,15 +251,17 @@ class Promote(OfGroup, frozen=True, kw_only=True, tag="promote"):
 
 
 class GetRange(OfGroup, frozen=True, kw_only=True, tag="get_range"):
-    """The range of a classic group's log that holds byte `start`, or what is synced of it; the
-    DLedger entry `start`.
+    """Asks for a range of a member's log, for `repair`.
+
+    In a classic group it is the range that holds byte `start`, or the synced part of it; in a
+    DLedger group it is the entry with index `start`.
     """
 
     start: Position
 
 
 class Repair(OfGroup, frozen=True, kw_only=True, tag="repair"):
-    """`source`: the member that is to give the bytes; null: any that has them."""
+    """Asks to mend the log with bytes of the member `source`; null: of any that has them."""
 
     source: Name | None = None
 
@@ -266,9 +275,10 @@ class WatchGroup(OfGroup, frozen=True, kw_only=True, tag="watch_group"):
 
 
 class Fence(OfGroup, frozen=True, kw_only=True, tag="fence"):
-    """`number`: of the promotion that is about to take place. `on`: false takes the fence away.
+    """Asks a member to hold a coordinator's claim, which fences a master.
 
-    The rest is a claim's: `actors.log_types.Claim`, field by field.
+    Fields: `number`: the number of the promotion that is about to take place. `on`: false takes the
+    claim back. The others are those of `actors.log_types.Claim`.
     """
 
     number: Annotated[int, Meta(ge=1, le=NUMBER_MAX)]
@@ -282,8 +292,10 @@ class Fence(OfGroup, frozen=True, kw_only=True, tag="fence"):
 
 
 class Record(OfGroup, frozen=True, kw_only=True, tag="record"):
-    """`master` is the group's master by promotion `number`. `force`: to that master itself: open
-    without hearing anybody, whatever was lost. `token`: of the claim that it comes from.
+    """Asks a member to record that `master` is the group's master by promotion `number`.
+
+    Fields: `force`: whether that master opens without having heard other members, whatever was
+    lost. `token`: the token of the coordinator's claim.
     """
 
     number: Annotated[int, Meta(ge=1, le=NUMBER_MAX)]
@@ -297,7 +309,7 @@ class Resync(OfGroup, frozen=True, kw_only=True, tag="resync"):
 
 
 class Transfer(OfGroup, frozen=True, kw_only=True, tag="transfer"):
-    """`node` is to lead a DLedger group; null: the member that has most of the log."""
+    """Asks to have `node` lead a DLedger group; null: the member that has most of the log."""
 
     node: Name | None = None
 
@@ -319,7 +331,7 @@ class Appended(Numbered, frozen=True, kw_only=True, tag="appended"):
 
 
 class StoredRecord(Struct, frozen=True, array_like=True):
-    """A record as read: array in this order, see `actors.log_types.Record`."""
+    """A record as it is read, an array in this order; see `actors.log_types.Record`."""
 
     position: Position
     next_position: Position
@@ -335,17 +347,17 @@ class StoredRecord(Struct, frozen=True, array_like=True):
 
 
 class ReadAnswer(Numbered, frozen=True, kw_only=True):
-    """What the API socket answers to a read, and what it pushes to a tail, in either form.
+    """Base of the answer to a read and of the push to a tail, in two forms.
 
-    `batch` has every record taken apart, for text and for clients of versions 1 and 2. `stored`,
-    from version 3 on and in binary alone, has the bytes as the log's files hold them
-    (`wire.files.message_record`, `wire.dledger.entry`), for the client to take apart and to check:
-    a node would spend some 20 us on each record of a batch, and half a microsecond on one of these.
+    `batch` has decoded records, for text and for clients of versions 1 and 2. `stored`, from
+    version 3 on and only in binary, has the bytes as the log's files hold them
+    (`wire.files.message_record`, `wire.dledger.entry`), which the client decodes and checks. A node
+    would spend some 20 us on each record of a batch; it spends half a microsecond on a stored one.
     """
 
 
 class Batch(ReadAnswer, frozen=True, kw_only=True, tag="batch"):
-    """`cost_bytes`: what it takes from a tail's credit; 0 in the answer to a read."""
+    """Decoded records. `cost_bytes` is taken from a tail's credit; 0 in the answer to a read."""
 
     records: tuple[StoredRecord, ...]
     next: Position
@@ -359,8 +371,9 @@ class Stored(ReadAnswer, frozen=True, kw_only=True, tag="stored"):
     """Whole records as they are stored, one after the other.
 
     Fields: `start`: the log position of the first byte of `data` (an index for entries). `entries`:
-    they are DLedger entries, otherwise messages of a commit log. `skips_empty`: an entry without a
-    body is no record. `cost_bytes`: what it takes from a tail's credit; 0 in the answer to a read.
+    whether they are DLedger entries; otherwise they are messages of a commit log. `skips_empty`:
+    whether an entry without a body is no record. `cost_bytes`: what they take from a tail's credit;
+    0 in the answer to a read.
     """
 
     start: Position
@@ -391,7 +404,7 @@ class Tree(Answered, frozen=True, kw_only=True, tag="tree"):
 
 
 class Events(Numbered, frozen=True, kw_only=True, tag="events"):
-    """`missed`: events that this subscription was too slow for, before these lines."""
+    """Pushes event lines. `missed`: how many events before them were dropped for slowness."""
 
     lines: tuple[str, ...]
     missed: Count
@@ -410,8 +423,10 @@ class Ended(Numbered, frozen=True, kw_only=True, tag="ended"):
 
 
 class Range(Numbered, frozen=True, kw_only=True, tag="range"):
-    """`start`: of the range. `digest`: CRC-32 of `data`, as it was when that was written, or its
-    records were parsed.
+    """A range of a log.
+
+    Fields: `start`: where the range begins. `digest`: the CRC-32 of `data`, made when the bytes
+    were written, or when their records were parsed.
     """
 
     start: Position
@@ -432,8 +447,11 @@ class Transferred(Answered, frozen=True, kw_only=True, tag="transferred"):
 
 
 class Epoch(Struct, frozen=True, array_like=True):
-    """Number (of the promotion, 0: the cluster file's master), token (0 for what is older than
-    epochs), master, start (position where the log ended when it began).
+    """An epoch, an array in this order.
+
+    Fields: `number`: the number of the promotion; 0 for the cluster file's master. `token`: 0 for
+    an epoch from before epochs had tokens. `master`. `start`: the position where the log ended when
+    it began.
     """
 
     number: Number
@@ -443,7 +461,7 @@ class Epoch(Struct, frozen=True, array_like=True):
 
 
 class Group(Numbered, frozen=True, kw_only=True, tag="group"):
-    """What one node is in one group. See `actors.log_types.GroupState`, field by field."""
+    """What one node is in one group, with the fields of `actors.log_types.GroupState`."""
 
     group: str
     cluster: str
@@ -470,8 +488,10 @@ class Group(Numbered, frozen=True, kw_only=True, tag="group"):
 
 
 class Failed(Frame, frozen=True, kw_only=True, tag="failed"):
-    """`hint`: with NotMaster, who is. `first`, `last`: with an unknown outcome, the positions in
-    doubt if known.
+    """The error that a request ended with.
+
+    Fields: `hint`: with NotMaster, the name of the master. `first`, `last`: with an unknown
+    outcome, the positions in doubt, if they are known.
     """
 
     id: Id | None
@@ -538,7 +558,7 @@ READS = (
     GetTree,
     TailEvents,
 )
-"""Requests that change nothing. Whatever is not among them needs a proof over TCP."""
+"""Requests that change nothing. All others need a proof over TCP."""
 
 _ENCODE_BINARY = msgspec.msgpack.Encoder().encode
 _ENCODE_TEXT = msgspec.json.Encoder().encode
@@ -549,10 +569,10 @@ _ANSWER_TEXT: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
 
 
 def encode(frame: Request | Answer, *, text: bool = False) -> bytes | str:
-    """One frame as a WebSocket message: bytes, or str with `text`.
+    """Encode one frame as a WebSocket message: bytes, or str with `text`.
 
-    Raises: LocalProtocolError if the frame is above FRAME_BYTES_MAX or holds what cannot be
-    encoded.
+    Raises: LocalProtocolError: the frame is above FRAME_BYTES_MAX, or holds a value that cannot be
+        encoded.
     """
     try:
         data = _ENCODE_TEXT(frame) if text else _ENCODE_BINARY(frame)
@@ -566,7 +586,7 @@ def encode(frame: Request | Answer, *, text: bool = False) -> bytes | str:
 
 
 def decode_request(data: bytes | str) -> Request:
-    """The one request of a message. Raises: RemoteProtocolError, whatever the bytes are."""
+    """Decode the one request of a message. Raises: RemoteProtocolError, and no other."""
     check_size(data)
     try:
         if isinstance(data, str):
@@ -577,7 +597,7 @@ def decode_request(data: bytes | str) -> Request:
 
 
 def decode_answer(data: bytes | str) -> Answer:
-    """The one answer or push of a message. Raises: RemoteProtocolError, whatever the bytes are."""
+    """Decode the one answer or push of a message. Raises: RemoteProtocolError, and no other."""
     check_size(data)
     try:
         if isinstance(data, str):
@@ -588,7 +608,7 @@ def decode_answer(data: bytes | str) -> Answer:
 
 
 def check_size(data: bytes | str) -> None:
-    """Raises: RemoteProtocolError if the message is above FRAME_BYTES_MAX."""
+    """Check a message's size. Raises: RemoteProtocolError: it is above FRAME_BYTES_MAX."""
     if len(data) > FRAME_BYTES_MAX:
         raise RemoteProtocolError(
             f"frame: expected at most {FRAME_BYTES_MAX} bytes, found {len(data)}"

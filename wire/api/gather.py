@@ -1,4 +1,4 @@
-"""Many frames of `wire.api.frames` in one WebSocket message, from version 2 of the protocol on.
+"""Puts several frames of `wire.api.frames` into one WebSocket message, from protocol version 2 on.
 
 Either side gathers what it has to send anyway, for a message costs ten times what a small frame
 does. The frames mean what they would mean one after the other; a `hello` and its `welcome` are
@@ -25,11 +25,11 @@ from wire.api import frames as api
 from wire.errors import LocalProtocolError, RemoteProtocolError
 
 VERSION_GATHERED = 2
-"""The version of the protocol before which a message is one frame."""
+"""The first version of the protocol in which a message may have several frames."""
 FRAMES_PER_MESSAGE_MAX = 256
-"""As many as a node lets one connection have unanswered."""
+"""The most frames in one message: as many requests as one connection may have unanswered."""
 GATHERED_BYTES_MAX = 64 << 10
-"""A sender puts no more into one array: a larger frame is worth a message of its own."""
+"""The most bytes that a sender puts into one array; a larger frame is sent by itself."""
 
 _Requests: TypeAlias = (
     api.Request
@@ -47,9 +47,9 @@ _ARRAY_16 = b"\xdc"
 
 
 def gathered(frames: list[bytes | str]) -> bytes | str:
-    """One message of encoded frames: a single one as it is, more as an array.
+    """Return one message of encoded frames: a single frame as it is, several as an array.
 
-    Raises: LocalProtocolError if there are none or too many, or together they are too large.
+    Raises: LocalProtocolError: there are no frames or too many, or they are too large together.
     """
     if len(frames) == 1:
         return frames[0]
@@ -69,7 +69,7 @@ def gathered(frames: list[bytes | str]) -> bytes | str:
 
 
 def decode_requests(data: bytes | str) -> tuple[api.Request, ...]:
-    """The requests in one WebSocket message. Raises: RemoteProtocolError."""
+    """Decode the requests in one WebSocket message. Raises: RemoteProtocolError."""
     api.check_size(data)
     try:
         if isinstance(data, str):
@@ -82,7 +82,7 @@ def decode_requests(data: bytes | str) -> tuple[api.Request, ...]:
 
 
 def decode_answers(data: bytes | str) -> tuple[api.Answer, ...]:
-    """The answers and pushes in one WebSocket message. Raises: RemoteProtocolError."""
+    """Decode the answers and pushes in one WebSocket message. Raises: RemoteProtocolError."""
     api.check_size(data)
     try:
         if isinstance(data, str):

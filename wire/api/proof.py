@@ -33,9 +33,9 @@ from typing import Literal
 import attrs
 
 CHALLENGE_BYTES = 32
-"""Fresh bytes of either side: nobody meets the same twice, nor guesses them."""
+"""The size of each side's fresh bytes, which do not repeat and cannot be guessed."""
 PROOF_BYTES = 32
-"""A SHA-256 digest; a nonce is as long."""
+"""The size of a proof, a SHA-256 digest."""
 CHALLENGE_HEADER = b"triolog-challenge"
 _LABEL = b"triolog api 1"
 
@@ -45,11 +45,11 @@ class Handshake:
     """What both sides of one connection know when they prove themselves.
 
     Attributes:
-        cluster: its name.
-        node: who answers.
+        cluster: the name of the cluster.
+        node: the name of the node that answers.
         name: what the client calls itself.
         challenge: the node's fresh bytes.
-        nonce: the client's.
+        nonce: the client's fresh bytes.
     """
 
     cluster: str
@@ -59,20 +59,20 @@ class Handshake:
     nonce: bytes
 
     def proof(self, secret: bytes, role: Literal["client", "node"]) -> bytes:
-        """What one of the two sends."""
+        """Return the proof that one of the two sides sends."""
         names = (role, self.cluster, self.node, self.name)
         fields = (_LABEL, *(each.encode() for each in names), self.challenge, self.nonce)
         said = b"".join(len(field).to_bytes(4, "big") + field for field in fields)
         return hmac.digest(secret, said, hashlib.sha256)
 
     def proves(self, secret: bytes, role: Literal["client", "node"], proof: bytes) -> bool:
-        """Whether that is what the other one sends who has the secret; takes the same time."""
+        """Return whether `proof` is that of a side with the secret, in constant time."""
         fresh = len(self.challenge) == CHALLENGE_BYTES and len(self.nonce) == CHALLENGE_BYTES
         return fresh and hmac.compare_digest(self.proof(secret, role), proof)
 
 
 def challenge_of(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """The challenge in a node's half of the opening handshake; empty if there is none."""
+    """Return the challenge in a node's half of the opening handshake; empty if there is none."""
     sent = next((value for name, value in headers if name.lower() == CHALLENGE_HEADER), b"")
     try:
         found = bytes.fromhex(sent.decode("ascii"))

@@ -11,7 +11,7 @@ import enum
 
 
 class RequestCode(enum.IntEnum):
-    """What a request asks for: `code` of its header."""
+    """The `code` in a request's header: what it asks for."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11
@@ -135,7 +135,7 @@ class RequestCode(enum.IntEnum):
 
 
 class ResponseCode(enum.IntEnum):
-    """How a request ended: `code` of its answer's header."""
+    """The `code` in an answer's header: how the request ended."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1

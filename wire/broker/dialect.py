@@ -39,7 +39,8 @@ _encode = msgspec.json.Encoder().encode
 
 class Fields(Struct, frozen=True, kw_only=True, rename="camel"):
     """Base of the values in a header's `extFields`, which `wire.remoting.header` reads and writes.
-    None is what is absent there.
+
+    None stands for an absent field.
     """
 
 
@@ -61,7 +62,7 @@ class BodyDecoder(Generic[T]):
         self._decode = msgspec.json.Decoder(type_).decode
 
     def decode(self, body: bytes) -> T:
-        """The value in a body.
+        """Decode the value in a body.
 
         Raises:
             RemoteProtocolError: it is no such value; one line says where.
@@ -78,7 +79,7 @@ class BodyDecoder(Generic[T]):
 
 
 def encode_body(body: object) -> bytes:
-    """A body as JSON.
+    """Encode a body as JSON.
 
     Raises:
         LocalProtocolError: it holds what cannot be written.
@@ -90,10 +91,10 @@ def encode_body(body: object) -> bytes:
 
 
 def bare_integer_keys(body: bytes) -> bytes:
-    """What `encode_body` wrote, with keys that are integers as fastjson writes them."""
+    """Return a body of `encode_body` with unquoted integer keys, as fastjson writes them."""
     return _INTEGER_KEY.sub(lambda match: match[1] or match[0], body)
 
 
 def _line(what: str, error: Exception) -> str:
-    """One line of bounded length."""
+    """Describe an error in one line of bounded length."""
     return f"{what}: {error}".replace("\n", " ")[:ERROR_CHARS_MAX]

@@ -1,4 +1,4 @@
-"""How nodes of ours follow each other's metadata: rows that changed, and names of those that went.
+"""How Python nodes follow each other's metadata: the rows that changed, and names of removed rows.
 
 Upstream has nothing like it: its slaves ask for whole tables (classic-ha.md 5.2). A broker that
 does not know the request answers with code 3.
@@ -25,15 +25,15 @@ from wire.broker.topics import TopicQueueMappings, TopicTable
 from wire.remoting.tolerant_json import Long
 
 WATCH_METADATA: Final = 32_021
-"""Code of the request: beyond those that upstream has below 2^15, which a binary header holds."""
+"""The code of the request: above upstream's codes, and below 2^15, as a binary header holds it."""
 
 
 class Watch(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the asker has.
+    """The metadata that the asking node has.
 
     Attributes:
-        boot: the run of the master that said it; 0: it has nothing.
-        number: the newest number of that run with which the broker answered.
+        boot: the boot of the master that sent it; 0 if it has none.
+        number: the newest number with which the master answered in that boot.
     """
 
     boot: int = 0
@@ -41,13 +41,13 @@ class Watch(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Increment(JavaObject, frozen=True, kw_only=True):
-    """What changed. A kind that did not is left out.
+    """The metadata that changed. A kind that did not change is left out.
 
     The tables of topics, static topics, groups, consumer offsets and timer metrics have only the
-    rows that changed, all else is whole.
+    rows that changed; the other kinds are whole.
 
     Attributes:
-        full: whether it is everything, whatever the asker has.
+        full: whether it is all metadata, whatever the asking node has.
         removed: the names of the rows that were removed, by kind.
         timer_checkpoint: its bytes in hexadecimal digits.
     """

@@ -1,4 +1,4 @@
-"""JSON of brokers and name servers as Java's fastjson writes it; nothing that it says is lost.
+"""JSON of brokers and name servers as Java's fastjson writes it, without the loss of any value.
 
 Upstream: apache/rocketmq, remoting/.../protocol/RemotingSerializable.java, 5.3.3; broker.md 1.4.
 
@@ -45,7 +45,7 @@ def _java_name(name: str) -> str:
 
 
 def table() -> Any:
-    """A field's default: an empty table, which is written as Java writes it."""
+    """Return a field's default: an empty table, which is written as Java writes it."""
     return msgspec.field(default_factory=_no_rows)
 
 
@@ -73,7 +73,7 @@ class JavaObject(
 
 
 class Reader(Generic[J]):
-    """Reads documents of one class: one call into msgspec if there is nothing to tolerate."""
+    """Reads documents of one class, with one call of msgspec unless they need tolerance."""
 
     __slots__ = ("_exact", "_keep", "_name")
 
@@ -83,7 +83,7 @@ class Reader(Generic[J]):
         self._keep: Callable[[bytes | Raw], J] = _keeper(type_)
 
     def decode(self, data: bytes) -> J:
-        """The document.
+        """Decode a document.
 
         Raises:
             RemoteProtocolError: the bytes are no such document; one line says where.
@@ -105,7 +105,7 @@ class Reader(Generic[J]):
 
 
 def quote_integer_keys(data: bytes) -> bytes:
-    """The same text with quotes around integer keys; text inside of strings is left alone."""
+    """Put quotes around integer keys; leave the text inside of strings alone."""
     return _INTEGER_KEY.sub(_quoted, data)
 
 
@@ -115,7 +115,7 @@ def _quoted(found: re.Match[bytes]) -> bytes:
 
 
 def encode(value: JavaObject) -> bytes:
-    """The object as standard JSON in one line.
+    """Encode an object as standard JSON in one line.
 
     Raises:
         LocalProtocolError: a value is of a type that JSON does not have.
@@ -127,7 +127,7 @@ def encode(value: JavaObject) -> bytes:
 
 
 def encode_pretty(value: JavaObject) -> bytes:
-    """`encode` for a file that people look into: a line for each field, and for each of a table.
+    """Encode an object as JSON for people: a line for each field, and for each row of a table.
 
     Raises:
         LocalProtocolError: see `encode`.
@@ -136,7 +136,7 @@ def encode_pretty(value: JavaObject) -> bytes:
 
 
 def _lines(data: bytes, inner: Callable[[bytes], bytes] = bytes) -> bytes:
-    """A line for each key if it is an object with any; what is deeper stays in that line."""
+    """Put each key of an object on a line of its own; `inner` formats the values."""
     if not data.startswith(b"{") or data == b"{}":
         return data
     pairs = [(_encode(key), bytes(each)) for key, each in _OBJECT.decode(data).items()]
@@ -146,7 +146,7 @@ def _lines(data: bytes, inner: Callable[[bytes], bytes] = bytes) -> bytes:
 
 
 def _plain(value: object) -> object:
-    """The value as msgspec may write it: an object with `more`, or around one, as a dictionary."""
+    """Return a value that msgspec can write: objects with `more`, at any depth, as dictionaries."""
     if isinstance(value, JavaObject):
         nested = _nested_fields(type(value))
         inner = {name: _plain(getattr(value, name)) for name in nested}
@@ -165,7 +165,7 @@ def _plain(value: object) -> object:
 
 
 def _nested_fields(type_: type[JavaObject]) -> tuple[str, ...]:
-    """Fields with objects in them."""
+    """Return the names of the fields that hold objects."""
     found = _NESTED.get(type_)
     if found is None:
         hints = typing.get_type_hints(type_, include_extras=True)
@@ -177,7 +177,7 @@ _NESTED: Final[dict[type[JavaObject], tuple[str, ...]]] = {}
 
 
 def _nested_type(hint: Any) -> type[JavaObject] | None:
-    """The class of the objects in a field: of the field itself, or of its table's values."""
+    """Return the class of the objects in a field, or in the field's table; None without objects."""
     hint = _bare(hint)
     while typing.get_origin(hint) is dict:
         hint = typing.get_args(hint)[1]
@@ -185,14 +185,14 @@ def _nested_type(hint: Any) -> type[JavaObject] | None:
 
 
 def _bare(hint: Any) -> Any:
-    """The hint without None, which is all that unions are for here."""
+    """Return a type hint without None, the only use of unions here."""
     if typing.get_origin(hint) not in (types.UnionType, typing.Union):
         return hint
     return next(each for each in typing.get_args(hint) if each is not types.NoneType)
 
 
 def _keeper(type_: type[J]) -> Callable[[bytes | Raw], J]:
-    """How to read an object of the class that has keys which are not known here."""
+    """Return a function that reads objects of the class which have unknown keys."""
     hints = typing.get_type_hints(type_, include_extras=True)
     keys = zip(type_.__struct_fields__, type_.__struct_encode_fields__, strict=True)
     readers = {key: (name, _field_reader(hints[name])) for name, key in keys if key}

@@ -48,11 +48,11 @@ _CHECKPOINT_OLD = struct.Struct(">4q")
 
 
 class ConsumerOffsets(JavaObject, frozen=True):
-    """Where each group goes on reading each queue.
+    """The offset at which each group continues to read each queue.
 
     Attributes:
-        data_version: 5.x. Java changes it at every 500th commit only, so equal versions say
-            nothing about the offsets.
+        data_version: from 5.x on. Java changes it only at every 500th commit, so equal versions
+            tell nothing about the offsets.
         offset_table: the next offset of each queue id, by "topic@group".
     """
 
@@ -63,7 +63,7 @@ class ConsumerOffsets(JavaObject, frozen=True):
 
 
 class DelayOffsets(JavaObject, frozen=True):
-    """How far the queue of each delay level was delivered.
+    """The offset up to which the queue of each delay level was delivered.
 
     Attributes:
         data_version: the version of the table; None: a 4.x broker sends none.
@@ -75,17 +75,17 @@ class DelayOffsets(JavaObject, frozen=True):
 
 
 class GroupRetryPolicy(JavaObject, frozen=True):
-    """When a message that failed comes again; the policies themselves are in `more`."""
+    """When a failed message is delivered again; the policies themselves are in `more`."""
 
     type: str | None = None
 
 
 class SubscriptionGroupConfig(JavaObject, frozen=True):
-    """A consumer group on one broker. What is None by default is not known to a 4.x broker.
+    """A consumer group on one broker. A 4.x broker does not know the fields with the default None.
 
     Attributes:
-        broker_id: from which it reads.
-        which_broker_when_consume_slowly: from which it reads what is far behind.
+        broker_id: the broker from which it reads.
+        which_broker_when_consume_slowly: the broker from which it reads when it is far behind.
     """
 
     attributes: dict[str, str] | None = None
@@ -108,7 +108,7 @@ class GroupTable(JavaObject, frozen=True):
     """All consumer groups by name.
 
     Attributes:
-        forbidden_table: 5.x: by group and topic, bits of what the group may not do.
+        forbidden_table: from 5.x on: by group and topic, the bits of what the group may not do.
     """
 
     data_version: DataVersion = msgspec.field(default_factory=DataVersion)
@@ -126,20 +126,20 @@ class RequestMode(JavaObject, frozen=True):
 
 
 class RequestModes(JavaObject, frozen=True):
-    """The modes that somebody has set, by topic and group. They have no version."""
+    """The modes that were set explicitly, by topic and group. They have no version."""
 
     message_request_mode_map: dict[str, dict[str, RequestMode]] = table()
 
 
 class TimerMetric(JavaObject, frozen=True):
-    """Timer messages of a topic that wait, and when that changed, ms."""
+    """The number of waiting timer messages of a topic, and when it changed, in ms."""
 
     count: Long = always(0)
     time_stamp: Long = always(0)
 
 
 class TimerMetrics(JavaObject, frozen=True):
-    """Timer messages that wait, by topic."""
+    """The numbers of waiting timer messages, by topic."""
 
     data_version: DataVersion = msgspec.field(default_factory=DataVersion)
     timing_count: dict[str, TimerMetric] = table()
@@ -164,10 +164,10 @@ TIMER_METRICS = Reader(TimerMetrics)
 
 
 def decode_timer_checkpoint(data: bytes) -> TimerCheckpoint:
-    """The checkpoint at the beginning of an answer's body or of a file.
+    """Decode the checkpoint at the beginning of an answer's body or of a file.
 
     Raises:
-        RemoteProtocolError: there are less bytes than any version writes.
+        RemoteProtocolError: there are fewer bytes than any version writes.
     """
     if len(data) >= TIMER_CHECKPOINT_BYTES:
         *offsets, state_version, timestamp, counter = _CHECKPOINT.unpack_from(data)
@@ -187,10 +187,10 @@ def decode_timer_checkpoint(data: bytes) -> TimerCheckpoint:
 
 
 def encode_timer_checkpoint(value: TimerCheckpoint) -> bytes:
-    """TIMER_CHECKPOINT_BYTES bytes.
+    """Encode a checkpoint as TIMER_CHECKPOINT_BYTES bytes.
 
     Raises:
-        LocalProtocolError: a number is none of 64 bits.
+        LocalProtocolError: a number does not fit into 64 bits.
     """
     version = value.data_version
     try:

@@ -56,14 +56,15 @@ from wire.remoting.tolerant_json import Int, Long, always
 
 MASTER_ID: Final = 0
 HEARTBEAT_TIMEOUT_S: Final = 120.0
-"""How long a registration lives that says nothing else. Upstream:
+"""The seconds that a registration is valid if it states no other time. Upstream:
 DEFAULT_BROKER_CHANNEL_EXPIRED_TIME."""
 PLAIN_BYTES_MAX: Final = 16 << 20
-"""A compressed body may grow to so much, as much as a plain one may have: 300,000 topics."""
+"""The size to which a compressed body may grow, which is that of the largest plain one: 300,000
+topics."""
 VERSION_WITH_BODY: Final = 37
-"""3.0.11: from here on the body is a RegisterBrokerBody."""
+"""Version 3.0.11, from which on the body is a RegisterBrokerBody."""
 VERSION_WITH_MAPPINGS: Final = 413
-"""5.0.0: from here on the compressed form ends with mappings of static topics."""
+"""Version 5.0.0, from which on the compressed form ends with mappings of static topics."""
 CRC_MASK: Final = 0x7FFFFFFF
 
 _INT = struct.Struct(">i")
@@ -75,12 +76,12 @@ class RegisterBroker(Fields, frozen=True, kw_only=True):
     Attributes:
         broker_addr: where clients reach the broker, "host:port".
         ha_server_addr: where its slaves reach it.
-        broker_id: 0 is the master, others are slaves.
-        body_crc32: CRC-32 of the body as it is sent, without the highest bit; 0: unchecked.
+        broker_id: 0 for the master, another number for a slave.
+        body_crc32: the CRC-32 of the body as it is sent, without the highest bit; 0: unchecked.
         compressed: whether the body is in the compressed form.
-        enable_acting_master: whether a slave may stand in for its master; None: a broker before
-            5.0, which cannot say.
-        heartbeat_timeout_millis: how long the registration lives without another one; None:
+        enable_acting_master: whether a slave may stand in for its master; None for a broker before
+            5.0, which does not state it.
+        heartbeat_timeout_millis: how long the registration is valid without another one; None:
             HEARTBEAT_TIMEOUT_S.
     """
 
@@ -97,9 +98,9 @@ class RegisterBroker(Fields, frozen=True, kw_only=True):
 
 
 class BrokerAddress(Fields, frozen=True, kw_only=True):
-    """Fields of UNREGISTER_BROKER, QUERY_DATA_VERSION and BROKER_HEARTBEAT: whom they are about.
+    """Fields of UNREGISTER_BROKER, QUERY_DATA_VERSION and BROKER_HEARTBEAT, which name a broker.
 
-    The second has no `broker_name` in some versions, and the third none of `broker_id`.
+    The second has no `broker_name` in some versions, and the third no `broker_id`.
     """
 
     broker_addr: str
@@ -109,20 +110,20 @@ class BrokerAddress(Fields, frozen=True, kw_only=True):
 
 
 class MasterOfGroup(Fields, frozen=True, kw_only=True):
-    """Fields of the answer to a slave's registration: its master, if one lives."""
+    """Fields of the answer to a slave's registration: its master, if one is registered."""
 
     ha_server_addr: str | None = None
     master_addr: str | None = None
 
 
 class VersionChanged(Fields, frozen=True, kw_only=True):
-    """Fields of the answer to QUERY_DATA_VERSION: whether the name server has another one."""
+    """Fields of the answer to QUERY_DATA_VERSION: whether the name server has another version."""
 
     changed: bool
 
 
 class RegisterBrokerBody(JavaObject, frozen=True):
-    """The body from 3.0.11 on; upstream's name."""
+    """The body from version 3.0.11 on, under upstream's name."""
 
     filter_server_list: tuple[str, ...] = always(())
     topic_config_serialize_wrapper: TopicTable = msgspec.field(default_factory=TopicTable)
@@ -134,10 +135,10 @@ _ATTRIBUTES = msgspec.json.Decoder(dict[str, str])
 
 
 def encode_registration(table: TopicTable, *, compressed: bool = False, version: int) -> bytes:
-    """The body of REGISTER_BROKER.
+    """Encode the body of REGISTER_BROKER.
 
     Args:
-        version: the one that the request's header names, from VERSION_WITH_BODY on.
+        version: the version in the request's header, VERSION_WITH_BODY or later.
 
     Raises:
         LocalProtocolError: a value cannot be written.
@@ -177,10 +178,13 @@ def _text(encoded: bytes) -> bytes:
 
 
 def decode_registration(body: bytes, *, compressed: bool, version: int) -> TopicTable:
-    """The topics in the body of a request whose header names that version; often one alone, that
-    was made or changed.
+    """Decode the topics in the body of REGISTER_BROKER, often a single one that was changed.
 
-    They have the names that they bear themselves, as in Java. Without a body there are none.
+    They are named by their own `topicName`, as in Java, not by the table's key. Without a body
+    there are none.
+
+    Args:
+        version: the version in the request's header.
 
     Raises:
         RemoteProtocolError: it is no registration.
@@ -241,7 +245,7 @@ class _Reader:
         return int(value)
 
     def count(self, what: str) -> int:
-        """A number of texts, each of which takes four bytes at least."""
+        """Read how many texts follow, each of which takes four bytes at least."""
         value = self.number()
         if not 0 <= value <= (len(self._data) - self._at) // _INT.size:
             raise RemoteProtocolError(f"compressed registration of {value} {what}")
@@ -280,5 +284,5 @@ def _topic_of(text: bytes) -> TopicConfig:
 
 
 def registration_crc(body: bytes) -> int:
-    """What `RegisterBroker.body_crc32` is for this body."""
+    """Return the `RegisterBroker.body_crc32` of a body."""
     return crc32(body) & CRC_MASK

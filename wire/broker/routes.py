@@ -1,4 +1,4 @@
-"""What name servers tell clients, brokers and operators: routes, members, topics, their KV table.
+"""Answers of name servers to clients, brokers and operators: routes, members, topics, KV table.
 
 Upstream: apache/rocketmq, remoting/.../protocol/route/*.java, body/ClusterInfo.java,
 body/BrokerMemberGroup.java, body/TopicList.java, body/KVTable.java, header/namesrv/*.java, 5.3.3;
@@ -39,13 +39,13 @@ from wire.broker.dialect import Body, BodyDecoder, Fields, bare_integer_keys, en
 from wire.remoting.tolerant_json import Int, Long, always
 
 VERSION_READING_JSON: Final = 401
-"""4.9.4: clients of earlier versions may cut a route apart by hand."""
+"""Version 4.9.4; clients of earlier versions may parse a route by hand."""
 ORDER_TOPIC_CONFIG: Final = "ORDER_TOPIC_CONFIG"
-"""The KV namespace whose values say which queues an order topic has."""
+"""The KV namespace whose values name the queues of each order topic."""
 SYS_FLAG_UNIT: Final = 1
 SYS_FLAG_UNIT_SUB: Final = 2
 CONFIG_BLACK_LIST: Final = ("configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome")
-"""Settings that UPDATE_NAMESRV_CONFIG may not touch."""
+"""Settings that UPDATE_NAMESRV_CONFIG may not change."""
 
 
 class KVNamespace(Fields, frozen=True, kw_only=True):
@@ -112,7 +112,7 @@ class TopicNamed(Fields, frozen=True, kw_only=True):
 
 
 class TopicDeleted(Fields, frozen=True, kw_only=True):
-    """Fields of DELETE_TOPIC_IN_NAMESRV; without a cluster the topic goes from all of them."""
+    """Fields of DELETE_TOPIC_IN_NAMESRV; without a cluster the topic is deleted from all."""
 
     cluster_name: str = ""
     topic: str
@@ -152,7 +152,7 @@ class QueueData(Body, frozen=True, kw_only=True):
 
 
 class TopicRouteData(Body, frozen=True, kw_only=True):
-    """Where a topic is.
+    """The brokers and queues of a topic.
 
     Attributes:
         filter_server_table: always empty now.
@@ -188,14 +188,14 @@ class MemberGroupFound(Body, frozen=True, kw_only=True):
 
 
 class TopicList(Body, frozen=True, kw_only=True):
-    """Names of topics; `broker_addr` is one broker's address, beside the system topics only."""
+    """Names of topics. `broker_addr` is one broker's address, and only beside system topics."""
 
     broker_addr: str | None = None
     topic_list: tuple[str, ...]
 
 
 class KVTable(Body, frozen=True, kw_only=True):
-    """Values of one KV namespace."""
+    """The values of one KV namespace."""
 
     table: dict[str, str]
 
@@ -216,10 +216,10 @@ _CONFIG = BodyDecoder(KVConfig)
 
 
 def encode_route(route: TopicRouteData, *, version: int, standard_json: bool = False) -> bytes:
-    """The body that answers GET_ROUTEINFO_BY_TOPIC.
+    """Encode the answer to GET_ROUTEINFO_BY_TOPIC.
 
     Args:
-        version: the one that the request's header names.
+        version: the version in the request's header.
         standard_json: `RouteAsked.accept_standard_json_only`.
     """
     body = encode_body(route)
@@ -229,40 +229,40 @@ def encode_route(route: TopicRouteData, *, version: int, standard_json: bool = F
 
 
 def decode_route(body: bytes) -> TopicRouteData:
-    """A route, with or without quotes around ids. Raises: RemoteProtocolError: it is none."""
+    """Decode a route, with or without quotes around ids. Raises: RemoteProtocolError."""
     return _ROUTE.decode(body)
 
 
 def decode_cluster_info(body: bytes) -> ClusterInfo:
-    """Raises: RemoteProtocolError: it is no such body."""
+    """Decode the answer to GET_BROKER_CLUSTER_INFO. Raises: RemoteProtocolError."""
     return _CLUSTER.decode(body)
 
 
 def decode_members(body: bytes) -> BrokerMemberGroup:
-    """Raises: RemoteProtocolError: it is no such body."""
+    """Decode the answer to GET_BROKER_MEMBER_GROUP. Raises: RemoteProtocolError."""
     return _MEMBERS.decode(body).broker_member_group
 
 
 def decode_topics(body: bytes) -> TopicList:
-    """Raises: RemoteProtocolError: it is no such body."""
+    """Decode a list of topics. Raises: RemoteProtocolError."""
     return _TOPICS.decode(body)
 
 
 def decode_kv_table(body: bytes) -> dict[str, str]:
-    """Raises: RemoteProtocolError: it is no such body."""
+    """Decode the answer to GET_KVLIST_BY_NAMESPACE. Raises: RemoteProtocolError."""
     return _TABLE.decode(body).table
 
 
 def decode_kv_config(data: bytes) -> dict[str, dict[str, str]]:
-    """Raises: RemoteProtocolError: the file is none of this kind."""
+    """Decode the file `kvConfig.json`. Raises: RemoteProtocolError."""
     return _CONFIG.decode(data).config_table
 
 
 def encode_properties(values: Mapping[str, str]) -> bytes:
-    """Settings as an answer to GET_NAMESRV_CONFIG has them: `key=value` lines, sorted.
+    """Encode settings as in an answer to GET_NAMESRV_CONFIG: sorted `key=value` lines.
 
-    What Java's `Properties.load` would read as something else is escaped: a backslash, an end of a
-    line, a leading blank, in a key any blank and what ends it, all outside ASCII.
+    Characters that Java's `Properties.load` would misread are escaped: backslashes, line ends, a
+    leading blank, in keys any blank and separator, and all characters outside ASCII.
     """
     lines = (f"{_escaped_key(key)}={_escaped_value(values[key])}\n" for key in sorted(values))
     return "".join(lines).encode("ascii")

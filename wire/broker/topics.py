@@ -20,21 +20,22 @@ from wire.remoting.tolerant_json import Int, Long, always
 
 PERM_READ: Final = 4
 PERM_WRITE: Final = 2
-"""Bits of a topic's `perm`, which has others, too."""
+"""This and PERM_READ are bits of a topic's `perm`, which has others, too."""
 QUEUES_DEFAULT: Final = 16
-"""Of a topic whose document does not say."""
+"""The number of queues of a topic whose document does not state it."""
 DELETED_KEY: Final = "triologDeleted"
-"""In a table of topics of a broker of ours: the topics that were deleted, by name, and when each
-was, in ms since 1970. No queue leads to what was stored until then. Java ignores the key."""
+"""The key in a Python broker's table of topics for the deleted topics: by name, when each was
+deleted, in ms since 1970. No queue leads to messages that were stored until then. Java ignores the
+key."""
 _deleted = msgspec.json.Decoder(dict[str, int])
 
 
 class DataVersion(JavaObject, frozen=True, eq=False):
-    """Which state of a table somebody has. Two are equal if all three numbers are.
+    """The version of a table. Two versions are equal if all three numbers are.
 
     Attributes:
         counter: how many changes there were.
-        state_version: the epoch of the broker's state machine; None: a 4.x broker, as 0.
+        state_version: the epoch of the broker's state machine; None, for a 4.x broker, counts as 0.
         timestamp: when the last change was made, in ms since 1970.
     """
 
@@ -44,7 +45,7 @@ class DataVersion(JavaObject, frozen=True, eq=False):
 
     @property
     def key(self) -> tuple[int, int, int]:
-        """By which versions are equal, and later ones of one broker are larger."""
+        """The numbers as a tuple, which is larger for a later version of the same broker."""
         return self.state_version or 0, self.counter, self.timestamp
 
     def __eq__(self, other: object) -> bool:
@@ -57,7 +58,7 @@ class DataVersion(JavaObject, frozen=True, eq=False):
         return hash(self.key)
 
     def next(self, now_ms: int) -> DataVersion:
-        """The version after one more change. The epoch stays: a smaller one would be earlier."""
+        """Return the version after one more change. Its epoch stays, or it would be earlier."""
         return msgspec.structs.replace(
             self,
             counter=self.counter + 1,
@@ -70,7 +71,7 @@ class TopicConfig(JavaObject, frozen=True):
     """A topic on one broker.
 
     Attributes:
-        attributes: 5.x; None: a 4.x broker's, as none.
+        attributes: from 5.x on; None, for a 4.x broker, counts as empty.
         perm: PERM_... bits.
         topic_filter_type: SINGLE_TAG or MULTI_TAG, kept as it was written.
     """
@@ -103,8 +104,10 @@ class TopicTable(JavaObject, frozen=True):
 
 
 def deleted_topics(table: TopicTable) -> dict[str, int]:
-    """What a table has under DELETED_KEY; nothing if that is no such thing, for somebody may have
-    edited the file.
+    """Return the deleted topics of a table: by name, when each was deleted, in ms since 1970.
+
+    The result is empty if the value of DELETED_KEY cannot be decoded, as the file may have been
+    edited.
     """
     raw = (table.more or {}).get(DELETED_KEY)
     try:
@@ -114,7 +117,7 @@ def deleted_topics(table: TopicTable) -> dict[str, int]:
 
 
 class TopicQueueMappings(JavaObject, frozen=True):
-    """Static topics of a broker as they lie in its file."""
+    """The static topics of a broker, as in its file."""
 
     data_version: DataVersion = msgspec.field(default_factory=DataVersion)
     topic_queue_mapping_info_map: dict[str, Raw] = table()

@@ -12,7 +12,7 @@ class MetadataRequest(BaseFields, frozen=True, kw_only=True):
 
 
 class MetadataResponse(Body, frozen=True, kw_only=True):
-    """`peers`: id -> address. Clients connect to these."""
+    """The answer to METADATA. `peers`: by id, the members' addresses, to which clients connect."""
 
     code: Int = always(200)
     group: str | None = None
@@ -24,7 +24,11 @@ class MetadataResponse(Body, frozen=True, kw_only=True):
 
 
 class AppendEntryRequest(Body, frozen=True, kw_only=True):
-    """`body`: of the new entry. None (which upstream's batch class is on the wire) has no entry."""
+    """Asks to append an entry.
+
+    `body` is the body of the new entry; None, as in upstream's batch class on the wire, has no
+    entry.
+    """
 
     body: bytes | None = None
     code: Int = always(200)
@@ -36,7 +40,11 @@ class AppendEntryRequest(Body, frozen=True, kw_only=True):
 
 
 class AppendEntryResponse(Body, frozen=True, kw_only=True):
-    """`index`, `pos`: where the entry lies, -1 if nowhere; with 502 `pos` is -1 and `index` not."""
+    """The answer to APPEND.
+
+    `index` and `pos` are those of the entry; -1 if it was not written. With code 502 only `pos` is
+    -1.
+    """
 
     code: Int = always(200)
     group: str | None = None
@@ -49,7 +57,7 @@ class AppendEntryResponse(Body, frozen=True, kw_only=True):
 
 
 class GetEntriesRequest(Body, frozen=True, kw_only=True):
-    """`begin_index`: the entry asked for. Nobody uses `index_list` and `max_size`."""
+    """Asks for the entry `begin_index`. No member or client uses `index_list` and `max_size`."""
 
     begin_index: Long | None = None
     code: Int = always(200)
@@ -63,7 +71,7 @@ class GetEntriesRequest(Body, frozen=True, kw_only=True):
 
 
 class GetEntriesResponse(Body, frozen=True, kw_only=True):
-    """`entries`: one, or none if refused."""
+    """The answer to GET, with one entry in `entries`; none if it is refused."""
 
     code: Int = always(200)
     entries: tuple[Entry, ...] = always(())

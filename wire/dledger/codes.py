@@ -1,4 +1,4 @@
-"""What all of DLedger's requests and replies have: numbers and names, and the base of bodies.
+"""What all of DLedger's requests and replies share: numbers and names, and the base of bodies.
 
 Request codes, outcomes, kinds of PUSH, results of a vote. Upstream: openmessaging/dledger,
 protocol/DLedgerRequestCode.java, DLedgerResponseCode.java, PushEntryRequest.Type,
@@ -16,7 +16,7 @@ from wire.remoting.tolerant_json import Int, Long, always
 
 
 class RequestCode(enum.IntEnum):
-    """What a request asks for. Every one is above 32767, see `wire.remoting.frame`."""
+    """What a request asks for. All codes are above 32767, see `wire.remoting.frame`."""
 
     METADATA = 50000
     APPEND = 50001
@@ -24,20 +24,20 @@ class RequestCode(enum.IntEnum):
     VOTE = 51001
     HEART_BEAT = 51002
     PULL = 51003
-    """Declared by upstream and never answered but by an error."""
+    """Upstream declares it, and answers it only with an error."""
     PUSH = 51004
     LEADERSHIP_TRANSFER = 51005
     INSTALL_SNAPSHOT = 51006
-    """N. Spoken here between our own nodes."""
+    """Of dialect N; sent here only between Python nodes."""
     USER_DEFINE_REQUEST = 59999
-    """N. Not spoken here."""
+    """Of dialect N; not served here."""
 
 
 class ResponseCode(enum.IntEnum):
-    """How a request ended: `code` of a body. The header's code says nothing of it."""
+    """The `code` in a body: how a request ended. The header's code does not tell this."""
 
     UNKNOWN = -1
-    """Also what an unlisted number means, see `response_code`."""
+    """It also stands for unlisted numbers, see `response_code`."""
     SUCCESS = 200
     TIMEOUT = 300
     METADATA_ERROR = 301
@@ -66,7 +66,7 @@ class ResponseCode(enum.IntEnum):
     REQUEST_WITH_EMPTY_BODYS = 420
     PUSH_REQUEST_IS_FULL = 421
     NEWER_INSTALL_SNAPSHOT_REQUEST_EXIST = 422
-    """N."""
+    """Of dialect N."""
     INTERNAL_ERROR = 500
     TERM_CHANGED = 501
     WAIT_QUORUM_ACK_TIMEOUT = 502
@@ -75,16 +75,16 @@ class ResponseCode(enum.IntEnum):
     LEADER_NOT_READY = 505
     LEADER_TRANSFERRING = 506
     LOAD_SNAPSHOT_ERROR = 507
-    """N."""
+    """Of dialect N."""
     INSTALL_SNAPSHOT_ERROR = 508
-    """N."""
+    """Of dialect N."""
 
 
 _OUTCOMES: Final = {int(code): code for code in ResponseCode}
 
 
 def response_code(code: int) -> ResponseCode:
-    """The outcome that a body's `code` names; UNKNOWN for a number that is none."""
+    """Return the outcome for a body's `code`; UNKNOWN for an unlisted number."""
     return _OUTCOMES.get(code, ResponseCode.UNKNOWN)
 
 
@@ -126,20 +126,20 @@ class Body(
 
     Fields that every body has:
 
-    - code: outcome, see `wire.dledger.codes.response_code`; 200 in requests.
+    - code: the outcome, see `wire.dledger.codes.response_code`; 200 in requests.
     - group: the group's name.
-    - leader_id: who leads, as far as the sender knows; in a VOTE the candidate.
-    - local_id: the sender. remote_id: whom it is for.
-    - term: the sender's, -1 where it says nothing.
+    - leader_id: the leader, as far as the sender knows; in a VOTE the candidate.
+    - local_id: the sender. remote_id: the receiver.
+    - term: the sender's term; -1 if it states none.
 
-    None is a key that is left out, and what Java calls null.
+    None stands for a key that is left out, and for Java's null.
     """
 
 
 class BaseFields(Body, frozen=True, kw_only=True):
-    """Base of the bodies whose own keys, if any, come behind those that every body has.
+    """Base of bodies whose own keys, if any, come behind those that every body has.
 
-    The others name all of their fields: only so are they in the order of their keys.
+    Other bodies declare all fields themselves, so that these are in the order of their keys.
     """
 
     code: Int = always(200)

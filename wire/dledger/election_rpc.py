@@ -22,9 +22,10 @@ class VoteRequest(Body, frozen=True, kw_only=True):
 
 
 class VoteResponse(BaseFields, frozen=True, kw_only=True):
-    """`vote_result`: None for a name that is none of these, for 0.1 spells one of them otherwise.
+    """A voter's answer.
 
-    `term` is the voter's, or that of its last entry; the other base fields are the request's.
+    `vote_result` is None for an unknown name, as version 0.1 spells one of them otherwise. `term`
+    is the voter's, or that of its last entry; the other base fields are the request's.
     """
 
     vote_result: VoteResult | None = always(VoteResult.UNKNOWN)
@@ -35,10 +36,10 @@ class HeartBeatRequest(BaseFields, frozen=True, kw_only=True):
 
 
 class HeartBeatResponse(Body, frozen=True, kw_only=True):
-    """Java fills in `code` and, with 401, 402 and 403, its own `term`.
+    """The answer to a heartbeat. Java fills in `code` and, with 401, 402 and 403, its own `term`.
 
-    `joins` is not upstream's, whose leader skips it: the sender's vote counts only together with
-    those of all others (`actors.dledger.core.votes`). It is written where it is true only.
+    `joins` is not upstream's, whose leader skips it: the sender's vote counts only if all members
+    vote (`actors.dledger.core.votes`). It is written only if it is true.
     """
 
     code: Int = always(200)
@@ -54,8 +55,8 @@ class LeadershipTransferRequest(Body, frozen=True, kw_only=True):
     """A client asks the leader to hand over, or the leader asks the transferee to take over.
 
     Attributes:
-        take_leadership_ledger_index: the leader's end, which the transferee must have reached.
-        transfer_id, transferee_id: from whom to whom.
+        take_leadership_ledger_index: the leader's last index, which the transferee must reach.
+        transfer_id, transferee_id: the member that hands over, and the one that takes over.
     """
 
     code: Int = always(200)
@@ -70,4 +71,4 @@ class LeadershipTransferRequest(Body, frozen=True, kw_only=True):
 
 
 class LeadershipTransferResponse(BaseFields, frozen=True, kw_only=True):
-    """Java fills in `code` and `term`."""
+    """The answer to a transfer request. Java fills in `code` and `term`."""

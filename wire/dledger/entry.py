@@ -1,4 +1,4 @@
-"""DLedger's entry and index record: layout, and many of them into one buffer.
+"""DLedger's entry and index record: their layout, and how many are encoded into one buffer.
 
 Upstream: openmessaging/dledger, entry/DLedgerEntry.java, DLedgerEntryCoder.java,
 store/file/DLedgerMmapFileStore.java, MmapFileList.java, tag dledger-all-0.3.1.2. Reading a stretch
@@ -64,16 +64,17 @@ BLANK_BYTES: Final = 8
 MAGIC_NORMAL: Final = 1
 BLANK_MAGIC: Final = -1
 ENTRY_BYTES_MAX: Final = 4 << 20
-"""Upstream's encode buffer; a Java leader refuses more."""
+"""The size of upstream's encode buffer; a Java leader refuses larger entries."""
 BODY_BYTES_MAX: Final = ENTRY_BYTES_MAX - ENTRY_HEAD_BYTES
 DATA_FILE_BYTES: Final = 1 << 30
-"""Upstream: mappedFileSizeForEntryData."""
+"""The size of a data file. Upstream: mappedFileSizeForEntryData."""
 INDEX_FILE_BYTES: Final = 5 * 1024 * 1024 * INDEX_BYTES
-"""Upstream: mappedFileSizeForEntryIndex."""
+"""The size of an index file. Upstream: mappedFileSizeForEntryIndex."""
 FILE_NAME_DIGITS: Final = 20
 POS_MAX: Final = 1 << 62
 INDEX_MAX: Final = POS_MAX // INDEX_BYTES
-"""No log ever comes there. A single entry near the last long would leave no position for another.
+"""An index that no log ever reaches. An entry near the largest long would leave no position for the
+next one.
 """
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -81,7 +82,7 @@ Place: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 ENTRY_HEAD = struct.Struct(">iiqqqiiii")
 ENTRY_POSITION = struct.Struct(">4xiq")
-"""The size and the index in a head."""
+"""Reads the size and the index of an entry's head."""
 INDEX_RECORD = struct.Struct(">iqiqq")
 _BLANK = struct.Struct(">ii")
 
@@ -89,15 +90,15 @@ _BLANK = struct.Struct(">ii")
 class Entry(
     Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, gc=False
 ):
-    """One entry; in JSON with exactly these keys, of which Java leaves out none.
+    """One entry. In JSON it has exactly these keys, none of which Java leaves out.
 
     Attributes:
-        body: what was appended; may be empty.
+        body: what was appended; it may be empty.
         body_crc, chain_crc, channel: 0, see the module's table.
         index: its number, from 0.
         magic: MAGIC_NORMAL.
         pos: its position in the leader's log, in bytes.
-        size: 48 + the body's bytes, as the sender says; see `entry_problem`.
+        size: 48 + the body's bytes, as the sender states it; see `entry_problem`.
         term: the term of the leader that appended it.
     """
 
@@ -113,7 +114,7 @@ class Entry(
 
 
 class IndexRecord(Struct, frozen=True, gc=False):
-    """One index record, in the order of its fields."""
+    """One index record, with its fields in the order of the file."""
 
     magic: int
     pos: int
@@ -123,27 +124,27 @@ class IndexRecord(Struct, frozen=True, gc=False):
 
 
 def new_entry(*, index: int, term: int, pos: int, body: bytes) -> Entry:
-    """The entry that a leader of `term` makes of `body` at this index and position."""
+    """Return the entry that a leader of `term` makes of `body` at this index and position."""
     size = ENTRY_HEAD_BYTES + len(body)
     return Entry(body=body, index=index, magic=MAGIC_NORMAL, pos=pos, size=size, term=term)
 
 
 def entry_bytes_max(file_bytes: int) -> int:
-    """Largest entry of a group with data files of `file_bytes`."""
+    """Return the size of the largest entry of a group with data files of `file_bytes`."""
     return min(ENTRY_BYTES_MAX, file_bytes - BLANK_BYTES)
 
 
 def fits_in_file(entry_bytes: int, rest_bytes: int) -> bool:
-    """Whether an entry may be written where `rest_bytes` of the file are left."""
+    """Return whether an entry may be written where `rest_bytes` of the file are left."""
     return entry_bytes + BLANK_BYTES <= rest_bytes
 
 
 def position(end: int, entry_bytes: int, file_bytes: int) -> int:
-    """Where an entry of `entry_bytes` goes in a log that ends at `end`: there, or the next file.
+    """Return the position of an entry in a log that ends at `end`: there, or in the next file.
 
     Args:
-        end: offset behind the last entry, >= 0.
-        entry_bytes: at most `entry_bytes_max(file_bytes)`.
+        end: the offset behind the last entry, >= 0.
+        entry_bytes: the entry's size, at most `entry_bytes_max(file_bytes)`.
         file_bytes: the size of every data file of the group.
 
     Raises:
@@ -157,10 +158,10 @@ def position(end: int, entry_bytes: int, file_bytes: int) -> int:
 
 
 def encode_blank(rest_bytes: int) -> bytes:
-    """The BLANK that fills the last `rest_bytes` (>= 8) of a file: 8 bytes, zeros follow.
+    """Encode the BLANK that fills the last `rest_bytes` of a file: 8 bytes, which zeros follow.
 
     Raises:
-        LocalProtocolError: `rest_bytes` is below 8 or no int.
+        LocalProtocolError: `rest_bytes` is below 8, or above an int.
     """
     if not BLANK_BYTES <= rest_bytes < 2**31:
         raise LocalProtocolError(f"a BLANK cannot stand {rest_bytes} bytes before the end")
@@ -168,7 +169,7 @@ def encode_blank(rest_bytes: int) -> bytes:
 
 
 def entry_problem(entry: Entry) -> str | None:
-    """Why an entry that a peer sent must not be stored, whatever the log holds; None if it may."""
+    """Return why an entry of a peer must not be stored in any log; None if it may be."""
     if entry.magic != MAGIC_NORMAL:
         return f"entry {entry.index} has magic {entry.magic}, not {MAGIC_NORMAL}"
     if entry.size != ENTRY_HEAD_BYTES + len(entry.body):
@@ -181,18 +182,18 @@ def entry_problem(entry: Entry) -> str | None:
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """One entry as it lies in a data file. Raises: as `encode_entries_into`."""
+    """Encode one entry as in a data file. Raises: the errors of `encode_entries_into`."""
     out = bytearray(max(entry.size, ENTRY_HEAD_BYTES))
     encode_entries_into(out, 0, (entry,))
     return bytes(out)
 
 
 def encode_entries_into(out: bytearray, at: int, entries: Sequence[Entry]) -> int:
-    """Write entries that follow each other in one file into `out` from `at`; returns the end.
+    """Write entries that follow each other in one file into `out` from `at`; return their end.
 
     Args:
-        out: with room for all of them: it is not made larger.
-        entries: each at the position where the one before ends.
+        out: a buffer with room for all of them, which is not made larger.
+        entries: each at the position where the one before it ends.
 
     Raises:
         LocalProtocolError: an entry has a problem (`entry_problem`), is not at its position, holds
@@ -236,15 +237,15 @@ def _problem(entry: Entry, pos: int, room_bytes: int) -> str:
 
 
 def decode_entry(buf: Buffer, at: int = 0, end: int | None = None) -> Entry:
-    """The entry at `at`.
+    """Decode the entry at `at`.
 
     Args:
         buf: bytes of one data file.
-        end: nothing at or behind it is looked at; None for the end of `buf`.
+        end: the end of the bytes that are read; None for the end of `buf`.
 
     Raises:
-        IncompleteData: it is in order so far, but ends behind `end`.
-        RemoteProtocolError: it is none: magic, sizes or numbers.
+        IncompleteData: it is correct so far, but ends behind `end`.
+        RemoteProtocolError: its magic, sizes or numbers are not those of an entry.
     """
     limit = len(buf) if end is None else end
     assert 0 <= at <= limit <= len(buf)
@@ -276,9 +277,9 @@ def decode_entry(buf: Buffer, at: int = 0, end: int | None = None) -> Entry:
 
 
 def decode_entries(buf: bytes) -> list[Entry]:
-    """Whole entries that lie one after the other, from the first byte to the last.
+    """Decode whole entries that follow each other, from the first byte to the last.
 
-    Raises: what `decode_entry` raises.
+    Raises: the errors of `decode_entry`.
     """
     found: list[Entry] = []
     add, unpack, limit, at = found.append, ENTRY_HEAD.unpack_from, len(buf), 0
@@ -310,7 +311,7 @@ def decode_entries(buf: bytes) -> list[Entry]:
 
 
 def encode_index(entries: Sequence[Entry]) -> bytes:
-    """The index records of these entries, one behind the other.
+    """Encode the index records of these entries, one behind the other.
 
     Raises:
         LocalProtocolError: a number is out of range.
@@ -328,14 +329,14 @@ def encode_index(entries: Sequence[Entry]) -> bytes:
 
 
 def encode_index_records(records: Sequence[IndexRecord]) -> bytes:
-    """Index records made again from what a scan of the data found."""
+    """Encode index records that were made again from a scan of the data."""
     return b"".join([INDEX_RECORD.pack(*astuple(record)) for record in records])
 
 
 def decode_index(buf: Buffer, at: int = 0, end: int | None = None) -> list[IndexRecord]:
-    """All whole index records between `at` and `end`, unused ones (zeros) too.
+    """Decode all whole index records between `at` and `end`, with unused ones (zeros).
 
-    Never raises for what the bytes are: whether a record fits its entry, only the data can say.
+    It never raises for what the bytes are. Only the data shows whether a record fits its entry.
     """
     limit = len(buf) if end is None else end
     assert 0 <= at <= limit <= len(buf)
@@ -344,13 +345,13 @@ def decode_index(buf: Buffer, at: int = 0, end: int | None = None) -> list[Index
 
 
 def file_name(start: int) -> str:
-    """Name of the data or index file whose first byte is at `start`."""
+    """Return the name of the data or index file whose first byte is at `start`."""
     assert start >= 0
     return f"{start:0{FILE_NAME_DIGITS}d}"
 
 
 def has_body(buf: bytes) -> bool:
-    """Whether one of the whole entries that lie one after the other has a body."""
+    """Return whether any of the whole entries that follow each other has a body."""
     at = 0
     while at + ENTRY_HEAD_BYTES <= len(buf):
         size = max(ENTRY_HEAD_BYTES, ENTRY_HEAD.unpack_from(buf, at)[1])

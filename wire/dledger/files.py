@@ -28,7 +28,7 @@ import attrs
 from wire.errors import LocalProtocolError, RemoteProtocolError
 
 TEXT_BYTES_MAX: Final = 65_536
-"""Java writes some thirty bytes."""
+"""The most bytes that are read of such a file; Java writes some thirty."""
 CURRTERM: Final = "currterm"
 CHECKPOINT: Final = "checkpoint"
 
@@ -50,8 +50,8 @@ class TermAndVote:
     """The file `currterm`.
 
     Attributes:
-        term: the node's, 0 .. 2^63-1; upstream 0.1 also -1.
-        vote_leader: whom it voted for in that term; None: nobody.
+        term: the node's term, 0 .. 2^63-1; with upstream 0.1 also -1.
+        vote_leader: the member that it voted for in that term; None for none.
     """
 
     term: int
@@ -63,7 +63,7 @@ class LedgerCheckpoint:
     """The file `checkpoint`.
 
     Attributes:
-        committed_index, end_index: the two indexes when the file was written; -1: there was none.
+        committed_index, end_index: the two indexes when the file was written; -1 if there was none.
     """
 
     committed_index: int
@@ -71,7 +71,7 @@ class LedgerCheckpoint:
 
 
 def encode_currterm(value: TermAndVote) -> bytes:
-    """The whole file.
+    """Encode the whole file.
 
     Raises:
         LocalProtocolError: the term is no long, or the id would be read as another.
@@ -83,7 +83,7 @@ def encode_currterm(value: TermAndVote) -> bytes:
 
 
 def decode_currterm(data: bytes) -> TermAndVote:
-    """Term and vote. Raises: RemoteProtocolError: the file does not say both."""
+    """Decode term and vote. Raises: RemoteProtocolError: one of them is missing."""
     found = decode_properties_file(data)
     for key in ("currTerm", "voteLeader"):
         if key not in found:
@@ -94,13 +94,13 @@ def decode_currterm(data: bytes) -> TermAndVote:
 
 
 def encode_ledger_checkpoint(value: LedgerCheckpoint) -> bytes:
-    """The whole file. Raises: LocalProtocolError: a number is no long."""
+    """Encode the whole file. Raises: LocalProtocolError: a number is no long."""
     committed, end = _checked(value.committed_index), _checked(value.end_index)
     return f"committedIndex={committed}\nendIndex={end}\n".encode("ascii")
 
 
 def decode_ledger_checkpoint(data: bytes) -> LedgerCheckpoint:
-    """The two indexes; -1 for one that is missing or empty.
+    """Decode the two indexes; -1 for one that is missing or empty.
 
     Raises:
         RemoteProtocolError: a value is no long.
@@ -113,11 +113,11 @@ def decode_ledger_checkpoint(data: bytes) -> LedgerCheckpoint:
 
 
 def decode_properties_file(data: bytes) -> dict[str, str]:
-    """Keys and values of a file of Java properties; of one key twice the later counts.
+    """Decode keys and values of a file of Java properties; of equal keys the last one counts.
 
     Raises:
-        RemoteProtocolError: it is above TEXT_BYTES_MAX or has an unfinished escape (a backslash and
-            u without four hex digits).
+        RemoteProtocolError: it is above TEXT_BYTES_MAX, or has an unfinished escape (a backslash
+            and u without four hex digits).
     """
     if len(data) > TEXT_BYTES_MAX:
         raise RemoteProtocolError(f"{len(data)} bytes of properties, at most {TEXT_BYTES_MAX}")

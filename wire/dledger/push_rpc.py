@@ -22,14 +22,14 @@ class PushEntryRequest(Body, frozen=True, kw_only=True):
     """What the leader pushes. COMPARE and TRUNCATE carry `entry`, COMMIT none, APPEND either.
 
     Attributes:
-        batch_entry: entries that follow each other; not empty: this is a batch.
-        commit_index: up to here the leader's log is committed, -1: nothing.
-        entry: the one entry of what is no batch.
-        pre_log_index, pre_log_term: dialect N's, None in this one: who sends them speaks that.
+        batch_entry: entries that follow each other; () if this is no batch.
+        commit_index: the leader's committed index; -1 for none.
+        entry: the single entry of a push that is no batch.
+        pre_log_index, pre_log_term: of dialect N, None in this one; a sender of them speaks N.
         type: None for a name that is no PushType of this dialect.
-        batch, count, first_entry_index, last_entry_index, total_size: what Java writes of the
-            entries, and ignores when it reads; here they are always made from the entries.
-            total_size counts a batch's bytes, 0 for a single entry.
+        batch, count, first_entry_index, last_entry_index, total_size: Java writes them for the
+            entries, and ignores them when it reads; here they are always made from the entries.
+            total_size is the size of a batch in bytes, and 0 for a single entry.
     """
 
     UNREAD: ClassVar[frozenset[str]] = frozenset(
@@ -72,14 +72,14 @@ class PushEntryRequest(Body, frozen=True, kw_only=True):
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """The entries that it carries: the batch, or the one, or none."""
+        """The entries of the push: those of the batch, the single one, or none."""
         if self.batch_entry:
             return self.batch_entry
         return () if self.entry is None else (self.entry,)
 
 
 class _EncodedPush(Body, frozen=True, kw_only=True):
-    """`PushEntryRequest` of a batch whose entries are JSON already."""
+    """A `PushEntryRequest` of a batch whose entries are encoded as JSON already."""
 
     batch: bool = always(True)
     batch_entry: Raw
@@ -98,12 +98,16 @@ class _EncodedPush(Body, frozen=True, kw_only=True):
 
 
 def encode_batch(entries: Sequence[Entry]) -> Raw:
-    """The JSON of a push's `batch_entry`, for several pushes of it. See `with_batch`."""
+    """Encode a push's `batch_entry` as JSON, for several pushes of it. See `with_batch`."""
     return Raw(_encode(entries))
 
 
 def with_batch(request: PushEntryRequest, batch: Raw) -> Body:
-    """What is encoded in the place of `request`, to the same bytes; `batch`: of its entries."""
+    """Return a body that is encoded to the same bytes as `request`.
+
+    Args:
+        batch: the encoded entries of the request, of `encode_batch`.
+    """
     assert request.batch
     return _EncodedPush(
         batch_entry=batch,
@@ -126,13 +130,14 @@ class PushEntryResponse(Body, frozen=True, kw_only=True):
     """A follower's answer.
 
     Attributes:
-        begin_index, end_index: the follower's range, -1 for an empty log; 0 where upstream refused
+        begin_index, end_index: the follower's range; -1 for an empty log; 0 if upstream refused
             by an exception (411).
-        count: entries answered for; versions up to 0.2.5 leave it out.
-        index: the first of them; with versions up to 0.2.5 the last. None in answer to a COMMIT.
-        refusal: why the follower's store takes no entries, for people. Not upstream's, whose leader
-            skips it; written where there is one only.
-        x_index, x_term: dialect N's, None in this one: who sends them speaks that.
+        count: how many entries are answered; versions up to 0.2.5 leave it out.
+        index: the first of these entries; with versions up to 0.2.5 the last. None in the answer to
+            a COMMIT.
+        refusal: why the follower's store takes no entries, for people. It is not upstream's, whose
+            leader skips it, and is written only if there is one.
+        x_index, x_term: of dialect N, None in this one; a sender of them speaks N.
     """
 
     begin_index: Long = always(0)
@@ -151,15 +156,17 @@ class PushEntryResponse(Body, frozen=True, kw_only=True):
 
 
 class InstallSnapshotRequest(Body, frozen=True, kw_only=True):
-    """Dialect N's; sent here between our own nodes only. A small snapshot goes as 0.4.0 writes it,
-    in `data`; a larger one in several requests, one piece each, by keys that 0.4.0 does not know:
-    without `data` it refuses them (411), so that it never takes a piece for the whole.
+    """A snapshot or a piece of one, of dialect N; sent here only between Python nodes.
+
+    A small snapshot is sent as 0.4.0 writes it, in `data`. A larger one is sent in several
+    requests, one piece in each, under keys that 0.4.0 does not know. Without `data` 0.4.0 refuses
+    them (411), so it never takes a piece for the whole.
 
     Attributes:
         data: the whole snapshot, not empty. In JSON it takes 4/3 of its bytes, in one frame.
         last_included_index, last_included_term: the index and term of the last entry that the
             snapshot replaces.
-        piece, piece_at: bytes of it, and where they belong; pieces come one after the other.
+        piece, piece_at: bytes of it, and their offset; pieces are sent one after the other.
         total_bytes, total_crc: the size and the CRC-32 of the whole snapshot, in every piece.
     """
 
@@ -179,4 +186,4 @@ class InstallSnapshotRequest(Body, frozen=True, kw_only=True):
 
 
 class InstallSnapshotResponse(BaseFields, frozen=True, kw_only=True):
-    """The outcome is `code`."""
+    """The answer to INSTALL_SNAPSHOT. The outcome is `code`."""

@@ -144,28 +144,28 @@ _encode = msgspec.json.Encoder().encode
 
 
 def request_code(code: int) -> RequestCode | None:
-    """What a request's header code asks for, None for what is not served here.
+    """Return what a request's header code asks for; None if it is not served here.
 
-    A code from a binary header is None too: -14532 is what such a header makes of 51004.
+    It is None for any code of a binary header, too: such a header makes -14532 of 51004.
     """
     return _CODES.get(code)
 
 
 def request_code_of(request: Request) -> RequestCode:
-    """The code under which `request` is sent."""
+    """Return the code under which `request` is sent."""
     return _CODE_OF_CLASS[type(request)]
 
 
 def response_class(code: RequestCode) -> type[Response]:
-    """The class of what answers a request of `code`, which `request_code` gave."""
+    """Return the class of the response to a request of `code`."""
     return _CLASSES[code][1]
 
 
 def encode_body(body: Request | Response, batch: msgspec.Raw | None = None) -> bytes:
-    """The body of a frame.
+    """Encode the body of a frame.
 
     Args:
-        batch: of a PUSH: `encode_batch` of its entries, which then are not encoded again.
+        batch: for a PUSH, `encode_batch` of its entries, which then are not encoded again.
 
     Raises:
         LocalProtocolError: a field holds what cannot be written.
@@ -180,10 +180,10 @@ def encode_body(body: Request | Response, batch: msgspec.Raw | None = None) -> b
 
 
 def decode_request(code: RequestCode, body: bytes) -> tuple[Request, bool]:
-    """The request in a body, and whether it needed fastjson's tolerance.
+    """Decode a request; return it, and whether it needed fastjson's tolerance.
 
     Args:
-        code: one that `request_code` gave.
+        code: the request's code, of `request_code`.
 
     Raises:
         RemoteProtocolError: the body is no such request.
@@ -192,11 +192,11 @@ def decode_request(code: RequestCode, body: bytes) -> tuple[Request, bool]:
 
 
 def decode_response(code: RequestCode, body: bytes) -> tuple[Response, bool]:
-    """The response in the body of a reply to a request of `code`, and whether it needed tolerance.
+    """Decode the response to a request of `code`; return it, and whether it needed tolerance.
 
     Raises:
-        RemoteProtocolError: the body is none, or b"": the peer failed, and its header's remark says
-            why.
+        RemoteProtocolError: the body is no such response. If it is b"", the peer failed, and its
+            header's remark says why.
     """
     if not body:
         raise RemoteProtocolError(f"the reply to {code.name} has no body")

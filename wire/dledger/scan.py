@@ -1,4 +1,4 @@
-"""Scanning a stretch of a DLedger data file: which entries are in it, where they stop, and why.
+"""Scans bytes of a DLedger data file: which entries they hold, where these stop, and why.
 
 Upstream: openmessaging/dledger, store/file/DLedgerMmapFileStore.java, recover, tag
 dledger-all-0.3.1.2. Layout: `wire.dledger.entry`. One pass, one tuple per entry, no body is copied.
@@ -39,7 +39,7 @@ class EntryHead(Struct, frozen=True, gc=False):
     Attributes:
         at: where it begins in the buffer.
         size: the size of the whole entry, in bytes.
-        index, term, pos: the entry's own statements.
+        index, term, pos: as the entry itself states them.
     """
 
     at: int
@@ -50,7 +50,7 @@ class EntryHead(Struct, frozen=True, gc=False):
 
 
 def index_record(head: EntryHead) -> IndexRecord:
-    """The index record that belongs to the entry."""
+    """Return the index record that belongs to the entry."""
     return IndexRecord(MAGIC_NORMAL, head.pos, head.size, head.index, head.term)
 
 
@@ -63,17 +63,17 @@ def scan(
     index: int | None = None,
     term: int = 0,
 ) -> tuple[list[EntryHead], Scanned]:
-    """The head of each good entry from `start` on, and why there are no more.
+    """Return the head of each good entry from `start` on, and why there are no more.
+
+    It never raises for what the bytes are.
 
     Args:
         buf: bytes of one data file.
         start: where an entry begins in it.
-        end: nothing at or behind it is looked at; None for the end of `buf`.
+        end: the end of the bytes that are read; None for the end of `buf`.
         pos: the offset in the log of the byte at `start`; None: positions are not checked.
-        index: the first entry's; None: whatever it says. The others follow it without a gap.
-        term: no entry's is lower, nor lower than the one before.
-
-    Never raises for what the bytes are.
+        index: the first entry's index; None: any. The others must follow it without a gap.
+        term: the lowest term of an entry; an entry's term must not be below the one before it.
     """
     limit = len(buf) if end is None else end
     assert 0 <= start <= limit <= len(buf)
@@ -104,7 +104,7 @@ def scan(
 
 
 def _why(buf: Buffer, at: int, limit: int, shift: int | None, wanted: int, term: int) -> Scanned:
-    """What is at `at`, where the fast loop went no further. The slow, exact reading decides."""
+    """Return why the scan stops at `at`, where the fast loop stopped, by an exact, slow reading."""
     rest = limit - at
     if not rest:
         return Scanned(end=at, stop=Stop.END)

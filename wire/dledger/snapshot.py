@@ -1,4 +1,4 @@
-"""`snapshot_meta`: what a snapshot of a DLedger group's state machine stands for, and its checksum.
+"""`snapshot_meta`: the last entry in a snapshot of a DLedger state machine, and its checksum.
 
 Upstream: openmessaging/dledger, snapshot/SnapshotMeta.java, tag 0.4.0: a JSON object with
 `lastIncludedIndex` and `lastIncludedTerm`, beside a file `data`, in a folder `snapshot_<index>`.
@@ -30,11 +30,11 @@ PREFIX: Final = "snapshot_"
 DATA: Final = "data"
 META: Final = "snapshot_meta"
 META_BYTES_MAX: Final = 65_536
-"""Some hundred bytes are written."""
+"""The most bytes that are read of such a file; some hundred are written."""
 
 
 class SnapshotMeta(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Implements what the module describes."""
+    """The fields of the file; see the module's text."""
 
     data_bytes: Long
     data_crc: Long
@@ -49,13 +49,13 @@ _decode = msgspec.json.Decoder(SnapshotMeta).decode
 
 
 def encode_meta(meta: SnapshotMeta) -> bytes:
-    """The file's content; `meta_crc` is made here."""
+    """Encode the file; `meta_crc` is computed here."""
     crc = crc32(_encode(msgspec.structs.replace(meta, meta_crc=0)))
     return _encode(msgspec.structs.replace(meta, meta_crc=crc))
 
 
 def decode_meta(data: bytes) -> SnapshotMeta:
-    """Raises: RemoteProtocolError: it is no such object, or not what was written."""
+    """Decode the file. Raises: RemoteProtocolError: it is no such object, or its CRC differs."""
     try:
         meta = _decode(data)
     except msgspec.MsgspecError as error:
@@ -68,13 +68,13 @@ def decode_meta(data: bytes) -> SnapshotMeta:
 
 
 def folder_name(index: int) -> str:
-    """The folder of the snapshot that stands for all entries up to `index`."""
+    """Return the folder's name of the snapshot of the state after all entries up to `index`."""
     assert index >= 0
     return f"{PREFIX}{index}"
 
 
 def index_of(name: str) -> int | None:
-    """What `folder_name` was given; None for any other name."""
+    """Return the index in a name of `folder_name`; None for any other name."""
     digits = name.removeprefix(PREFIX)
     if digits == name or not digits.isascii() or not digits.isdecimal():
         return None

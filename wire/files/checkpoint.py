@@ -1,4 +1,4 @@
-"""The `checkpoint` file: how far log, consume queues and index were surely flushed.
+"""The `checkpoint` file: up to where log, consume queues and index are surely flushed.
 
 Upstream: apache/rocketmq, store/.../StoreCheckpoint.java, 5.5.0.
 
@@ -35,8 +35,8 @@ class Checkpoint:
     """The six values of the file.
 
     Attributes:
-        log_ts, queue_ts, index_ts: ms since 1970.
-        master_flushed_offset, confirm_offset, logics_offset: bytes.
+        log_ts, queue_ts, index_ts: store timestamps in ms since 1970.
+        master_flushed_offset, confirm_offset, logics_offset: offsets in bytes.
     """
 
     log_ts: int = 0
@@ -51,7 +51,7 @@ _NAMES: Final = tuple(field.name for field in attrs.fields(Checkpoint))
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
-    """The whole file.
+    """Encode the whole file.
 
     Raises:
         LocalProtocolError: a value is no long.
@@ -64,10 +64,10 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
 
 
 def decode_checkpoint(data: bytes) -> Checkpoint:
-    """The values of a file.
+    """Decode the values of a file.
 
     Raises:
-        RemoteProtocolError: it does not hold all six.
+        RemoteProtocolError: it does not hold all six values.
     """
     if len(data) < _FIELDS.size:
         raise RemoteProtocolError(f"a checkpoint has {CHECKPOINT_BYTES} bytes, not {len(data)}")

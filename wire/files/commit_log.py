@@ -1,4 +1,4 @@
-"""RocketMQ's store formats in one place: file names, and the names of the modules that know a part.
+"""RocketMQ's store formats: file names, and a table of the modules that have the other parts.
 
 | Module           | Knows                                                      |
 |------------------|------------------------------------------------------------|
@@ -76,7 +76,7 @@ SEGMENT_NAME_DIGITS: Final = 20
 
 
 def segment_name(offset: int) -> str:
-    """The name of the file whose first byte is `offset`: 20 decimal digits.
+    """Return the name of the file whose first byte is at `offset`: 20 decimal digits.
 
     Raises:
         LocalProtocolError: `offset` is no long >= 0.
@@ -87,7 +87,7 @@ def segment_name(offset: int) -> str:
 
 
 def segment_offset(name: str) -> int | None:
-    """The offset that a file's name says, or None if it is no such name."""
+    """Return the offset in a file's name; None for any other name."""
     if len(name) != SEGMENT_NAME_DIGITS or not (name.isascii() and name.isdigit()):
         return None
     offset = int(name)

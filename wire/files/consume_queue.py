@@ -1,4 +1,4 @@
-"""Consume-queue units: where in the log the n-th record of a queue is.
+"""Consume-queue units: the position in the log of the n-th record of a queue.
 
 Upstream: apache/rocketmq, store/.../ConsumeQueue.java, 5.3.3. File:
 `consumequeue/<topic>/<queueId>/<20-digit byte offset>`; unit n lies at byte 20 * n of the queue.
@@ -29,7 +29,7 @@ FILLER_UNIT: Final = _UNIT.pack(0, FILLER_SIZE, 0)
 
 
 def encode_unit(physical_offset: int, size: int, tags_code: int) -> bytes:
-    """One unit.
+    """Encode one unit.
 
     Raises:
         LocalProtocolError: a field is out of range.
@@ -43,10 +43,10 @@ def encode_unit(physical_offset: int, size: int, tags_code: int) -> bytes:
 
 
 def decode_unit(data: Buffer, position: int = 0) -> tuple[int, int, int]:
-    """Physical offset, size and tags code of the unit at byte `position`, whatever it holds.
+    """Return physical offset, size and tags code of the unit at byte `position`.
 
     Raises:
-        RemoteProtocolError: fewer than 20 bytes are there.
+        RemoteProtocolError: fewer than 20 bytes are there. The values are not checked.
     """
     if not 0 <= position <= len(data) - UNIT_BYTES:
         raise RemoteProtocolError(f"no unit at byte {position} of {len(data)}")
@@ -55,7 +55,7 @@ def decode_unit(data: Buffer, position: int = 0) -> tuple[int, int, int]:
 
 
 def decode_units(data: Buffer) -> Iterator[tuple[int, int, int]]:
-    """All units of `data`, fillers and unused ones too.
+    """Return an iterator over all units of `data`, with fillers and unused ones.
 
     Raises:
         RemoteProtocolError: `data` is no multiple of 20 bytes.
@@ -66,10 +66,10 @@ def decode_units(data: Buffer) -> Iterator[tuple[int, int, int]]:
 
 
 def is_used(physical_offset: int, size: int) -> bool:
-    """Whether a unit counts as written (a filler does), as recovery asks."""
+    """Return whether a unit counts as written for recovery; a filler does."""
     return physical_offset >= 0 and size > 0
 
 
 def is_filler(physical_offset: int, size: int, tags_code: int) -> bool:
-    """Whether a unit only fills the room before the queue's first one."""
+    """Return whether a unit only fills the room before the queue's first record."""
     return (physical_offset, size, tags_code) == (0, FILLER_SIZE, 0)

@@ -30,10 +30,10 @@ _MESSAGE_ID_DIGITS: Final = (2 * (HOST_BYTES_IPV4 + 8), 2 * (HOST_BYTES_IPV6 + 8
 
 @lru_cache(maxsize=1024)  # each new topic's encoder asks for the same ones
 def encode_host(host: Host) -> bytes:
-    """8 bytes for an IPv4 address, 20 for IPv6.
+    """Encode a host: 8 bytes for an IPv4 address, 20 for IPv6.
 
     Raises:
-        LocalProtocolError: not an IP address, or one with a zone, or the port is no int of 4 bytes.
+        LocalProtocolError: it is no IP address, or has a zone, or the port is no int of 4 bytes.
     """
     address, port = host
     try:
@@ -46,10 +46,10 @@ def encode_host(host: Host) -> bytes:
 
 @lru_cache(maxsize=1024)  # a log holds few hosts; the bound is for a hostile one
 def decode_host(data: bytes) -> Host:
-    """The host in exactly 8 (IPv4) or 20 (IPv6) bytes.
+    """Decode the host in exactly 8 (IPv4) or 20 (IPv6) bytes.
 
     Raises:
-        RemoteProtocolError: any other length.
+        RemoteProtocolError: there are fewer or more bytes.
     """
     if len(data) not in (HOST_BYTES_IPV4, HOST_BYTES_IPV6):
         raise RemoteProtocolError(f"a host has 8 or 20 bytes, not {len(data)}")
@@ -58,7 +58,7 @@ def decode_host(data: bytes) -> Host:
 
 
 def encode_message_id(store_host: Host, physical_offset: int) -> str:
-    """The offset message id: upper-case hex of the store host and the physical offset (>= 0).
+    """Return the offset message id: upper-case hex of store host and physical offset (>= 0).
 
     Raises:
         LocalProtocolError: the host cannot be stored, or the offset is no long >= 0.
@@ -69,10 +69,10 @@ def encode_message_id(store_host: Host, physical_offset: int) -> str:
 
 
 def decode_message_id(message_id: str) -> tuple[Host, int]:
-    """Store host and physical offset of an offset message id of 32 or 56 hex digits.
+    """Decode store host and physical offset of an offset message id of 32 or 56 hex digits.
 
     Raises:
-        RemoteProtocolError: anything else.
+        RemoteProtocolError: it is no such id.
     """
     try:
         data = bytes.fromhex(message_id)

@@ -54,13 +54,13 @@ _UNIT = struct.Struct(">iqii")
 
 @attrs.frozen(kw_only=True)
 class IndexHeader:
-    """The header's fields; defaults are those of a file without units.
+    """The fields of a header; the defaults are those of a file without units.
 
     Attributes:
-        begin_ts, end_ts: store timestamps of the first and the last record, ms.
+        begin_ts, end_ts: store timestamps of the first and the last record, in ms.
         begin_offset, end_offset: physical offsets of the first and the last record.
         slots_used: how many slots are not 0.
-        units_next: number of the next unit to be written; 1 in a file without units.
+        units_next: the number of the next unit to be written; 1 in a file without units.
     """
 
     begin_ts: int = 0
@@ -72,8 +72,8 @@ class IndexHeader:
 
 
 class IndexUnit(NamedTuple):
-    """One entry: hash of the key, where the record is, seconds since begin_ts, the slot's entry
-    before this one (0 for none)."""
+    """One unit: the key's hash, the record's offset, seconds since begin_ts, and the number of the
+    slot's unit before this one (0 for none)."""
 
     key_hash: int
     physical_offset: int
@@ -82,39 +82,40 @@ class IndexUnit(NamedTuple):
 
 
 def index_file_bytes(slots: int = SLOTS, units: int = UNITS) -> int:
-    """Size of a file with so many slots and units."""
+    """Return the size of a file with these numbers of slots and units."""
     return HEADER_BYTES + SLOT_BYTES * slots + INDEX_UNIT_BYTES * units
 
 
 def slot_position(slot: int) -> int:
-    """Byte position of slot `slot` (from 0) in the file."""
+    """Return the byte position of slot `slot` (from 0) in the file."""
     return HEADER_BYTES + SLOT_BYTES * slot
 
 
 def unit_position(unit: int, slots: int = SLOTS) -> int:
-    """Byte position of unit `unit` (the first used one is 1) in a file with `slots` slots."""
+    """Return the byte position of unit `unit` (the first used: 1) in a file of `slots` slots."""
     return HEADER_BYTES + SLOT_BYTES * slots + INDEX_UNIT_BYTES * unit
 
 
 def index_key(topic: str, key: str) -> str:
-    """What is hashed for a key of a topic."""
+    """Return the text that is hashed for a key of a topic."""
     return f"{topic}#{key}"
 
 
 def tag_key(topic: str, tags: str) -> str:
-    """What is hashed for the tags of a record of a topic."""
+    """Return the text that is hashed for the tags of a record of a topic."""
     return f"{topic}#T#{tags}"
 
 
 def index_keys(topic: str, keys: str, uniq_key: str, tags: str = "") -> Iterator[str]:
-    """All index keys of one record in upstream's order: the unique key, each of KEYS, then, since
-    5.4.0, its tags.
+    """Yield all index keys of one record in upstream's order.
+
+    They are the unique key, each of KEYS and, since 5.4.0, the tags.
 
     Args:
         topic: the record's topic.
-        keys: its KEYS property, several with blanks between, or "".
+        keys: its KEYS property, with blanks between keys, or "".
         uniq_key: its UNIQ_KEY property, or "".
-        tags: its TAGS property, or "" where the index has none for them.
+        tags: its TAGS property, or "" if tags are not indexed.
     """
     if uniq_key:
         yield index_key(topic, uniq_key)
@@ -126,15 +127,15 @@ def index_keys(topic: str, keys: str, uniq_key: str, tags: str = "") -> Iterator
 
 
 def key_hash(key: str) -> int:
-    """Hash of an `index_key`: its Java hash without the sign; 0 where that overflows an int."""
+    """Return the hash of an `index_key`: its Java hash without the sign; 0 if that is no int."""
     value = abs(java_string_hash(key))
     return 0 if value == 2**31 else value
 
 
 def seconds_since(begin_ts: int, store_ts: int) -> int:
-    """The `seconds` field of a record stored at `store_ts` in a file that begins at `begin_ts`.
+    """Return the `seconds` of a record stored at `store_ts` in a file that begins at `begin_ts`.
 
-    Both in ms. Never negative, never above an int; 0 in a file that has no begin yet.
+    Both times are in ms. The result is an int >= 0, and 0 in a file that has no begin yet.
     """
     if begin_ts <= 0 or store_ts <= begin_ts:
         return 0
@@ -142,7 +143,7 @@ def seconds_since(begin_ts: int, store_ts: int) -> int:
 
 
 def encode_index_header(header: IndexHeader) -> bytes:
-    """The 40 bytes of a header. Its timestamps are records', and may be anything.
+    """Encode the 40 bytes of a header. Its timestamps come from records, and may be anything.
 
     Raises:
         LocalProtocolError: a field is out of range.
@@ -157,10 +158,10 @@ def encode_index_header(header: IndexHeader) -> bytes:
 
 
 def decode_index_header(data: Buffer) -> IndexHeader:
-    """The header that a file begins with. Fewer than one unit counts as none, as upstream does.
+    """Decode the header that a file begins with. As upstream, it takes `units_next` 0 as 1.
 
     Raises:
-        RemoteProtocolError: fewer than 40 bytes, or a negative offset or count.
+        RemoteProtocolError: there are fewer than 40 bytes, or an offset or count is negative.
     """
     if len(data) < HEADER_BYTES:
         raise RemoteProtocolError(f"an index header has {HEADER_BYTES} bytes, not {len(data)}")
@@ -178,7 +179,7 @@ def decode_index_header(data: Buffer) -> IndexHeader:
 
 
 def encode_slot(unit: int) -> bytes:
-    """A slot that points at `unit`.
+    """Encode a slot that points at `unit`.
 
     Raises:
         LocalProtocolError: `unit` is no int >= 0.
@@ -189,7 +190,7 @@ def encode_slot(unit: int) -> bytes:
 
 
 def decode_slot(data: Buffer, position: int = 0) -> int:
-    """The unit that the slot at byte `position` points at; a negative value counts as NO_UNIT.
+    """Return the unit that the slot at byte `position` points at; NO_UNIT for a negative value.
 
     Raises:
         RemoteProtocolError: fewer than 4 bytes are there.
@@ -201,7 +202,7 @@ def decode_slot(data: Buffer, position: int = 0) -> int:
 
 
 def encode_index_unit(unit: IndexUnit) -> bytes:
-    """The 20 bytes of a unit.
+    """Encode the 20 bytes of a unit.
 
     Raises:
         LocalProtocolError: a field is out of range.
@@ -215,7 +216,7 @@ def encode_index_unit(unit: IndexUnit) -> bytes:
 
 
 def decode_index_unit(data: Buffer, position: int = 0) -> IndexUnit:
-    """The unit at byte `position`, whatever it holds.
+    """Decode the unit at byte `position`, whatever it holds.
 
     Raises:
         RemoteProtocolError: fewer than 20 bytes are there.

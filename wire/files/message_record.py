@@ -1,4 +1,4 @@
-"""The message record of the commit log: layout, one record at a time.
+"""The message record of the commit log: its layout, and how one record is encoded and decoded.
 
 Upstream: apache/rocketmq, store/.../CommitLog.java and MessageExtEncoder.java, common/.../message/
 MessageDecoder.java and MessageVersion.java, 5.3.3.
@@ -63,7 +63,7 @@ BLANK_MAGIC: Final = 0xCBD43194
 
 # maxMessageSize's default, and what upstream allows for the rest of a record.
 SIZE_BYTES: Final = 4
-"""A record begins with its size."""
+"""The size of the field with the record's size, with which a record begins."""
 BODY_BYTES_MAX: Final = 4 * 1024 * 1024
 RECORD_OVERHEAD_MAX: Final = 64 * 1024
 RECORD_BYTES_MAX: Final = BODY_BYTES_MAX + RECORD_OVERHEAD_MAX
@@ -99,12 +99,12 @@ _SHORT = struct.Struct(">h")
 
 
 def has_queue_unit(sys_flag: int) -> bool:
-    """Whether a record gets a consume-queue unit: all but prepared and rolled-back ones do."""
+    """Return whether a record gets a consume-queue unit: all but prepared and rolled-back ones."""
     return not sys_flag & TRANSACTION_PREPARED
 
 
 def body_crc(body: bytes) -> int:
-    """The bodyCRC field for `body`."""
+    """Return the bodyCRC field for `body`."""
     return crc32(body) & CRC_MASK
 
 
@@ -113,9 +113,9 @@ class Record:
     """One message record with every field that is stored.
 
     Attributes:
-        version: 1 or 2, by the magic.
+        version: 1 or 2, as the magic shows.
         body_crc: the body's checksum, as stored.
-        queue_id, queue_offset: its queue, and its number there.
+        queue_id, queue_offset: its queue, and its number in the queue.
         flag: the application's flag.
         physical_offset: its own offset in the log, in bytes.
         sys_flag: SYS_FLAG_... bits; the two host bits agree with the hosts.
@@ -124,9 +124,9 @@ class Record:
         reconsume_times: how often it was delivered again.
         prepared_transaction_offset: for a committed message, the offset of its half message.
         body: the body as stored, perhaps compressed.
-        topic: text; bytes that are no UTF-8 were replaced by U+FFFD.
-        properties: the block as stored; `properties_map` reads it.
-        size: bytes of the whole record.
+        topic: the topic; bytes that are no UTF-8 were replaced by U+FFFD.
+        properties: the block as stored; `properties_map` decodes it.
+        size: the size of the whole record in bytes.
     """
 
     version: int
@@ -149,29 +149,29 @@ class Record:
 
     @property
     def properties_map(self) -> Mapping[str, str]:
-        """The properties by name."""
+        """The decoded properties, by name. Bytes that are no properties are ignored."""
         return decode_properties(self.properties)
 
     @property
     def message_id(self) -> str:
-        """The offset message id."""
+        """The record's offset message id: its store host and physical offset in hex."""
         return encode_message_id(self.store_host, self.physical_offset)
 
 
 @lru_cache(maxsize=4096)  # topics repeat; the bound is for a hostile log
 def topic_text(topic: bytes) -> str:
-    """A topic as stored, as text."""
+    """Decode a topic as stored; replace bytes that are no UTF-8 by U+FFFD."""
     return topic.decode("utf-8", "replace")
 
 
 def check_bounds(
     buf: Buffer, pos: int, end: int, *, size_max: int = RECORD_BYTES_MAX
 ) -> tuple[int, int]:
-    """Size and magic of the record at `pos`, which lies wholly before `end`.
+    """Return size and magic of the record at `pos`, after a check that it ends before `end`.
 
     Raises:
-        IncompleteData: it does not end before `end`, but what is there is a record's beginning.
-        RemoteProtocolError: unknown magic (BLANK_MAGIC too), or a size that no record has.
+        IncompleteData: the bytes up to `end` are the beginning of a record.
+        RemoteProtocolError: the magic is unknown (BLANK_MAGIC is, too), or no record has that size.
     """
     assert 0 <= pos <= end <= len(buf)
     have = end - pos
@@ -190,8 +190,10 @@ def check_bounds(
 
 
 def _split(data: bytes, version: int) -> tuple[struct.Struct, int, int, int]:
-    """Where the parts of a whole record are: its head's layout, and in bytes from the start the end
-    of the body, the start of the topic, the start of the properties.
+    """Find the parts of a whole record.
+
+    Returns: its head's layout, and in bytes from its start, the end of the body, the start of the
+        topic, and the start of the properties.
 
     Raises:
         RemoteProtocolError: the lengths in it do not add up to its size.
@@ -229,15 +231,16 @@ def decode_record(
     check_property_crc: bool = False,
     size_max: int = RECORD_BYTES_MAX,
 ) -> Record:
-    """The record that begins at `pos`.
+    """Decode the record that begins at `pos`.
 
     Args:
         buf: bytes of a commit log.
         pos: where the record begins in it.
-        end: nothing at or behind it is looked at; None for the end of `buf`.
-        check_crc: compare the CRC of the body (an empty body has none to compare).
-        check_property_crc: demand and compare the property CRC (upstream: forceVerifyPropCRC).
-        size_max: a larger total size is corrupt, so that nobody waits for it.
+        end: the end of the bytes that are read; None for the end of `buf`.
+        check_crc: whether the CRC of the body is compared; an empty body has none.
+        check_property_crc: whether the property CRC is demanded and compared (upstream:
+            forceVerifyPropCRC).
+        size_max: a larger total size counts as corrupt, so that no reader waits for its end.
 
     Raises:
         IncompleteData: the record is not complete before `end`, but correct so far.
@@ -277,17 +280,17 @@ def decode_record(
 
 
 def property_crc_fits(record: bytes) -> bool:
-    """Whether a whole record ends with a property CRC that is right."""
+    """Return whether a whole record ends with a property CRC that is right."""
     expected = decode_property_crc(record[-PROPERTY_CRC_BYTES:])
     return expected == crc32(record[:-PROPERTY_CRC_BYTES]) & CRC_MASK
 
 
 def encode_topic(topic: str, version: int | None = None) -> tuple[int, bytes]:
-    """Version, and length and name of a topic as they follow the body.
+    """Return the record's version, and the topic's length and name as they follow the body.
 
     Args:
         topic: at most 127 bytes of UTF-8 in version 1, 32767 in version 2.
-        version: 1 or 2; None takes 1 where the topic fits.
+        version: 1 or 2; None: 1 if the topic fits, else 2.
 
     Raises:
         LocalProtocolError: the topic is too long, or no Unicode text.
@@ -305,11 +308,13 @@ def encode_topic(topic: str, version: int | None = None) -> tuple[int, bytes]:
 
 
 def encode_record(record: Record) -> bytes:
-    """The bytes of `record`: the inverse of `decode_record`. One at a time; for batches use
-    `wire.files.record_encoder`.
+    """Encode one record, the inverse of `decode_record`.
+
+    For batches use `wire.files.record_encoder`.
 
     Raises:
-        LocalProtocolError: a field is out of range, or `size` or the host bits are not its own.
+        LocalProtocolError: a field is out of range, or `size` or the host bits do not fit the
+            other fields.
     """
     born, store = encode_host(record.born_host), encode_host(record.store_host)
     which = (len(born) > HOST_BYTES_IPV4) + 2 * (len(store) > HOST_BYTES_IPV4)

@@ -1,4 +1,4 @@
-"""Properties of a message: their block in a record, the names that mean something, tags and hashes.
+"""The properties of a message: their block in a record, known names, tags and hashes.
 
 Upstream: apache/rocketmq, common/.../message/MessageDecoder.java (messageProperties2String,
 string2messageProperties, createCrc32), MessageConst.java; store/.../CommitLog.java
@@ -61,11 +61,11 @@ _NO_PROPERTIES: Final[Mapping[str, str]] = MappingProxyType({})
 def encode_properties(
     properties: Mapping[str, str] | Sequence[tuple[str, str]], *, final_separator: bool = True
 ) -> bytes:
-    """The block for `properties`, in their order.
+    """Encode `properties` as a block, in their order.
 
     Args:
         properties: names and values, neither empty, without 0x01 and 0x02 (a value may hold 0x01).
-        final_separator: end with 0x02 as 5.2.0 and later do; False writes what 4.9 writes.
+        final_separator: whether the block ends with 0x02, as from 5.2.0 on; 4.9 omits it.
 
     Raises:
         LocalProtocolError: a name or value would not be read back, or the block is too long.
@@ -87,7 +87,7 @@ def encode_properties(
 
 
 def decode_properties(block: bytes) -> Mapping[str, str]:
-    """Names and values of a block; never fails, whatever the bytes are."""
+    """Decode names and values of a block; never fail, whatever the bytes are."""
     if not block:
         return _NO_PROPERTIES
     found: dict[str, str] = {}
@@ -99,11 +99,13 @@ def decode_properties(block: bytes) -> Mapping[str, str]:
 
 
 def find_value(framed: bytes, start: bytes) -> bytes | None:
-    """The value of one property, undecoded: what `decode_properties` gives, without a mapping.
+    """Return the value of one property, undecoded; None if it is missing.
+
+    It is the value that `decode_properties` returns, without the cost of a mapping.
 
     Args:
         framed: 0x02 and a property block.
-        start: 0x02, the property's name in ASCII, 0x01. Both are framed by the caller, who looks
+        start: 0x02, the property's name in ASCII, 0x01. The caller frames both, because it looks
             for several names in each of many blocks.
     """
     at = framed.rfind(start)
@@ -118,7 +120,7 @@ def find_value(framed: bytes, start: bytes) -> bytes | None:
 
 
 def java_string_hash(text: str) -> int:
-    """Java's `String.hashCode`: a signed int over the UTF-16 units."""
+    """Return Java's `String.hashCode`: a signed int over the UTF-16 units."""
     value = 0
     if text.isascii():
         for unit in text.encode():
@@ -131,13 +133,13 @@ def java_string_hash(text: str) -> int:
 
 
 def tags_code(tags: str | None) -> int:
-    """What a consume queue holds for a message's tags: their Java hash, 0 without tags."""
+    """Return a consume queue's code of a message's tags: their Java hash, 0 without tags."""
     return java_string_hash(tags) if tags else 0
 
 
 @lru_cache(maxsize=4096)  # tags repeat; the bound is for those that do not
 def tags_code_of_bytes(tags: bytes) -> int:
-    """`tags_code` of tags as a record stores them."""
+    """Return the `tags_code` of tags as a record stores them."""
     return tags_code(tags.decode("utf-8", "replace"))
 
 
@@ -157,16 +159,16 @@ DELAY_LEVELS_MS: Final = delay_levels_ms(DELAY_LEVELS)
 def delivery_time(
     delay: str, store_ts: int, delay_levels_ms: Sequence[int] = DELAY_LEVELS_MS
 ) -> int | None:
-    """When a message of SCHEDULE_TOPIC is due, in ms: its consume-queue unit has this as tags code.
+    """Return when a message of SCHEDULE_TOPIC is due, which its unit has as the tags code.
 
     Args:
-        delay: the DELAY property: the level, counted from 1. Above the last one the last counts.
+        delay: the DELAY property: the level, from 1. Levels above the last count as the last.
         store_ts: the record's store timestamp in ms.
         delay_levels_ms: the delays of the levels in ms; empty means 1 s for every level.
 
     Returns:
-        The time in ms, a long that wraps as Java's does; None if the level is no positive int: then
-        the tags give the code.
+        The time in ms, a long that wraps as Java's does. None if the level is no positive int; then
+        the tags make the code.
     """
     digits = delay[1:] if delay[:1] in ("+", "-") else delay
     if not (digits.isascii() and digits.isdigit()) or len(digits) > 10 or int(delay) <= 0:
@@ -184,7 +186,7 @@ def queue_tags_code(
     store_ts: int,
     delay_levels_ms: Sequence[int] = DELAY_LEVELS_MS,
 ) -> int:
-    """The tags code of a record's consume-queue unit: the delivery time or the hash of the tags."""
+    """Return the tags code of a record's unit: its delivery time or the hash of its tags."""
     if topic == SCHEDULE_TOPIC and DELAY in properties:
         due = delivery_time(properties[DELAY], store_ts, delay_levels_ms)
         if due is not None:
@@ -193,13 +195,13 @@ def queue_tags_code(
 
 
 def light_queues(topic: str, names: str, offsets: str) -> tuple[tuple[str, int], ...]:
-    """The light message queues that lead to a record, and its queue offset in each; queue id 0.
+    """Return the light message queues of a record, all with queue id 0, and its offset in each.
 
     Args:
-        topic: the record's own.
-        names, offsets: its properties MULTI_DISPATCH and MULTI_QUEUE_OFFSET. Without as many
-            offsets as names, as upstream, nothing counts; nor does a name without the prefix, for
-            which upstream gives no offset.
+        topic: the record's own topic.
+        names, offsets: its properties MULTI_DISPATCH and MULTI_QUEUE_OFFSET. They are ignored, as
+            in upstream, unless there are as many offsets as names. A name without the prefix is
+            ignored, too, because upstream assigns it no offset.
 
     Source: rocketmq store/.../queue/MultiDispatchUtils.java, ConsumeQueue.java
     multiDispatchLmqQueue, 5.5.0.
@@ -218,10 +220,12 @@ def light_queues(topic: str, names: str, offsets: str) -> tuple[tuple[str, int],
 
 
 def inner_batch(base: str, count: str) -> tuple[int, int] | None:
-    """First queue offset and number of messages of a record that is a batch; None: it is none.
+    """Return the first queue offset and the number of messages of a record that is a batch.
 
     Args:
         base, count: its properties INNER_BASE and INNER_NUM.
+
+    Returns: None if it is no batch.
     """
     first, number = _decimal(base, _LONG_MAX), _decimal(count, _SHORT_MAX)
     return None if first is None or not number else (first, number)
@@ -235,7 +239,7 @@ def _decimal(text: str, most: int) -> int | None:
 
 
 def encode_property_crc(crc: int) -> bytes:
-    """The 20 bytes of the property CRC: ten digits of `crc` (31 bits), the least significant first.
+    """Encode the 20 bytes of the property CRC: ten digits of `crc`, the least significant first.
 
     Raises:
         LocalProtocolError: `crc` has more than 31 bits.
@@ -246,7 +250,7 @@ def encode_property_crc(crc: int) -> bytes:
 
 
 def decode_property_crc(data: bytes) -> int | None:
-    """The CRC in the last PROPERTY_CRC_BYTES of a record, or None if they hold none."""
+    """Return the CRC in the last PROPERTY_CRC_BYTES of a record; None if they hold none."""
     digits = data[len(_CRC_START) : -1]
     if len(data) != PROPERTY_CRC_BYTES or not data.startswith(_CRC_START):
         return None

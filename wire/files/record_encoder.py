@@ -1,4 +1,4 @@
-"""Encoding many records of one topic into one buffer: the master's write path.
+"""Encodes many records of one topic into one buffer, for the master's write path.
 
 Layout and upstream: `message_record`. What stays the same from record to record (hosts, magic,
 topic) is prepared once; each record then costs one `pack`, one CRC and four appends.
@@ -38,20 +38,20 @@ _BLANK = struct.Struct(">iI")
 
 
 def fits_in_segment(record_bytes: int, rest_bytes: int) -> bool:
-    """Whether a record may be written where `rest_bytes` of the file are left.
+    """Return whether a record may be written where `rest_bytes` of the file are left.
 
-    A BLANK must still fit behind it, so L + 8 <= R.
+    A BLANK of 8 bytes must still fit behind it.
     """
     return record_bytes + BLANK_BYTES <= rest_bytes
 
 
 def encode_blank(rest_bytes: int) -> bytes:
-    """The filler that ends a file `rest_bytes` (>= 8) before its end: 8 bytes.
+    """Encode the filler for the last `rest_bytes` of a file: 8 bytes.
 
-    What follows up to the file's end is left as it is: zeros in a fresh file.
+    The bytes behind it, up to the file's end, are left as they are: zeros in a fresh file.
 
     Raises:
-        LocalProtocolError: `rest_bytes` is below 8 or no int.
+        LocalProtocolError: `rest_bytes` is below 8, or above an int.
     """
     if not BLANK_BYTES <= rest_bytes < 2**31:
         raise LocalProtocolError(f"a BLANK cannot stand {rest_bytes} bytes before the end")
@@ -62,13 +62,14 @@ class RecordEncoder:
     """Encodes records of one topic from one producer on one master.
 
     Args:
-        topic: text of at most 32767 bytes; above 127 bytes the records are of version 2.
+        topic: at most 32767 bytes of UTF-8; above 127 bytes the records are of version 2.
         born_host, store_host: (IP address, port) of producer and master; IPv4 or IPv6 each.
-        append_property_crc: end each record with a property CRC (upstream: enabledAppendPropCRC).
-        body_bytes_max: largest body (upstream: maxMessageSize).
+        append_property_crc: whether each record ends with a property CRC (upstream:
+            enabledAppendPropCRC).
+        body_bytes_max: the largest body (upstream: maxMessageSize).
 
-    Raises:
-        LocalProtocolError: topic or a host cannot be stored.
+        Raises:
+            LocalProtocolError: the topic or a host cannot be stored.
     """
 
     __slots__ = (
@@ -100,7 +101,7 @@ class RecordEncoder:
         self._record_bytes_max = body_bytes_max + RECORD_OVERHEAD_MAX
 
     def record_size(self, body_bytes: int, properties: bytes = b"") -> int:
-        """Bytes of the record for a body of `body_bytes` with this property block."""
+        """Return the size of the record for a body of `body_bytes` with this property block."""
         size = self._fixed_bytes + body_bytes + len(properties)
         if self._append_property_crc:
             size += PROPERTY_CRC_BYTES + (bool(properties) and not properties.endswith(VALUE_END))
@@ -125,13 +126,13 @@ class RecordEncoder:
         """Append one record to `out` and return its size in bytes.
 
         Args:
-            out: the batch; on an error it is unchanged.
-            body: at most `body_bytes_max`.
-            queue_id, queue_offset: the queue, and the record's number there.
-            physical_offset: where in the log this record will lie, in bytes.
+            out: the batch; an error leaves it unchanged.
+            body: at most `body_bytes_max` bytes.
+            queue_id, queue_offset: the queue, and the record's number in it.
+            physical_offset: the record's offset in the log.
             store_ts, born_ts: ms since 1970.
             properties: a block from `encode_properties`.
-            sys_flag: without the two host bits; they are set here.
+            sys_flag: the flags without the two host bits, which are set here.
 
         Raises:
             LocalProtocolError: a field, the body, the properties or the record is out of range.

@@ -1,4 +1,4 @@
-"""Scanning a stretch of commit log: which records are in it, where they stop, and why.
+"""Scans bytes of a commit log: which records they hold, where these stop, and why.
 
 Upstream: apache/rocketmq, store/.../CommitLog.java, checkMessageAndReturnSize, as recovery and
 dispatch use it, 5.3.3. Layout: `wire.files.message_record`.
@@ -56,20 +56,21 @@ from wire.files.scanned import Scanned, Stop
 
 
 class RecordHead(NamedTuple):
-    """What a dispatcher needs of one record.
+    """The fields of one record that a dispatcher needs.
 
     Attributes:
         physical_offset: its position in the log, in bytes.
-        size: bytes of the record.
-        topic, queue_id, queue_offset: its queue, and its number there.
-        sys_flag: the record's flags; `has_queue_unit` explains them.
-        store_ts: ms since 1970.
-        tags_code: for the consume queue: hash of the tags, or the delivery time.
-        keys: the KEYS property, several with blanks between, or "".
+        size: the size of the record in bytes.
+        topic, queue_id, queue_offset: its queue, and its number in the queue.
+        sys_flag: the record's flags, see `has_queue_unit`.
+        store_ts: the store timestamp in ms since 1970.
+        tags_code: the consume queue's tags code: the hash of the tags, or the delivery time.
+        keys: the KEYS property, with blanks between keys, or "".
         uniq_key: the UNIQ_KEY property or "".
         tags: the TAGS property or "".
-        light_queues: names of further queues that lead to it, and its queue offset in each.
-        batch: for a record that is a batch, its first queue offset, and how many it takes.
+        light_queues: the names of its light message queues, and its queue offset in each.
+        batch: the first queue offset and the number of messages of a batch; None for other
+            records.
     """
 
     physical_offset: int
@@ -126,18 +127,19 @@ def scan(
     check_property_crc: bool = False,
     size_max: int = RECORD_BYTES_MAX,
 ) -> tuple[list[tuple[int, int]], Scanned]:
-    """Position and size of each good record from `start` on, and why there are no more.
+    """Return position and size of each good record from `start` on, and why there are no more.
+
+    It never raises for what the bytes are.
 
     Args:
         buf: bytes of one commit-log file.
         start: where a record begins in it.
-        end: nothing at or behind it is looked at; None for the end of `buf`.
-        physical_offset: the offset in the log of the byte at `start`; None: not checked.
-        check_crc: compare the CRC of each body.
-        check_property_crc: demand and compare each property CRC (upstream: forceVerifyPropCRC).
-        size_max: a larger total size is corrupt, so that nobody waits for it.
-
-    Never raises for what the bytes are.
+        end: the end of the bytes that are read; None for the end of `buf`.
+        physical_offset: the offset in the log of the byte at `start`; None: it is not checked.
+        check_crc: whether the CRC of each body is compared.
+        check_property_crc: whether each property CRC is demanded and compared (upstream:
+            forceVerifyPropCRC).
+        size_max: a larger total size counts as corrupt, so that no reader waits for its end.
     """
     limit = len(buf) if end is None else end
     assert 0 <= start <= limit <= len(buf)
@@ -170,16 +172,14 @@ def scan(
 
 
 def walk(buf: Buffer, *, physical_offset: int, size_max: int = RECORD_BYTES_MAX) -> Scanned:
-    """Where the records end that lie one after the other from the first byte on, and why there.
+    """Return where the records that follow each other from the first byte on end, and why.
 
-    For a caller that passes them on to somebody that decodes them: only the size, the magic and the
-    place of each are looked at, a tenth of the work of `scan`.
+    This is for a caller whose receiver decodes the records. It checks only size, magic and offset
+    of each, a tenth of the work of `scan`. It never raises for what the bytes are.
 
     Args:
         physical_offset: the offset in the log of the first byte.
         size_max: as for `scan`.
-
-    Never raises for what the bytes are.
     """
     limit, unpack, pos = len(buf), _WALK.unpack_from, 0
     while limit - pos >= RECORD_BYTES_MIN:
@@ -201,13 +201,13 @@ def scan_heads(
     size_max: int = RECORD_BYTES_MAX,
     delay_levels_ms: Sequence[int] = DELAY_LEVELS_MS,
 ) -> tuple[list[RecordHead], Scanned]:
-    """The head of each good record from `start` on, and why there are no more. No CRC is looked at.
+    """Return the head of each good record from `start` on, and why there are no more.
+
+    It checks no CRC, and never raises for what the bytes are.
 
     Args:
         buf, start, end, physical_offset, size_max: as for `scan`.
         delay_levels_ms: the delays of SCHEDULE_TOPIC's levels (upstream: messageDelayLevel).
-
-    Never raises for what the bytes are.
     """
     limit = len(buf) if end is None else end
     assert 0 <= start <= limit <= len(buf)
@@ -264,7 +264,7 @@ def scan_heads(
 
 
 def _properties_at(buf: Buffer, magic: int, body_at: int, body_length: int, record_end: int) -> int:
-    """Where the properties begin, or -1 if magic or lengths are not a good record's."""
+    """Return where the properties begin; -1 if magic or lengths are not those of a good record."""
     topic_length_at = body_at + body_length
     if magic == MAGIC_V1:
         if body_length < 0 or topic_length_at + 3 > record_end:
@@ -294,7 +294,7 @@ def _body_crc_fits(buf: Buffer, pos: int, body_at: int, body_length: int) -> boo
 def _from_properties(
     framed: bytes, topic: str, store_ts: int, delay_levels_ms: Sequence[int]
 ) -> _FromProperties:
-    """The head's fields from the tags code on."""
+    """Return the head's fields from the tags code on."""
     tags = find_value(framed, _TAGS_START)
     keys = find_value(framed, _KEYS_START)
     uniq_key = find_value(framed, _UNIQ_KEY_START)
@@ -311,7 +311,7 @@ def _from_properties(
 
 
 def _inner(framed: bytes, topic: str) -> tuple[tuple[tuple[str, int], ...], tuple[int, int] | None]:
-    """The light queues, and the batch, of the head."""
+    """Return the light queues and the batch of the head."""
     names, offsets, base, count = (
         (find_value(framed, start) or b"").decode("utf-8", "replace") for start in _INNER_STARTS
     )
@@ -336,7 +336,7 @@ def _why(
     check_property_crc: bool,
     size_max: int,
 ) -> Scanned:
-    """What is at `pos`, where the fast loop went no further. The slow, exact reading decides."""
+    """Return why the scan stops at `pos`, where the fast loop stopped, by a slow, exact reading."""
     rest = limit - pos
     if not rest:
         return Scanned(end=pos, stop=Stop.END)

@@ -1,4 +1,4 @@
-"""How a scan of a log's bytes ended: shared by RocketMQ's commit log and DLedger's data files."""
+"""How a scan of a log's bytes ended, for RocketMQ's commit log and DLedger's data files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import attrs
 
 
 class Stop(enum.Enum):
-    """Why a scan went no further."""
+    """Why a scan stopped."""
 
     END = enum.auto()  # the last record ends exactly where the bytes do
     BLANK = enum.auto()  # a BLANK: go on with the next file
@@ -22,11 +22,11 @@ class Scanned:
     """The result of a scan: where and why it stopped.
 
     Attributes:
-        end: position in the buffer behind the last good record: where the scan stopped.
-        stop: why.
+        end: where the scan stopped: the position in the buffer behind the last good record.
+        stop: why it stopped.
         reason: for CORRUPT, what is wrong; else "".
-        blank_bytes: for BLANK, the bytes from `end` to the end of the file; else 0.
-        missing_bytes: for INCOMPLETE, at least so many more are needed; else 0.
+        blank_bytes: for BLANK, the number of bytes from `end` to the end of the file; else 0.
+        missing_bytes: for INCOMPLETE, the least number of bytes that are missing; else 0.
     """
 
     end: int

@@ -1,4 +1,4 @@
-"""What a reader is shown of a message record: a client decodes every record that it reads.
+"""The part of a message record that a reader gets; a client decodes every record that it reads.
 
 `decode_record` gives every field, and finds out where they lie by itself; this takes a third of the
 time. Layout: see `wire.files.message_record`.
@@ -20,11 +20,11 @@ _HEADS: Final = tuple(
     for born, store in ((8, 8), (20, 8), (8, 20), (20, 20))
 )
 _FLAGS_AT: Final = 39
-"""The place of the byte of sysFlag that says which hosts are longer."""
+"""The position of the byte of sysFlag that tells which hosts are IPv6."""
 
 
 class ShownRecord(NamedTuple):
-    """Fields as `wire.files.message_record.Record` has them."""
+    """A record with fewer fields, which are those of `wire.files.message_record.Record`."""
 
     physical_offset: int
     queue_id: int
@@ -37,7 +37,7 @@ class ShownRecord(NamedTuple):
 
 
 def decode_shown(data: bytes, at: int, size: int) -> ShownRecord:
-    """The record of `size` bytes at `at`, which `scan` has found: its lengths are right.
+    """Decode the record of `size` bytes at `at`, which `scan` has found, so its lengths are right.
 
     Raises: RemoteProtocolError: its body does not fit its CRC.
     """

@@ -1,4 +1,4 @@
-"""Classic HA's messages: reports from slave to master, frames of commit log from master to slave.
+"""The classic HA wire: reports of a slave to its master, and commit-log frames of the master.
 
 Upstream: apache/rocketmq, store/.../ha/DefaultHAConnection.java and DefaultHAClient.java (5.3.3),
 HAConnection.java and HAService.java (4.9.8). There is no handshake, version, checksum or identity.
@@ -52,7 +52,7 @@ _FRAME_HEADER = struct.Struct(">qi")
 
 
 def encode_report(offset: int) -> bytes:
-    """The slave's report that it holds every byte below `offset` (0 .. OFFSET_MAX).
+    """Encode the slave's report that it holds every byte below `offset` (0 .. OFFSET_MAX).
 
     Raises:
         LocalProtocolError: `offset` is out of range.
@@ -63,7 +63,7 @@ def encode_report(offset: int) -> bytes:
 
 
 def encode_frame_header(offset: int, size: int) -> bytes:
-    """The header before `size` bytes of commit log that begin at `offset`; size 0 is a heartbeat.
+    """Encode the header before `size` bytes of commit log from `offset`; size 0 is a heartbeat.
 
     Raises:
         LocalProtocolError: offset, size or their sum is out of range.
@@ -75,9 +75,9 @@ def encode_frame_header(offset: int, size: int) -> bytes:
 
 
 class ReportDecoder:
-    """Master's side: bytes from a slave in, its latest report out.
+    """The master's side: takes bytes from a slave, and returns its latest report.
 
-    Reports are cumulative, so of several that arrived together only the last complete one counts.
+    Reports are cumulative, so only the last complete one of several counts.
     """
 
     __slots__ = ("_broken", "_buffer")
@@ -87,7 +87,7 @@ class ReportDecoder:
         self._broken: str | None = None
 
     def receive_data(self, data: bytes) -> None:
-        """Add what the socket gave.
+        """Add received bytes.
 
         Raises:
             LocalProtocolError: `last_report` was not called for RECEIVE_LIMIT_BYTES.
@@ -95,7 +95,7 @@ class ReportDecoder:
         self._buffer.append(data)
 
     def last_report(self) -> int | None:
-        """The newest complete report since the last call, or None if none was completed.
+        """Return the newest complete report since the last call; None if there is none.
 
         Raises:
             RemoteProtocolError: a report is negative. Every later call raises again.

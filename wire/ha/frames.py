@@ -1,8 +1,8 @@
 """Frames of commit log, whatever their headers are: the decoder and the meter of every HA dialect.
 
 A master sends a slave messages that begin with a header, and the header of a frame announces a body
-of commit log. A dialect's `HeaderLayout` says how long a header is and what is in it; cutting the
-stream, handing bodies out as they come and refusing what is out of range are done here once.
+of commit log. A dialect's `HeaderLayout` reads the headers. This module divides the stream into
+messages, returns bodies as they arrive, and refuses values out of range.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from wire.errors import LocalProtocolError, RemoteProtocolError
 
 OFFSET_MAX: Final = 2**63 - 1  # a signed long
 JAVA_BUFFER_BYTES: Final = 4 * 1024 * 1024
-"""A Java slave gathers a whole frame, header included, in a buffer of this size: one byte more is
-never applied."""
+"""The size of the buffer in which a Java slave collects a whole frame with its header. A longer
+frame is never applied."""
 RECEIVE_LIMIT_BYTES: Final = 8 * 1024 * 1024
-"""What may wait in a decoder between two drains: far more than one recv, and upstream's own two
-buffers."""
+"""The most bytes that may wait in a decoder: many more than one receive returns, and than
+upstream's two buffers hold."""
 
 
 @attrs.frozen
 class FrameStarted:
-    """A header is complete. A dialect whose headers say more has a subclass.
+    """A header is complete. A dialect whose headers have more fields has a subclass.
 
     Attributes:
-        offset: physical offset of the first body byte.
-        size: body bytes that follow; 0 for a heartbeat, which is ended at once.
+        offset: the physical offset of the first body byte.
+        size: how many body bytes follow; 0 for a heartbeat, which ends at once.
     """
 
     offset: int
@@ -41,8 +41,8 @@ class FrameData:
     """A piece of the current frame's body, never empty.
 
     Attributes:
-        offset: physical offset of its first byte.
-        data: the bytes; the very object given to `receive_data` where it held nothing else.
+        offset: the physical offset of its first byte.
+        data: the bytes; the same object as in `receive_data` if that held nothing else.
     """
 
     offset: int
@@ -51,10 +51,10 @@ class FrameData:
 
 @attrs.frozen
 class FrameEnded:
-    """All body bytes of the current frame were handed out.
+    """All body bytes of the current frame were returned.
 
     Attributes:
-        offset_end: physical offset behind the last body byte.
+        offset_end: the physical offset behind the last body byte.
     """
 
     offset_end: int
@@ -66,31 +66,31 @@ H = TypeVar("H")
 
 
 class FrameTooLarge(RemoteProtocolError):
-    """A frame announces a larger body than any peer of the dialect takes."""
+    """A frame announces a larger body than any peer of the dialect accepts."""
 
 
 class HeaderLayout(Protocol[H_co]):
     """How the messages of one dialect begin.
 
     Attributes:
-        first_bytes: how many bytes of a message have to be there before anything is known of it.
+        first_bytes: how many bytes of a message `header_bytes` needs at least.
     """
 
     @property
     def first_bytes(self) -> int: ...
     def header_bytes(self, head: bytes) -> int:
-        """Return how long the header is, or how much of it must be there to know more.
+        """Return how many bytes the header has, or how many of them are needed to know that.
 
         Args:
-            head: its beginning, at least `first_bytes`. The answer for a whole header is its
-                length.
+            head: the beginning of the header, at least `first_bytes`. For a whole header the
+                result is its length.
 
         Raises:
-            RemoteProtocolError: no header begins like that.
+            RemoteProtocolError: no header begins with these bytes.
         """
 
     def read(self, header: bytes) -> H_co:
-        """Return what a whole header says: a `FrameStarted`, or a message without a body.
+        """Decode a whole header, to a `FrameStarted` or a message without a body.
 
         Raises:
             RemoteProtocolError: a field is out of range.
@@ -108,15 +108,15 @@ def frame_problem(offset: int, size: int, size_max: int) -> RemoteProtocolError 
 
 
 class FrameMeter:
-    """Finds out for a reader of the stream how many bytes belong together; it decides nothing.
+    """Measures, for a reader of the stream, how many bytes belong together; it checks nothing.
+
+    After a header that no decoder accepts all values stay 0.
 
     Attributes:
-        body_bytes: size of the body of the last frame that began.
+        body_bytes: the size of the body of the last frame that began.
         rest_bytes: how many bytes of that body are still to be read.
         header_bytes: how many bytes of the next message's header are still to be read, as far as
             that is known.
-
-    A header that no decoder accepts is the last one: from then on all stays 0.
     """
 
     __slots__ = ("_head", "_layout", "body_bytes", "header_bytes", "rest_bytes")
@@ -143,7 +143,7 @@ class FrameMeter:
             at += size
 
     def body_passed(self, size: int) -> None:
-        """Note that so many bytes of the present body were read."""
+        """Note that `size` bytes of the present body were read."""
         assert 0 < size <= self.rest_bytes
         self.rest_bytes -= size
 
@@ -162,11 +162,12 @@ class FrameMeter:
 
 
 class FrameDecoder(Generic[H]):
-    """Slave's side: bytes of the master in; FrameStarted, FrameData..., FrameEnded per frame out.
+    """The slave's side: takes the master's bytes, and returns events.
 
-    After `receive_data` call `next_event` until it returns NEED_DATA. A message that is no frame is
-    one event. That frames follow each other without a gap is not checked here, because only the
-    log knows where it ends.
+    The events of a frame are FrameStarted, some FrameData, and FrameEnded. A message that is no
+    frame is one event. After `receive_data` call `next_event` until it returns NEED_DATA. Whether
+    frames follow each other without a gap is not checked here, because only the log knows where it
+    ends.
     """
 
     __slots__ = (
@@ -192,7 +193,7 @@ class FrameDecoder(Generic[H]):
         self._rest_bytes = 0  # body bytes of the frame not handed out yet, while _in_frame
 
     def receive_data(self, data: bytes) -> None:
-        """Add what the socket gave.
+        """Add received bytes.
 
         Raises:
             LocalProtocolError: `next_event` was not called until NEED_DATA for RECEIVE_LIMIT_BYTES.
@@ -200,7 +201,7 @@ class FrameDecoder(Generic[H]):
         self._buffer.append(data)
 
     def next_event(self) -> H | FrameData | FrameEnded | Literal[NeedData.NEED_DATA]:
-        """The next event, or NEED_DATA.
+        """Return the next event, or NEED_DATA.
 
         Raises:
             RemoteProtocolError: a header is out of range. Every later call raises the same.
@@ -222,12 +223,14 @@ class FrameDecoder(Generic[H]):
         return event
 
     def body_passed(self, size: int) -> int:
-        """The next `size` bytes of the stream, body of the running frame, are kept elsewhere.
+        """Skip the next `size` body bytes of the present frame, which the caller holds.
 
-        Returns the physical offset of the first. Call `next_event` then, for the frame's end.
+        Call `next_event` afterwards, for the frame's end.
+
+        Returns: the physical offset of the first of them.
 
         Raises:
-            LocalProtocolError: there is no frame with so much still to come.
+            LocalProtocolError: the present frame has no `size` bytes left.
         """
         if len(self._buffer) or not 0 < size <= self._rest_bytes:
             raise LocalProtocolError(f"{size} bytes are not the running frame's next ones")

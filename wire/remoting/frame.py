@@ -1,4 +1,4 @@
-"""RocketMQ's remoting frames: how requests and replies lie on a connection.
+"""RocketMQ's remoting frames, which carry requests and replies over a connection.
 
 Upstream: apache/rocketmq, remoting/.../protocol/RemotingCommand.java, RocketMQSerializable.java,
 LanguageCode.java, netty/NettyDecoder.java, 4.9.4.
@@ -45,9 +45,9 @@ from wire.remoting.header import (
 )
 
 FRAME_BYTES_MAX: Final = 16 << 20
-"""The whole frame, length word included. Upstream: com.rocketmq.remoting.frameMaxLength."""
+"""The largest frame, with its length word. Upstream: com.rocketmq.remoting.frameMaxLength."""
 RECEIVE_BYTES_MAX: Final = 8 << 20
-"""What one receive may add to a frame that is not complete yet."""
+"""How many bytes one receive may add to an incomplete frame."""
 REMOTING_SYSTEM_ERROR: Final = 1
 REMOTING_SYSTEM_BUSY: Final = 2
 REMOTING_CODE_NOT_SUPPORTED: Final = 3
@@ -56,14 +56,14 @@ _HEADER_BYTES_MASK: Final = 2**24 - 1  # above FRAME_BYTES_MAX less the head
 _LENGTH = struct.Struct(">i")
 _HEAD = struct.Struct(">iI")
 _REPLY_JSON: Final = encode_header(reply_header(Header()))[1].replace(b'"opaque":0', b'"opaque":%d')
-"""The header of a good reply; the request's opaque is all that changes."""
+"""The header of a successful reply, in which only the request's opaque changes."""
 
 
 class Frame(Struct, frozen=True):
     """A frame of RocketMQ's remoting: one request or reply.
 
     Attributes:
-        body: b"" where there is none.
+        body: b"" if there is none.
         loose: whether the header needed fastjson's tolerance, see `wire.remoting.tolerant_json`.
     """
 
@@ -73,17 +73,19 @@ class Frame(Struct, frozen=True):
 
 
 def encode_frame(header: Header, body: bytes = b"") -> bytes:
-    """The whole frame.
+    """Encode a whole frame.
 
     Raises:
-        LocalProtocolError: the frame is above FRAME_BYTES_MAX, or the header cannot be encoded: a
-            binary one with a code above 32767 above all.
+        LocalProtocolError: the frame is above FRAME_BYTES_MAX, or the header cannot be encoded, as
+            with a code above 32767 in a binary one.
     """
     return encode_frame_head(header, len(body)) + body
 
 
 def encode_reply(request: Header, body: bytes) -> bytes:
-    """`encode_frame` of `reply_header(request)`, for whoever answers a thousand times a second.
+    """Encode a successful reply, fast, for servers of a thousand requests a second.
+
+    The result is that of `encode_frame` with `reply_header(request)`.
 
     Raises:
         LocalProtocolError: see `encode_frame`.
@@ -98,7 +100,10 @@ def encode_reply(request: Header, body: bytes) -> bytes:
 
 
 def encode_frame_head(header: Header, body_bytes: int) -> bytes:
-    """All of a frame but its body of `body_bytes`, for whoever sends a large body without a copy.
+    """Encode a frame without its body, for a sender of a large body that it does not copy.
+
+    Args:
+        body_bytes: the size of the body.
 
     Raises:
         LocalProtocolError: see `encode_frame`.
@@ -111,13 +116,13 @@ def encode_frame_head(header: Header, body_bytes: int) -> bytes:
 
 
 class Decoder:
-    """Bytes of one connection in, its frames out.
+    """Takes the bytes of one connection, and returns its frames.
 
     After `receive_data` call `next_frame` until it returns NEED_DATA.
 
     Args:
-        frame_bytes_max: a longer frame, its length word included, is refused as soon as its length
-            is known. At least 8.
+        frame_bytes_max: the largest frame with its length word, at least 8. A larger one is refused
+            as soon as its length is known.
     """
 
     __slots__ = ("_broken", "_buffer", "_frame_bytes_max", "_kind_and_size", "_rest_bytes")
@@ -132,13 +137,14 @@ class Decoder:
 
     @property
     def begun_bytes(self) -> int:
-        """The whole size of the frame whose first words were taken in and that waits for its rest;
-        0: there is none. Right after `decode`, and once `next_frame` has returned NEED_DATA.
+        """The whole size of the frame that is received in part; 0 if there is none.
+
+        It is valid after `decode`, and after `next_frame` has returned NEED_DATA.
         """
         return self._rest_bytes + _HEAD.size if self._rest_bytes >= 0 else 0
 
     def receive_data(self, data: bytes) -> None:
-        """Add what the socket gave, at most RECEIVE_BYTES_MAX between two drains.
+        """Add received bytes, at most RECEIVE_BYTES_MAX before `next_frame` returns NEED_DATA.
 
         Raises:
             LocalProtocolError: `next_frame` was not called until NEED_DATA for too many bytes.
@@ -146,11 +152,11 @@ class Decoder:
         self._buffer.append(data)
 
     def next_frame(self) -> Frame | Literal[NeedData.NEED_DATA]:
-        """The next frame, or NEED_DATA.
+        """Return the next frame, or NEED_DATA.
 
         Raises:
-            RemoteProtocolError: a length or a header is out of order. Every later call raises
-                again: where the next frame would begin is not known.
+            RemoteProtocolError: a length or a header is wrong. Every later call raises again,
+                because it is unknown where the next frame begins.
         """
         if self._broken is not None:
             raise RemoteProtocolError(self._broken)
@@ -161,10 +167,10 @@ class Decoder:
             raise
 
     def decode(self, data: bytes) -> tuple[list[Frame], str | None]:
-        """The frames that `data` completes, and what is wrong behind them (None: nothing is).
+        """Return the frames that `data` completes, and what is wrong behind them, or None.
 
-        As `receive_data` and `next_frame` until NEED_DATA, in one step: frames that are whole in
-        `data` do not go through the buffer.
+        This does `receive_data`, and `next_frame` until NEED_DATA, in one step. Frames that are
+        whole in `data` are not copied into the buffer.
         """
         frames: list[Frame] = []
         at = 0
@@ -191,7 +197,7 @@ class Decoder:
         return True
 
     def _take_whole(self, data: bytes, at: int, frames: list[Frame]) -> int:
-        """The good ones. Returns where the first other begins, which `next_frame` judges."""
+        """Decode whole good frames. Return where the first other begins, for `next_frame`."""
         limit, length_max = len(data), self._frame_bytes_max - _LENGTH.size
         unpack, head_bytes = _HEAD.unpack_from, _HEAD.size
         while limit - at >= head_bytes:
@@ -226,7 +232,7 @@ class Decoder:
         return Frame(header, body, loose)
 
     def _start(self, head: bytes | None) -> bool:
-        """Take in a frame's first two words; False if they are not there yet."""
+        """Read a frame's first two words. Returns: False if they are not there yet."""
         if head is None:
             return False
         length, self._kind_and_size = _HEAD.unpack(head)

@@ -34,9 +34,9 @@ from wire.remoting.tolerant_json import Int, TolerantDecoder, always
 FLAG_REPLY: Final = 1
 FLAG_ONEWAY: Final = 2
 REPLY_CODE: Final = 200
-"""Header code of every reply that DLedger itself gives."""
+"""The header code of every reply that DLedger itself makes."""
 VERSION: Final = 479
-"""Of a broker and a name server of ours: upstream's ordinal of 5.3.3. Clients remember it."""
+"""The version of our brokers and name servers: upstream's ordinal of 5.3.3. Clients keep it."""
 
 S = TypeVar("S", bound=Struct)
 
@@ -53,7 +53,7 @@ class SerializeType(enum.Enum):
 
 
 class Language(enum.Enum):
-    """What the sender is written in. The ordinal is the binary header's byte."""
+    """The language that the sender is written in. The ordinal is the binary header's byte."""
 
     JAVA = "JAVA"
     CPP = "CPP"
@@ -82,17 +82,17 @@ class Header(
     omit_defaults=True,
     forbid_unknown_fields=True,
 ):
-    """A frame without its body. Order and names are those of the JSON header.
+    """A frame's header. Order and names of the fields are those of the JSON header.
 
     Attributes:
-        code: in a request what it asks for; in a reply REPLY_CODE or a REMOTING_... code.
+        code: what a request asks for; in a reply REPLY_CODE or a REMOTING_... code.
         ext_fields: text by name; DLedger's dialect L has none.
         flag: FLAG_... bits.
-        language: the sender's; None: one that is not known here.
-        opaque: the requester's number; the reply repeats it.
-        remark: in the reply to a failed request, what went wrong.
-        serialize_type: how this header is or was encoded; a reply uses its request's.
-        version: the sender's RocketMQ version as upstream numbers them; 0 for DLedger alone.
+        language: the sender's language; None if it is unknown here.
+        opaque: the requester's number, which the reply repeats.
+        remark: what went wrong, in the reply to a failed request.
+        serialize_type: how this header is or was encoded; a reply has that of its request.
+        version: the sender's RocketMQ version, as upstream numbers them; 0 for DLedger alone.
     """
 
     code: Int = always(0)
@@ -110,7 +110,7 @@ class Header(
 
     @property
     def is_oneway(self) -> bool:
-        """Whether nobody waits for a reply."""
+        """Whether the sender expects no reply."""
         return bool(self.flag & FLAG_ONEWAY)
 
 
@@ -122,11 +122,11 @@ def reply_header(
     remark: str | None = None,
     version: int = 0,
 ) -> Header:
-    """The header that answers `request`: its opaque and its encoding.
+    """Return the header of a reply to `request`, with its opaque and its encoding.
 
     Args:
-        ext_fields: empty ones are written in JSON, as Java does where an answer has any at all:
-            RocketMQ 3.2.6 fails without.
+        ext_fields: the fields. Empty ones are written in JSON, as Java does if an answer has any at
+            all: RocketMQ 3.2.6 fails without them.
     """
     return Header(
         code=code,
@@ -140,14 +140,14 @@ def reply_header(
 
 
 def read_fields(header: Header, type_: type[S]) -> S:
-    """The header's extFields as an object of a class that says what they are.
+    """Decode the header's extFields as an object of `type_`.
 
     Args:
-        type_: a frozen msgspec class, `rename="camel"`, of text, integers and booleans; a field
-            with a default may be missing. Other fields than its own are ignored.
+        type_: a frozen msgspec class, `rename="camel"`, of text, integers and booleans. A field
+            with a default may be missing; unknown fields are ignored.
 
     Raises:
-        RemoteProtocolError: one is missing, or not of its kind; the text names it.
+        RemoteProtocolError: a field is missing or of another type; the text names it.
     """
     try:
         return msgspec.convert(header.ext_fields or {}, type_, strict=False)
@@ -156,9 +156,7 @@ def read_fields(header: Header, type_: type[S]) -> S:
 
 
 def write_fields(fields: Struct) -> dict[str, str]:
-    """The extFields that `read_fields` reads as an equal object, as Java writes them: None is left
-    out.
-    """
+    """Encode an object as extFields, the inverse of `read_fields`; None is left out, as by Java."""
     found = msgspec.to_builtins(fields)
     return {name: _as_text(value) for name, value in found.items() if value is not None}
 
@@ -172,7 +170,7 @@ _header_of_json = TolerantDecoder(Header)
 
 
 def encode_header(header: Header) -> tuple[int, bytes]:
-    """The frame's encoding byte, and the header.
+    """Return the frame's encoding byte, and the encoded header.
 
     Raises:
         LocalProtocolError: the header cannot be encoded.
@@ -212,10 +210,13 @@ def _pair(key: str, value: str) -> bytes:
 
 
 def decode_header(kind: int, encoded: bytes) -> tuple[Header, bool]:
-    """The header of a frame whose encoding byte is `kind`, and whether it needed tolerance.
+    """Decode a header; return it, and whether it needed fastjson's tolerance.
+
+    Args:
+        kind: the frame's encoding byte.
 
     Raises:
-        RemoteProtocolError: an unknown encoding, or bytes that are no such header.
+        RemoteProtocolError: the encoding is unknown, or the bytes are no such header.
     """
     if kind == 1:
         return _decode_binary(encoded), False
@@ -260,7 +261,7 @@ def _decode_fields(encoded: bytes, at: int) -> dict[str, str]:
 
 
 def _text(encoded: bytes, at: int, size: int) -> tuple[str, int]:
-    """The text of `size` bytes at `at`, and where it ends."""
+    """Return the text of `size` bytes at `at`, and where it ends."""
     if not 0 <= size <= len(encoded) - at:
         raise RemoteProtocolError(f"{size} bytes of text in a header with {len(encoded) - at} left")
     return encoded[at : at + size].decode(), at + size

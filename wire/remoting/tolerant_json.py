@@ -1,4 +1,4 @@
-"""JSON objects as fastjson reads and writes them: a quick exact reading, a slow tolerant one.
+"""JSON objects as fastjson reads and writes them, read exactly and fast, or tolerantly and slowly.
 
 The exact reading is one call into msgspec. Where it fails, the object is put into exact form (keys
 and names of enum members as they should be, unknown keys gone) and read again, numbers in quotes
@@ -39,8 +39,8 @@ from msgspec import Meta, Raw, Struct, ValidationError
 from wire.errors import RemoteProtocolError
 
 TOLERANT_COMMAS_MAX: Final = 100_000
-"""More commas are not read slowly: every value costs up to 300 bytes and 0.6 us there. Base64 has
-none, so this is a batch of 12,000 entries, of any size.
+"""How many commas a text may have to be read tolerantly, as each value costs up to 300 bytes and
+0.6 us then. Base64 has none, so this is a batch of 12,000 entries of any size.
 """
 
 Int: TypeAlias = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
@@ -57,20 +57,20 @@ _encode = msgspec.json.Encoder().encode
 
 
 def always(value: T) -> T:
-    """A field's default that is written also where the value equals it, as Java's primitives are.
+    """Return a field's default that is also written if the value equals it, as Java's primitives.
 
-    To msgspec, `omit_defaults` leaves out only what is the default object itself, which None is.
+    The `omit_defaults` of msgspec leaves out only the default object itself, such as None.
     """
     found: T = msgspec.field(default_factory=lambda: value)
     return found
 
 
 class TolerantDecoder(Generic[M]):
-    """Reads objects of one class. Its fields and those of nested classes are the keys.
+    """Reads objects of one class, whose keys are its fields and those of nested classes.
 
     Args:
-        type_: a frozen msgspec class with `forbid_unknown_fields`, which is how keys in other
-            spellings are noticed.
+        type_: a frozen msgspec class with `forbid_unknown_fields`, so that keys in other spellings
+            are noticed.
     """
 
     __slots__ = ("_exact", "_lax", "_name", "_normal")
@@ -82,7 +82,9 @@ class TolerantDecoder(Generic[M]):
         self._normal = _object_rule(type_)
 
     def decode(self, data: bytes) -> tuple[M, bool]:
-        """The object, and whether it needed fastjson's tolerance (unknown keys alone do not).
+        """Decode an object; return it, and whether it needed fastjson's tolerance.
+
+        Unknown keys alone do not count as tolerance.
 
         Raises:
             RemoteProtocolError: the bytes are no such object; one line says where.
@@ -147,7 +149,7 @@ def _field_rules(type_: type[Struct]) -> dict[str, _Rule | None]:
 
 
 def _rule(hint: Any) -> _Rule | None:
-    """What to do with a value of this type; None: leave it to the typed reading."""
+    """Return how to convert a value of this type; None to leave it to the typed reading."""
     if isinstance(hint, types.UnionType):  # with None: the only unions here
         (hint,) = [each for each in hint.__args__ if each is not types.NoneType]
     if hint == dict[str, str]:
