@@ -1,4 +1,4 @@
-"""Live alarms: a stream over growing event logs that says what is wrong while it is.
+"""Live alarms: a stream over growing event logs that reports what is wrong while it lasts.
 
 | File | What |
 |---|---|

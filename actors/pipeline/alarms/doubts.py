@@ -1,7 +1,7 @@
-"""What may explain an alarm instead: events that are missing, and clocks that were set.
+"""What else may explain an alarm: events that are missing, and clocks that were set.
 
-Rules know what was read. An event that would deny an alarm may stand in a file that is missing or
-damaged, or that a silent node has not published; and a clock that is set makes times of its own.
+Rules know only what was read. An event that would deny an alarm may be in a file that is missing or
+damaged, or that a silent node has not published; and a clock that was set makes times wrong.
 
 | Doubt | Of which log | Which events |
 |---|---|---|
@@ -26,11 +26,12 @@ from actors.pipeline.alarms.findings import Finding, moment, seconds
 from actors.pipeline.alarms.limits import Limits
 
 KEPT_MAX = 64
-"""Doubts kept of each node, the newest ones."""
+"""How many doubts are kept of each node: the newest."""
 SAID_MAX = 3
-"""In one alarm; they are in one line."""
+"""How many doubts one alarm names, as they are in one line."""
 SLACK_US = 1_000_000
-"""A batch's time rises by a millisecond with each, whatever its events say; that is no silence."""
+"""How much older than a batch a node's last event may be without counting as silence: the batch's
+time rises by a millisecond with each batch, whatever its events are."""
 _DENIABLE = frozenset({"failover", "leaderless", "lag", "stalled"})
 
 
@@ -39,15 +40,15 @@ class Doubts:
     """The doubts about the nodes of one group.
 
     Attributes:
-        known: by node, in the order of its log.
-        reached: by node, the time of its last event that is read.
+        known: the doubts by node, in the order of its log.
+        reached: by node, the time of the last event of its that was read.
     """
 
     known: dict[str, list[Fact]] = attrs.field(factory=dict)
     reached: dict[str, int] = attrs.field(factory=dict)
 
     def take(self, fact: Fact) -> None:
-        """A fact; those of one node in the order of its log."""
+        """Take a fact. Those of one node come in the order of its log."""
         if fact.what == "anew":
             self.known.pop(fact.node, None)
             self.reached.pop(fact.node, None)
@@ -59,11 +60,12 @@ class Doubts:
     def added(
         self, finding: Finding, last: tuple[str, int, int], limits: Limits, *, is_by_time: bool
     ) -> Finding:
-        """The finding, with what is in doubt of it.
+        """Return the finding, with what puts it in doubt.
 
         Args:
-            last: node, boot and seq of the event that it is by.
-            is_by_time: all logs were read before it was found, but those of nodes that are silent.
+            last: node, boot and seq of the event that shows it.
+            is_by_time: whether time alone made it, after all logs but those of silent nodes were
+                read.
         """
         if finding.alarm not in _DENIABLE:
             return finding
@@ -90,7 +92,7 @@ class Doubts:
 
 
 def _until_us(finding: Finding, limits: Limits) -> int:
-    """Up to when events would have denied it."""
+    """Return the time until which an event would have denied the finding."""
     if finding.alarm == "stalled":
         return finding.at_us + limits.stall_us
     return finding.at_us + (finding.value if finding.unit == "us" else 0)
@@ -101,7 +103,7 @@ def _is_back(fact: Fact) -> bool:
 
 
 def _from_us(fact: Fact) -> int:
-    """When what is in doubt began."""
+    """Return when the doubt of this fact begins."""
     return fact.ts_us - max(fact.number, 0) if fact.what == "clock" else fact.ts_us
 
 

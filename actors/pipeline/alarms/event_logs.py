@@ -1,4 +1,4 @@
-"""What nodes have published of their event logs, and how each file ends. Without Spark.
+"""Lists what nodes have published of their event logs, and how each file ends, without Spark.
 
 A log is an `events/` folder. Its files are named BOOT-SEQ by their first event, are published in
 that order and never change; what a node still writes is hidden. So the last file read says what is
@@ -20,18 +20,20 @@ from actors.pipeline.event_files import Kind, Moment, Number
 from actors.pipeline.locations import Location, event_folders
 
 LOOKS_OF_ALL = 30
-"""A change that a store's folders do not show is seen after so many looks at the latest."""
+"""The number of looks after which a change that a store's folders do not show is seen at the
+latest.
+"""
 _NAME = re.compile(r"(\d{6,})-(\d{12,})\.jsonl(?:\.gz)?")
 
 
 @attrs.frozen(order=True)
 class Published:
-    """A file of a log; ordered as written.
+    """A file of a log. Files are ordered as they were written.
 
     Attributes:
-        boot, first_seq: of its first event.
-        path: for `event_files.read_bytes`.
-        stamp: size in bytes and time of change; when neither is another, no byte is.
+        boot, first_seq: those of its first event.
+        path: its path for `event_files.read_bytes`.
+        stamp: its size in bytes and time of change. If both are the same, so are all bytes.
     """
 
     boot: int
@@ -46,13 +48,13 @@ class Published:
 
 @attrs.frozen(kw_only=True)
 class Ending:
-    """What the reading of a file begins and ends with.
+    """How a file ends.
 
     Attributes:
-        last_us: the time of its last event, by the node's clock; None: it has none that is whole.
-        last: that event's boot and seq; likewise.
-        stopped: that event is NodeStopped.
-        groups: of the node, if a boot begins in it.
+        last_us: the time of its last event, by the node's clock; None if it has no whole event.
+        last: boot and seq of that event; None likewise.
+        stopped: whether that event is NodeStopped.
+        groups: the node's groups, if a boot begins in the file.
     """
 
     last_us: int | None = None
@@ -62,7 +64,9 @@ class Ending:
 
 
 class Head(msgspec.Struct, frozen=True, gc=False):
-    """What decides whether the rest of a line is wanted. Out of these ranges it is no event."""
+    """The fields that decide whether the rest of a line is read, with the ranges that they have in
+    events.
+    """
 
     node: str
     boot: Number
@@ -88,13 +92,13 @@ _decode_stopped = msgspec.json.Decoder(_Stopped).decode
 
 @attrs.frozen
 class _Folder:
-    """What is in a folder.
+    """The contents of a folder.
 
     Attributes:
-        mtime_ns: its time of change before it was read; None: the store has none.
-        settled: it had that time at the look before, too.
-        files, inner: a node's files in it; the paths of its folders.
-        instead: paths of what has the name of a file and is none.
+        mtime_ns: its time of change before it was read; None if the store has none.
+        settled: whether it had that time at the look before, too.
+        files, inner: the node's files in it, and the paths of its folders.
+        instead: the paths that have the name of a file and are none.
     """
 
     mtime_ns: int | None
@@ -106,12 +110,12 @@ class _Folder:
 
 @attrs.define
 class Listing:
-    """A log's files, look after look; a folder in which nothing changed is not read again.
+    """Lists a log's files again and again; a folder in which nothing changed is not read again.
 
     A node keeps a folder for each day, with thousands of files, and adds to one of them. A folder's
-    time of change tells whether a name came or went; as two changes may have the same time, a
+    time of change shows whether a name came or went; as two changes may have the same time, a
     folder is read again at the look after it changed. Stores differ in what they know of folders,
-    so now and then a look reads all.
+    so one look in LOOKS_OF_ALL reads all folders.
     """
 
     log: Location
@@ -119,7 +123,7 @@ class Listing:
     _looks: int = 0
 
     def look(self) -> list[Published]:
-        """The files, in order. Other names are not a node's, and are left alone."""
+        """Return the files, in order; ignore other names, which are not a node's."""
         system, path = self.log.system()
         known = self._folders if self._looks % LOOKS_OF_ALL else {}
         self._looks += 1
@@ -137,7 +141,7 @@ class Listing:
         return sorted(found, key=lambda file: file.key)
 
     def instead(self) -> list[str]:
-        """What had, at the last look, a file's name and was none, such as a folder."""
+        """Return the paths that had a file's name at the last look and were none."""
         return [path for folder in self._folders.values() for path in folder.instead]
 
     def _folder(self, info: FileInfo, known: _Folder | None) -> _Folder:
@@ -156,7 +160,7 @@ class Listing:
 
 
 def entries(log: Location, folder: str) -> list[FileInfo]:
-    """What is in a folder of a log; nothing if it is gone."""
+    """Return what is in a folder of a log; [] if it is gone."""
     system, _ = log.system()
     found: list[FileInfo] = system.get_file_info(FileSelector(folder, allow_not_found=True))
     return found
@@ -176,17 +180,17 @@ def _place(log: Location, info: FileInfo) -> str:
 
 
 def published(log: Location) -> list[Published]:
-    """The files of a log, in order, at one look."""
+    """Return the files of a log, in order, by a single look."""
     return Listing(log).look()
 
 
 def passed_over(data: Location) -> list[tuple[str, str]]:
-    """What Spark passes over without a word, sorted: the paths, and what is wrong there.
+    """Return what Spark skips silently, sorted: the paths, and what is wrong there.
 
-    A file that has no byte: no node publishes one, but a copy may have been cut off; or what has
-    the name of a file and is none.
+    These are files without a byte, which no node publishes, but of which a copy may have been cut
+    off; and paths that have the name of a file and are none.
 
-    Raises: PipelineError: no event logs.
+    Raises: PipelineError: there are no event logs.
     """
     found: list[tuple[str, str]] = []
     for folder in event_folders(data):
@@ -198,10 +202,10 @@ def passed_over(data: Location) -> list[tuple[str, str]]:
 
 
 def ending(parts: Iterable[list[str]]) -> Ending:
-    """See the class. Lines that are no events are passed over; bronze counts them.
+    """Find out how a file ends. Lines that are no events are skipped; bronze counts them.
 
     Args:
-        parts: a file's lines, in lists, in order.
+        parts: the lists that make up the file's lines, in order.
     """
     first, last = "", None
     for lines in filter(None, parts):
@@ -219,7 +223,7 @@ def ending(parts: Iterable[list[str]]) -> Ending:
 
 
 def groups_of(line: str) -> tuple[str, ...] | None:
-    """The groups that a boot's first event names; None for any other line."""
+    """Return the groups that a boot's first event names; None for any other line."""
     head = head_of(line)
     if head is None or head.kind != "NodeStarted":
         return None
@@ -230,7 +234,7 @@ def groups_of(line: str) -> tuple[str, ...] | None:
 
 
 def gave_up(line: str) -> str:
-    """Why a node stopped by itself; "" if it was told to, and for any other line."""
+    """Return why a node stopped by itself; "" for an ordered stop, and for any other line."""
     try:
         said = _decode_stopped(line)
     except (msgspec.DecodeError, UnicodeError, RecursionError):

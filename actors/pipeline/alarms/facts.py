@@ -1,4 +1,4 @@
-"""Events -> facts: what the rules want to know of a node's log, and no more.
+"""Makes facts of events: what the rules need of a node's log, and no more.
 
 | what | Of the events | who | number |
 |---|---|---|---|
@@ -36,10 +36,11 @@ from actors.pipeline.event_files import ABOVE_GROUPS, NO_GROUPS, NUMBER_MAX
 
 SLOT_US: Final = 100_000
 SILENCE_US: Final = 15_000_000
-"""Within a boot a node that says nothing for longer had nothing to say, stood, or had its clock set
-ahead: nobody can tell which. As `limits.Limits.silent_s` is, unless set otherwise."""
+"""The microseconds without an event of a running node after which it is in doubt. It may have had
+no events, been suspended, or had its clock set ahead; the log does not show which. It is the
+default of `limits.Limits.silent_s`."""
 BACK_US: Final = 1_000_000
-"""A clock that goes back by less is being adjusted, and no alarm's limit is so short."""
+"""A clock that goes back by fewer microseconds is being adjusted; no alarm's limit is as short."""
 DOUBTS: Final = frozenset({"missing", "clock"})
 NUMBERS: Final = frozenset({"wrote", "acked", "committed"})
 
@@ -49,11 +50,11 @@ _decode_fields = msgspec.json.Decoder(dict[str, Any]).decode
 
 @attrs.frozen
 class Fact:
-    """One thing that a node said.
+    """One fact that an event reports.
 
     Attributes:
-        group: that it is about.
-        node, boot, seq, ts_us: of the event.
+        group: the group that it is about.
+        node, boot, seq, ts_us: those of the event.
         what, who, number: see the table.
     """
 
@@ -98,7 +99,7 @@ TOLD: Final[dict[str, Callable[[Head, dict[str, Any]], Iterable[_Told]]]] = {
     "MasterFenced": lambda _, __: [("fenced", "", 0)],
     "RotFound": lambda _, fields: [("rotten", fields["why"], fields["first_bytes"])],
 }
-"""By kind, for events about a group; those of a node as a whole are in `FactReader`."""
+"""By kind, what makes facts of events about a group. `FactReader` has those about a whole node."""
 OF_THE_NODE: Final = {"NodeStarted": "started", "NodeStopped": "stopped"}
 
 
@@ -107,9 +108,9 @@ class FactReader:
     """Reads the files of one log, in order.
 
     Attributes:
-        groups: of the node, as far as it is known.
-        is_anew: with the next event the log begins anew.
-        before: boot, seq and ts_us of the last event that was read; None: there was none.
+        groups: the node's groups, as far as they are known.
+        is_anew: whether the log begins anew with the next event.
+        before: boot, seq and ts_us of the last event that was read; None if there was none.
     """
 
     groups: tuple[str, ...] = ()
@@ -118,7 +119,7 @@ class FactReader:
     _kept: dict[tuple[str, str, str], Fact] = attrs.field(factory=dict)
 
     def read(self, lines: Iterable[str]) -> Iterator[Fact]:
-        """The facts of one file. Lines that are no events are passed over; bronze counts them."""
+        """Yield the facts of one file. Lines that are no events are skipped; bronze counts them."""
         last: Head | None = None
         for line in lines:
             head = head_of(line)
@@ -143,7 +144,7 @@ class FactReader:
             yield from self._for_groups(last, "reached")
 
     def _doubts(self, head: Head, boot: int, seq: int, ts_us: int) -> Iterator[Fact]:
-        """What lies between the event with these numbers and the next one that was read."""
+        """Yield the doubts about what is between the event of these numbers and the next one."""
         is_same = head.boot == boot
         first = seq + 1 if is_same else 1
         if head.boot >= boot and head.seq > first:
@@ -184,7 +185,7 @@ class FactReader:
 
 
 def group_of(path: str) -> str:
-    """The group in an actor's path, as `silver.group_of` has it; a test holds them together."""
+    """Return the group in an actor's path, as `silver.group_of` does; a test compares both."""
     second, named = ([*path.split("/"), "", "", ""])[2:4]
     if second in ABOVE_GROUPS:
         return named

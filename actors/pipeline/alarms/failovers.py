@@ -25,13 +25,14 @@ from actors.pipeline.alarms.limits import Limits
 
 @attrs.define
 class Knowledge:
-    """What one node knows in one boot.
+    """What one node knows of its leader in one boot.
 
     Attributes:
-        leader: the last that it knew; "": none yet.
-        since_us, seq: of the event in which it lost it, or of its start; None: it knows one.
-        last_us: of the latest event, as far as one is known.
-        told: that it lasts too long.
+        leader: the last leader that it knew; "" if it has known none.
+        since_us, seq: those of the event in which it lost the leader, or of its start; None while
+            it knows one.
+        last_us: the time of its latest known event.
+        told: whether it was reported that this lasts too long.
         lacked: see `findings.Finding`.
     """
 
@@ -44,11 +45,14 @@ class Knowledge:
     lacked: str = "leader"
 
     def limit_us(self, limits: Limits) -> int:
-        """How long it may have none."""
+        """Return how many microseconds the node may have no leader."""
         return limits.failover_us if self.leader else limits.start_us
 
     def due_us(self, limits: Limits) -> int | None:
-        """When it will have had none for too long; None: it has one, or that was reported."""
+        """Return when the node will have had no leader for too long.
+
+        Returns: None if it has one, or the alarm was raised.
+        """
         if self.since_us is None or self.told:
             return None
         return self.since_us + self.limit_us(limits) + 1
@@ -61,7 +65,7 @@ class Failovers:
     nodes: dict[str, Knowledge] = attrs.field(factory=dict)
 
     def take(self, fact: Fact, limits: Limits) -> Iterator[Finding]:
-        """A fact; those of one node in the order of its log."""
+        """Take a fact, and yield findings. Facts of one node come in the order of its log."""
         known = self.nodes.get(fact.node)
         if known is not None and (known.boot != fact.boot or fact.what == "anew"):
             yield from _ended(known, fact, known.last_us, limits)
@@ -87,7 +91,7 @@ class Failovers:
             known.since_us, known.seq = fact.ts_us, fact.seq
 
     def pass_time(self, group: str, now_us: int, limits: Limits) -> Iterator[Finding]:
-        """All nodes are read up to `now_us`."""
+        """Yield what is due by `now_us`, up to which all nodes are read."""
         for node, known in self.nodes.items():
             due_us = known.due_us(limits)
             if due_us is None or due_us > now_us:
@@ -97,7 +101,7 @@ class Failovers:
             yield _finding(group, node, known, now_us - known.since_us, is_over=False)
 
     def due_us(self, limits: Limits) -> int | None:
-        """When time alone makes a finding."""
+        """Return when time alone makes the next finding; None if it makes none."""
         times = (known.due_us(limits) for known in self.nodes.values())
         return min((each for each in times if each is not None), default=None)
 

@@ -1,4 +1,4 @@
-"""What a rule finds: one row, one line of JSON, one sentence."""
+"""A finding of a rule, as a row, a line of JSON and a sentence."""
 
 from __future__ import annotations
 
@@ -24,20 +24,22 @@ class Finding:
         alarm: two_leaders, failover, leaderless, lag, stalled, begun_anew or rotten; with _over
             behind it, the end of a failover, leaderless, lag or stalled that was reported while it
             lasted.
-        group: that it is about.
-        subject: two_leaders: who led already; failover: who was lost; leaderless: ""; begun_anew:
-            the node; rotten: how that is known; else the follower.
-        node, boot, seq: the event that shows it, or with which it began; its end, the event that
-            shows that.
-        at_us: when it came to be, by that node's clock.
-        value: two_leaders: the term or promotion; failover, leaderless: microseconds so far;
-            begun_anew: the boot's number; rotten: the first damaged byte; else how far behind the
-            follower is; lag_over: how far it was at the most; stalled_over: how far it still is.
-        unit: of value: "term", "promotion", "us", "boot", "bytes", "entries".
-        is_over: of a failover, and leaderless: somebody leads again.
-        lacked: likewise: what the node was without, "leader", or "master" in a classic group.
-        lasted_us: of an end: for how long it was so, in microseconds.
-        doubt: for people: which events are missing that could deny it, or which clock was set; see
+        group: the group that it is about.
+        subject: for two_leaders, the node that led already; for failover, the lost leader; for
+            leaderless ""; for begun_anew, the node; for rotten, how the damage is known; else the
+            follower.
+        node, boot, seq: the event that shows it, or with which it began; for an end, the event that
+            shows the end.
+        at_us: when it happened, by that node's clock.
+        value: for two_leaders, the term or promotion; for failover and leaderless, the microseconds
+            so far; for begun_anew, the boot's number; for rotten, the first damaged byte; for
+            lag_over, the largest lag; else the follower's present lag.
+        unit: the unit of `value`: "term", "promotion", "us", "boot", "bytes", "entries".
+        is_over: for failover and leaderless, whether the group has a leader again.
+        lacked: for failover and leaderless, what the node had not: "leader", or "master" in a
+            classic group.
+        lasted_us: for an end, how long it lasted, in microseconds.
+        doubt: which missing events could deny it, or which clock was set, for people; see
             `doubts`.
     """
 
@@ -57,7 +59,7 @@ class Finding:
 
 
 def by_fact(fact: Fact, alarm: str, subject: str, value: int, unit: str, **more: Any) -> Finding:
-    """A finding that the event of a fact shows."""
+    """Return a finding that the event of a fact shows."""
     return Finding(
         alarm=alarm,
         group=fact.group,
@@ -76,7 +78,7 @@ _TYPES: Final = {str: "string", int: "bigint", bool: "boolean"}
 _HINTS = typing.get_type_hints(Finding)
 NAMES: Final = tuple(field.name for field in attrs.fields(Finding))
 SCHEMA: Final = ", ".join(f"`{name}` {_TYPES[_HINTS[name]]}" for name in NAMES)
-"""For Spark."""
+"""The columns of findings, as Spark declares them."""
 
 
 def _failover(it: Finding) -> str:
@@ -102,7 +104,7 @@ def _seconds(it: Finding) -> str:
 
 
 def seconds(us: int) -> str:
-    """A duration in microseconds as text for people: `1.5 s`."""
+    """Describe a duration in microseconds for people, such as `1.5 s`."""
     return f"{us / _US:.1f} s"
 
 
@@ -133,7 +135,10 @@ def as_dict(finding: Finding) -> dict[str, Any]:
 
 
 def of_dict(found: object) -> Finding:
-    """Raises: ValueError if it is none, or of an alarm that this version does not know."""
+    """Make a finding of its dictionary.
+
+    Raises: ValueError: it is no finding, or its alarm is unknown to this version.
+    """
     finding = msgspec.convert(found, Finding)
     if finding.alarm not in _SAYS:
         raise ValueError(f"unknown alarm {finding.alarm!r}")
@@ -141,7 +146,7 @@ def of_dict(found: object) -> Finding:
 
 
 def sentence(finding: Finding) -> str:
-    """One line for people, with the event to look at, NODE/BOOT/SEQ, and what is in doubt."""
+    """Describe a finding for people in one line, with its event, NODE/BOOT/SEQ, and its doubt."""
     event = f"{finding.node}/{finding.boot}/{finding.seq}"
     says = f"{finding.alarm}: {_SAYS[finding.alarm](finding)}"
     but = f"; but {finding.doubt}" if finding.doubt else ""
@@ -149,7 +154,7 @@ def sentence(finding: Finding) -> str:
 
 
 def moment(us: int) -> str:
-    """UTC; one that no calendar has, as older versions may have found, as its number."""
+    """Format a time in UTC; one that no calendar has, as of older versions, as its number."""
     try:
         at = datetime.datetime.fromtimestamp(us // _US, tz=datetime.UTC)
     except (ValueError, OverflowError, OSError):

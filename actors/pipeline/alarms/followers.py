@@ -1,23 +1,24 @@
-"""The rules: no follower is further behind than the limit, and none that is behind stands still.
+"""The rules: no follower lags more than the limit, and none that lags stands still.
 
-| Group | Who tells | Target | A follower's place |
+| Group | Reported by | Target | A follower's position |
 |---|---|---|---|
 | classic | the master, for each slave | the end of its log | what the slave acknowledged |
 | DLedger | every member for itself | the highest committed index of all | its own |
 
-What a classic group's followers have is in the master's log alone, and what a master did not live
-to see is nobody's fault. In a DLedger group members' events are put in the order of their clocks,
-and looked at when all are read up to there; so a lag is as exact as the clocks are.
+Only the master's log shows what a classic group's followers have; what happened after the master's
+end is not judged. In a DLedger group the members' events are put in the order of their clocks, and
+judged once all are read up to that time, so a lag is as exact as the clocks are.
 
-A follower is reported once when it is too far behind, and again only after it was less than half as
-far; once when it stands, and again only after a step. The end of either is reported, too: at less
-than half the limit, and at the step. One whose node was stopped in order is left alone until that
-starts again; when, is by its own clock. A node that gave up was not. Where the view ends, so does
-all that was reported of it, without a finding.
+A follower is reported once when it lags too much, and again only after its lag was less than half
+the limit. It is reported once when it stands still, and again only after it has moved. The ends of
+both are reported, too: below half the limit, and at the move. A follower whose node was stopped in
+order is ignored until the node starts again, by its own clock; one that gave up is not ignored. If
+a view ends, so does all that was reported of it, without a finding.
 
-A node that stands still (SIGSTOP, a machine that sleeps) is not waited for, and is reported. What
-it had done last before, and not published, comes when it goes on: late, from before the time up to
-which all is read. That is no step, for what was reported stood after it, and no end of a lag.
+A node that is suspended (SIGSTOP, a machine that sleeps) is not waited for, and is reported. What
+it did last before, and had not published, comes when it continues: late, from before the time up to
+which all is read. This is no move, because it happened before the reported stand, and no end of a
+lag.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from actors.pipeline.alarms.findings import Finding, by_fact
 from actors.pipeline.alarms.limits import Limits
 
 MEMBERS = ""
-"""The name of the view that a DLedger group's members have together."""
+"""The name of the one view that all members of a DLedger group share."""
 _BEGINS = frozenset({"anew", "started"})
 _ENDS = frozenset({"fenced", "stopped"})
 _OF_VIEWS = frozenset({"wrote", "acked", "committed", "reached"}) | _BEGINS | _ENDS
@@ -39,14 +40,14 @@ _OF_VIEWS = frozenset({"wrote", "acked", "committed", "reached"}) | _BEGINS | _E
 
 @attrs.define
 class Follower:
-    """One in a view.
+    """One follower in a view.
 
     Attributes:
-        place: how far it is.
-        event: node, boot and seq of the event that says so.
-        behind_us: since when it is behind and has not moved; None: it lacks nothing.
-        lags, stands: that was reported.
-        lags_us, stands_us: since when, of what was reported; 0: by an older version.
+        place: its position.
+        event: node, boot and seq of the event that shows it.
+        behind_us: since when it lags and has not moved; None if it lacks nothing.
+        lags, stands: whether it was reported that it lags, or that it stands still.
+        lags_us, stands_us: since when it does, if it was reported; 0 from an older version.
         lag_max: the largest lag since then.
     """
 
@@ -60,7 +61,7 @@ class Follower:
     lag_max: int = 0
 
     def go(self, place: int, turn: int, *, is_late: bool) -> None:
-        """It is said to be there; see the module about what is late."""
+        """Note its position; for `is_late` see the module's text."""
         if self.place == place:
             return
         self.place = place
@@ -72,7 +73,7 @@ class Follower:
 
 @attrs.define
 class View:
-    """What one master, or all members together, tell."""
+    """The followers that one master reports, or the members of a DLedger group."""
 
     target: int = -1
     followers: dict[str, Follower] = attrs.field(factory=dict)
@@ -80,16 +81,16 @@ class View:
 
 @attrs.define
 class Followers:
-    """How far each follower of one group is.
+    """The positions of the followers of one group.
 
     Attributes:
         views: by master, or MEMBERS.
-        waiting: facts for which the common time has not come yet, with the time at which each has
-            its turn: a node's clock that was set back does not change the order of its log.
-        turns: the last turn of each node.
-        boots: the last that each node began.
+        waiting: facts that are later than the time up to which all is read, with the time at which
+            each has its turn. A node's clock that was set back does not change the order of its
+        log. turns: the last turn of each node.
+        boots: the last boot that each node began.
         gone: nodes that were stopped in order and have not started again.
-        read_us: up to when all was read, before what is read now; what lies before it is late.
+        read_us: the time up to which all was read before the present batch; what is older is late.
     """
 
     views: dict[str, View] = attrs.field(factory=dict)
@@ -100,7 +101,7 @@ class Followers:
     read_us: int = 0
 
     def take(self, fact: Fact) -> None:
-        """A fact; those of one node in the order of its log."""
+        """Take a fact. Those of one node come in the order of its log."""
         if fact.what not in _OF_VIEWS:
             return
         before = 0 if fact.what in _BEGINS else self.turns.get(fact.node, 0)
@@ -108,7 +109,7 @@ class Followers:
         self.waiting.append((turn, fact))
 
     def pass_time(self, group: str, now_us: int, limits: Limits) -> Iterator[Finding]:
-        """All nodes are read up to `now_us`."""
+        """Yield what is due by `now_us`, up to which all nodes are read."""
         ready = [each for each in self.waiting if each[0] <= now_us]
         self.waiting = [each for each in self.waiting if each[0] > now_us]
         for turn, fact in sorted(ready, key=_order):
@@ -119,7 +120,7 @@ class Followers:
         self.read_us = max(self.read_us, now_us)
 
     def due_us(self, limits: Limits) -> int | None:
-        """When time alone has something to do."""
+        """Return when time alone may make a finding; None if it cannot."""
         times = [turn for turn, _ in self.waiting]
         members = self.views.get(MEMBERS, View())
         times += [
@@ -130,7 +131,7 @@ class Followers:
         return min(times, default=None)
 
     def last_event(self, finding: Finding) -> tuple[str, int, int] | None:
-        """The event that tells where the follower of a finding is, if it was found just now."""
+        """Return the event that shows the position of a finding's follower; None if unknown."""
         view = self.views.get(finding.node if finding.unit == "bytes" else MEMBERS, View())
         follower = view.followers.get(finding.subject)
         return None if follower is None else follower.event
@@ -153,7 +154,7 @@ class Followers:
         yield from self._lagging(view, unit, fact, limit, is_late=is_late)
 
     def _come_or_go(self, turn: int, fact: Fact) -> None:
-        """A node starts, or stops in order: whoever's follower it is. It begins to be late anew."""
+        """Note that a node starts, or stops in order, in every view. Its lag begins anew."""
         members = self.views.get(MEMBERS)
         if fact.what == "anew" and members is not None:
             members.followers.pop(fact.node, None)
@@ -221,7 +222,7 @@ def _over(alarm: str, fact: Fact, follower: str, value: int, unit: str, lasted_u
 
 
 def _move(view: View, unit: str, turn: int, fact: Fact, *, is_late: bool) -> Iterator[Finding]:
-    """Put the target and the follower where the fact says that they are."""
+    """Set the target or the follower's position from a fact, and yield findings."""
     stood = {name: each.stands_us for name, each in view.followers.items() if each.stands}
     if fact.what == "wrote":
         view.target = fact.number

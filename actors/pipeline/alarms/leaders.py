@@ -1,4 +1,4 @@
-"""The rule: a term has one leader, and a promotion one master. Needs no order and no clock.
+"""The rule: a term has one leader, and a promotion one master. It needs no order and no clock.
 
 What a node led is forgotten once it begins anew. Where all nodes of a group begin anew, their terms
 do as well: a node that leads before the others are read may be reported beside the leader of an
@@ -15,7 +15,7 @@ from actors.pipeline.alarms.facts import Fact
 from actors.pipeline.alarms.findings import Finding, by_fact
 
 TERMS_MAX = 1000
-"""The highest terms are remembered: older ones come from logs of days ago."""
+"""How many terms are remembered, the highest ones; lower ones come from logs of days ago."""
 UNITS = {"leads": "term", "masters": "promotion"}
 
 
@@ -30,7 +30,7 @@ class Leaders:
     known: dict[str, dict[int, list[str]]] = attrs.field(factory=dict)
 
     def take(self, fact: Fact) -> Iterator[Finding]:
-        """A fact, of any node, in any order. A node that says it again is no second leader."""
+        """Take a fact of any node, in any order. A node that leads again is no second leader."""
         if fact.what == "anew":
             self._forget(fact.node)
         if fact.what not in UNITS:

@@ -1,4 +1,4 @@
-"""From when on something is an alarm: the command's options."""
+"""The limits above which something is an alarm, as options of the command."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import attrs
 
 _US = 1_000_000
 SECONDS_MAX = 1e9
-"""Thirty years; with more, no time is left to count with."""
+"""The largest limit in seconds, thirty years, so that no sum of times overflows."""
 
 
 @attrs.frozen(kw_only=True)
 class Limits:
-    """All above zero.
+    """The limits, all above zero.
 
     Attributes:
-        failover_s: without a leader or master, by the clock of the node that has none, from when it
-            knew that.
-        start_s: likewise, from a start on: a first election waits for a majority to be started.
-        lag_bytes: what a slave lacks of its master's log.
-        lag_entries: by how much a member's committed index is lower than the highest.
-        stall_s: behind, and not a step further.
-        silent_s: a node that said nothing for so long, while others did, is not waited for; longer
-            than the nodes' `events.roll_interval_s`.
+        failover_s: how long a node may know no leader or master, by its own clock.
+        start_s: the same from its start on, as a first election waits for a majority of started
+            members.
+        lag_bytes: how much a slave may lack of its master's log.
+        lag_entries: how much lower than the highest a member's committed index may be.
+        stall_s: how long a follower that lags may stand still.
+        silent_s: after how long without events a node is not waited for while others have some;
+            longer than the nodes' `events.roll_interval_s`.
     """
 
     failover_s: float = 5.0
@@ -64,7 +64,7 @@ _HELP = {
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Options of `watch`, one for each limit among them: --failover-s ..."""
+    """Add the options of `watch`, with one for each limit, such as --failover-s."""
     group = parser.add_argument_group("watch")
     group.add_argument(
         "--seconds",
@@ -82,13 +82,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def limits_of(asked: argparse.Namespace) -> Limits:
-    """What was asked for, and the defaults for the rest."""
+    """Return the limits that were given as options, with defaults for the others."""
     given = {name: getattr(asked, name) for name in _HELP}
     return Limits(**{name: limit for name, limit in given.items() if limit is not None})
 
 
 def given_options(asked: argparse.Namespace) -> list[str]:
-    """Those of `add_options` that were given, as they are written."""
+    """Return the options of `add_options` that were given, as they are written."""
     names = ("seconds", *_HELP)
     return [f"--{name.replace('_', '-')}" for name in names if getattr(asked, name) is not None]
 

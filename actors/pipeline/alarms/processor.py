@@ -28,18 +28,18 @@ _FACT: Final = tuple(field.name for field in attrs.fields(Fact))
 
 
 def begun_anew(fact: Fact) -> Iterator[Finding]:
-    """No node begins anew, without what it was and knew. Told once for each of its groups.
+    """Yield a finding if a node begins anew, once for each of its groups.
 
-    Who empties a node's directory knows, who puts an old copy in its place may not. A node that
-    begins anew has forgotten whom it voted for and what it acknowledged; from there on the other
-    rules take it for a new node.
+    An operator who empties a node's directory knows of it; one who puts an old copy in its place
+    may not. A node that begins anew has forgotten its vote and what it acknowledged; from there on
+    the other rules take it for a new node.
     """
     if fact.what == "anew":
         yield by_fact(fact, "begun_anew", fact.node, fact.boot, "boot")
 
 
 def rotten(fact: Fact) -> Iterator[Finding]:
-    """No copy of a log is damaged. Told once for each range and boot."""
+    """Yield a finding if a copy of a log is damaged, once for each range and boot."""
     if fact.what == "rotten":
         yield by_fact(fact, "rotten", fact.who, fact.number, "bytes")
 
@@ -49,7 +49,7 @@ class GroupState:
     """All that the rules remember of a group.
 
     Attributes:
-        timer_ms: when this group is to be looked at again; None: when it has facts.
+        timer_ms: when this group has to be judged again; None: when it has new facts.
     """
 
     leaders: Leaders = attrs.field(factory=Leaders)
@@ -59,7 +59,7 @@ class GroupState:
     timer_ms: int | None = None
 
     def take(self, facts: Iterable[Fact], limits: Limits) -> Iterator[Finding]:
-        """Facts in any order."""
+        """Take facts in any order, and yield findings."""
         for fact in sorted(facts, key=_order):
             self.doubts.take(fact)
             yield from begun_anew(fact)
@@ -70,7 +70,7 @@ class GroupState:
             self.followers.take(fact)
 
     def pass_time(self, group: str, now_us: int, limits: Limits) -> Iterator[Finding]:
-        """All logs are read up to `now_us`."""
+        """Yield what is due by `now_us`, up to which all logs are read."""
         for each in self.failovers.pass_time(group, now_us, limits):
             yield self._doubted(each, limits, is_by_time=True)
         for each in self.followers.pass_time(group, now_us, limits):
@@ -87,7 +87,7 @@ class GroupState:
 
 
 def _order(fact: Fact) -> tuple[str, int, int, bool]:
-    """That of the nodes' logs; that one begins anew comes before what it begins with."""
+    """Return the sort key of the order of nodes' logs; "anew" comes before its first event."""
     return fact.node, fact.boot, fact.seq, fact.what != "anew"
 
 

@@ -1,22 +1,22 @@
-"""How far each log is read, what the next batch takes, and the time that all logs have reached.
+"""How far each log is read, what the next batch takes, and the time up to which all logs are read.
 
-Spark drops what is older than its watermark, and its timers wait for the watermark. So the rows of
-a batch all bear one time, the batch's: the time up to which every log is read. Nothing is ever late
-then, however far apart the nodes' clocks are or however old a log that comes in late; and a timer
-fires only when what could answer it has been read.
+Spark drops what is older than its watermark, and its timers wait for the watermark. So all rows of
+a batch have one time, the batch's: the time up to which every log is read. Then nothing is ever
+late, however far apart the nodes' clocks are, or however old a log that appears later is; and a
+timer fires only when all events that could answer it have been read.
 
 - A batch takes files, one at a time, of the log that is furthest behind: a backlog of several logs
   is read as if they had grown together.
-- A log with files left holds the time. One without holds it until the newest event elsewhere is
-  `silent_us` younger: then its node is taken for dead (or its clock is wrong). `silent_us` has to
-  be longer than a node keeps a file open, 10 s unless its configuration says otherwise.
-- A node that has said NodeStopped holds nobody.
+- A log with unread files holds the time back. A log without them does so until the newest event
+  elsewhere is `silent_us` younger; then its node counts as dead, or its clock as wrong. `silent_us`
+  has to be longer than a node keeps a file open, 10 s unless its configuration sets another time.
+- A log that ends with NodeStopped does not hold the time back.
 - A log begins anew if the file that was read last is gone and older ones are there, for retention
   takes the oldest first; or if it ends at another moment. Then all of its files are new. Those of
-  an earlier generation that somebody left beside the new ones are no such case, and hide them.
+  an earlier generation that were left beside the new ones are no such case, and hide them.
 
-A clock set far ahead takes the time with it: until the others' clocks are there, what goes on is
-reported at once.
+  A clock that is set far ahead moves the time with it. Until the other clocks have reached that
+  time, failures are reported at once.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class LogRead:
     """How far one log is read.
 
     Attributes:
-        boot, first_seq: of the last file that was taken.
-        reached_us: its last event's time; None: no file had an event.
-        last: that event's boot and seq; None: likewise, or an older version read it.
-        stopped: that event is NodeStopped.
-        groups: of the node, as its last boot named them.
+        boot, first_seq: those of the last file that was taken.
+        reached_us: the time of its last event; None if no file had an event.
+        last: boot and seq of that event; None likewise, or if an older version read it.
+        stopped: whether that event is NodeStopped.
+        groups: the node's groups, as its last boot named them.
         lives: how often the log has begun anew.
     """
 
@@ -59,11 +59,11 @@ class LogRead:
 
 @attrs.frozen(kw_only=True)
 class Position:
-    """How far all are read.
+    """How far all logs are read.
 
     Attributes:
-        time_ms: up to which each is; rises with every batch.
-        logs: by the log's name.
+        time_ms: the time up to which each log is read; it rises with every batch.
+        logs: by the log's name, how far it is read.
     """
 
     time_ms: int = 0
@@ -71,7 +71,7 @@ class Position:
 
 
 def left(files: Sequence[Published], read: LogRead | None) -> list[Published]:
-    """The files of a log that are not read yet."""
+    """Return the files of a log that are not read yet."""
     if read is None:
         return list(files)
     return list(files[bisect.bisect_right(files, read.key, key=_key) :])
@@ -80,7 +80,7 @@ def left(files: Sequence[Published], read: LogRead | None) -> list[Published]:
 def is_begun_anew(
     files: Sequence[Published], read: LogRead | None, look: Callable[[Published], Ending]
 ) -> bool:
-    """Whether the log that was read is gone, and another one has its place. See the module."""
+    """Return whether another log has replaced the one that was read; see the module's text."""
     if read is None or not files:
         return False
     at = bisect.bisect_left(files, read.key, key=_key)
@@ -101,12 +101,12 @@ def next_position(
     files_max: int,
     silent_us: int,
 ) -> Position:
-    """Where the next batch ends; `start` if there is nothing to read.
+    """Return where the next batch ends; `start` if there is nothing to read.
 
     Args:
-        files: of each log, in order, those that are read among them.
-        look: reads a file's ending; of each log that of its last file each time.
-        files_max: in a batch.
+        files: by log, all its files, in order, also those that are read.
+        look: reads how a file ends; it is called for the last read file of each log each time.
+        files_max: how many files a batch may have.
     """
     logs = dict(start.logs)
     anew = {name for name in files if is_begun_anew(files[name], logs.get(name), look)}

@@ -1,4 +1,4 @@
-"""Where findings are kept, each batch's once: `format("triolog_findings")`, option `path`.
+"""Keeps findings, each batch's once: `format("triolog_findings")`, option `path`.
 
 A batch is the file BATCH.jsonl in that folder, and one without findings is no file. The file is
 finished under another name, synced and renamed; a batch that Spark repeats after a kill finds its
@@ -31,7 +31,7 @@ _BATCH = re.compile(r"\d{9,}\.jsonl", re.ASCII)
 
 @attrs.frozen
 class Written(WriterCommitMessage):
-    """A task's findings: they are few, so they travel with its message."""
+    """A task's findings. They are few, so they are sent in its commit message."""
 
     lines: tuple[str, ...]
 
@@ -55,7 +55,7 @@ class Findings(DataSource):
 
 
 class FindingsWriter(DataSourceStreamWriter):
-    """One batch after the other."""
+    """Writes one batch after the other."""
 
     def __init__(self, folder: Location) -> None:
         self._folder = folder
@@ -75,9 +75,9 @@ class FindingsWriter(DataSourceStreamWriter):
 
 
 def batches_after(folder: Location, batch: int) -> list[int]:
-    """The numbers of the batches above `batch` with findings, rising.
+    """Return the numbers of the batches above `batch` that have findings, in rising order.
 
-    Raises: PipelineError: somebody put a file beside them that would be taken for one.
+    Raises: PipelineError: there is a foreign file beside them that looks like a batch.
     """
     names = [name for name in folder.children() if name.endswith(_SUFFIX)]
     for name in names:
@@ -87,9 +87,9 @@ def batches_after(folder: Location, batch: int) -> list[int]:
 
 
 def findings_of(folder: Location, batch: int) -> list[Finding]:
-    """The findings of a batch that `batches_after` has named, by their time.
+    """Return the findings of a batch of `batches_after`, ordered by time.
 
-    Raises: PipelineError: it is damaged, or of another version.
+    Raises: PipelineError: the batch is damaged, or of another version.
     """
     file = folder / f"{batch:09d}{_SUFFIX}"
     found = []

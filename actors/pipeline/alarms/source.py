@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 NAME: Final = "triolog_event_facts"
 CLOCK: Final = "clock"
 FILES_MAX: Final = 64
-"""In a batch: some 3 million events of nodes under load; each is read twice."""
+"""How many files a batch has: some 3 million events of nodes under load. Each is read twice."""
 ENDINGS_MAX: Final = 1024
-"""Endings kept of files that did not change and are looked at again: each log's last one."""
+"""How many endings of unchanged files are kept, as each log's last file is looked at again."""
 _FACT: Final = {
     name: ("string", pa.string()) if kind is str else ("bigint", pa.int64())
     for name, kind in typing.get_type_hints(Fact).items()
@@ -59,14 +59,14 @@ _ARROW: Final = pa.schema(
 
 @attrs.frozen(kw_only=True)
 class LogPart(InputPartition):
-    """What a batch has of one log.
+    """The part of one log in a batch.
 
     Attributes:
-        paths: of its files, in order.
-        groups: of the node, as files before these named them.
-        is_anew: with these the log begins anew.
+        paths: the paths of its files, in order.
+        groups: the node's groups, as earlier files named them.
+        is_anew: whether the log begins anew with these files.
         before: see `FactReader`.
-        time_ms: the batch's.
+        time_ms: the batch's time.
     """
 
     paths: tuple[str, ...]
@@ -96,7 +96,7 @@ class EventFacts(DataSource):
 
 
 class FactStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The logs of a data directory, nodes that come later included."""
+    """The logs of a data directory, also those of nodes that are added later."""
 
     def __init__(self, data: Location, files_max: int, silent_us: int) -> None:
         self._data, self._files_max, self._silent_us = data, files_max, silent_us
@@ -191,7 +191,7 @@ def _position(offset: dict[str, Any]) -> Position:
 
 
 def batches(facts: Iterator[Fact], time_ms: int) -> Iterator[pa.RecordBatch]:
-    """Facts as the columns of SCHEMA, with the batch's time."""
+    """Yield facts as the columns of SCHEMA, with the batch's time."""
     clock = datetime.datetime.fromtimestamp(0, datetime.UTC) + datetime.timedelta(
         milliseconds=time_ms
     )

@@ -1,19 +1,19 @@
-"""The query, and saying what it finds while it runs.
+"""Runs the query, and reports what it finds while it runs.
 
 | In OUT/alarms | What |
 |---|---|
-| source.json | whose alarms they are |
+| source.json | the event logs that the alarms are about |
 | lock | held by the watch that runs |
 | stream-1/checkpoint | Spark's: how far all is read, and what the rules remember |
-| stream-1/findings/BATCH.jsonl | what was found, for good |
+| stream-1/findings/BATCH.jsonl | the findings |
 | stream-1/told.json | the last batch that was printed |
 
-A restart goes on where the last run was killed, and first tells what that one found and could not
-tell. Killed between a print and its note, a run leaves one batch to be printed twice: better than
-not at all. In the files each finding is once.
+A restart continues where the last run was killed, and first reports what that run found and could
+not report. A run that is killed between a print and its note leaves one batch to be printed twice,
+which is better than not at all. In the files each finding is once.
 
 Batches are numbered by the checkpoint: without it a new batch would be taken for an old one that is
-written and reported. So findings whose checkpoint is gone are refused.
+written and reported. So findings without a checkpoint are refused.
 """
 
 from __future__ import annotations
@@ -44,15 +44,16 @@ logger = logging.getLogger("triolog.pipeline")
 
 LAYER = "alarms"
 LOOK_S = 1
-"""Between looks at what was found, and at new files."""
+"""The seconds between two looks at new findings, and at new files."""
 FAILURES_MAX = 3
 FAILURES_LOOKS = 300
-"""So often within so many looks the stream may fail and go on: Spark gives a Python worker ten
-seconds to start, which is little where ten others want the processor, and a store may be away.
+"""Within how many looks the stream may fail FAILURES_MAX times and is started again. Spark gives a
+Python worker ten seconds to start, which is little on a busy processor, and a store may be away.
 """
 NOTE = "told.json"
 STREAM = "stream-1"
-"""A new number for what an old checkpoint cannot be read with: all is read and reported anew."""
+"""The stream's folder. It gets a new number when old checkpoints cannot be read any more; then all
+is read and reported anew."""
 
 
 class _Told(msgspec.Struct, frozen=True):
@@ -62,7 +63,7 @@ class _Told(msgspec.Struct, frozen=True):
 
 
 def facts(spark: SparkSession, data: Location, limits: Limits, files_max: int) -> DataFrame:
-    """The stream of `source.SCHEMA`."""
+    """Return the stream of facts, with the columns of `source.SCHEMA`."""
     spark.dataSource.register(source.EventFacts)
     return (
         spark.readStream.format(source.NAME)
@@ -74,7 +75,7 @@ def facts(spark: SparkSession, data: Location, limits: Limits, files_max: int) -
 
 
 def alarms(told: DataFrame, limits: Limits) -> DataFrame:
-    """Facts -> findings."""
+    """Return the stream of findings for a stream of facts."""
     return (
         told.withWatermark(source.CLOCK, "0 seconds")
         .groupBy("group")
@@ -89,10 +90,10 @@ def alarms(told: DataFrame, limits: Limits) -> DataFrame:
 
 @contextlib.contextmanager
 def taken(data: Location, out: Location) -> Iterator[None]:
-    """`out` is for a watch of `data` alone. Spark is not needed: it can be started after this.
+    """Reserve `out` for a watch of `data`, for a block. Spark may be started after this.
 
-    Raises: PipelineError: `out` belongs to other event logs, or another watch runs with it, or what
-        was found and reported is damaged.
+    Raises: PipelineError: `out` belongs to other event logs, or another watch uses it, or its
+        findings or its note are damaged.
     """
     claim(out / LAYER, data)
     with held(out / LAYER, "another watch"):
@@ -113,15 +114,15 @@ def watch(
     files_max: int = source.FILES_MAX,
     begun: Callable[[], None] = lambda: None,
 ) -> None:
-    """Tell every finding once, those first that a killed run could not tell.
+    """Report every finding once, beginning with those that a killed run could not report.
 
     Args:
-        out: which the caller has `taken`.
-        seconds: end after so long; 0: when all that is there now is read; None: only by Ctrl-C.
+        out: the output, which the caller has `taken`.
+        seconds: how long to watch; 0: until all that is there now is read; None: until Ctrl-C.
         begun: called once, as soon as the stream runs.
 
     Raises:
-        PipelineError: no event logs, or `out` has lost its checkpoint.
+        PipelineError: there are no event logs, or `out` has lost its checkpoint.
         StreamingQueryException: it failed more than FAILURES_MAX times within FAILURES_LOOKS.
     """
     stream = out / LAYER / STREAM
@@ -191,13 +192,13 @@ def _start(
 
 
 def _told(stream: Location) -> int:
-    """The last batch that was printed; -1: none. Raises: PipelineError."""
+    """Return the last batch that was printed; -1 if there is none. Raises: PipelineError."""
     note = (stream / NOTE).read_as(_Told)
     return -1 if note is None else note.batch
 
 
 def tell_new(stream: Location, tell: Callable[[Finding], None]) -> None:
-    """Report what was found since the last time.
+    """Report the findings since the last call.
 
     Raises: PipelineError: a note or batch is damaged.
     """

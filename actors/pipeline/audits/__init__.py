@@ -1,4 +1,4 @@
-"""Audits: claims about what the nodes did, each judged by what was written.
+"""Audits: claims about what the nodes did, each judged by what they wrote.
 
 An audit has a name, a claim in one sentence, a severity, and a query whose rows are findings. It
 says what it looked at, so that "no finding" cannot mean "nothing there". Clocks of two nodes are

@@ -1,4 +1,4 @@
-"""What an audit is made of, and what it is given."""
+"""The parts of an audit, and the evidence that it gets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from actors.pipeline.locations import Location
 from actors.pipeline.verdicts import WITNESSES_MAX, Checked, CheckedRange, Severity, Witness
 
 _NAMES_MAX = 10
-"""Names of logs or groups in a note."""
+"""How many names of logs or groups a note has."""
 _NOTHING = Checked(rows=0)
 
 
@@ -26,7 +26,7 @@ class Count:
     """The events of one kind in one boot.
 
     Attributes:
-        differ: events whose lines are not all the same.
+        differ: how many events were found several times with different lines.
     """
 
     kind: str
@@ -40,13 +40,13 @@ class Count:
 
 @attrs.frozen(kw_only=True, slots=False)
 class Evidence:
-    """What the audits look at.
+    """The evidence for the audits.
 
     Attributes:
-        events: silver's.
+        events: the events of silver.
         data: the data directory, with the nodes' logs beside their events.
-        out: where the tables are.
-        part_of: what this was taken from, by `whole` or `strict`.
+        out: the folder of the tables.
+        part_of: the evidence of which this is a part, by `whole` or `strict`.
     """
 
     spark: SparkSession
@@ -57,23 +57,21 @@ class Evidence:
 
     @cached_property
     def counts(self) -> tuple[Count, ...]:
-        """What there is of each kind, by one pass for all audits."""
+        """The numbers of events of each kind, by one pass for all audits."""
         return counted(self.events)
 
     def checked(self, kinds: Sequence[str] = ()) -> Checked:
-        """The events of some kinds; of all, if none is named."""
+        """Return the ranges of the events of these kinds; of all kinds if none is named."""
         return checked_of(each for each in self.counts if not kinds or each.kind in kinds)
 
     @cached_property
     def logs(self) -> LogScans:
-        """The nodes' logs; to be closed."""
+        """The nodes' logs, which the caller closes."""
         return LogScans(spark=self.spark, data=self.data)
 
     @cached_property
     def torn(self) -> tuple[tuple[str, int], ...]:
-        """(node, boot) of the logs that do not have every event from the first to their last, as it
-        was said.
-        """
+        """(node, boot) of the logs in which an event is missing or was changed."""
         boots = self.checked().ranges
         changed = {(each.node, each.boot) for each in self.counts if each.differ}
         lacking = {(b.node, b.boot) for b in boots if b.first_seq != 1 or b.last_seq != b.events}
@@ -81,7 +79,7 @@ class Evidence:
 
     @cached_property
     def whole(self) -> Evidence:
-        """Without those logs, for a claim that an event which is missing would seem to break."""
+        """The evidence without torn logs, for claims that a missing event would seem to break."""
         if not self.torn:
             return self
         key = fn.struct("node", "boot")
@@ -90,8 +88,9 @@ class Evidence:
 
     @cached_property
     def loose(self) -> tuple[str, ...]:
-        """Groups that have, or once had, upstream's looser rules: by what their nodes said when
-        they started, which may have expired since, and by the settings that they keep.
+        """Groups that have, or once had, upstream's looser rules.
+
+        The events of their nodes' starts show it, which may have expired, and the nodes' settings.
         """
         if self.part_of is not None:
             return self.part_of.loose
@@ -101,7 +100,7 @@ class Evidence:
 
     @cached_property
     def strict(self) -> Evidence:
-        """Without those groups, for a claim that is no promise of theirs."""
+        """The evidence without these groups, for claims that they do not promise."""
         if not self.loose:
             return self
         events = self.events.where(~fn.col("group").isin(*self.loose))
@@ -109,7 +108,10 @@ class Evidence:
 
 
 def counted(events: DataFrame) -> tuple[Count, ...]:
-    """How many of each kind, node and boot, in that order. Views have lost `differ`."""
+    """Count events of each kind, node and boot; ordered by node, boot and kind.
+
+    Views have no column `differ`.
+    """
     sums = [
         fn.min("seq").alias("first_seq"),
         fn.max("seq").alias("last_seq"),
@@ -123,7 +125,7 @@ def counted(events: DataFrame) -> tuple[Count, ...]:
 
 
 def checked_of(counts: Iterable[Count]) -> Checked:
-    """Added up over the kinds."""
+    """Add up counts over their kinds."""
     ranges: dict[tuple[str, int], CheckedRange] = {}
     for count in counts:
         key = count.node, count.boot
@@ -150,13 +152,13 @@ def _joined(one: CheckedRange, two: CheckedRange) -> CheckedRange:
 
 @attrs.frozen(kw_only=True)
 class Judged:
-    """What an audit found.
+    """The result of an audit.
 
     Attributes:
-        findings: how many.
+        findings: the number of findings.
         witnesses: the first WITNESSES_MAX of them.
-        checked: what it looked at.
-        note: for people.
+        checked: the events and logs that were checked.
+        note: a text for people.
     """
 
     findings: int = 0
@@ -166,22 +168,22 @@ class Judged:
 
 
 class Audit(Protocol):
-    """A claim that can be judged; `judging` has all. Stateless."""
+    """A claim that can be judged, without state; `judging` has all of them."""
 
     @property
     def name(self) -> str:
-        """One word of small letters and _."""
+        """The audit's name, of small letters and _."""
 
     @property
     def claim(self) -> str:
-        """One sentence."""
+        """The claim, in one sentence."""
 
     @property
     def severity(self) -> Severity:
         """The severity of a finding."""
 
     def judge(self, evidence: Evidence) -> Judged:
-        """Look. Raises: PipelineError, OSError, pyspark.errors.PySparkException."""
+        """Judge the claim. Raises: PipelineError, OSError, pyspark.errors.PySparkException."""
 
 
 @attrs.frozen(kw_only=True)
@@ -189,15 +191,17 @@ class EventAudit:
     """An audit over the event logs.
 
     Attributes:
-        kinds: of the events that the claim is about; none: of all. Without any of them the audit
-            does not apply.
-        query: silver's events -> one row for each finding.
-        needs: kinds without which nothing can be said, as in the logs of an older version.
-        subject: the events that the claim is about, if the kinds alone do not say.
-        whole: a missing event would look as if the claim were broken: torn logs are left out.
-        strict: groups with upstream's looser rules promise nothing of the kind: they are left out.
-        note: what the events cannot tell, if that is something.
-        unseen: what the claim is about of which no event is here, in words: one column, `what`.
+        kinds: the kinds of the events that the claim is about; (): all. Without any such event the
+            audit does not apply.
+        query: makes one row for each finding of silver's events.
+        needs: kinds without which nothing can be judged, as in the logs of an older version.
+        subject: selects the events that the claim is about, if the kinds do not suffice.
+        whole: whether torn logs are left out, because a missing event would seem to break the
+        claim. strict: whether groups with upstream's looser rules are left out, because they do not
+            promise this.
+        note: what the events cannot show, for people; "" for nothing.
+        unseen: selects what the claim is about and has no events here, for people, as the column
+            `what`.
     """
 
     name: str
@@ -213,7 +217,7 @@ class EventAudit:
     unseen: Callable[[DataFrame], DataFrame] | None = None
 
     def judge(self, evidence: Evidence) -> Judged:
-        """Look at the events. Raises: PySparkException."""
+        """Judge the claim by the events. Raises: PySparkException."""
         notes = [self.note] if self.note else []
         if self.whole and evidence.torn:
             torn = [f"{node} boot {boot}" for node, boot in evidence.torn]
@@ -251,7 +255,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def collect(table: DataFrame) -> tuple[int, tuple[Witness, ...]]:
-    """The number of findings, and the first of them by the order of their columns."""
+    """Return the number of findings, and the first of them, ordered by their columns."""
     rows = table.orderBy(*table.columns).limit(WITNESSES_MAX + 1).collect()
     findings = len(rows) if len(rows) <= WITNESSES_MAX else table.count()
     witnesses: list[Mapping[str, Any]] = [row.asDict(recursive=True) for row in rows]

@@ -1,4 +1,4 @@
-"""What members of DLedger groups said is committed: it rises, a majority has it, it stays."""
+"""What DLedger's members report as committed: it rises, a majority has it, it stays."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ _KEY = ("group", "node", "boot")
 
 
 def falling_commits(events: DataFrame) -> DataFrame:
-    """Committed indexes that are not above the one before, in one incarnation of the actor that
-    tells it.
+    """Return committed indexes that are not above the one before, of one incarnation of an actor.
 
-    A part that is started anew knows only what is stored, and may have heard of more before.
+    An actor that is restarted knows only what is stored, and may have known a higher index before.
     """
     in_order = Window.partitionBy(*_KEY, "path", "incarnation").orderBy("seq")
     return (
@@ -29,7 +28,7 @@ def falling_commits(events: DataFrame) -> DataFrame:
 
 
 def without_quorum(events: DataFrame) -> DataFrame:
-    """What a leader called committed with less than a majority of the members behind it."""
+    """Return what leaders reported as committed although no majority of the members held it."""
     counted = fn.array_intersect("holders", "members")  # each of them once
     return (
         told_by_leaders(events)
@@ -39,7 +38,7 @@ def without_quorum(events: DataFrame) -> DataFrame:
 
 
 def told_by_leaders(events: DataFrame) -> DataFrame:
-    """What `without_quorum` judges: CommittedRose of leaders whose term and members are known."""
+    """Return what `without_quorum` judges: CommittedRose of leaders with known term and members."""
     led = (
         view(events, "RoleChanged")
         .where(fn.col("role") == "LEADER")
@@ -55,7 +54,7 @@ def told_by_leaders(events: DataFrame) -> DataFrame:
 
 
 def leaders_unseen(events: DataFrame) -> DataFrame:
-    """The leaders, Java members left aside, of whose commits there is no event: what."""
+    """Return the leaders, without Java members, of whose commits there is no event: what."""
     java = view(events, "GroupConfigured").select(
         "group", fn.explode("java_members").alias("leader")
     )
@@ -69,11 +68,11 @@ def leaders_unseen(events: DataFrame) -> DataFrame:
 
 
 def committed_removed(events: DataFrame) -> DataFrame:
-    """Entries that a member removed after it had said that they are committed.
+    """Return removals of entries that the member had reported as committed.
 
-    What lies before a log's new beginning is not concerned: the leader had let go of it. Nor is
-    what was in a log that a later start found empty, where the member says that its vote counts
-    for less: it was lost before. A start that believes to have all has lost it itself.
+    Entries before a log's new beginning do not count, because the leader's had expired. Nor do
+    those of a log that a later start found empty, if the member reports that its vote counts for
+    less, because they were lost before. A start that takes its log for whole has lost them itself.
     """
     cut = view(events, "LedgerTruncated").where("next >= 0 and next <= end")
     columns = ("group", "node", "boot", "seq", "next", "end")
@@ -99,7 +98,7 @@ def committed_removed(events: DataFrame) -> DataFrame:
 
 
 def told_for_good(events: DataFrame) -> DataFrame:
-    """What `committed_removed` judges: CommittedRose of groups that keep what is committed."""
+    """Return what `committed_removed` judges: CommittedRose of groups that keep their entries."""
     in_memory = view(events, "GroupConfigured").where("store = 'memory'").select("group")
     others = in_memory.unionByName(without_power(events)).distinct()
     return view(events, "CommittedRose").join(fn.broadcast(others), "group", "left_anti")

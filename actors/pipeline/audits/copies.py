@@ -1,4 +1,4 @@
-"""Whether what a classic group's master acknowledged was held by as many nodes as it promises."""
+"""Whether as many nodes held what a classic group's master acknowledged as the group promises."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _EPOCH = ("group", "node", "boot", "opened")
 
 
 def too_few_copies(events: DataFrame) -> DataFrame:
-    """Acknowledged ranges that fewer nodes had reported by then: one row for each answer.
+    """Return acknowledged ranges that too few nodes had reported by then: one row for each answer.
 
-    The master is one of them; a slave is one from the report on that reaches the range's end. Once
-    it has reported by a newer connection nothing counts that it had reported before: it may have
-    lost its log. An older connection that lives on may report again, and counts then. (SlaveAcked
-    of one batch stand in the order in which they counted: group_transfer's mailbox keeps one of
-    each connection, the newest.)
+    The master counts as one; a slave counts from the report on that reaches the range's end. Once
+    it has reported over a newer connection, its earlier reports do not count, because it may have
+    lost its log. An older connection that is still open may report again, and counts then.
+    (SlaveAcked of one batch are in the order in which they counted, because group_transfer's
+    mailbox keeps only the newest of each connection.)
     """
     acked = with_epoch(events, view(events, "SlaveAcked"))
     answers = with_epoch(events, view(events, "AppendsAcknowledged"))
@@ -49,15 +49,16 @@ def too_few_copies(events: DataFrame) -> DataFrame:
 
 
 def promised_answers(events: DataFrame) -> DataFrame:
-    """What `too_few_copies` judges: answers that needed more than their master."""
+    """Return what `too_few_copies` judges: answers that needed more nodes than the master."""
     answers = view(events, "AppendsAcknowledged")
     return answers.join(fn.broadcast(promises(events)), ["group", "node", "boot"], "left_semi")
 
 
 def promises(events: DataFrame) -> DataFrame:
-    """What needs more than its master: group, node, boot, sure_copies, counting (who can count).
+    """Return which boots promise more copies than the master's.
 
-    A Java slave reports what it has not synced, so in a synced group it is no copy.
+    Columns: group, node, boot, sure_copies, counting (the nodes that may count). A Java slave
+    reports what it has not synced, so in a synced group it does not count.
     """
     python = fn.array_except("members", "java_members")
     counting = fn.when(fn.col("durability") == "synced", python).otherwise(fn.col("members"))
@@ -70,10 +71,10 @@ def promises(events: DataFrame) -> DataFrame:
 
 
 def never_reported(events: DataFrame) -> DataFrame:
-    """Slaves that a master counted with more than they ever reported: group, node, slave, ...
+    """Return slaves that a master counted with more than they ever reported: group, node, slave.
 
-    A slave without an event log is not judged, nor one that was killed: what it said last may not
-    have reached its disk; see `sure_counts` for others.
+    Columns: those, and counted, reported. A slave without an event log is not judged, nor one that
+    was killed, as its last events may not be on its disk; see `sure_counts` for others.
     """
     reported = (
         view(events, "OffsetReported")
@@ -91,11 +92,11 @@ def never_reported(events: DataFrame) -> DataFrame:
 
 
 def sure_counts(events: DataFrame) -> DataFrame:
-    """What `never_reported` judges: SlaveAcked of slaves whose logs have all that they said.
+    """Return what `never_reported` judges: SlaveAcked of slaves whose event logs are complete.
 
-    That takes every boot from the first on, each whole and ended in order: what a slave reported in
-    one that has expired, or is torn, its master may still count it with in a later one. For this
-    the torn logs have to be seen, so the audit leaves them out by itself, those of masters too.
+    These have every boot from the first on, each whole and ended in order. A report of a boot that
+    has expired or is torn may still be counted by the master in a later one. Torn logs have to be
+    seen for this, so the audit leaves them out by itself, those of masters, too.
     """
     numbers_add_up = (fn.min("seq") == 1) & (fn.max("seq") == fn.count("seq"))
     boots = events.groupBy("node", "boot").agg(

@@ -1,4 +1,4 @@
-"""What a receipt's records may lawfully be missing for, by what the nodes themselves tell.
+"""What excuses missing records of a receipt, by the events of the nodes themselves.
 
 | What the events say | Then |
 |---|---|
@@ -34,7 +34,7 @@ _COLUMNS: Final = (
     *("durability", "upstream", "forced", "was_clean", "end_bytes"),
 )
 Moment: TypeAlias = tuple[int, int]
-"""Boot and seq, of one node."""
+"""Boot and seq of an event of one node."""
 
 
 @attrs.frozen(kw_only=True)
@@ -42,9 +42,9 @@ class Forced:
     """A promotion of a group that was forced, or may have been.
 
     Attributes:
-        start: where its epoch begins, in bytes; 0: nobody knows.
-        before: the end of what epochs before it answered, as far as is known.
-        first, end: what was answered in it and in later ones, from where to where, likewise.
+        start: where its epoch begins, in bytes; 0 if it is unknown.
+        before: the end of what earlier epochs answered, as far as is known.
+        first, end: the range that it and later epochs answered, as far as is known.
     """
 
     start: int
@@ -53,7 +53,7 @@ class Forced:
     end: int
 
     def is_later(self, receipt: Receipt) -> bool:
-        """Whether no epoch before it can have given the receipt, and it or a later one has."""
+        """Return whether the receipt is surely of this epoch or a later one."""
         from_on = max(self.start, self.before, self.first)
         return from_on <= receipt.first and receipt.last < self.end
 
@@ -63,10 +63,10 @@ class Excuses:
     """What excuses differences between the stores of one group.
 
     Attributes:
-        behind: nodes that began empty, or lost bytes, and the position up to which they had all
-            again, as far as they say it.
-        forced: the promotions by force.
-        may_lose: it promised no more than it may have kept: `may_lose`.
+        behind: nodes that began empty, or lost bytes, and the position up to which they had
+            everything again, as far as they reported it.
+        forced: the forced promotions.
+        may_lose: whether what is missing breaks no promise: `may_lose`.
     """
 
     behind: Mapping[str, int] = attrs.field(factory=dict)
@@ -75,7 +75,7 @@ class Excuses:
 
 
 def excuses_in(events: DataFrame, groups: Iterable[GroupStores]) -> dict[str, Excuses]:
-    """Excuses by group. Raises: PySparkException."""
+    """Return the excuses by group. Raises: PySparkException."""
     found = events.where(fn.col("kind").isin(*_KINDS)).select(*_COLUMNS).collect()
     rows = [row.asDict() for row in found]
     emptied = began_empty(rows)
@@ -93,9 +93,7 @@ def excuses_in(events: DataFrame, groups: Iterable[GroupStores]) -> dict[str, Ex
 
 
 def began_empty(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], Moment]:
-    """By group and node: when a store was opened last with nothing in it, in a later boot than the
-    node's first one.
-    """
+    """Return, by group and node, when its store was last found empty after its first boot."""
     found: dict[tuple[str, str], Moment] = {}
     for row in rows:
         if row["kind"] == "RecoveryFinished" and row["end_bytes"] == 0 and row["boot"] > 1:
@@ -105,11 +103,11 @@ def began_empty(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], Mome
 
 
 def may_lose(group: GroupStores, rows: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether what was acknowledged may be lost with no promise broken.
+    """Return whether acknowledged records may be lost without a broken promise.
 
-    So it may where upstream's rules are believed, or once were. And where the group is "written"
-    and any of its stores was not closed in order, or nobody says that they were: a loss of power
-    may have taken it.
+    This holds for groups that have, or once had, upstream's rules. It also holds for a "written"
+    group if one of its stores was not closed in order, or no event shows that all were, because a
+    loss of power may have taken them.
     """
     own = [row for row in rows if row["group"] == group.name]
     if group.is_loose or any(row["upstream"] for row in own):
@@ -120,13 +118,13 @@ def may_lose(group: GroupStores, rows: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def given_up(receipts: Sequence[Receipt], forced: Iterable[Forced]) -> set[int]:
-    """The numbers of the receipts that a forced promotion may have given up.
+    """Return the numbers of the receipts whose records a forced promotion may have given up.
 
-    Those are what lies behind its beginning and is in the record before the first receipt that is
-    later for sure; and what a later receipt has the position of, or lies below.
+    These are the receipts behind its beginning that precede the first surely later receipt in the
+    record, and those whose position a later receipt has, or lies below.
 
     Args:
-        receipts: in the order of the record.
+        receipts: all receipts, in the order of the record.
     """
     passed = _passed(receipts)
     found: set[int] = set()
@@ -146,7 +144,9 @@ def given_up(receipts: Sequence[Receipt], forced: Iterable[Forced]) -> set[int]:
 
 
 def _passed(receipts: Sequence[Receipt]) -> set[int]:
-    """The numbers of those behind which the record goes back to their position, or below."""
+    """Return the numbers of the receipts after which the record goes back to their position or
+    below.
+    """
     found: set[int] = set()
     lowest_later: float = float("inf")
     for number in range(len(receipts) - 1, -1, -1):
@@ -168,7 +168,7 @@ def _behind(
 def _committed_since(
     events: DataFrame, emptied: Mapping[tuple[str, str], Moment]
 ) -> dict[tuple[str, str], int]:
-    """By group and node: the highest index that the node called committed after that moment."""
+    """Return, by group and node, the highest index that it reported committed since that moment."""
     rose = view(events, "CommittedRose").select("group", "node", "boot", "seq", "index")
     moments = [(*key, *moment) for key, moment in emptied.items()]
     since = events.sparkSession.createDataFrame(
@@ -184,7 +184,7 @@ def _committed_since(
 
 
 def _forced(events: DataFrame) -> dict[str, list[Forced]]:
-    """Forced openings by group. Epochs are in order by their promotions' numbers."""
+    """Return the forced promotions by group, ordered by their numbers."""
     epochs = in_eras(events, answered(events))
     begun = {(row["group"], row["number"]): 0 for row in unopened(events, epochs).collect()}
     epochs_of = [row.asDict() for row in epochs.collect()]

@@ -1,4 +1,4 @@
-"""Which stretches of a group's logs add up to the same on all nodes that have them, and which not.
+"""Finds which pieces of a group's logs have equal sums on all nodes that have them.
 
 Needs no Spark.
 """
@@ -12,16 +12,16 @@ from typing import Final
 import attrs
 
 NOWHERE: Final = 2**63 - 1
-"""Behind every position."""
+"""A position behind every other."""
 
 
 @attrs.frozen(kw_only=True)
 class Piece:
-    """A piece of a node's log, as `log_sums` has it.
+    """A piece of a node's log, as in `log_sums`.
 
     Attributes:
-        first, last: positions of its first record and of its last one.
-        begin, end: offsets, of its first record and behind its last one.
+        first, last: the positions of its first and its last record.
+        begin, end: the offsets of its first record and behind its last one.
     """
 
     node: str
@@ -37,11 +37,11 @@ class Piece:
 
 @attrs.frozen
 class Compared:
-    """What the sums alone tell.
+    """What the sums alone show.
 
     Attributes:
-        equal: pieces of which every record is on all nodes that must have it, byte for byte.
-        within: all others: by node, from which offset to which records have to be looked at.
+        equal: the pieces whose every record is on all nodes that must have it, byte for byte.
+        within: the other pieces: by node, the ranges of offsets whose records have to be compared.
     """
 
     equal: tuple[Piece, ...]
@@ -52,8 +52,8 @@ def compared(pieces: Iterable[Piece], ends: Mapping[str, int], is_loose: bool = 
     """Tell equal pieces from others.
 
     Args:
-        ends: by node, from which position on its log is its own, and nobody's copy.
-        is_loose: nodes need not have the same.
+        ends: by node, the position from which on its log is its own, without copies on others.
+        is_loose: whether nodes need not have the same.
     """
     buckets: dict[int, dict[str, list[Piece]]] = {}
     first: dict[str, int] = {}
@@ -80,19 +80,19 @@ def compared(pieces: Iterable[Piece], ends: Mapping[str, int], is_loose: bool = 
 
 
 def _sums(pieces: Iterable[Piece]) -> tuple[tuple[int, ...], ...]:
-    """The positions are in the bytes that the digest is of, too."""
+    """Return what has to be equal. The digest's bytes contain the positions of all records, too."""
     return tuple((p.records, p.size_bytes, p.first, p.last, p.digest) for p in pieces)
 
 
 def _rises(pieces: Collection[Piece], end: int) -> bool:
-    """Whether no position is there twice, and none is the node's own."""
+    """Return whether no position occurs twice, and none is behind the copied part of the log."""
     return all(one.last < two.first for one, two in pairwise(pieces)) and all(
         piece.last < end for piece in pieces
     )
 
 
 def _ranges(pieces: Iterable[Piece]) -> tuple[tuple[int, int], ...]:
-    """Offsets, rising; what follows each other without a gap is one."""
+    """Return the ranges of offsets in rising order, joined where there is no gap."""
     found: list[tuple[int, int]] = []
     for begin, end in sorted((piece.begin, piece.end) for piece in pieces):
         if found and found[-1][1] == begin:

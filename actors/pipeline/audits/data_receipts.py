@@ -1,4 +1,4 @@
-"""Whether what was acknowledged to a client can be read at the end, from its own record.
+"""Whether all that was acknowledged to the feed can be read at the end, by the feed's record.
 
 A receipt names the positions of its first and last record, how many they are, how many nodes had
 them, and a CRC of the lines that were fed (`data_record`). Held against the nodes' logs, as the
@@ -53,7 +53,7 @@ _BATCHES: Final = (
 
 
 def batches_of(spark: SparkSession, record: Record, excused: Collection[int] = ()) -> DataFrame:
-    """The receipts, numbered; `excused` is 1 of those that may have been given up, else 0."""
+    """Return the receipts, numbered; `excused` is 1 if they may have been given up, else 0."""
     rows = [
         {
             "batch": number,
@@ -68,13 +68,13 @@ def batches_of(spark: SparkSession, record: Record, excused: Collection[int] = (
 
 
 def found_in(sums: DataFrame) -> DataFrame:
-    """What lies where receipts point.
+    """Return what is at the positions of receipts.
 
-    Columns: node, batch (null: where none points), records, bytes, low, high, crc (of the bodies,
-    `actors.cluster.feed_record.digest`).
+    Columns: node, batch (null for records of no receipt), records, bytes, low, high, crc (of the
+    bodies, `actors.cluster.feed_record.digest`).
 
     Args:
-        sums: of a group, as `log_sums` has them. Most receipts have one row of each node.
+        sums: the rows of `log_sums` of a group. Most receipts have one row for each node.
     """
     text = fn.struct("low", fn.col("text").cast("string").alias("text"))
     found = fn.collect_list(fn.when(fn.col("text").isNotNull(), text))
@@ -93,7 +93,7 @@ def found_in(sums: DataFrame) -> DataFrame:
 
 
 def extents(found: DataFrame, group: str) -> tuple[CheckedLog, ...]:
-    """How much of each node's log was read."""
+    """Return how much of each node's log was read."""
     rows = (
         found.groupBy("node")
         .agg(fn.sum("records"), fn.sum("bytes"), fn.min("low"), fn.max("high"))
@@ -115,10 +115,10 @@ def standing(
     sure: Mapping[str, int],
     behind: Mapping[str, int],
 ) -> DataFrame:
-    """Each receipt with bits for nodes: holders; gone (may have had it); due (must have it).
+    """Return each receipt with bits for nodes: holders, gone (may have had it), due (must have it).
 
     Args:
-        behind: as in `Excuses`.
+        behind: see `Excuses`.
     """
     at = {name: fn.col(f"batches.{name}") for name in ("first", "last", "count", "crc")}
     same = (fn.col("records") == at["count"]) & (fn.col("low") == at["first"])
@@ -155,7 +155,7 @@ def standing(
 
 
 def lost(stood: DataFrame, nodes: Sequence[str], missing: int) -> DataFrame:
-    """Receipts that are not kept: line, count, first, last, what, nodes, excused."""
+    """Return the receipts that are not kept: line, count, first, last, what, nodes, excused."""
     other = fn.col("due").bitwiseAND(fn.bitwise_not("holders"))
     away = fn.bit_count("gone") + fn.lit(missing)
     needed = fn.greatest(fn.col("copies"), fn.lit(1)) - away
@@ -179,11 +179,11 @@ def lost(stood: DataFrame, nodes: Sequence[str], missing: int) -> DataFrame:
 
 @attrs.frozen(kw_only=True)
 class AcknowledgedReadable:
-    """The audit; see the module.
+    """The audit; see the module's text.
 
     Attributes:
-        is_weak: it is for the groups that may have lost something and broken no promise, and for
-            these alone.
+        is_weak: whether it judges the groups that may have lost records without breaking a promise,
+            and no others.
     """
 
     name: str
@@ -227,7 +227,7 @@ def _no_log(record: Record) -> Judged:
 
 
 def _unread(record: Record) -> Judged:
-    """Lines of the record that are none."""
+    """Return findings for the lines of the record that are no rows."""
     return _found(
         [
             {"group": record.group, "what": f"{file}: line {number} is no row of a record: {shown}"}
@@ -278,7 +278,7 @@ def _judge_group(
 
 
 def _given_up(gone: DataFrame, group: GroupStores) -> list[str]:
-    """For people."""
+    """Describe, for people, how many receipts a forced promotion may have given up."""
     count = gone.where("excused = 1").count()
     what = f"{group.name}: a promotion that was forced, or may have been, gave up {count} receipts"
     return [what] if count else []
@@ -287,7 +287,7 @@ def _given_up(gone: DataFrame, group: GroupStores) -> list[str]:
 def _late(
     group: GroupStores, record: Record, logs: Sequence[CheckedLog], behind: Mapping[str, int]
 ) -> list[str]:
-    """What nodes copy that they may have had, for people."""
+    """Describe, for people, which nodes lost records and do not have all of them again."""
     ends = {log.node: log.last for log in logs}
     highest = max((each.last for each in record.receipts), default=-1)
     return [
@@ -310,7 +310,7 @@ def _notes(group: GroupStores, record: Record) -> list[str]:
 
 
 def _sums(stood: DataFrame, nodes: int) -> dict[str, Any]:
-    """Records of receipts that were judged, and receipts that are older than all logs."""
+    """Return the number of judged records, and of receipts that are older than all logs."""
     is_old = fn.bit_count("gone") == nodes
     return (
         stood.agg(

@@ -22,21 +22,21 @@ _SHOWN_CHARS: Final = 60
 _MOST: Final = 2**63 - 1
 """The largest number in Spark's tables."""
 STRETCH_MAX: Final = 64 << 20
-"""Between the first position and the last one of a receipt: an append has up to 256 KiB, or one
-record. What is wider would be taken for millions of positions.
+"""The largest distance between the first and the last position of a receipt: an append has up to
+256 KiB, or one record. A wider receipt would be taken for millions of positions.
 """
 
 
 @attrs.frozen(kw_only=True)
 class Receipt:
-    """What one receipt said, and what was fed for it.
+    """One receipt, and what was fed for it.
 
     Attributes:
-        session: of the feed, from 0 in each file.
-        line: number of the first line in its source, from 0; `count` of them.
-        first, last: positions of the first record and of the last one.
-        copies: nodes that had all of it by then; 0: the record does not say it.
-        crc: of the lines; None: the record is of an older version.
+        session: the feed's session, from 0 in each file.
+        line: the number of its first line in the source, from 0; it has `count` lines.
+        first, last: the positions of the first and the last record.
+        copies: how many nodes had all of it by then; 0 if the record does not tell.
+        crc: the CRC of the lines; None if the record is of an older version.
     """
 
     session: int
@@ -53,7 +53,7 @@ class Record:
     """What was recorded for one group.
 
     Attributes:
-        problems: lines that are none of a record: file, number from 1, what is there.
+        problems: the lines that are no rows: file, number from 1, and content.
     """
 
     group: str
@@ -62,7 +62,7 @@ class Record:
 
     @property
     def out_of_order(self) -> int:
-        """Receipts that lie before one for earlier lines: their lines were sent again."""
+        """The number of receipts before one for earlier lines, whose lines were sent again."""
         highest: dict[int, int] = {}
         found = 0
         for each in sorted(self.receipts, key=lambda each: (each.session, each.line)):
@@ -72,10 +72,11 @@ class Record:
 
 
 def records_in(data: Location, groups: Sequence[str]) -> tuple[Record, ...]:
-    """The records of a data directory, by group.
+    """Return the records of a data directory, ordered by group.
 
     Args:
-        groups: that have logs; so that GROUP.1.jsonl is not taken for that of a group "GROUP.1".
+        groups: the groups that have logs, so that GROUP.1.jsonl is not taken for the record of a
+            group "GROUP.1".
     """
     files: dict[str, list[Location]] = {}
     for name in (data / FOLDER).children():
@@ -106,7 +107,7 @@ def _read(group: str, files: Sequence[Location]) -> Record:
 
 
 def _receipt(session: int, row: dict[str, Any]) -> Receipt | None:
-    """None: one of its numbers is none that a receipt can have."""
+    """Return a row as a receipt; None if a receipt cannot have one of its numbers."""
     numbers: list[Any] = [row.get(name) for name in ("line", "count", "first", "last")]
     numbers += [row.get("copies") or 0, row.get("crc")]
     line, count, first, last, copies, crc = numbers
@@ -120,7 +121,10 @@ def _receipt(session: int, row: dict[str, Any]) -> Receipt | None:
 
 
 def _rows(data: bytes) -> Iterator[tuple[int, Any]]:
-    """Each line's number and what it says; its text if that is no JSON. Not a torn last line."""
+    """Yield each line's number and its value, or its text if that is no JSON.
+
+    A torn last line is left out.
+    """
     *lines, rest = data.split(b"\n")
     for number, line in enumerate(lines, 1):
         try:

@@ -1,4 +1,4 @@
-"""Whether the nodes' logs of a group are equal, byte for byte, at every position that two have.
+"""Whether the logs of a group are equal, byte for byte, at every position that two nodes have.
 
 Compared are whole records, by their size and the CRC-32 of all their bytes (the CRC that a message
 carries covers its body alone): a slave writes what it receives as it is, store host, flags and time
@@ -44,13 +44,13 @@ _BEHIND: Final = "a whole record lies behind it"
 
 
 def committed(events: DataFrame) -> dict[tuple[str, str], int]:
-    """By group and node: the highest index that the node called committed for good."""
+    """Return, by group and node, the highest index that the node reported as committed."""
     found = told_for_good(events).groupBy("group", "node").agg(fn.max("index"))
     return {(row[0], row[1]): row[2] for row in found.collect()}
 
 
 def sure_below(group: GroupStores, known: Mapping[tuple[str, str], int]) -> dict[str, int]:
-    """By node: below which position all that it has must be what the others have."""
+    """Return, by node, the position below which its log must equal those of the others."""
     if group.is_ledger:
         return {node: known.get((group.name, node), -1) + 1 for node in group.nodes}
     own = own_from(group.stores)
@@ -58,11 +58,12 @@ def sure_below(group: GroupStores, known: Mapping[tuple[str, str], int]) -> dict
 
 
 def positions(rows: DataFrame, group: GroupStores, sure: Mapping[str, int]) -> DataFrame:
-    """One row for each position of a group's logs.
+    """Return one row for each position of a group's logs.
 
-    Columns: position; nodes, sure (bits, by the node's number: who has a record there, and who
-    below its `sure`); size; differ (whole records of one term do); terms (those of `sure` do);
-    damages (array of what, nodes, size; empty if nothing is wrong there).
+    Columns: position; nodes and sure (bits by the nodes' numbers: the nodes that have a record
+    there, and those that have it below their `sure`); size; differ (whether whole records of one
+    term differ); terms (whether the terms of those in `sure` do); damages (an array of what, nodes,
+    size; empty if nothing is wrong there).
     """
     bits = by_node(group.nodes, [bit(number) for number in range(len(group.nodes))])
     limit = by_node(group.nodes, [sure[node] for node in group.nodes])
@@ -103,7 +104,7 @@ def positions(rows: DataFrame, group: GroupStores, sure: Mapping[str, int]) -> D
 
 
 def extents(found: DataFrame, nodes: Sequence[str], group: str) -> tuple[CheckedLog, ...]:
-    """How much of each node's log was compared; nothing of a node without records."""
+    """Return how much of each node's log was compared; nodes without records are left out."""
     sums: list[Column] = []
     for number, node in enumerate(nodes):
         has = fn.col("nodes").bitwiseAND(bit(number)) != 0
@@ -129,7 +130,7 @@ def extents(found: DataFrame, nodes: Sequence[str], group: str) -> tuple[Checked
 
 
 def added(group: str, logs: Iterable[CheckedLog | Piece]) -> tuple[CheckedLog, ...]:
-    """Parts of logs as one for each node, by node."""
+    """Add up parts of logs, one for each node, ordered by node."""
     found: dict[str, CheckedLog] = {}
     for each in logs:
         so_far = found.get(each.node)
@@ -150,7 +151,11 @@ def differences(
     checked: Sequence[CheckedLog],
     is_loose: bool = False,
 ) -> DataFrame:
-    """What is wrong: position, what, nodes; in a group with upstream's looser rules only damage."""
+    """Return what is wrong: position, what, nodes.
+
+    Args:
+        is_loose: whether only damage counts, in a group with upstream's looser rules.
+    """
     due: Column = fn.lit(0)
     for log in checked:
         is_due = fn.col("position").between(log.first, log.last)
@@ -173,13 +178,13 @@ def differences(
 def told_apart(
     rows: DataFrame, group: GroupStores, witnesses: Sequence[Witness]
 ) -> tuple[Witness, ...]:
-    """The same witnesses; where more than half of the nodes have one record, others are named.
+    """Name in each witness the nodes that differ, if more than half of them have the same record.
 
-    Those that differ are read once more, and alone: to remember who has which of all records would
-    make the comparison of those that are equal, which are all but a few, twice as dear.
+    Only the differing records are read once more. To remember the nodes of every record would
+    double the cost of comparing the equal ones, which are almost all.
 
     Args:
-        rows: as `positions` takes them.
+        rows: the rows that `positions` takes.
     """
     at = [each["position"] for each in witnesses if each["what"] == _DIFFER]
     if not at:
@@ -202,7 +207,7 @@ def told_apart(
 
 
 def _without_most(witness: Witness, have: Mapping[int, Sequence[Sequence[str]]]) -> Witness:
-    """Args: have: by term, the nodes with each record that there is."""
+    """Name only the differing nodes in a witness. Args: have: by term, the nodes of each record."""
     for records in have.values():
         compared = [[node for node in nodes if node in witness["nodes"]] for nodes in records]
         most = max(compared, key=len)
@@ -214,7 +219,7 @@ def _without_most(witness: Witness, have: Mapping[int, Sequence[Sequence[str]]])
 
 
 def torn(found: DataFrame, nodes: Sequence[str]) -> list[str]:
-    """Logs that end in something else than zeros: a write was under way; as text for people."""
+    """Describe, for people, logs that end in other bytes than zeros, as a write was under way."""
     tails = fn.filter("damages", _is_tail)
     rows = found.select("position", fn.explode(tails).alias("one")).limit(TORN_SHOWN_MAX)
     ends = rows.select("position", "one.what", names_of(fn.col("one.nodes"), nodes)).collect()
@@ -236,12 +241,12 @@ def names_of(bits: Column, nodes: Sequence[str]) -> Column:
 
 
 def bit(number: int) -> int:
-    """A node's bit, from its number. That of the 64th is the sign of a bigint."""
+    """Return a node's bit, by its number; that of the 64th node is the sign of a bigint."""
     return 1 << number if number < 63 else -(1 << 63)
 
 
 def by_node(nodes: Sequence[str], values: Sequence[int]) -> Column:
-    """A number for each node, as a column."""
+    """Return a column that has a number for each node."""
     found: Column = fn.lit(None).cast("bigint")
     for node, value in zip(nodes, values, strict=True):
         found = fn.when(fn.col("node") == node, fn.lit(value).cast("bigint")).otherwise(found)
@@ -253,7 +258,7 @@ def by_node(nodes: Sequence[str], values: Sequence[int]) -> Column:
 
 @attrs.frozen(kw_only=True)
 class ReplicasEqual:
-    """The audit; see the module."""
+    """The audit; see the module's text."""
 
     name: str = "replicas_equal"
     claim: str = (
@@ -298,7 +303,7 @@ def _judge_group(scans: LogScans, group: GroupStores, sure: Mapping[str, int]) -
 
 
 def _judge_logs(scans: LogScans, group: GroupStores, sure: Mapping[str, int]) -> Judged:
-    """Raises: PySparkException."""
+    """Compare the logs of one group. Raises: PySparkException."""
     sums = scans.sums(group)
     ends = dict.fromkeys(group.nodes, NOWHERE) if group.is_ledger else sure
     told = compared(pieces_in(sums), ends, group.is_loose)
@@ -331,7 +336,7 @@ def _checked(logs: tuple[CheckedLog, ...]) -> Checked:
 
 
 def pieces_in(sums: DataFrame) -> list[Piece]:
-    """The pieces of a group's logs."""
+    """Return the pieces of a group's logs."""
     rows = (
         sums.where("bucket is not null")
         .selectExpr(
@@ -344,7 +349,7 @@ def pieces_in(sums: DataFrame) -> list[Piece]:
 
 
 def unreadable(group: GroupStores, error: PySparkException, notes: Sequence[str]) -> Judged:
-    """A log that cannot be read is a finding. Raises: what is no source's word."""
+    """Return the finding that a log cannot be read. Raises: an error that no source reported."""
     said = line_of(error)
     if said is None:
         raise error
@@ -352,13 +357,13 @@ def unreadable(group: GroupStores, error: PySparkException, notes: Sequence[str]
 
 
 def not_judged(group: GroupStores, why: str, notes: Sequence[str]) -> Judged:
-    """What cannot be looked at is a finding of its group: others are judged all the same."""
+    """Return a finding for a group that cannot be judged; other groups still are."""
     witness: Witness = {"group": group.name, "position": None, "what": why, "nodes": []}
     return Judged(findings=1, witnesses=(witness,), note="; ".join(notes))
 
 
 def joined(judged: Sequence[Judged]) -> Judged:
-    """What was found of several groups."""
+    """Join the findings of several groups."""
     witnesses = tuple(witness for each in judged for witness in each.witnesses)
     return Judged(
         findings=sum(each.findings for each in judged),

@@ -1,5 +1,4 @@
-"""One reading of a group's logs for all audits that look into them, and the receipts they are held
-against.
+"""Reads a group's logs once for all audits that need them, and the receipts to compare them with.
 
 What comes of it is small (`log_sums`), and stays for the next audit. Only what does not add up to
 the same on all nodes is read again, record by record.
@@ -23,16 +22,16 @@ from actors.pipeline.locations import Location
 from actors.pipeline.sources import log_sums
 
 BITS: Final = {False: 22, True: 14}
-"""Bits of a position that a bucket leaves out, of bytes and of indexes: some thousand records are
-read again for each place in which logs differ.
+"""How many low bits of a position a bucket leaves out, for bytes and for indexes: some thousand
+records are read again for each position at which logs differ.
 """
 Ranges = Mapping[str, Sequence[tuple[int, int]]]
-"""By node: from where to where, offsets at which records begin and end."""
+"""By node, ranges of offsets at which records begin and end."""
 
 
 @attrs.define(slots=False)
 class LogScans:
-    """The logs of a data directory. `close` it.
+    """The logs of a data directory; the owner calls `close`.
 
     Attributes:
         data: the data directory.
@@ -44,18 +43,19 @@ class LogScans:
 
     @cached_property
     def groups(self) -> tuple[GroupStores, ...]:
-        """As `groups_in`."""
+        """The groups of the data directory, of `groups_in`."""
         return groups_in(self.data)
 
     @cached_property
     def records(self) -> tuple[Record, ...]:
-        """Of the feed, as `records_in`."""
+        """The records of the feed, of `records_in`."""
         return records_in(self.data, tuple(group.name for group in self.groups))
 
     def sums(self, group: GroupStores) -> DataFrame:
-        """The rows of `log_sums` of a group, read once. The receipts are numbered as in its record.
+        """Return the rows of `log_sums` of a group, read once; receipts have the record's numbers.
 
-        Whoever collects them meets what cannot be read: PySparkException with a source's line.
+        A log that cannot be read raises PySparkException when the rows are collected, with the line
+        of its source.
         """
         if group.name not in self._of:
             reader = self._reader(group, log_sums.SUMS_NAME)
@@ -70,7 +70,7 @@ class LogScans:
     def records_within(
         self, group: GroupStores, columns: Sequence[str], within: Ranges
     ) -> DataFrame:
-        """The records of these ranges, a row for each. Raises: as `sums`."""
+        """Return the records of these ranges, a row for each; errors come as with `sums`."""
         reader = self._reader(group, log_sums.STRETCHES_NAME)
         reader = reader.option("columns", ",".join(columns)).option("within", json.dumps(within))
         return _loaded(reader, group)

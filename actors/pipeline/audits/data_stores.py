@@ -1,4 +1,4 @@
-"""Where the nodes' logs lie in a data directory, and what the nodes themselves say of them.
+"""Finds the nodes' logs in a data directory, and what the nodes' settings state about them.
 
 | File below DATA_DIR | What is taken from it |
 |---|---|
@@ -27,10 +27,10 @@ from actors.pipeline.locations import Location
 from actors.pipeline.sources.formats import COMMIT_LOG, DLEDGER, Format
 
 NODES_MAX: Final = 64
-"""Whose logs can be compared: each is a bit of a number. No cluster file names more."""
+"""How many nodes' logs can be compared, as each is a bit of a number. No cluster file has more."""
 _LISTED: Final = re.compile(r"[^\s,\[\]\"']+")
 History: TypeAlias = tuple[tuple[int, int, int], ...]
-"""Epochs of a log, oldest first: number, token, the offset where it began."""
+"""The epochs of a log, oldest first: number, token, and the offset where it began."""
 _BEFORE_EPOCHS: Final[History] = ((0, 0, 0),)
 
 
@@ -39,9 +39,9 @@ class Store:
     """One node's store of a group.
 
     Attributes:
-        root: the folder that holds the log's.
-        history: which epochs the log comes from; None: nobody says it.
-        has_forgotten: the node had more once, by its own word, and has not got it again.
+        root: the folder that holds the log's folder.
+        history: the epochs that the log comes from; None if they are unknown.
+        has_forgotten: whether the node once had more, by its own record, and does not have it now.
     """
 
     node: str
@@ -51,21 +51,21 @@ class Store:
 
     @property
     def path(self) -> str:
-        """As the sources take it: no character of it stands for others."""
+        """The path for the sources, in which no character is a pattern."""
         name = str(self.root)
         return name if ":/" in name else glob.escape(name)
 
 
 @attrs.frozen(kw_only=True)
 class GroupStores:
-    """The stores of one group, and what its nodes' settings say of it.
+    """The stores of one group, and what its nodes' settings state about it.
 
     Attributes:
         form: the format of its logs.
         stores: the stores of all nodes that have such a log, sorted by node.
         missing: members that have no store here.
-        is_written: a node's settings say durability = "written".
-        is_loose: a node's settings ask for upstream's looser rules (`compat`, or
+        is_written: whether a node's settings have durability = "written".
+        is_loose: whether a node's settings ask for upstream's looser rules (`compat`, or
             `term_entry = "none"`).
         problem: why its logs cannot be judged, for people; "" if they can.
     """
@@ -88,10 +88,10 @@ class GroupStores:
 
 
 def groups_in(data: Location) -> tuple[GroupStores, ...]:
-    """The groups of which any node has a log, by name.
+    """Return the groups of which any node has a log, ordered by name.
 
     Raises:
-        PipelineError: an identity.json is none.
+        PipelineError: a file identity.json is not valid.
         OSError: one cannot be read.
     """
     found: dict[str, dict[str, tuple[Format, Store]]] = {}
@@ -129,9 +129,9 @@ def groups_in(data: Location) -> tuple[GroupStores, ...]:
 
 
 def in_memory(data: Location) -> set[str]:
-    """Groups that keep their entries in memory: nobody has a log of those.
+    """Return the groups that keep their entries in memory, so that no node has a log of them.
 
-    Raises: as `groups_in`.
+    Raises: the errors of `groups_in`.
     """
     found = set()
     for _, folder in _nodes(data):
@@ -142,9 +142,9 @@ def in_memory(data: Location) -> set[str]:
 
 
 def loose_in(data: Location) -> set[str]:
-    """Groups with upstream's looser rules, also those of which nobody has a log.
+    """Return the groups with upstream's looser rules, also those without any log.
 
-    An identity that is none says nothing of it; who has to look into that tells what is wrong.
+    An invalid identity.json is skipped here; the audits that need it report it.
     """
     found = set()
     for _, folder in _nodes(data):
@@ -156,7 +156,7 @@ def loose_in(data: Location) -> set[str]:
 
 
 def _settings(folder: Location) -> Mapping[str, Any]:
-    """A node's, by its identity."""
+    """Return a node's settings, from its identity.json."""
     return _object(((folder / "identity.json").read_json() or {}).get("settings"))
 
 
@@ -177,7 +177,7 @@ def _group(name: str, found: Mapping[str, tuple[Format, Store]], members: set[st
 
 
 def _nodes(data: Location) -> list[tuple[str, Location]]:
-    """Nodes with stores, and their folders; the data directory may be one node's own."""
+    """Return the nodes with stores, and their folders; the data directory may be a node's own."""
     if (data / "groups").is_folder():
         return [(str(data).rpartition("/")[2], data)]
     folders = [(name, data / name) for name in data.children()]
@@ -189,25 +189,25 @@ def _form_of(root: Location) -> Format | None:
 
 
 def _members(settings: Mapping[str, Any], group: str) -> set[str]:
-    """The group's members that are nodes of ours, as a node's settings name them."""
+    """Return the group's members that are Python nodes, as a node's settings name them."""
     keys = (f"groups.{group}.{key}" for key in ("master", "slaves", "members"))
     said = " ".join(str(settings.get(key, "")) for key in keys)
     return {word for word in _LISTED.findall(said) if f"nodes.{word}" in settings}
 
 
 def _setting(settings: Mapping[str, Any], group: str, key: str) -> str:
-    """One of a group's settings that is a word; "" if nobody says it."""
+    """Return a group's setting that is a single word; "" if it is not set."""
     return str(settings.get(f"groups.{group}.{key}", "")).strip('"')
 
 
 def _is_loose(settings: Mapping[str, Any], group: str) -> bool:
-    """As `actors.service` tells it of a group's configuration."""
+    """Return whether the settings ask for upstream's rules, as `actors.service` judges them."""
     compat, first = (_setting(settings, group, key) for key in ("compat", "term_entry"))
     return compat == "upstream" or first == "none"
 
 
 def _history(record: Any) -> History | None:
-    """The history in a group's record of an identity; None where that is none."""
+    """Return the history in a group's record of an identity.json; None if there is none."""
     epochs = _object(record).get("history")
     if not isinstance(epochs, list):
         return None
@@ -227,8 +227,10 @@ def _object(value: Any) -> Mapping[str, Any]:
 
 
 def shared_end(one: History, other: History) -> float:
-    """Up to which offset two logs have to be equal: where the first of them leaves the last epoch
-    that both have part in; infinite if neither does. Within an epoch, one master wrote.
+    """Return the offset up to which two logs have to be equal.
+
+    It is where the first of them leaves the last epoch that both share, in which one master wrote;
+    infinite if neither leaves it.
     """
     common = [epoch for epoch in one if epoch in other]
     if not common:
@@ -243,10 +245,11 @@ def _end_of(history: History, epoch: tuple[int, int, int]) -> float:
 
 
 def own_from(stores: tuple[Store, ...]) -> dict[str, float]:
-    """From which offset on each node's log is its own alone: a master that was followed by another
-    one may have written on, and keeps that until somebody says `resync`. Infinite for all others.
+    """Return, by node, the offset from which on its log has no copies.
 
-    The log that the others are held against is that of the newest promotion.
+    A master that was replaced may have written more, and keeps that until an operator runs
+    `resync`. The offset is infinite for all others. The log of the newest promotion is the one that
+    the others are compared with.
     """
     known = [store for store in stores if store.history is not None]
     if not known:

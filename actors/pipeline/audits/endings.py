@@ -1,4 +1,4 @@
-"""How nodes' boots ended, and so which groups may have lost what only the power kept.
+"""How nodes' boots ended, and which groups may therefore have lost what was not on a disk.
 
 A boot that has no NodeStopped of an ordered stop was killed, lost its power, or is not over: its
 log is the same in each case. A boot that is not here at all may have ended in any way.
@@ -13,7 +13,7 @@ from actors.pipeline.silver import view
 
 
 def without_power(events: DataFrame) -> DataFrame:
-    """Groups whose promise does not cover a loss of power, and that may have had one: group.
+    """Return the groups that may have had a loss of power, which their promise does not cover.
 
     A classic group that is `written` promises nothing once as many nodes are lost as hold an
     answer, if some of them come back without what was in their page cache. A DLedger group that is
@@ -40,7 +40,7 @@ def without_power(events: DataFrame) -> DataFrame:
 
 
 def _soft(events: DataFrame) -> DataFrame:
-    """Groups that do not sync: group, members, needed (so many nodes lost are too many)."""
+    """Return groups that do not sync: group, members, needed (how many lost nodes are too many)."""
     is_classic = fn.col("mode") == "classic"
     return (
         view(events, "GroupConfigured")
@@ -54,8 +54,10 @@ def _soft(events: DataFrame) -> DataFrame:
 
 
 def endings(events: DataFrame) -> DataFrame:
-    """node, came_back: one of its boots has no ordered end here, and a later one is there; is_open:
-    its last one has none.
+    """Return how each node's boots ended.
+
+    Columns: node; came_back: whether a boot without an ordered end has a later boot; is_open:
+    whether its last boot has no ordered end.
     """
     boots = view(events, "GroupConfigured").select("node", "boot").distinct()
     ordered = (

@@ -1,4 +1,4 @@
-"""Epochs of classic groups: from an opening to the next one of that boot, and what they answered.
+"""Epochs of classic groups, each from one opening to the next of a boot, and what they answered.
 
 A promotion's number says which epoch is the later one, whatever the clocks say. Those of one number
 are of one node, and its boots are in order; but number 0 is the cluster file's word, and nothing
@@ -16,9 +16,10 @@ _KEY = ("group", "node", "boot")
 
 
 def openings(events: DataFrame) -> DataFrame:
-    """group, node, boot, opened (its seq), until (the next one's, or null), number, start, forced.
+    """Return one row for each opening; they are few enough to be sent to every worker.
 
-    One row for each opening: few, small enough to be sent to every worker.
+    Columns: group, node, boot, opened (its seq), until (the seq of the next one, or null), number,
+    start, forced.
     """
     in_boot = Window.partitionBy(*_KEY).orderBy("seq")
     return view(events, "GroupOpened").select(
@@ -32,12 +33,14 @@ def openings(events: DataFrame) -> DataFrame:
 
 
 def in_eras(events: DataFrame, opened: DataFrame) -> DataFrame:
-    """Openings (`openings`, or more columns) with `begins`: of an era, and `era`: how many began.
+    """Return openings (of `openings`, or with more columns) with their eras.
 
-    An era begins where somebody forced a promotion, which may lose what was acknowledged before, or
-    may have: a number that nobody is seen to have opened, and one whose first opening here is of a
-    later boot than the promotion. Force is named by the first opening alone, and its line is lost
-    where a log is missing, torn or expired, or its node was killed at once.
+    Columns: `begins`: whether an era begins with it; `era`: how many eras have begun.
+
+    An era begins with a promotion that was forced, which may lose what was acknowledged before, or
+    that may have been: one without a known opening, and one whose first opening here is of a later
+    boot than the promotion. Only the first opening tells that it was forced, and its line is lost
+    if a log is missing, torn or expired, or its node was killed at once.
     """
     heard = (
         view(events, "PromotionRecorded")
@@ -60,7 +63,7 @@ def in_eras(events: DataFrame, opened: DataFrame) -> DataFrame:
 
 
 def last_era(events: DataFrame) -> DataFrame:
-    """group, after: the number from which on nothing was forced, as far as is known."""
+    """Return, by group, the number from which on no promotion was forced: group, after."""
     opened = in_eras(events, openings(events))
     begun = opened.where("begins").select("group", "number")
     every = begun.unionByName(unopened(events, opened))
@@ -68,13 +71,13 @@ def last_era(events: DataFrame) -> DataFrame:
 
 
 def unopened(events: DataFrame, opened: DataFrame) -> DataFrame:
-    """group, number: of promotions that somebody recorded, and nobody is seen to have opened."""
+    """Return the recorded promotions without a known opening: group, number."""
     heard = view(events, "PromotionRecorded").select("group", "number").distinct()
     return heard.join(opened.select("group", "number").distinct(), ["group", "number"], "left_anti")
 
 
 def with_epoch(events: DataFrame, rows: DataFrame) -> DataFrame:
-    """Rows of a master with the `opened` and `number` of their epoch: 0 and 0 before the first."""
+    """Return a master's rows with `opened` and `number` of their epoch; both 0 before the first."""
     opened = openings(events).select(*_KEY, "opened", "until", "number")
     first = opened.groupBy(*_KEY).agg(fn.min("opened").alias("until"))
     before = first.select(*_KEY, fn.lit(0).alias("opened"), "until", fn.lit(0).alias("number"))
@@ -88,8 +91,9 @@ def with_epoch(events: DataFrame, rows: DataFrame) -> DataFrame:
 
 
 def answered(events: DataFrame) -> DataFrame:
-    """The openings, each with `acknowledged`: the end of what was answered in it, or 0; and
-    `answers_from`: where that begins, or null.
+    """Return the openings with the range that was answered in each.
+
+    Columns: `acknowledged`: the end of the range, or 0; `answers_from`: its beginning, or null.
     """
     ends = (
         with_epoch(events, view(events, "AppendsAcknowledged"))

@@ -1,4 +1,4 @@
-"""All audits, and running them over one data directory's tables."""
+"""All audits, and how they are run over the tables of one data directory."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def run(
     tell: Callable[[Verdict], None] = lambda _: None,
     audits: Sequence[Audit] = AUDITS,
 ) -> Verdicts:
-    """Judge what silver has, and the logs in `data`. Writes nothing.
+    """Judge the events of silver, and the logs in `data`; write nothing.
 
     Args:
-        tell: called for each verdict as it is there.
+        tell: called with each verdict as soon as it is known.
 
     Raises:
         PipelineError: there is no silver.
@@ -71,7 +71,7 @@ def run(
 
 
 def judge(audit: Audit, evidence: Evidence) -> Verdict:
-    """One verdict. An audit that cannot look finds that, and the others are heard all the same.
+    """Run one audit. If it cannot read its evidence, that is a finding, so that others still run.
 
     Raises: PySparkException.
     """
@@ -99,7 +99,7 @@ def _without_a_look(error: Exception) -> Judged:
 
 
 def open_boots(evidence: Evidence) -> tuple[OpenBoot, ...]:
-    """The boots whose last event is no NodeStopped, by node and boot."""
+    """Return the boots whose last event is no NodeStopped, ordered by node and boot."""
     last = fn.max_by("kind", "seq").alias("last")
     found = evidence.events.groupBy("node", "boot").agg(last).where("last <> 'NodeStopped'")
     keys = sorted((row["node"], row["boot"]) for row in found.collect())

@@ -1,4 +1,4 @@
-"""Whether what classic groups acknowledged stayed: in the group, and on each node that had it."""
+"""Whether classic groups kept what they acknowledged: the group, and each node that had it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ _KEY = ("group", "node", "boot")
 
 
 def opened_below(events: DataFrame) -> DataFrame:
-    """Openings at a lower offset than what earlier epochs had acknowledged.
+    """Return openings at a lower offset than earlier epochs had acknowledged.
 
-    What an operator forced may lose something, and says so: it is not judged, nor what was
-    acknowledged before it, see `in_eras`. Nor are groups that may have lost what they never
-    promised to keep.
+    A forced promotion may lose records, so neither it nor what was acknowledged before it is
+    judged, see `in_eras`. Nor are groups that may have lost what they did not promise to keep.
     """
     of_era = Window.partitionBy("group", "era").orderBy("number")
     of_node = Window.partitionBy("group", "era", "number", "node").orderBy("boot", "opened")
@@ -36,17 +35,17 @@ def opened_below(events: DataFrame) -> DataFrame:
 
 
 def kept_answers(events: DataFrame) -> DataFrame:
-    """What `opened_below` is about: the answers of groups that it judges."""
+    """Return what `opened_below` is about: the answers of the groups that it judges."""
     answers = view(events, "AppendsAcknowledged")
     return answers.join(fn.broadcast(without_power(events)), "group", "left_anti")
 
 
 def cut_on_a_node(events: DataFrame) -> DataFrame:
-    """Logs of `synced` groups that were opened without bytes that were acknowledged, and that this
-    node had reported, or answered for, in that epoch: group, node, number, held, ...
+    """Return logs of `synced` groups that were opened without acknowledged bytes of theirs.
 
-    A log that begins with nothing is not judged: a node whose disk was lost or emptied knows that
-    it has forgotten, and one that lost its log beside its mark refuses to start.
+    The node had reported these bytes, or answered for them, in that epoch. An empty log is not
+    judged: a node whose disk was lost or emptied knows that it has forgotten, and one that lost its
+    log but not its mark refuses to start.
     """
     recoveries = opened_logs(events)
     later = "later.boot > held.boot or (later.boot = held.boot and later.recovery > held.recovery)"
@@ -69,9 +68,9 @@ def cut_on_a_node(events: DataFrame) -> DataFrame:
 
 
 def acknowledged_by_recovery(events: DataFrame, recoveries: DataFrame) -> DataFrame:
-    """As `held_by_recovery`, with `held` the end of the last answer of that epoch up to there.
+    """Return `held_by_recovery`, with `held` lowered to the end of the epoch's last answer.
 
-    A slave syncs and reports what has come of a record that goes on, and a start cuts that.
+    A slave syncs and reports also a part of a record, which its next start cuts.
     """
     ends = with_epoch(events, view(events, "AppendsAcknowledged")).select(
         "group", "number", fn.col("next_bytes").alias("end")
@@ -86,11 +85,10 @@ def acknowledged_by_recovery(events: DataFrame, recoveries: DataFrame) -> DataFr
 
 
 def opened_logs(events: DataFrame) -> DataFrame:
-    """Recoveries of the stores of `synced` classic groups: group, node, boot, recovery, until,
-    end_bytes.
+    """Return the recoveries of the stores of `synced` classic groups.
 
-    `recovery` is the seq of its RecoveryFinished, `until` that of the next one in this boot, or
-    null.
+    Columns: group, node, boot; recovery, the seq of RecoveryFinished; until, that of the next one
+    in this boot, or null; end_bytes.
     """
     of_groups = (
         view(events, "GroupConfigured")
@@ -112,9 +110,9 @@ def opened_logs(events: DataFrame) -> DataFrame:
 
 
 def held_by_recovery(events: DataFrame, recoveries: DataFrame) -> DataFrame:
-    """How far a node said that it holds the log: group, node, boot, recovery, number, held.
+    """Return how far each node reported to hold the log: group, node, boot, recovery, number, held.
 
-    A slave by its reports to a master that it had verified, a master by its answers.
+    A slave shows it by its reports to a master that it had verified, a master by its answers.
     """
     sessions = view(events, "SlaveVerified").select(*_KEY, "session", "number").distinct()
     reports = (
@@ -135,7 +133,7 @@ def held_by_recovery(events: DataFrame, recoveries: DataFrame) -> DataFrame:
 
 
 def synced_answers(events: DataFrame) -> DataFrame:
-    """What `cut_on_a_node` is about: the answers of `synced` groups."""
+    """Return what `cut_on_a_node` is about: the answers of `synced` groups."""
     synced = view(events, "GroupConfigured").where("durability = 'synced'").select(*_KEY)
     return view(events, "AppendsAcknowledged").join(synced.distinct(), list(_KEY), "left_semi")
 

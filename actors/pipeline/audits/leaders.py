@@ -1,4 +1,4 @@
-"""Leaders of terms and promotions, and in which terms members were."""
+"""The leaders of terms and promotions, and the terms of members."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ _KEY = ("group", "node", "boot")
 
 
 def two_leaders(events: DataFrame) -> DataFrame:
-    """Terms for which members name two leaders: group, term, leaders, told_by.
+    """Return terms for which members name two leaders: group, term, leaders, told_by.
 
-    A leader names itself and a follower whom it follows, so it is seen too where the log of one of
-    the two is lost.
+    A leader names itself, and a follower the leader that it follows, so this is found even if the
+    log of one of the two is lost.
     """
     named = view(events, "RoleChanged").where(fn.col("leader") != "")
     return _owners(named.withColumnRenamed("leader", "owner"), "term", "leaders")
 
 
 def two_masters(events: DataFrame) -> DataFrame:
-    """Promotions by which two nodes opened a group: group, number, masters, told_by."""
+    """Return promotions by which two nodes opened a group: group, number, masters, told_by."""
     opened = ruled_openings(events).withColumn("owner", fn.col("node"))
     return _owners(opened, "number", "masters", "named")
 
 
 def ruled_openings(events: DataFrame) -> DataFrame:
-    """The openings that a promotion allowed one node, with `named`.
+    """Return the openings that a promotion allowed to one node only, with the column `named`.
 
-    Number 0 is the cluster file's word. A changed file is another word, so there each master that a
-    file names (`named`, elsewhere "") has a promotion; what the file said must be known. A number
-    that somebody forced is left out: another master may have been given it where he did not reach.
-    So is one of which a node's first opening, which tells that, is not in the log of the boot that
-    heard of it.
+    Number 0 stands for the cluster file. As a changed file may name another master, each master
+    that a file names (`named`, elsewhere "") counts as a promotion; the file's content must be
+    known. A forced number is left out, because nodes that the operator did not reach may have given
+    it to another master. So is a number whose first opening by a node, which tells that it was
+    forced, is not in the log of the boot that recorded it.
     """
     files = (
         view(events, "GroupConfigured")
@@ -65,10 +65,10 @@ def _owners(rows: DataFrame, what: str, owners: str, *by: str) -> DataFrame:
 
 
 def falling_terms(events: DataFrame) -> DataFrame:
-    """Roles of a lower term than that member's before: group, node, boot, seq, term, before.
+    """Return roles of a lower term than before: group, node, boot, seq, term, before.
 
-    A boot begins in term 0, too, on a disk that lost all; that is no finding where the member says
-    that its vote counts for less until it has caught up.
+    A boot on a disk that lost everything begins in term 0, too. It is no finding if the member
+    reports that its vote counts for less until it has caught up.
     """
     in_order = Window.partitionBy("group", "node").orderBy("boot", "seq")
     in_boot = Window.partitionBy(*_KEY).orderBy("seq")
@@ -85,7 +85,7 @@ def falling_terms(events: DataFrame) -> DataFrame:
 
 
 def begun_in_doubt(events: DataFrame) -> DataFrame:
-    """Boots of members whose votes counted for less at the start: group, node, boot, doubted."""
+    """Return boots of members whose votes counted for less at first: group, node, boot, doubted."""
     return (
         view(events, "MembershipChanged")
         .groupBy(*_KEY)

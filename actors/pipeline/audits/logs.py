@@ -1,4 +1,4 @@
-"""Whether the event logs are all there, and what in them a reader has to know."""
+"""Whether the event logs are complete, and what a reader has to know about them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from actors.pipeline.verdicts import WITNESSES_MAX, Severity
 
 
 def holes(events: DataFrame) -> DataFrame:
-    """What is missing, or was changed: node, boot, first_seq, last_seq, what."""
+    """Return events that are missing or were changed: node, boot, first_seq, last_seq, what."""
     columns = ("node", "boot", "first_seq", "last_seq")
     missing = _holes(events).where("not named and not expired")
     differ = events.where("differ").select(
@@ -26,7 +26,7 @@ def holes(events: DataFrame) -> DataFrame:
 
 
 def _holes(events: DataFrame) -> DataFrame:
-    """As `silver.holes`. Put in order for that are only boots whose numbers do not add up."""
+    """Return `silver.holes`, for which only boots with missing numbers have to be sorted."""
     lacking = (
         events.groupBy("node", "boot")
         .agg((fn.max("seq") - fn.min("seq") + 1 - fn.count("seq")).alias("lacking"))
@@ -37,17 +37,17 @@ def _holes(events: DataFrame) -> DataFrame:
 
 
 def expired(events: DataFrame) -> DataFrame:
-    """What nodes deleted before it was read here: node, boot, first_seq, last_seq."""
+    """Return events that were deleted before they were read: node, boot, first_seq, last_seq."""
     return _holes(events).where("expired").select("node", "boot", "first_seq", "last_seq")
 
 
 def dropped(events: DataFrame) -> DataFrame:
-    """What a node says that it dropped: node, boot, first_seq, last_seq."""
+    """Return events that a node reports as dropped: node, boot, first_seq, last_seq."""
     return view(events, "EventsDropped").select("node", "boot", "first_seq", "last_seq")
 
 
 def absent_nodes(events: DataFrame) -> DataFrame:
-    """Members, Java nodes left aside, of which there is no event: node, groups."""
+    """Return members, without Java nodes, of which there is no event: node, groups."""
     expected = fn.array_except("members", "java_members")
     return (
         view(events, "GroupConfigured")
@@ -59,7 +59,7 @@ def absent_nodes(events: DataFrame) -> DataFrame:
 
 
 def strange(events: DataFrame) -> DataFrame:
-    """Events of another catalogue: node, kind, what, events, first_seq."""
+    """Return events of another catalogue: node, kind, what, events, first_seq."""
     what = fn.when(fn.col("mistyped"), "a field of another type").otherwise("unknown kind")
     return (
         events.where(fn.col("line").isNotNull() | fn.col("mistyped"))
@@ -69,7 +69,7 @@ def strange(events: DataFrame) -> DataFrame:
 
 
 def clock_jumps(events: DataFrame) -> DataFrame:
-    """Nodes whose clock went back: node, times, most_us, and the boot and seq of the first."""
+    """Return nodes whose clock went back: node, times, most_us; boot and seq of the first time."""
     before = fn.lag("ts_us").over(Window.partitionBy("node").orderBy("boot", "seq"))
     return (
         events.select("node", "boot", "seq", "ts_us")
@@ -87,14 +87,14 @@ def clock_jumps(events: DataFrame) -> DataFrame:
 
 @attrs.frozen(kw_only=True)
 class LinesAudit:
-    """Whether every line is an event: what bronze could not read."""
+    """Judges whether every line is an event, by what bronze could not read."""
 
     name: str = "every_line_is_an_event"
     claim: str = "Every line of every event file could be read."
     severity: Severity = "warning"
 
     def judge(self, evidence: Evidence) -> Judged:
-        """Look into bronze, and for what never gets there.
+        """Judge the lines of bronze, and the files that never get there.
 
         Raises: PipelineError, PySparkException.
         """
